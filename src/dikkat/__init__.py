@@ -1,0 +1,19 @@
+"""dikkat: a Transformer toolkit that trains on the machine you have and shows exactly what it attends to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dikkat.pipelines import Translation, Translator, load
+
+__all__ = ["Translation", "Translator", "load"]
+
+
+def __getattr__(name: str) -> Any:
+    # on first use, so that `import dikkat` and `dikkat --help` do not wait for torch
+    if name in __all__:
+        from dikkat import pipelines
+
+        return getattr(pipelines, name)
+    raise AttributeError(f"module 'dikkat' has no attribute {name!r}")

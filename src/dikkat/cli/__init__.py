@@ -1,0 +1,1 @@
+"""The command line: thin, and without torch until a command needs it."""

@@ -1,0 +1,77 @@
+"""The command `dikkat`: its sub-commands, and one line with an exit code for whatever goes wrong."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from dikkat.cli.evaluate import evaluate
+from dikkat.cli.quickstart import quickstart
+from dikkat.cli.train import train
+from dikkat.cli.translate import translate
+from dikkat.errors import DikkatError
+
+app = typer.Typer(
+    name="dikkat",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Train a translator from your own text on the machine you have, and see exactly what it attends to.",
+)
+app.command()(quickstart)
+app.add_typer(train, name="train")
+app.command()(translate)
+app.command()(evaluate)
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Options before the command."""
+    if debug:
+        os.environ["DIKKAT_DEBUG"] = "1"
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
+    try:
+        result = app(arguments, prog_name="dikkat", standalone_mode=False)
+    except DikkatError as error:
+        return _fail(str(error), error.exit_code)
+    except BrokenPipeError:
+        # the reader of our output has gone; nobody is left to tell
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    except Exception as error:
+        if hasattr(error, "format_message"):
+            return _fail(_usage(error), 2)
+        if type(error).__name__ == "Abort":
+            return _fail("interrupted", 130)
+        raise
+    return result if isinstance(result, int) else 0
+
+
+def _usage(error: Exception) -> str:
+    message: str = error.format_message()  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "dikkat"
+    return f"{' '.join(message.split())} Try `{command} --help`."
+
+
+def _fail(message: str, exit_code: int) -> int:
+    if os.environ.get("DIKKAT_DEBUG") and sys.exc_info()[0]:
+        sys.excepthook(*sys.exc_info())
+    print(f"dikkat: {message}", file=sys.stderr)
+    return exit_code

@@ -1,0 +1,89 @@
+"""Live progress of training on standard error: a moving bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+if TYPE_CHECKING:
+    from dikkat.config import RunConfig
+    from dikkat.data.cleaning import CleaningReport
+    from dikkat.training.loop import StepReport
+    from dikkat.training.validation import Validation
+
+PLAIN_EVERY = 15.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class TrainProgress:
+    """Watches a training run and tells a person."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), console=self.console
+        )
+        self._task: TaskID | None = None
+        self._recent: deque[tuple[int, float, float]] = deque(maxlen=30)
+        self._last_line = time.monotonic()
+
+    def __enter__(self) -> TrainProgress:
+        self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bar.stop()
+
+    def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
+        """What was read, what was left out and why, and what will be trained."""
+        if report is not None:
+            self.note(f"read {report.read:,} pairs, kept {report.kept:,}")
+            for reason, count, example in report.rows():
+                self.note(f"  left out {count:,}: {reason}, as {example}")
+        for name, fact in facts.items():
+            self.note(f"{name}: {fact}")
+        if self.console.is_terminal:
+            self._task = self._bar.add_task("training", total=1.0, told="")
+
+    def note(self, text: str) -> None:
+        self.console.print(escape(text))
+
+    def step(self, report: StepReport) -> None:
+        """One more update."""
+        self._recent.append((report.tokens, report.seconds, report.loss))
+        tokens, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
+        left = "" if report.seconds_left is None else f", {_clock(report.seconds_left)} left"
+        told = (
+            f"pass {report.epoch:.1f}, update {report.updates:,}, loss {losses / len(self._recent):.3f},"
+            f" {tokens / max(seconds, 1e-9):,.0f} tokens/s{left}"
+        )
+        if self._task is not None:
+            self._bar.update(self._task, completed=report.progress, told=told)
+        elif time.monotonic() - self._last_line > PLAIN_EVERY:
+            self._last_line = time.monotonic()
+            print(f"{report.progress:4.0%}  {told}", file=sys.stderr, flush=True)
+
+    def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
+        """Scores, and one sentence in three versions."""
+        mark = " (best so far)" if is_best else ""
+        self.note(
+            f"pass {row['epoch']:.1f}, {_clock(row['seconds'])}: validation loss {row['valid_loss']:.3f},"
+            f" chrF {row['chrf']:.1f}, BLEU {row['bleu']:.1f}{mark}"
+        )
+        for label, text in (("source", found.source), ("model", found.translation), ("human", found.reference)):
+            self.note(f"  {label}  {text}")
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

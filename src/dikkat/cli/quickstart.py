@@ -1,0 +1,40 @@
+"""`dikkat quickstart`: from nothing to a trained translator, its score and a picture of its attention."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dikkat.cli.progress import TrainProgress
+from dikkat.cli.signals import StopSignal
+
+
+def quickstart(
+    language: Annotated[str, typer.Option(help="Language to translate into: fr or tr.")] = "fr",
+    out: Annotated[Path | None, typer.Option(help="Run directory; runs/quickstart-LANGUAGE if absent.")] = None,
+) -> int:
+    """Train on the bundled English-French or English-Turkish phrasebook: about two minutes on two cores."""
+    started = time.monotonic()
+    from dikkat.pipelines.quickstart import run_quickstart
+
+    stop = StopSignal()
+    with TrainProgress() as progress:
+        path = out or Path("runs") / f"quickstart-{language}"
+        found = run_quickstart(language, path, progress, stop)
+    if found is None:
+        print(f"stopped and saved; go on with: dikkat train translator --out {path} --resume", file=sys.stderr)
+        return stop.exit_code
+    for line in found.evaluation.lines():
+        print(line)
+    print(f"\nTen translations of sentences whose combination of words never occurred in training ({path}):\n")
+    for line in found.evaluation.samples(10):
+        print(line)
+    print(f"\nAttention of “{found.sentence}”: {found.picture}")
+    print(
+        f"Total: {time.monotonic() - started:.0f} seconds. Now try: echo '{found.sentence}' | dikkat translate {path}"
+    )
+    return 0

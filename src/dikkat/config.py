@@ -1,0 +1,235 @@
+"""Every default of the toolkit, in one place, each field with its own description.
+
+A run is described by one `RunConfig`: it is what `config.json` of a run directory holds, what `--config F.toml`
+overrides, and what the presets name. An unknown key is an error that names the nearest known one.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from dikkat.errors import DataError, MissingInputError, UsageError, nearest
+
+FORMAT_VERSION = 1
+
+
+class Section(BaseModel):
+    """A frozen group of settings that refuses unknown keys."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class ModelConfig(Section):
+    """Shape of the encoder-decoder (Vaswani et al. 2017, section 3)."""
+
+    vocab_size: int = Field(8000, gt=3)
+    """V, entries of the joint vocabulary; set from the trained tokenizer."""
+    model_dim: int = Field(256, gt=0)
+    """D, width of the residual stream."""
+    num_heads: int = Field(4, gt=0)
+    """H, attention heads."""
+    feed_forward_dim: int = Field(1024, gt=0)
+    """F, hidden width of the position-wise feed-forward network."""
+    encoder_layers: int = Field(3, gt=0)
+    """Number of encoder blocks."""
+    decoder_layers: int = Field(3, gt=0)
+    """Number of decoder blocks."""
+    dropout: float = Field(0.1, ge=0.0, lt=1.0)
+    """Probability of dropping an entry of a sub-layer's output and of the embeddings."""
+    attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """Probability of dropping an attention weight."""
+    activation: Literal["relu", "gelu"] = "relu"
+    """Non-linearity of the feed-forward network."""
+    norm_placement: Literal["pre", "post"] = "pre"
+    """Where layer norm stands: on a sub-layer's input (pre) or after the residual sum (post, the paper)."""
+    norm_eps: float = Field(1e-5, gt=0.0)
+    """Epsilon of layer norm."""
+    positions: Literal["sinusoidal"] = "sinusoidal"
+    """How positions enter: fixed sines and cosines (section 3.5)."""
+    attention_bias: bool = True
+    """Whether the query, key, value and output projections have a bias."""
+    tie_embeddings: bool = True
+    """One matrix for source embedding, target embedding and output projection (Press and Wolf 2017)."""
+
+    @model_validator(mode="after")
+    def _heads_divide_width(self) -> ModelConfig:
+        if self.model_dim % self.num_heads:
+            raise ValueError(f"num_heads must divide model_dim, but {self.num_heads} does not divide {self.model_dim}")
+        return self
+
+
+class TokenizerConfig(Section):
+    """How text becomes ids."""
+
+    kind: Literal["bpe", "words"] = "bpe"
+    """Joint byte-level BPE (nothing is unknown), or whole words (teaching presets; rare words are unknown)."""
+    vocab_size: int = Field(8000, gt=300)
+    """Most entries of the joint vocabulary, special tokens included."""
+    min_frequency: int = Field(2, gt=0)
+    """A pair (bpe) or a word (words) seen less often gets no entry of its own."""
+    lowercase: bool = False
+    """Lower-case all text first; with Turkish as its language, I becomes ı and İ becomes i."""
+
+
+class DataConfig(Section):
+    """What is kept of the data, and how it is split."""
+
+    source_language: str = ""
+    """Language code of the source side, for display and casing; read from file names when empty."""
+    target_language: str = ""
+    """Language code of the target side."""
+    max_length: int = Field(256, gt=0)
+    """Pairs with more tokens than this on a side are left out of training."""
+    max_ratio: float = Field(4.0, gt=1.0)
+    """Pairs whose sides differ in length (characters) by more than this factor are left out."""
+    validation_pairs: int = Field(1000, gt=0)
+    """Most pairs held out for validation when no validation file is given."""
+    test_pairs: int = Field(1000, ge=0)
+    """Most pairs held out for the final test when data comes without files of its own for it."""
+
+
+class TrainingConfig(Section):
+    """How the model is trained."""
+
+    seed: int = 1
+    """Seed of initial weights, data order and dropout."""
+    tokens_per_batch: int = Field(4096, gt=0)
+    """Tokens of the longer side, padding included, in one micro-batch."""
+    accumulate: int = Field(1, gt=0)
+    """Micro-batches summed into one update."""
+    max_epochs: float = Field(30.0, gt=0.0)
+    """Passes over the data when no time limit is given."""
+    minutes: float | None = Field(None, gt=0.0)
+    """Plan the whole run, data preparation and last validation included, to end after this long."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """AdamW (Loshchilov and Hutter 2019), or Muon (Jordan 2024) on the matrices and AdamW on the rest."""
+    learning_rate: float = Field(1e-3, gt=0.0)
+    """Peak learning rate of AdamW."""
+    matrix_learning_rate: float = Field(2e-3, gt=0.0)
+    """Peak learning rate of Muon for the matrices."""
+    warmup_steps: int = Field(300, ge=0)
+    """Updates over which the learning rate rises linearly; never more than a tenth of the run."""
+    final_learning_rate: float = Field(0.0, ge=0.0, le=1.0)
+    """Share of the peak that the linear decay ends at."""
+    weight_decay: float = Field(0.0, ge=0.0)
+    """Decoupled weight decay."""
+    beta1: float = Field(0.9, ge=0.0, lt=1.0)
+    """Decay of the first moment."""
+    beta2: float = Field(0.98, ge=0.0, lt=1.0)
+    """Decay of the second moment."""
+    clip_norm: float = Field(1.0, gt=0.0)
+    """Gradients are scaled down to this global norm."""
+    label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
+    """Share of the target distribution spread over the whole vocabulary (Szegedy et al. 2016)."""
+    average: Literal["ema", "none"] = "ema"
+    """Weights to validate and keep: an exponential moving average, or the last ones."""
+    ema_decay: float = Field(0.995, ge=0.0, lt=1.0)
+    """Decay of the moving average per update, once it is warm."""
+    validations: int = Field(10, gt=0)
+    """Validations in a planned run; early stopping looks at each."""
+    patience: int = Field(4, gt=0)
+    """Validations without a better chrF after which training stops."""
+    precision: Literal["auto", "bfloat16", "float32"] = "auto"
+    """Type of the matrix products; auto takes bfloat16 where the processor has it."""
+    keep_checkpoints: int = Field(2, gt=0)
+    """Checkpoints kept for resuming; older ones are removed."""
+
+
+class RunConfig(Section):
+    """Everything that decides a run."""
+
+    model: ModelConfig = ModelConfig()
+    tokenizer: TokenizerConfig = TokenizerConfig()
+    data: DataConfig = DataConfig()
+    training: TrainingConfig = TrainingConfig()
+
+
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "tiny": {
+        "model": {
+            "model_dim": 128, "num_heads": 4, "feed_forward_dim": 256, "encoder_layers": 2, "decoder_layers": 2,
+        },
+        "tokenizer": {"vocab_size": 2000},
+        "training": {"tokens_per_batch": 2048, "learning_rate": 3e-3, "warmup_steps": 100},
+    },
+    "small": {},
+    "base": {
+        "model": {
+            "model_dim": 512, "num_heads": 8, "feed_forward_dim": 2048, "encoder_layers": 6, "decoder_layers": 6,
+        },
+        "tokenizer": {"vocab_size": 16000},
+        "training": {"learning_rate": 7e-4, "warmup_steps": 2000},
+    },
+    "d2l": {
+        "model": {
+            "model_dim": 32, "num_heads": 4, "feed_forward_dim": 64, "encoder_layers": 2, "decoder_layers": 2,
+            "norm_placement": "post", "attention_bias": False, "tie_embeddings": False,
+        },
+        "tokenizer": {"kind": "words", "lowercase": True},
+        "training": {
+            "tokens_per_batch": 640, "learning_rate": 5e-3, "warmup_steps": 0, "max_epochs": 200.0,
+            "label_smoothing": 0.0, "average": "none", "precision": "float32",
+        },
+    },
+}  # fmt: skip
+"""Named starting points; each lists only what differs from the defaults above."""
+
+
+def preset(name: str) -> dict[str, dict[str, Any]]:
+    """The overrides that a preset stands for. Raises `UsageError` naming the nearest preset."""
+    if name not in PRESETS:
+        known = ", ".join(PRESETS)
+        raise UsageError(f'no preset is called "{name}"{nearest(name, PRESETS)} known: {known}')
+    return PRESETS[name]
+
+
+def merge(*layers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Lay settings over each other, section by section; the later one wins."""
+    merged: dict[str, dict[str, Any]] = {}
+    for layer in layers:
+        for section, values in layer.items():
+            merged[section] = {**merged.get(section, {}), **values} if isinstance(values, dict) else values
+    return merged
+
+
+def build_config(settings: dict[str, Any], where: str = "configuration") -> RunConfig:
+    """Check `settings` and fill in the defaults. Raises `UsageError` with `where`, the key and the nearest name."""
+    try:
+        return RunConfig.model_validate(settings)
+    except ValidationError as error:
+        raise UsageError(f"{where}: {_first_complaint(error)}") from None
+
+
+def read_toml(path: Path) -> dict[str, dict[str, Any]]:
+    """Settings of a TOML file, checked only for syntax. Raises `MissingInputError` or `DataError`."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise MissingInputError(f"{path}: there is no such configuration file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not valid TOML: {error}") from None
+
+
+def _first_complaint(error: ValidationError) -> str:
+    detail = error.errors()[0]
+    path = [str(part) for part in detail["loc"]]
+    key = ".".join(path)
+    if detail["type"] == "extra_forbidden":
+        known = _known_keys(path[:-1])
+        return f'unknown key "{key}"{nearest(path[-1], known) or "; known: " + ", ".join(known)}'
+    given = "" if isinstance(detail.get("input"), dict | Section) else f", not {detail.get('input')!r}"
+    message = detail["msg"].removeprefix("Value error, ")
+    return f"{key}: {message[0].lower() + message[1:]}{given}" if key else message
+
+
+def _known_keys(path: list[str]) -> list[str]:
+    section: type[BaseModel] = RunConfig
+    for part in path:
+        annotation = section.model_fields[part].annotation
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            section = annotation
+    return list(section.model_fields)

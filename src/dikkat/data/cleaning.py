@@ -1,0 +1,142 @@
+"""Which pairs are fit to learn from: small named rules, and a count with an example for each reason.
+
+Cleaning streams. Texts are brought to NFC and trimmed at both ends before the rules look at them.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import NamedTuple
+
+from dikkat.config import DataConfig
+from dikkat.data.pairs import Pair
+
+CHARACTERS_PER_TOKEN = 16
+"""Generous: a side of more than this times `max_length` characters surely has more than `max_length` tokens."""
+RATIO_FROM = 20
+"""Characters of the longer side from which on the length ratio says anything; "Go." may be "Vas-y, maintenant."."""
+MIN_LETTERS = 0.25
+"""Least share of letters among the visible characters of a side. Low, since the vowel signs of Indic scripts and the
+vowel points of Semitic ones do not count as letters."""
+COPY_FROM = 4
+"""Words from which on equal sides are taken for an untranslated line; shorter ones are names and the like ("OK")."""
+EXAMPLE_WIDTH = 40
+"""Characters shown of each side in an example."""
+
+# Controls but the tab, the replacement character (a trace of wrong decoding), lone surrogates and noncharacters.
+_NOT_FOR_TEXT = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd-\uffff\ud800-\udfff]")
+
+
+class Rule(NamedTuple):
+    """A reason to leave a pair out, and the test of (source, target) that is true for such pairs."""
+
+    reason: str
+    rejects: Callable[[str, str], bool]
+
+
+@dataclass(slots=True)
+class CleaningReport:
+    """How many pairs were read and kept, and for each reason how many were left out, with the first as example."""
+
+    read: int = 0
+    kept: int = 0
+    counts: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def dropped(self) -> int:
+        """Pairs left out, for all reasons together."""
+        return sum(self.counts.values())
+
+    def rows(self) -> list[tuple[str, int, str]]:
+        """A table of (reason, count, example), the most frequent reason first."""
+        ordered = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
+        return [(reason, count, self.examples[reason]) for reason, count in ordered]
+
+    def note(self, reason: str, pair: Pair) -> None:
+        """Count a pair that was left out; the first one of a reason becomes its example."""
+        self.counts[reason] = self.counts.get(reason, 0) + 1
+        if reason not in self.examples:
+            self.examples[reason] = f"line {pair.line}: {_shorten(pair.source)} → {_shorten(pair.target)}"
+
+
+class Cleaner:
+    """Passes on the pairs that are fit to learn from, normalised; `report` grows while they stream through."""
+
+    def __init__(self, config: DataConfig) -> None:
+        self.report = CleaningReport()
+        self._rules = (*rules(config), Rule("duplicate", _Seen()))
+
+    def __call__(self, pairs: Iterable[Pair]) -> Iterator[Pair]:
+        """The pairs that no rule rejects, in order, with the line numbers they came with."""
+        for pair in pairs:
+            self.report.read += 1
+            source, target = normalise(pair.source), normalise(pair.target)
+            reason = next((rule.reason for rule in self._rules if rule.rejects(source, target)), None)
+            if reason is not None:
+                self.report.note(reason, pair)
+                continue
+            self.report.kept += 1
+            yield Pair(source, target, pair.line)
+
+
+def normalise(text: str) -> str:
+    """Unicode normal form C, without white space at both ends."""
+    return unicodedata.normalize("NFC", text).strip()
+
+
+def rules(config: DataConfig) -> tuple[Rule, ...]:
+    """The rules that look at one pair alone, in the order in which they are asked."""
+    longest = CHARACTERS_PER_TOKEN * config.max_length
+    return (
+        Rule("empty side", lambda source, target: not source or not target),
+        Rule("control or replacement character", lambda source, target: _broken(source) or _broken(target)),
+        Rule("too long", lambda source, target: max(len(source), len(target)) > longest),
+        Rule("not text", lambda source, target: not (is_text(source) and is_text(target))),
+        Rule("identical sides", _untranslated),
+        Rule("length ratio", lambda source, target: _ratio(source, target) > config.max_ratio),
+    )
+
+
+def is_text(text: str) -> bool:
+    """Whether letters make up at least `MIN_LETTERS` of the visible characters."""
+    letters = sum(map(str.isalpha, text))
+    # Counting spaces costs as much again; nearly every line passes without.
+    return letters >= MIN_LETTERS * len(text) or letters >= MIN_LETTERS * len("".join(text.split()))
+
+
+def _broken(text: str) -> bool:
+    return _NOT_FOR_TEXT.search(text) is not None
+
+
+def _untranslated(source: str, target: str) -> bool:
+    return source == target and len(source.split()) >= COPY_FROM
+
+
+def _ratio(source: str, target: str) -> float:
+    shorter, longer = sorted((len(source), len(target)))
+    return longer / shorter if longer > RATIO_FROM else 1.0
+
+
+class _Seen:
+    """Whether a pair came before. Holds a hash of 8 bytes a pair, not the text; any of 10 million collide with 3e-6."""
+
+    def __init__(self) -> None:
+        self._hashes: set[int] = set()
+
+    def __call__(self, source: str, target: str) -> bool:
+        # "\n" cannot stand in a text that passed the rules, so it separates the sides without doubt.
+        digest = blake2b(f"{source}\n{target}".encode(), digest_size=8).digest()
+        before = len(self._hashes)
+        self._hashes.add(int.from_bytes(digest, "big"))
+        return len(self._hashes) == before
+
+
+def _shorten(text: str) -> str:
+    # A report goes to a terminal: control characters are shown, not sent.
+    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: EXAMPLE_WIDTH + 1])
+    return f"“{shown}”" if len(text) <= EXAMPLE_WIDTH else f"“{shown[:EXAMPLE_WIDTH]}…”"

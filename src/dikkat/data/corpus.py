@@ -1,0 +1,168 @@
+"""Pairs of id sequences on disk, memory-mapped: a corpus larger than memory trains like a small one.
+
+Two files of numpy's own format: `<name>.ids.npy` holds source and target ids of pair 0, then of pair 1, … without
+`<bos>` and `<eos>` (uint16 where they fit, else uint32), `<name>.offsets.npy` where each of the 2N sequences begins
+and the last ends (int64).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.errors import DataError, DiskError, MissingInputError
+
+Ids = NDArray[np.unsignedinteger[Any]]
+Side = Literal["source", "target"]
+
+_BUFFERED_TOKENS = 1 << 20
+
+
+class Corpus:
+    """N pairs of id sequences; a sequence is read from disk when it is asked for."""
+
+    def __init__(self, ids: Ids, offsets: NDArray[np.int64]) -> None:
+        self._ids = ids
+        self._offsets = offsets
+
+    @classmethod
+    def build(cls, directory: Path, name: str, pairs: Iterable[tuple[Sequence[int], Sequence[int]]]) -> Corpus:
+        """Write the pairs and open them, in constant memory but for the offsets. Raises `DiskError`."""
+        paths = _paths(directory, name)
+        beside = tuple(path.with_name(path.name + ".partial") for path in paths)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=directory) as spool:
+                lengths, largest = _spool(pairs, spool)
+                width: type[np.unsignedinteger[Any]] = np.uint16 if largest <= np.iinfo(np.uint16).max else np.uint32
+                _write(beside[0], np.dtype(width), sum(lengths), _blocks(spool))
+            offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+            _write(beside[1], offsets.dtype, len(offsets), [offsets])
+            # Without its offsets a corpus does not open: the old ones must never meet the new ids.
+            paths[1].unlink(missing_ok=True)
+            os.replace(beside[0], paths[0])
+            os.replace(beside[1], paths[1])
+        except OSError as error:
+            reason = error.strerror or error
+            raise DiskError(
+                f"{paths[0]}: cannot write the corpus: {reason}; free some space or use another disk"
+            ) from None
+        finally:
+            for path in beside:
+                with suppress(OSError):  # what went wrong before is what the user has to hear
+                    path.unlink()
+        return cls.open(directory, name)
+
+    @classmethod
+    def open(cls, directory: Path, name: str) -> Corpus:
+        """Open what `build` wrote. Raises `MissingInputError`, or `DataError` when the two files do not fit."""
+        ids_path, offsets_path = _paths(directory, name)
+        ids = _map(ids_path, lambda array: array.dtype in (np.dtype(np.uint16), np.dtype(np.uint32)))
+        offsets = np.array(_map(offsets_path, lambda array: array.dtype == np.dtype(np.int64)))
+        ends_fit = offsets.size % 2 == 1 and offsets[0] == 0 and offsets[-1] == ids.size
+        if not ends_fit or bool((np.diff(offsets) < 0).any()):
+            raise DataError(f"{offsets_path}: does not fit {ids_path.name} ({ids.size} ids); prepare the data again")
+        return cls(ids, offsets)
+
+    def __len__(self) -> int:
+        return self._offsets.size // 2
+
+    def source(self, index: int) -> Ids:
+        """Source ids of one pair, `(S,)`. Raises `IndexError`."""
+        return self._sequence(2 * range(len(self))[index])
+
+    def target(self, index: int) -> Ids:
+        """Target ids of one pair, `(T,)`. Raises `IndexError`."""
+        return self._sequence(2 * range(len(self))[index] + 1)
+
+    @property
+    def source_lengths(self) -> NDArray[np.int64]:
+        """Source tokens of each pair, `(N,)`, without `<eos>`."""
+        return np.diff(self._offsets)[0::2]
+
+    @property
+    def target_lengths(self) -> NDArray[np.int64]:
+        """Target tokens of each pair, `(N,)`, without `<bos>` and `<eos>`."""
+        return np.diff(self._offsets)[1::2]
+
+    def gather(self, indices: NDArray[np.int64], side: Side) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Ids of many sequences one after the other, `(sum of lengths,)`, and their lengths, `(B,)`."""
+        rows = 2 * indices + (side == "target")
+        starts = self._offsets[rows]
+        lengths = self._offsets[rows + 1] - starts
+        before = np.cumsum(lengths) - lengths
+        positions = np.arange(lengths.sum()) + np.repeat(starts - before, lengths)
+        return self._ids[positions].astype(np.int64), lengths
+
+    def fingerprint(self) -> str:
+        """SHA-256 of lengths and ids in hexadecimal: equal for equal pairs, whatever width they are stored in."""
+        digest = hashlib.sha256(self._offsets.astype("<i8").tobytes())
+        for start in range(0, self._ids.size, _BUFFERED_TOKENS):
+            digest.update(self._ids[start : start + _BUFFERED_TOKENS].astype("<u4").tobytes())
+        return digest.hexdigest()
+
+    def _sequence(self, row: int) -> Ids:
+        return self._ids[self._offsets[row] : self._offsets[row + 1]]
+
+
+def _paths(directory: Path, name: str) -> tuple[Path, Path]:
+    return directory / f"{name}.ids.npy", directory / f"{name}.offsets.npy"
+
+
+def _spool(pairs: Iterable[tuple[Sequence[int], Sequence[int]]], spool: IO[bytes]) -> tuple[list[int], int]:
+    """Write all ids as uint32 to `spool`; returns the lengths of the sequences and the largest id."""
+    lengths: list[int] = []
+    buffer: list[int] = []
+    largest = 0
+    for pair in pairs:
+        for sequence in pair:
+            lengths.append(len(sequence))
+            buffer.extend(sequence)
+        if len(buffer) >= _BUFFERED_TOKENS:
+            largest = max(largest, *buffer)
+            spool.write(np.array(buffer, np.uint32).tobytes())
+            buffer.clear()
+    largest = max(largest, *buffer, 0)
+    spool.write(np.array(buffer, np.uint32).tobytes())
+    return lengths, largest
+
+
+def _blocks(spool: IO[bytes]) -> Iterator[NDArray[np.uint32]]:
+    spool.seek(0)
+    while block := spool.read(4 * _BUFFERED_TOKENS):
+        yield np.frombuffer(block, np.uint32)
+
+
+def _write(path: Path, dtype: np.dtype[Any], size: int, blocks: Iterable[NDArray[Any]]) -> None:
+    """Write a one-dimensional .npy file and bring it to the disk.
+
+    Plain writes, not a writable memory map: on a full disk a map kills the process, a write raises `OSError`.
+    """
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": (size,)}
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        for block in blocks:
+            file.write(block.astype(dtype, copy=False).tobytes())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _map(path: Path, is_expected: Callable[[NDArray[Any]], bool]) -> NDArray[Any]:
+    try:
+        array: np.memmap[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise MissingInputError(f"{path}: there is no such corpus; prepare the data again") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path}: damaged ({error}); prepare the data again") from None
+    is_whole = path.stat().st_size == array.offset + array.nbytes
+    if array.ndim != 1 or not is_whole or not is_expected(array):
+        raise DataError(f"{path}: damaged (a {array.dtype} array of shape {array.shape}); prepare the data again")
+    return array

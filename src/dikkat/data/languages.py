@@ -1,0 +1,59 @@
+"""Which languages data is in, guessed from the names of its files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import PurePath
+
+GETTEXT = "gettext:"
+"""Prefix of data that is collected from the catalogs installed on this computer: `gettext:fr`."""
+
+_ISO_639_1 = """
+    aa ab ae af ak am an ar as av ay az ba be bg bh bi bm bn bo br bs ca ce ch co cr cs cu cv cy da de dv dz ee
+    el en eo es et eu fa ff fi fj fo fr fy ga gd gl gn gu gv ha he hi ho hr ht hu hy hz ia id ie ig ii ik io is
+    it iu ja jv ka kg ki kj kk kl km kn ko kr ks ku kv kw ky la lb lg li ln lo lt lu lv mg mh mi mk ml mn mr ms
+    mt my na nb nd ne ng nl nn no nr nv ny oc oj om or os pa pi pl ps pt qu rm rn ro ru rw sa sc sd se sg si sk
+    sl sm sn so sq sr ss st su sv sw ta te tg th ti tk tl tn to tr ts tt tw ty ug uk ur uz ve vi vo wa wo xh yi
+    yo za zh zu
+"""
+_TWO_LETTERS = frozenset(_ISO_639_1.split())
+
+_ISO_639_3 = """afr=af ara=ar aze=az bel=be ben=bn bul=bg cat=ca ces=cs cze=cs cmn=zh cym=cy dan=da deu=de dut=nl
+    ell=el eng=en epo=eo est=et eus=eu fas=fa fin=fi fra=fr fre=fr ger=de gle=ga glg=gl gre=el heb=he hin=hi hrv=hr
+    hun=hu hye=hy ind=id isl=is ita=it jpn=ja kat=ka kaz=kk kor=ko kur=ku lat=la lav=lv lit=lt mkd=mk msa=ms nld=nl
+    nno=nn nob=nb nor=no pes=fa pol=pl por=pt ron=ro rum=ro rus=ru slk=sk slv=sl spa=es sqi=sq srp=sr swa=sw swe=sv
+    tam=ta tel=te tgl=tl tha=th tur=tr uig=ug ukr=uk urd=ur uzb=uz vie=vi zho=zh"""
+_THREE_LETTERS = dict(pair.split("=") for pair in _ISO_639_3.split())
+"""ISO 639-2 and -3 codes seen in corpora, as two letters: casing asks for `tr`, not `tur`."""
+
+_FORMATS = re.compile(r"\.(txt|text|tsv|csv|jsonl)$", re.IGNORECASE)
+
+
+def languages_of(data: Sequence[str]) -> tuple[str, str]:
+    """Source and target language as two-letter codes, "" where the names do not tell.
+
+    `train.en train.de`, `train.en.gz`, `eng-fra.tsv`; `gettext:fr` is English and French.
+    """
+    if len(data) == 2:
+        return _last_language(data[0]), _last_language(data[1])
+    if len(data) != 1:
+        return "", ""
+    if data[0].startswith(GETTEXT):
+        return "en", data[0].removeprefix(GETTEXT)
+    codes = _codes(data[0])
+    couples = [(source, target) for source, target in pairwise(codes) if source and target]
+    return couples[-1] if couples else ("", "")
+
+
+def _last_language(name: str) -> str:
+    codes = _codes(name)
+    return codes[-1] if codes else ""
+
+
+def _codes(name: str) -> list[str]:
+    """Language code of each part of a file name, "" for a part that is none: `train.eng-fra.tsv.gz` -> "", en, fr."""
+    stem = _FORMATS.sub("", re.sub(r"\.gz$", "", PurePath(name).name, flags=re.IGNORECASE))
+    parts = re.split(r"[._-]", stem.lower())
+    return [part if part in _TWO_LETTERS else _THREE_LETTERS.get(part, "") for part in parts]

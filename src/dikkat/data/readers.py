@@ -1,0 +1,202 @@
+"""Pairs from what a user has: two aligned files, one TSV, CSV or JSONL table (each also `.gz`), or installed catalogs.
+
+Reading streams; memory does not grow with the file. A pair is two lines of text: a line break inside a CSV or JSON
+field becomes a space. Lines of a table with nothing in them are skipped.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from dikkat.data.alignment import shift_line
+from dikkat.data.gettext_catalogs import read_catalogs
+from dikkat.data.languages import GETTEXT, languages_of
+from dikkat.data.pairs import Pair
+from dikkat.data.text_files import read_lines
+from dikkat.errors import DataError, UsageError, nearest
+
+__all__ = ["Pair", "languages_of", "read_pairs"]
+
+Column = str | int | None
+"""A header name, a 1-based number (also as digits in a string), or the default of the format."""
+
+_KNOWN = ".tsv, .csv, .jsonl (each also .gz), two aligned files, or gettext:LANGUAGE"
+_DEFAULT_KEYS = (("source", "target"), ("src", "tgt"))
+_EXAMPLE = '{"source": "...", "target": "..."}'
+_LINE_BREAKS = re.compile(r"[\r\n]+")
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+def read_pairs(data: Sequence[str], source_column: Column = None, target_column: Column = None) -> Iterator[Pair]:
+    """Pairs of `data`: two paths of aligned files, the path of one table, or `gettext:LANGUAGE`.
+
+    Columns choose the sides of a table: TSV and CSV take a 1-based number (default 1 and 2) or a name in the first
+    line; JSONL takes keys (default source and target, or src and tgt), looked up in "translation" too.
+    Raises `UsageError` at once, and `DataError` or `MissingInputError` with file and line while reading.
+    """
+    columns = (source_column, target_column)
+    kinds = [_table_kind(name) for name in data]
+    if len(data) == 1 and data[0].startswith(GETTEXT):
+        _refuse_columns(columns, "catalogs")
+        return _read_catalogs(data[0].removeprefix(GETTEXT))
+    if len(data) == 2 and not any(kinds):
+        _refuse_columns(columns, "aligned files")
+        return _read_aligned(Path(data[0]), Path(data[1]))
+    if len(data) != 1:
+        raise UsageError(f"cannot read pairs from {len(data)} files ({', '.join(data)}); known: {_KNOWN}")
+    if kinds[0] == ".jsonl":
+        return _read_json_lines(Path(data[0]), columns)
+    if kinds[0]:
+        return _read_table(Path(data[0]), kinds[0], columns)
+    raise UsageError(f"{data[0]}: cannot tell from its name how to read pairs from it; known: {_KNOWN}")
+
+
+def _table_kind(name: str) -> str:
+    suffix = Path(name.lower().removesuffix(".gz")).suffix
+    return suffix if suffix in (".tsv", ".csv", ".jsonl") else ""
+
+
+def _refuse_columns(columns: tuple[Column, Column], kind: str) -> None:
+    if columns != (None, None):
+        raise UsageError(f"columns can be chosen in a table (.tsv, .csv, .jsonl), not in {kind}")
+
+
+def _read_catalogs(language: str) -> Iterator[Pair]:
+    if not language:
+        raise UsageError(f"{GETTEXT} needs a language, as in {GETTEXT}fr")
+    return read_catalogs(language)
+
+
+def _read_aligned(source: Path, target: Path) -> Iterator[Pair]:
+    sources, targets = read_lines(source), read_lines(target)
+    for number, (ours, theirs) in enumerate(zip_longest(sources, targets), start=1):
+        if ours is None:
+            raise _unequal((source, target), (number - 1, number + sum(1 for _ in targets)))
+        if theirs is None:
+            raise _unequal((source, target), (number + sum(1 for _ in sources), number - 1))
+        yield Pair(ours, theirs, number)
+
+
+def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
+    message = f"{paths[0]} has {counts[0]:,} lines, but {paths[1]} has {counts[1]:,}"
+    if all(path.is_file() for path in paths):  # a pipe cannot be read again
+        line = shift_line(read_lines(paths[0]), read_lines(paths[1]))
+        shorter = paths[counts[1] < counts[0]]
+        at_the_end = line > min(counts)
+        found = f"{shorter} seems to be cut off" if at_the_end else f"the pairing seems to shift near line {line}"
+        message += f"; {found}"
+    return DataError(f"{message}; line N of one file must translate line N of the other")
+
+
+def _read_table(path: Path, kind: str, columns: tuple[Column, Column]) -> Iterator[Pair]:
+    numbers = [_number(column) for column in columns]
+    return _read_columns(path, _rows(path, kind), columns, numbers)
+
+
+def _number(column: Column) -> int | None:
+    """0-based index of a column that is given as a 1-based number."""
+    if isinstance(column, int) or (column is not None and column.isascii() and column.isdigit()):
+        if int(column) < 1:
+            raise UsageError(f"columns are counted from 1, so there is no column {column}")
+        return int(column) - 1
+    return None
+
+
+def _read_columns(
+    path: Path, rows: Iterator[tuple[int, list[str]]], columns: tuple[Column, Column], numbers: list[int | None]
+) -> Iterator[Pair]:
+    named = any(column is not None and index is None for column, index in zip(columns, numbers, strict=True))
+    header = next(rows, (1, []))[1] if named else []
+    source, target = (
+        index if index is not None else default if column is None else _named_column(path, str(column), header)
+        for column, index, default in zip(columns, numbers, (0, 1), strict=True)
+    )
+    for line, row in rows:
+        if len(row) <= max(source, target):
+            have = "1 column" if len(row) == 1 else f"{len(row)} columns"
+            raise DataError(f"{path}:{line}: {have}, but column {max(source, target) + 1} is wanted")
+        yield Pair(_one_line(row[source]), _one_line(row[target]), line)
+
+
+def _named_column(path: Path, name: str, header: list[str]) -> int:
+    if name not in header:
+        raise UsageError(f'{path}:1: no column is called "{name}"{nearest(name, header)}; known: {", ".join(header)}')
+    return header.index(name)
+
+
+def _rows(path: Path, kind: str) -> Iterator[tuple[int, list[str]]]:
+    """Rows of a table, each with the line that it begins on."""
+    if kind == ".tsv":
+        # Quotes mean nothing in TSV: a field ends at a tab, a row at the end of the line.
+        yield from ((line, text.split("\t")) for line, text in enumerate(read_lines(path), start=1) if text)
+        return
+    reader = csv.reader((line + "\n" for line in read_lines(path)), strict=True)
+    begin = 1
+    try:
+        for row in reader:
+            if row:
+                yield begin, row
+            begin = reader.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{path}:{begin}: not valid CSV ({error}); is a quotation mark left open?") from None
+
+
+def _read_json_lines(path: Path, columns: tuple[Column, Column]) -> Iterator[Pair]:
+    if any(isinstance(column, int) for column in columns):
+        raise UsageError("columns of JSONL are named, not numbered")
+    if (columns[0] is None) != (columns[1] is None):
+        raise UsageError("of JSONL, name the column of the source and that of the target, or neither")
+    return _read_objects(path, None if columns[0] is None else (str(columns[0]), str(columns[1])))
+
+
+def _read_objects(path: Path, keys: tuple[str, str] | None) -> Iterator[Pair]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        entry = _json_object(line, where)
+        keys = keys or _default_keys(entry, where)
+        yield Pair(_text(entry, keys[0], where), _text(entry, keys[1], where), number)
+
+
+def _json_object(line: str, where: str) -> dict[str, Any]:
+    try:
+        entry = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where}:{error.colno}: not valid JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
+        raise DataError(f"{where}: JSON that cannot be read: {error}") from None
+    if not isinstance(entry, dict):
+        raise DataError(f"{where}: every line must be a JSON object such as {_EXAMPLE}")
+    nested = entry.get("translation")
+    # The form of Hugging Face data sets: {"translation": {"en": ..., "fr": ...}}.
+    return {**entry, **nested} if isinstance(nested, dict) else entry
+
+
+def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
+    for keys in _DEFAULT_KEYS:
+        if all(key in entry for key in keys):
+            return keys
+    known = ", ".join(entry)
+    raise DataError(f"{where}: neither source and target nor src and tgt are keys; choose two columns of: {known}")
+
+
+def _text(entry: dict[str, Any], key: str, where: str) -> str:
+    if key not in entry:
+        raise DataError(f'{where}: no key is called "{key}"{nearest(key, entry)}; known: {", ".join(entry)}')
+    text = entry[key]
+    if not isinstance(text, str):
+        raise DataError(f'{where}: "{key}" must be a text, not {type(text).__name__}')
+    if _HALF_CHARACTER.search(text):
+        raise DataError(f'{where}: "{key}" holds half of a surrogate pair (\\ud800 to \\udfff), which is no character')
+    return _one_line(text)
+
+
+def _one_line(text: str) -> str:
+    return _LINE_BREAKS.sub(" ", text) if "\n" in text or "\r" in text else text

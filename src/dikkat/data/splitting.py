@@ -1,0 +1,137 @@
+"""Train, validation and test parts between which no near-duplicate leaks.
+
+Pairs that share a near key on either side belong to one group, and a group goes to one part as a whole. A random
+split of the pairs themselves would put "I have 2 dogs." into training and "I have 3 dogs!" into the test.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from dikkat.config import DataConfig
+from dikkat.data.pairs import Pair
+from dikkat.errors import DataError
+
+HELD_OUT_SHARE = 20
+"""Validation and test each get at most one pair in this many; with fewer pairs nothing is held out."""
+GIANT_SHARE = 100
+"""A group of more than one pair in this many always trains: held out, it would be most of its part."""
+
+_MARKUP = re.compile(
+    r"%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh|ll|[hlzjtq])?[diouxefgcsp@]"  # printf: %s, %2$d, %(name)s, %.1f
+    r"|[$%]?\{[^{}\s]*\}"  # {name}, ${name}, {0}
+    r"|</?[a-z][\w:-]*(?:\s+[\w:-]+\s*=\s*(?:'[^']*'|\"[^\"]*\"))*\s*/?>"  # <b>, </a>, <br/>, <a href="x">
+    r"|&(?:[a-z][a-z0-9]*|#x?[0-9a-f]+);"  # &amp;, &#160;
+)
+_MNEMONICS = re.compile(r"[_&](?=\w)")
+_NUMBERS = re.compile(r"\d+(?:[.,:\u00a0\u202f]\d+)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Indexes of the pairs of each part, ascending; each pair is in exactly one."""
+
+    train: list[int]
+    validation: list[int]
+    test: list[int]
+
+
+def near_key(text: str) -> str:
+    """What is left of a text when case, numbers, punctuation, markup, placeholders and mnemonics are taken away.
+
+    Numbers become 0. The four Turkish letters I, ı, İ, i become one, since which of them is meant by a capital
+    depends on the language.
+    """
+    folded = text.casefold()
+    if any(mark in folded for mark in "%{<&_"):
+        folded = _MNEMONICS.sub("", _MARKUP.sub(" ", folded))
+    return " ".join(_NUMBERS.sub("0", folded).translate(_WITHOUT_PUNCTUATION).split())
+
+
+def split_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int) -> Split:
+    """Hold out whole groups of near-duplicates, chosen by hash: a pure function of the texts and the seed.
+
+    Each held-out part has at most 5 % of the pairs and at most the number in `config`, but never less than one group
+    when there are 20 pairs or more; with fewer pairs all train. Raises `DataError` for fewer groups than parts.
+    """
+    quotas = [min(most, len(pairs) // HELD_OUT_SHARE) for most in (config.validation_pairs, config.test_pairs)]
+    groups = _groups(pairs, seed)
+    needed = 1 + sum(map(bool, quotas))
+    if needed > 1 and len(groups) < needed:
+        raise DataError(
+            f"{len(pairs):,} pairs in only {len(groups)} groups of near-duplicates: too few to hold out whole groups; "
+            "add more varied pairs, or give files of their own for validation and test"
+        )
+    held_out = _hold_out(groups, quotas, largest=max(1, len(pairs) // GIANT_SHARE))
+    taken = set(held_out[0]) | set(held_out[1])
+    train = [index for index in range(len(pairs)) if index not in taken]
+    return Split(train, *held_out)
+
+
+def _hold_out(groups: list[list[int]], quotas: list[int], largest: int) -> tuple[list[int], list[int]]:
+    """Fill the parts in turn with groups, in their order, as far as the quotas reach."""
+    parts: tuple[list[int], list[int]] = ([], [])
+    rest = []
+    for group in groups:
+        for part, quota in zip(parts, quotas, strict=True):
+            if len(group) <= min(largest, quota - len(part)):
+                part += group
+                break
+        else:
+            rest.append(group)
+    # Few pairs in large groups: one group over the quota, even a giant, is better than a part with nothing in it.
+    smallest = iter(sorted(rest, key=len))
+    for part, quota in zip(parts, quotas, strict=True):
+        if quota and not part:
+            part += next(smallest)
+        part.sort()
+    return parts
+
+
+def _groups(pairs: Sequence[Pair], seed: int) -> list[list[int]]:
+    """Connected components of pairs that share a near key on a side, in the order of their hashes (union-find)."""
+    parents = list(range(len(pairs)))
+    owners: dict[int, int] = {}
+    names: list[int] = []
+    for index, pair in enumerate(pairs):
+        keys = (_hash("source", pair.source, seed), _hash("target", pair.target, seed))
+        names.append(keys[0])
+        for key in keys:
+            parents[_root(parents, index)] = _root(parents, owners.setdefault(key, index))
+    members: dict[int, list[int]] = {}
+    for index in range(len(pairs)):
+        members.setdefault(_root(parents, index), []).append(index)
+    # The smallest hash in a group does not depend on the order of the pairs, and no other group has it.
+    return sorted(members.values(), key=lambda group: min(names[index] for index in group))
+
+
+def _root(parents: list[int], index: int) -> int:
+    while parents[index] != index:
+        parents[index] = parents[parents[index]]
+        index = parents[index]
+    return index
+
+
+def _hash(side: str, text: str, seed: int) -> int:
+    """8 bytes; the side is part of it, so that a source never meets a target."""
+    digest = blake2b(near_key(text).encode("utf-8", "replace"), digest_size=8, key=f"{side} {seed}".encode())
+    return int.from_bytes(digest.digest(), "big")
+
+
+class _CharacterMap(dict[int, str | None]):
+    """A translation table that is filled as characters are met: letters, marks and digits stay, the rest is space."""
+
+    def __missing__(self, code: int) -> str | None:
+        category = unicodedata.category(chr(code))
+        # Soft hyphens, joiners and marks of direction are invisible inside words.
+        kept = None if category == "Cf" else chr(code) if category[0] in "LMN" else " "
+        self[code] = kept
+        return kept
+
+
+# casefold turns I and i into i, İ into i + U+0307, and leaves ı.
+_WITHOUT_PUNCTUATION = _CharacterMap({0x131: "i", 0x307: None})

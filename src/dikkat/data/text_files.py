@@ -1,0 +1,129 @@
+"""Lines of UTF-8 text from a file, a gzip file or standard input, strictly decoded, in constant memory.
+
+A line ends at "\\n" and nowhere else: U+2028, form feeds and their like are part of the text, so that the number of
+lines is what `wc -l` says. One "\\r" before the "\\n" (or at the end of the file) belongs to the line end of Windows
+and is dropped; any other "\\r" is kept. A byte-order mark at the start of UTF-8 is dropped.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+from dikkat.errors import DataError, MissingInputError, nearest
+
+MAX_LINE_BYTES = 1_000_000
+"""Longest line that is read, in bytes; no sentence is longer, and memory stays bounded."""
+
+_UTF8_MARK = b"\xef\xbb\xbf"
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_GZIP_MARK = b"\x1f\x8b"
+_COUNT_UP_TO = 100
+"""A line over the limit is measured up to this many times the limit: standard input may never end."""
+
+
+class ByteLines(Protocol):
+    """What is asked of a stream: the binary files of `open`, of `gzip` and `sys.stdin.buffer` have it."""
+
+    def readline(self, size: int, /) -> bytes:
+        """The next line with its end, or its first `size` bytes; nothing at the end of the stream."""
+        ...
+
+
+def read_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+    """Lines of a plain or `.gz` file, without their ends; the file is opened at the first `next`.
+
+    Raises `MissingInputError` (no such file, a folder, unreadable) or `DataError` (empty, not UTF-8, a line of more
+    than `max_line_bytes`, damaged gzip), each naming the place.
+    """
+    empty = True
+    try:
+        with _open(path) as stream:
+            for line in decode_lines(stream, str(path), max_line_bytes):
+                empty = False
+                yield line
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DataError(f"{path}: truncated or damaged gzip ({error}); fetch or compress the file again") from None
+    except FileNotFoundError:
+        raise MissingInputError(f"{path}: there is no such file{_offer(path)}") from None
+    except IsADirectoryError:
+        raise MissingInputError(f"{path}: is a folder; name a file in it") from None
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if empty:
+        raise DataError(f"{path}: the file is empty")
+
+
+def decode_lines(stream: ByteLines, name: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+    """Lines of an open binary stream called `name` in messages; no lines and empty lines are allowed.
+
+    Raises `DataError` with `name:line` for UTF-16, invalid UTF-8 (column: 1-based, in characters) and a line of more
+    than `max_line_bytes`. Never holds more than one line.
+    """
+    number = 0
+    while raw := stream.readline(max_line_bytes + 1):
+        number += 1
+        if number == 1:
+            raw = _check_start(raw, name)
+            if not raw:  # nothing but a byte-order mark
+                continue
+        # Text has no NUL; in UTF-16 without a mark every second byte of Latin script is one.
+        if b"\0" in raw and raw.count(b"\0") * 4 >= len(raw):
+            raise _looks_like_utf16(name)
+        if len(raw) > max_line_bytes and not raw.endswith(b"\n"):
+            raise _too_long(stream, f"{name}:{number}", len(raw), max_line_bytes)
+        yield _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number)
+
+
+def _open(path: Path) -> gzip.GzipFile | io.BufferedReader:
+    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _check_start(raw: bytes, name: str) -> bytes:
+    if raw.startswith(_UTF16_MARKS):
+        raise _looks_like_utf16(name)
+    if raw.startswith(_GZIP_MARK):
+        raise DataError(f"{name}: is compressed with gzip; give it a name that ends in .gz")
+    return raw.removeprefix(_UTF8_MARK)
+
+
+def _decode(raw: bytes, name: str, number: int) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        column = len(raw[: error.start].decode("utf-8")) + 1
+        raise DataError(
+            f"{name}:{number}:{column}: byte 0x{raw[error.start]:02X} is not valid UTF-8 (column in characters); "
+            "correct the line, or convert the file with iconv -f ENCODING -t UTF-8"
+        ) from None
+
+
+def _looks_like_utf16(name: str) -> DataError:
+    return DataError(f"{name}: looks like UTF-16; convert with iconv -f UTF-16 -t UTF-8")
+
+
+def _too_long(stream: ByteLines, where: str, size: int, limit: int) -> DataError:
+    rest = b""
+    while size < _COUNT_UP_TO * limit and (rest := stream.readline(65536)):
+        size += len(rest)
+        if rest.endswith(b"\n"):
+            break
+    ended = not rest or rest.endswith(b"\n")
+    size -= rest.endswith(b"\n")
+    return DataError(
+        f"{where}: the line has {'' if ended else 'more than '}{size:,} bytes, over the limit of {limit:,}; "
+        "break it into sentences"
+    )
+
+
+def _offer(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f"; there is no folder {path.parent} either"
+    try:
+        return nearest(path.name, (entry.name for entry in path.parent.iterdir() if entry.is_file()))
+    except OSError:
+        return ""

@@ -1,0 +1,201 @@
+"""Beam search: the best hypotheses of every sentence side by side, all sentences at once.
+
+A sentence has `k` places. At each step its `k` live hypotheses are continued, and the continuations ranked by
+log-probability:
+  1. the best 2k continuations become candidates (at most one of each parent ends, so k or more of them go on);
+  2. those of the first k that end enter the finished store, which keeps the best k by normalised score;
+  3. the first k that do not end live on;
+  4. a sentence is over when its store is full, when no live hypothesis can still enter its n-best, or at its cap;
+  5. sentences that are over leave the batch.
+With k = 1 this is greedy decoding. Of equal continuations the one with the better-ranked parent, then the
+lower id, ranks first; of equal scores the earlier finish.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dikkat.decoding.hypothesis import Hypothesis, Outcome, gather_hypotheses, length_penalties
+from dikkat.decoding.options import BeamOptions
+from dikkat.decoding.ranking import top
+from dikkat.decoding.stepper import EOS, PAD, CachedModel, NextTokens, Stepper, split_ended
+
+_NEVER = float("-inf")
+
+
+@dataclass(slots=True)
+class Live:
+    """Hypotheses still growing, best first."""
+
+    tokens: Int[Tensor, "B k L"]
+    log_probability: Float[Tensor, "B k"]
+    """Minus infinity where there is none."""
+
+    def select(self, places: Int[Tensor, "N"]) -> Live:
+        """Only these sentences."""
+        return Live(self.tokens[places], self.log_probability[places])
+
+
+@dataclass(slots=True)
+class Finished:
+    """The store of ended hypotheses, best first."""
+
+    tokens: Int[Tensor, "B k L"]
+    """Without the end mark."""
+    lengths: Int[Tensor, "B k"]
+    """With the end mark."""
+    log_probability: Float[Tensor, "B k"]
+    scores: Float[Tensor, "B k"]
+    """Minus infinity where a place is free."""
+
+    def select(self, places: Int[Tensor, "N"]) -> Finished:
+        """Only these sentences."""
+        return Finished(self.tokens[places], self.lengths[places], self.log_probability[places], self.scores[places])
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The best 2k continuations of every sentence, best first, so far as they can matter."""
+
+    log_probability: Float[Tensor, "B m"]
+    parents: Int[Tensor, "B m"]
+    """Place of the live hypothesis that is continued."""
+    tokens: Int[Tensor, "B m"]
+
+
+@torch.inference_mode()
+def beam_search(
+    model: CachedModel[Any], source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], options: BeamOptions
+) -> list[list[Hypothesis]]:
+    """At most `n_best` hypotheses a sentence: ended ones by falling score, then ones cut at the cap by falling score.
+
+    `source_mask` is True at real tokens. Fewer than `n_best` come back only when no more exist within the cap. The
+    result of a sentence does not depend on the rest of its batch.
+    """
+    batch_size = source.shape[0]
+    if batch_size == 0:
+        return []
+    stepper = Stepper(model, source, source_mask, options, rows_per_sentence=options.beam_size)
+    penalties = length_penalties(stepper.max_cap, options.length_penalty, source.device)
+    live, finished = _start(batch_size, options.beam_size, stepper.max_cap, source.device)
+    outcomes: list[Outcome] = []
+    while True:
+        ranked = best_continuations(stepper.next_tokens(), live)
+        finished = finish(finished, ranked, live, stepper.length, penalties)
+        live, tokens, parents = survive(ranked, live, stepper.length)
+        parts = split_ended(_over(stepper, live, finished, penalties, options.n_best))
+        staying = None
+        if parts is not None:
+            leaving, staying = parts
+            ended = live.select(leaving), finished.select(leaving)
+            outcomes.append(_outcome(stepper, leaving, *ended, penalties, options.n_best))
+            live, finished = live.select(staying), finished.select(staying)
+            if len(staying) == 0:
+                return gather_hypotheses(outcomes, batch_size)
+        stepper.advance(tokens, parents, staying)
+
+
+def _start(batch_size: int, beam_size: int, max_length: int, device: torch.device) -> tuple[Live, Finished]:
+    """One empty live hypothesis a sentence: its other rows would only repeat it."""
+    places = (batch_size, beam_size)
+    tokens = torch.full((*places, max_length), PAD, device=device)
+    log_probability = torch.full(places, _NEVER, device=device)
+    free = Finished(tokens, torch.ones_like(tokens[:, :, 0]), log_probability, log_probability)
+    log_probability = log_probability.clone()
+    log_probability[:, 0] = 0.0
+    return Live(tokens, log_probability), free
+
+
+def best_continuations(following: NextTokens, live: Live) -> Candidates:
+    """Step 1. Of one row no more than its best k + 1 can matter: k that go on, and one that ends."""
+    batch_size, beam_size = live.log_probability.shape
+    per_row = min(beam_size + 1, following.logits.shape[-1])
+    best_logits, ids = top(following.logits, per_row)
+    scores = following.log_probabilities.gather(1, ids).masked_fill(best_logits == _NEVER, _NEVER)
+    # (R, c) -> (B, k, c) -> (B, k * c)
+    totals = (live.log_probability.unsqueeze(-1) + scores.view(batch_size, beam_size, per_row)).flatten(1)
+    log_probability, places = top(totals, 2 * beam_size)
+    return Candidates(log_probability, places // per_row, ids.view(batch_size, -1).gather(1, places))
+
+
+def finish(finished: Finished, ranked: Candidates, live: Live, length: int, penalties: Float[Tensor, "P"]) -> Finished:
+    """Step 2. `length` counts the end mark. Of equal scores the earlier finish ranks first."""
+    beam_size = finished.scores.shape[1]
+    first = slice(0, beam_size)
+    log_probability = ranked.log_probability[:, first]
+    ends = ranked.tokens[:, first] == EOS
+    scores = (log_probability / penalties[length]).masked_fill(~ends, _NEVER)
+    kept, places = top(torch.cat([finished.scores, scores], dim=1), beam_size)
+    tokens = torch.cat([finished.tokens, _rows(live.tokens, ranked.parents[:, first])], dim=1)
+    lengths = torch.cat([finished.lengths, torch.full_like(finished.lengths, length)], dim=1)
+    log_probabilities = torch.cat([finished.log_probability, log_probability], dim=1)
+    return Finished(_rows(tokens, places), lengths.gather(1, places), log_probabilities.gather(1, places), kept)
+
+
+def survive(ranked: Candidates, live: Live, length: int) -> tuple[Live, Int[Tensor, "B k"], Int[Tensor, "B k"]]:
+    """Step 3. The new live hypotheses, their last tokens, and the places of their parents."""
+    num_candidates = ranked.tokens.shape[1]
+    beam_size = live.log_probability.shape[1]
+    # Candidates that end go behind all others; every rank occurs once, so the sort has one answer.
+    ranks = torch.arange(num_candidates, device=ranked.tokens.device) + num_candidates * (ranked.tokens == EOS)
+    chosen = ranks.sort(dim=1).indices[:, :beam_size]
+    tokens, parents = ranked.tokens.gather(1, chosen), ranked.parents.gather(1, chosen)
+    history = _rows(live.tokens, parents)
+    history[:, :, length - 1] = tokens
+    return Live(history, ranked.log_probability.gather(1, chosen)), tokens, parents
+
+
+def _over(
+    stepper: Stepper, live: Live, finished: Finished, penalties: Float[Tensor, "P"], n_best: int
+) -> Bool[Tensor, "B"]:
+    """Step 4.
+
+    Stopping when no live hypothesis can enter the n-best changes no result. Let s <= 0 be the log-probability of the
+    best live hypothesis and c the length cap. A token adds at most 0, so whatever grows from any live hypothesis ends
+    with p <= s, at a length l <= c. Since alpha >= 0, l ** alpha <= c ** alpha; both sides are negative or zero, so
+    p / l ** alpha <= s / l ** alpha <= s / c ** alpha. Rounding keeps all three orders. If that bound does not exceed
+    the n-th best score, a newcomer could at most equal it, and of equals the earlier finish ranks first.
+    """
+    full = finished.scores[:, -1] > _NEVER
+    attainable = live.log_probability[:, 0] / penalties[stepper.caps]
+    hopeless = attainable <= finished.scores[:, n_best - 1]
+    return full | hopeless | (stepper.caps <= stepper.length)
+
+
+def _outcome(
+    stepper: Stepper,
+    leaving: Int[Tensor, "N"],
+    live: Live,
+    finished: Finished,
+    penalties: Float[Tensor, "P"],
+    n_best: int,
+) -> Outcome:
+    """Step 5. The n-best of the leaving sentences; hypotheses without an end fill places that ended ones leave free.
+
+    The score of an unended hypothesis lacks the price of its end, so it is never ranked before an ended one.
+    """
+    length = stepper.length
+    scores = torch.cat([finished.scores, live.log_probability / penalties[length]], dim=1)
+    # free places go last; the order is otherwise right already, and every rank occurs once
+    ranks = torch.arange(scores.shape[1], device=scores.device) + scores.shape[1] * (scores == _NEVER)
+    chosen = ranks.sort(dim=1).indices[:, :n_best]
+    lengths = torch.cat([finished.lengths, torch.full_like(finished.lengths, length)], dim=1)
+    log_probability = torch.cat([finished.log_probability, live.log_probability], dim=1)
+    return Outcome(
+        sentences=stepper.sentences[leaving],
+        tokens=_rows(torch.cat([finished.tokens, live.tokens], dim=1), chosen)[:, :, :length],
+        lengths=lengths.gather(1, chosen),
+        log_probability=log_probability.gather(1, chosen),
+        scores=scores.gather(1, chosen),
+        finished=chosen < finished.scores.shape[1],
+    )
+
+
+def _rows(tokens: Int[Tensor, "B n L"], places: Int[Tensor, "B m"]) -> Int[Tensor, "B m L"]:
+    """Rows of each sentence by their places."""
+    return tokens.gather(1, places.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))

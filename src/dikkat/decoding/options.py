@@ -1,0 +1,81 @@
+"""What a user may choose about decoding: how long, how wide, how random."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from dikkat.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodingOptions:
+    """What every way of decoding shares; on its own it asks for greedy decoding.
+
+    Raises `UsageError` naming the option, its limit and the value given, as do the options derived from it.
+    """
+
+    length_penalty: float = 1.0
+    """Alpha of `score = log p / length ** alpha`; 0 compares plain probabilities, which favours short output."""
+    max_length_factor: float = 2.0
+    """A hypothesis ends after `floor(factor * source tokens) + offset` tokens; the end mark counts on both sides."""
+    max_length_offset: int = 10
+    """The part of that cap that does not grow with the source."""
+
+    def __post_init__(self) -> None:
+        # Above 5 no ranking is left but by length, and length ** alpha leaves the range of float32.
+        _require("length_penalty", self.length_penalty, "between 0 and 5", 0 <= self.length_penalty <= 5)
+        in_range = 0 <= self.max_length_factor <= 100
+        _require("max_length_factor", self.max_length_factor, "between 0 and 100", in_range)
+        offset = self.max_length_offset
+        _require("max_length_offset", offset, "a whole number of at least 0", _whole(offset) and offset >= 0)
+        if self.max_length_factor == 0 and offset == 0:
+            raise UsageError("max_length_factor and max_length_offset must not both be 0: no token would fit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BeamOptions(DecodingOptions):
+    """Beam search: how many hypotheses are followed side by side, and how many are returned."""
+
+    beam_size: int = 5
+    """Hypotheses followed per sentence; 1 is greedy decoding."""
+    n_best: int = 1
+    """Hypotheses returned per sentence, best first."""
+
+    def __post_init__(self) -> None:
+        # The bare super() does not survive the class that slots=True makes anew.
+        DecodingOptions.__post_init__(self)
+        size, best = self.beam_size, self.n_best
+        _require("beam_size", size, "a whole number of at least 1", _whole(size) and size >= 1)
+        _require("n_best", best, f"a whole number from 1 to beam_size ({size})", _whole(best) and 1 <= best <= size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingOptions(DecodingOptions):
+    """Sampling: the temperature first, then top-k, then top-p on what top-k left."""
+
+    temperature: float = 1.0
+    """Logits are divided by this: below 1 sharper, above 1 flatter; 0 is greedy decoding."""
+    top_k: int = 0
+    """Draw among this many likeliest tokens (Fan et al. 2018, section 5.4); 0 keeps all."""
+    top_p: float = 1.0
+    """Draw among the fewest likeliest tokens that hold this share (Holtzman et al. 2020, section 3.1); 1 keeps all."""
+    seed: int = 1
+    """With the number of a sentence it decides what is drawn for that sentence, whatever its batch."""
+
+    def __post_init__(self) -> None:
+        DecodingOptions.__post_init__(self)
+        finite = math.isfinite(self.temperature) and self.temperature >= 0
+        _require("temperature", self.temperature, "a finite number of at least 0", finite)
+        _require("top_k", self.top_k, "a whole number of at least 0", _whole(self.top_k) and self.top_k >= 0)
+        _require("top_p", self.top_p, "above 0 and at most 1", 0 < self.top_p <= 1)
+        _require("seed", self.seed, "a whole number of at least 0", _whole(self.seed) and self.seed >= 0)
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _require(name: str, value: object, limit: str, holds: bool) -> None:
+    if not holds:
+        raise UsageError(f"{name} must be {limit}, not {value!r}")

@@ -1,0 +1,80 @@
+"""Sampling: the next token is drawn from the model's distribution, sharpened and cut as the options say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dikkat.decoding.hypothesis import Hypothesis
+from dikkat.decoding.options import SamplingOptions
+from dikkat.decoding.ranking import top
+from dikkat.decoding.single import decode_single
+from dikkat.decoding.stepper import CachedModel, Stepper, length_caps
+
+
+def sample(
+    model: CachedModel[Any],
+    source: Int[Tensor, "B S"],
+    source_mask: Bool[Tensor, "B S"],
+    options: SamplingOptions,
+    numbers: Sequence[int] | None = None,
+) -> list[Hypothesis]:
+    """One drawn hypothesis a sentence; with the seed, its own number decides what is drawn, not its batch.
+
+    `numbers` are the sentences' numbers, by default their places in the batch. Scores are the model's own
+    log-probabilities, whatever was cut or sharpened for drawing.
+    """
+    caps = length_caps(source_mask, options)
+    uniforms = _uniforms(options.seed, range(len(caps)) if numbers is None else numbers, caps).to(source.device)
+
+    def draw_next(logits: Tensor, stepper: Stepper) -> Tensor:
+        probabilities, ids = candidates(logits, options)
+        places = draw(probabilities, uniforms[stepper.sentences, stepper.length - 1])
+        return ids.gather(1, places.unsqueeze(1)).squeeze(1)
+
+    return decode_single(model, source, source_mask, options, draw_next)
+
+
+def candidates(
+    logits: Float[Tensor, "B V"], options: SamplingOptions
+) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
+    """Probabilities to draw with, and the ids they belong to; what top-p cuts has probability 0.
+
+    They sum to 1 before top-p and are not normalised again after it. Temperature 0 leaves the one best.
+    """
+    width = logits.shape[-1]
+    kept = 1 if options.temperature == 0 else min(options.top_k or width, width)
+    if kept < width or options.top_p < 1:
+        logits, ids = top(logits, kept)
+    else:
+        ids = torch.arange(width, device=logits.device).expand_as(logits)
+    # The largest becomes 0 before the division, so that no temperature overflows into inf - inf.
+    distances = logits - logits.amax(dim=-1, keepdim=True)
+    probabilities = (distances / max(options.temperature, 1e-30)).softmax(dim=-1)
+    if options.top_p < 1:
+        # sorted here: a token stays while those before it hold less than the share wanted
+        before = probabilities.cumsum(dim=-1) - probabilities
+        probabilities = probabilities.masked_fill(before >= options.top_p, 0.0)
+    return probabilities, ids
+
+
+def draw(probabilities: Float[Tensor, "B C"], uniforms: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
+    """The place that each number of [0, 1) falls on when the probabilities lie end to end; their sum may be any."""
+    ends = probabilities.cumsum(dim=-1)
+    total = ends[:, -1]
+    # uniform * total may round up to total, behind which lies nothing
+    target = torch.minimum(uniforms * total, torch.nextafter(total, torch.zeros_like(total)))
+    return torch.searchsorted(ends, target.unsqueeze(1), right=True).squeeze(1)
+
+
+def _uniforms(seed: int, numbers: Sequence[int], caps: Sequence[int]) -> Float[Tensor, "B L"]:
+    """A random stream for each sentence: one number in [0, 1) for every token it may emit."""
+    streams = np.zeros((len(caps), max(caps, default=0)), dtype=np.float32)
+    for stream, number, cap in zip(streams, numbers, caps, strict=True):
+        stream[:cap] = np.random.default_rng((seed, number)).random(cap, dtype=np.float32)
+    return torch.from_numpy(streams)

@@ -1,0 +1,71 @@
+"""One hypothesis a sentence, token by token: what greedy decoding and sampling have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dikkat.decoding.hypothesis import Hypothesis, Outcome, gather_hypotheses, length_penalties
+from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.stepper import EOS, PAD, CachedModel, Stepper, split_ended
+
+Choose = Callable[[Tensor, Stepper], Tensor]
+"""From next-token logits (B, V) and the stepper that tells whose they are to one token each (B,)."""
+
+
+@torch.inference_mode()
+def decode_single(
+    model: CachedModel[Any],
+    source: Int[Tensor, "B S"],
+    source_mask: Bool[Tensor, "B S"],
+    options: DecodingOptions,
+    choose: Choose,
+) -> list[Hypothesis]:
+    """Follow the tokens that `choose` picks; a sentence leaves the batch at its end mark or at its own length cap."""
+    batch_size = source.shape[0]
+    if batch_size == 0:
+        return []
+    stepper = Stepper(model, source, source_mask, options)
+    penalties = length_penalties(stepper.max_cap, options.length_penalty, source.device)
+    history = torch.full((batch_size, stepper.max_cap), PAD, device=source.device)
+    total = torch.zeros(batch_size, device=source.device)
+    outcomes: list[Outcome] = []
+    while True:
+        following = stepper.next_tokens()
+        tokens = choose(following.logits, stepper)
+        total = total + following.log_probabilities.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        history[:, stepper.length - 1] = tokens
+        parts = split_ended((tokens == EOS) | (stepper.caps <= stepper.length))
+        staying = None
+        if parts is not None:
+            leaving, staying = parts
+            outcomes.append(_outcome(stepper, history[leaving], total[leaving], leaving, penalties))
+            history, total = history[staying], total[staying]
+            if len(staying) == 0:
+                return [hypotheses[0] for hypotheses in gather_hypotheses(outcomes, batch_size)]
+        stepper.advance(tokens.unsqueeze(1), torch.zeros_like(tokens).unsqueeze(1), staying)
+
+
+def _outcome(
+    stepper: Stepper,
+    history: Int[Tensor, "N L"],
+    total: Float[Tensor, "N"],
+    leaving: Int[Tensor, "N"],
+    penalties: Float[Tensor, "P"],
+) -> Outcome:
+    """The one hypothesis of each leaving sentence: (N, ...) -> (N, 1, ...)."""
+    length = stepper.length
+    emitted = history[:, :length].unsqueeze(1)
+    log_probability = total.unsqueeze(1)
+    return Outcome(
+        sentences=stepper.sentences[leaving],
+        tokens=emitted,
+        lengths=torch.full_like(leaving, length).unsqueeze(1),
+        log_probability=log_probability,
+        scores=log_probability / penalties[length],
+        finished=emitted[:, :, -1] == EOS,
+    )

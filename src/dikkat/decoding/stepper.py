@@ -1,0 +1,141 @@
+"""What decoding asks of a model, and the stepper that walks a batch one token at a time.
+
+The stepper owns the model's cache and which sentences are still in the batch; what to emit next is its user's choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dikkat.decoding.options import DecodingOptions
+
+PAD, BOS, EOS = 0, 1, 2
+"""Ids of padding, begin mark and end mark."""
+
+
+@runtime_checkable
+class DecoderCache(Protocol):
+    """Keys and values of what was decoded so far (self-attention) and of the source (cross-attention)."""
+
+    @property
+    def length(self) -> int:
+        """Tokens that every row was fed so far."""
+        ...
+
+    def reorder(self, index: Int[Tensor, "R"]) -> None:
+        """Row `r` continues what row `index[r]` had; `index` never crosses sentences."""
+        ...
+
+    def drop(self, keep: Int[Tensor, "N"]) -> None:
+        """Only the sentences numbered in `keep` (rising) stay, with all their rows."""
+        ...
+
+
+CacheT = TypeVar("CacheT", bound=DecoderCache)
+
+
+@runtime_checkable
+class CachedModel(Protocol[CacheT]):
+    """A model that decodes step by step, with a cache of its own kind."""
+
+    def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """Read the source; `source_mask` is True at real tokens."""
+        ...
+
+    def start_cache(
+        self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], *, rows_per_sentence: int = 1
+    ) -> CacheT:
+        """An empty `DecoderCache` of `B * rows_per_sentence` rows; the rows of sentence `b` stand together."""
+        ...
+
+    def step(self, tokens: Int[Tensor, "R"], cache: CacheT) -> Float[Tensor, "R V"]:
+        """Feed every row a token at position `cache.length`; logits of the next, in a tensor the caller may change."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class NextTokens:
+    """What a model says about the next token of every row, in float32."""
+
+    logits: Float[Tensor, "R V"]
+    """For choosing: minus infinity at the padding and the begin mark, which are never emitted."""
+    log_probabilities: Float[Tensor, "R V"]
+    """For scoring: the model's own, over the whole vocabulary; non-increasing along falling logits."""
+
+
+def length_caps(source_mask: Bool[Tensor, "B S"], options: DecodingOptions) -> list[int]:
+    """Most tokens, end mark included, that each sentence may emit: from its own source, never from its batch."""
+    lengths: list[int] = source_mask.sum(dim=1).tolist()
+    return [max(1, int(options.max_length_factor * length) + options.max_length_offset) for length in lengths]
+
+
+class Stepper:
+    """Walks a batch of sentences through a model, each on `rows_per_sentence` rows.
+
+    `sentences` (B,) holds the numbers, in the batch it began with, of those still in it; `caps` (B,) their length caps.
+    """
+
+    def __init__(
+        self,
+        model: CachedModel[Any],
+        source: Int[Tensor, "B S"],
+        source_mask: Bool[Tensor, "B S"],
+        options: DecodingOptions,
+        *,
+        rows_per_sentence: int = 1,
+    ) -> None:
+        batch_size, device = source.shape[0], source.device
+        caps = length_caps(source_mask, options)
+        self.rows_per_sentence = rows_per_sentence
+        self.max_cap = max(caps)
+        self.caps = torch.tensor(caps, device=device)
+        self.sentences = torch.arange(batch_size, device=device)
+        self._model = model
+        memory = model.encode(source, source_mask)
+        self._cache: DecoderCache = model.start_cache(memory, source_mask, rows_per_sentence=rows_per_sentence)
+        self._tokens = torch.full((batch_size * rows_per_sentence,), BOS, device=device)
+
+    @property
+    def length(self) -> int:
+        """Tokens that every row has emitted once the pending choice is made."""
+        return self._cache.length
+
+    def next_tokens(self) -> NextTokens:
+        """Run the model on the last tokens."""
+        logits = self._model.step(self._tokens, self._cache).float()
+        log_probabilities = logits.log_softmax(dim=-1)
+        logits[:, [PAD, BOS]] = float("-inf")
+        return NextTokens(logits, log_probabilities)
+
+    def advance(
+        self, tokens: Int[Tensor, "B rows"], parents: Int[Tensor, "B rows"], staying: Int[Tensor, "N"] | None
+    ) -> None:
+        """Emit `tokens`, each after the row of its sentence that `parents` names; only `staying` sentences go on.
+
+        `staying` None keeps all. Ended sentences leave before the cache is reordered: less to copy.
+        """
+        if staying is not None:
+            self._cache.drop(staying)
+            self.sentences, self.caps = self.sentences[staying], self.caps[staying]
+            tokens, parents = tokens[staying], parents[staying]
+        if self.rows_per_sentence > 1:
+            # number within the sentence (B, rows) -> number within the batch (R,)
+            first_rows = torch.arange(len(parents), device=parents.device) * self.rows_per_sentence
+            self._cache.reorder((first_rows.unsqueeze(1) + parents).flatten())
+        self._tokens = tokens.flatten()
+
+
+def split_ended(ended: Bool[Tensor, "B"]) -> tuple[Tensor, Tensor] | None:
+    """Places of the ended and of the other sentences, or None when none has ended. The one host sync of a step."""
+    flags: list[bool] = ended.tolist()
+    if not any(flags):
+        return None
+    leaving = [place for place, flag in enumerate(flags) if flag]
+    staying = [place for place, flag in enumerate(flags) if not flag]
+    as_indices = [torch.tensor(places, dtype=torch.int64, device=ended.device) for places in (leaving, staying)]
+    return as_indices[0], as_indices[1]

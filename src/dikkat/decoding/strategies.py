@@ -1,0 +1,31 @@
+"""One call for all three ways of decoding: the type of the options says which."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from dikkat.decoding.beam import beam_search
+from dikkat.decoding.greedy import greedy
+from dikkat.decoding.hypothesis import Hypothesis
+from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat.decoding.sampling import sample
+from dikkat.decoding.stepper import CachedModel
+
+DecodeBatch = Callable[[Tensor, Tensor, Sequence[int]], list[list[Hypothesis]]]
+"""From source (B, S), source mask (B, S) and the numbers of the sentences to the hypotheses of each, best first."""
+
+
+def batch_decoder(model: CachedModel[Any], options: DecodingOptions) -> DecodeBatch:
+    """How to decode a batch: `BeamOptions` search a beam, `SamplingOptions` draw, plain ones are greedy."""
+
+    def decode(source: Tensor, source_mask: Tensor, numbers: Sequence[int]) -> list[list[Hypothesis]]:
+        if isinstance(options, BeamOptions):
+            return beam_search(model, source, source_mask, options)
+        if isinstance(options, SamplingOptions):
+            return [[hypothesis] for hypothesis in sample(model, source, source_mask, options, numbers)]
+        return [[hypothesis] for hypothesis in greedy(model, source, source_mask, options)]
+
+    return decode

@@ -1,0 +1,9 @@
+"""How good a translation is: standard scores with their signatures, and baselines to judge a low number by."""
+
+from __future__ import annotations
+
+from dikkat.evaluation.baselines import copy_source, most_frequent_translation
+from dikkat.evaluation.bleu_k import bleu_k
+from dikkat.evaluation.scores import Scores, score_translations
+
+__all__ = ["Scores", "bleu_k", "copy_source", "most_frequent_translation", "score_translations"]

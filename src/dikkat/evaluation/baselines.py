@@ -1,0 +1,47 @@
+"""Translators that have learned nothing: what a score must be compared with before it means something."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+MOST_SENTENCES = 100_000
+"""Distinct target sentences counted at once, overall and for each source sentence."""
+
+
+def copy_source(sources: Sequence[str]) -> list[str]:
+    """The source itself as its translation: what names, numbers and related languages give for nothing."""
+    return list(sources)
+
+
+def most_frequent_translation(pairs: Iterable[tuple[str, str]], sources: Sequence[str]) -> list[str]:
+    """For each source the training target it had most often, else the most frequent target of all (ties: the first).
+
+    `pairs` are the training pairs, read once. A high score means that test sentences occur in training. Memory is
+    bounded by the sources and `MOST_SENTENCES`, not by the training data. No pairs give empty translations.
+    """
+    of_source: dict[str, _Frequencies] = {source: _Frequencies() for source in sources}
+    overall = _Frequencies()
+    for source, target in pairs:
+        overall.add(target)
+        if source in of_source:
+            of_source[source].add(target)
+    fallback = overall.most_frequent() or ""
+    return [of_source[source].most_frequent() or fallback for source in sources]
+
+
+class _Frequencies:
+    """Counts of at most `MOST_SENTENCES` sentences (Misra and Gries 1982): exact while no more are distinct."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def add(self, sentence: str) -> None:
+        if sentence in self._counts:
+            self._counts[sentence] += 1
+        elif len(self._counts) < MOST_SENTENCES:
+            self._counts[sentence] = 1
+        else:
+            self._counts = {known: count - 1 for known, count in self._counts.items() if count > 1}
+
+    def most_frequent(self) -> str | None:
+        return max(self._counts, key=self._counts.__getitem__, default=None)

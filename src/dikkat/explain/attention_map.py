@@ -1,0 +1,69 @@
+"""The attention weights of one head on one sentence, together with what their rows and columns stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Stack = Literal["encoder", "decoder"]
+Kind = Literal["self", "cross"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AttentionMap:
+    """Weights (T, S) of one head; row t is how query token t spreads its attention over the key tokens.
+
+    Raises `ValueError` when the weights do not have one row a query token and one column a key token.
+    """
+
+    # Not "T S": the run-time shape checks of tests would hide the constructor's own message.
+    weights: Float[np.ndarray, "..."]
+    """(T, S), as drawn: queries down, keys across."""
+    query_tokens: tuple[str, ...]
+    """T tokens that look."""
+    key_tokens: tuple[str, ...]
+    """S tokens that are looked at."""
+    stack: Stack
+    layer: int
+    """Counted from 0."""
+    head: int | None
+    """Counted from 0; None for the mean of all heads."""
+    kind: Kind
+
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 2:
+            raise ValueError(
+                f"attention weights have the axes (T, S), but {self.weights.ndim} axes {self.weights.shape} were given;"
+                " pick one sentence and one head"
+            )
+        for axis, tokens, length in (
+            ("query axis T", self.query_tokens, self.weights.shape[0]),
+            ("key axis S", self.key_tokens, self.weights.shape[1]),
+        ):
+            if len(tokens) != length:
+                raise ValueError(f"{axis}: the weights have {length} positions, but {len(tokens)} tokens were given")
+        if self.stack == "encoder" and self.kind == "cross":
+            raise ValueError('an encoder has no cross-attention; stack "decoder" has')
+
+    @classmethod
+    def from_tensor(
+        cls,
+        weights: Float[Tensor, "T S"],
+        query_tokens: Sequence[str],
+        key_tokens: Sequence[str],
+        *,
+        stack: Stack,
+        layer: int,
+        head: int | None,
+        kind: Kind,
+    ) -> AttentionMap:
+        """A map of weights from any device, in any float type, with or without gradient; see the class."""
+        array: np.ndarray[Any, np.dtype[np.float32]] = weights.detach().float().cpu().numpy()
+        return cls(array, tuple(query_tokens), tuple(key_tokens), stack, layer, head, kind)

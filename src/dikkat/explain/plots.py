@@ -1,0 +1,205 @@
+"""Pictures: heat maps of attention heads, and the curves of a training run, as PNG or SVG."""
+
+from __future__ import annotations
+
+import io
+import math
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dikkat.disk import write_atomically
+from dikkat.errors import DataError, UsageError
+from dikkat.explain.attention_map import AttentionMap
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+_FORMATS = (".png", ".svg")
+_FONT_POINTS = 8.0
+_TITLE_POINTS = 11.0
+_CELL_INCHES = 0.24
+_LARGEST_INCHES = 40.0  # 6,000 pixels, which every program can still show
+_LONGEST_LABEL = 24
+
+
+def plot_heads(maps: Sequence[AttentionMap], path: Path, title: str = "") -> None:
+    """Draw each map as a heat map with its tokens on the axes, all on one colour scale.
+
+    Raises `UsageError` for a suffix that is not .png or .svg, `DataError` without maps, `DiskError` or
+    `CannotCreateError` when `path` cannot be written.
+    """
+    _check_format(path)
+    if not maps:
+        raise DataError("there is no attention map to draw; choose at least one head")
+    grid = _Grid(maps)
+    figure = _new_figure(grid.size)
+    cells = figure.subplots(grid.rows, grid.columns, squeeze=False).flatten()
+    largest = max((float(each.weights.max()) for each in maps if each.weights.size), default=0.0) or 1.0
+    images = [_draw_map(axes, each, largest, grid) for axes, each in zip(cells, maps, strict=False)]
+    if grid.shares_tokens:
+        for index, axes in enumerate(cells[: len(maps)]):
+            axes.tick_params(labelleft=index % grid.columns == 0, labelbottom=index + grid.columns >= len(maps))
+    for axes in cells[len(maps) :]:
+        axes.set_axis_off()
+    figure.supxlabel("key: attended to", fontsize=_FONT_POINTS + 1)
+    figure.supylabel("query: attending", fontsize=_FONT_POINTS + 1)
+    if title:
+        _set_title(figure, title)
+    bar = figure.colorbar(images[0], ax=list(cells), shrink=0.6, pad=0.02)
+    bar.set_label("attention weight", fontsize=_FONT_POINTS)
+    bar.ax.tick_params(labelsize=_FONT_POINTS - 1)
+    _save(figure, path)
+
+
+def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> None:
+    """Draw the losses and, below, the validation scores of a run over its updates.
+
+    Rows of `metrics` have `step` and any of `train_loss`, `valid_loss` (nats a target token), `chrf`, `bleu`
+    (0 to 100). Raises `UsageError` for an unknown suffix, `DataError` when there is nothing to draw.
+    """
+    _check_format(path)
+    losses = _series(metrics, {"train_loss": "training", "valid_loss": "validation"})
+    scores = _series(metrics, {"chrf": "chrF", "bleu": "BLEU"})
+    panels = [
+        (curves, label)
+        for curves, label in ((losses, "loss (nats per target token)"), (scores, "validation score (0–100)"))
+        if curves
+    ]
+    if not panels:
+        raise DataError("there is no training curve to draw: no validation has been recorded yet")
+    figure = _new_figure((7.0, 0.6 + 2.8 * len(panels)))
+    stacked = figure.subplots(len(panels), 1, squeeze=False, sharex=True).flatten()
+    for axes, (curves, label) in zip(stacked, panels, strict=True):
+        _draw_curves(axes, curves, label)
+    if scores:
+        _mark_best(stacked[-1], *next(iter(scores.values())), name=next(iter(scores)))
+    stacked[-1].set_xlabel("update (optimizer step)")
+    stacked[-1].locator_params(axis="x", integer=True)
+    figure.align_ylabels()
+    if title:
+        _set_title(figure, title)
+    _save(figure, path)
+
+
+class _Grid:
+    """Rows, columns and size in inches of a picture of `maps`, large enough for every label."""
+
+    def __init__(self, maps: Sequence[AttentionMap]) -> None:
+        queries = max(len(each.query_tokens) for each in maps)
+        keys = max(len(each.key_tokens) for each in maps)
+        self.shares_tokens = len({(each.query_tokens, each.key_tokens) for each in maps}) == 1
+        self.several_layers = len({(each.stack, each.layer, each.kind) for each in maps}) > 1
+        self.columns = min(4, len(maps)) if keys <= 16 else min(2, len(maps))
+        self.rows = math.ceil(len(maps) / self.columns)
+        left = _label_inches({token for each in maps for token in each.query_tokens})
+        below = _label_inches({token for each in maps for token in each.key_tokens})
+        label_columns, label_rows = (1, 1) if self.shares_tokens else (self.columns, self.rows)
+        # A map must be as wide as its title, and its cells are square.
+        cell = max(_CELL_INCHES, min((1.6 if self.several_layers else 1.1) / max(keys, 1), 3.0 / max(queries, 1)))
+        width = 1.3 + left * label_columns + self.columns * (0.2 + cell * keys)
+        height = 0.9 + below * label_rows + self.rows * (0.4 + cell * queries)
+        self.size = (min(max(width, 4.0), _LARGEST_INCHES), min(height, _LARGEST_INCHES))
+        # Every n-th label where the largest picture leaves less than a line for each.
+        shrink = max(width / self.size[0], height / self.size[1])
+        self.label_every = math.ceil(shrink * _FONT_POINTS * 1.3 / 72 / _CELL_INCHES)
+
+
+def _draw_map(axes: Axes, each: AttentionMap, largest: float, grid: _Grid) -> AxesImage:
+    image = axes.imshow(each.weights, cmap="Reds", vmin=0.0, vmax=largest, interpolation="nearest")
+    for axis, tokens in ((axes.xaxis, each.key_tokens), (axes.yaxis, each.query_tokens)):
+        places = range(0, len(tokens), grid.label_every)
+        labels = [_label(tokens[place]) for place in places]
+        axis.set_ticks(places, labels, fontsize=_FONT_POINTS, parse_math=False)
+    axes.tick_params(length=2)
+    axes.set_title(_map_title(each, grid.several_layers), fontsize=_FONT_POINTS + 1)
+    for label in axes.get_xticklabels():
+        label.set(rotation=90, rotation_mode="default", ha="center", va="top")
+    return image
+
+
+def _map_title(each: AttentionMap, several_layers: bool) -> str:
+    head = "Mean of heads" if each.head is None else f"Head {each.head + 1}"
+    return f"{each.stack} {each.layer + 1}, {each.kind}\n{head}" if several_layers else head
+
+
+def _label(token: str) -> str:
+    return _printable(token if token.strip(" ") else "␣" * len(token), _LONGEST_LABEL)
+
+
+def _printable(text: str, longest: int) -> str:
+    shown = "".join(character if character.isprintable() else "·" for character in text)
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+
+
+def _label_inches(tokens: Iterable[str]) -> float:
+    from matplotlib.textpath import TextPath
+
+    # Only the longest few are measured, which is slow. A dollar sign would start a formula.
+    longest = sorted((_label(token).replace("$", "S") for token in tokens), key=len)[-5:]
+    outlines = [TextPath((0, 0), label, size=_FONT_POINTS) for label in longest if label]
+    return max((outline.get_extents().width / 72 for outline in outlines), default=0.0)
+
+
+_Curve = tuple[list[int], list[float]]
+
+
+def _series(metrics: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, _Curve]:
+    curves: dict[str, _Curve] = {}
+    for key, name in names.items():
+        points = [(_step(row, number), row[key]) for number, row in enumerate(metrics, 1) if row.get(key) is not None]
+        if points:
+            curves[name] = ([step for step, _ in points], [float(value) for _, value in points])
+    return curves
+
+
+def _step(row: Mapping[str, Any], number: int) -> int:
+    if "step" not in row:
+        raise DataError(f"row {number} of the metrics has no step; remove the row")
+    return int(row["step"])
+
+
+def _draw_curves(axes: Axes, curves: Mapping[str, _Curve], label: str) -> None:
+    for name, (steps, values) in curves.items():
+        axes.plot(steps, values, marker="o", markersize=3.5, linewidth=1.5, label=name)
+    axes.set_ylabel(label)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False)
+
+
+def _mark_best(axes: Axes, steps: list[int], values: list[float], name: str) -> None:
+    best = max(values)
+    axes.set_title(f"best {name} {best:.1f} at update {steps[values.index(best)]:,}", fontsize="small", loc="right")
+
+
+def _check_format(path: Path) -> None:
+    if path.suffix.lower() not in _FORMATS:
+        wanted = " or ".join(_FORMATS)
+        raise UsageError(f"{path}: a picture is {wanted}, not {path.suffix or 'a file without suffix'}; rename it")
+
+
+def _new_figure(size: tuple[float, float]) -> Figure:
+    # Not pyplot: it keeps figures and a display in global state, a server thread has neither.
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size, layout="constrained")
+
+
+def _set_title(figure: Figure, title: str) -> None:
+    per_line = int(figure.get_figwidth() * 72 / (0.62 * _TITLE_POINTS))  # 0.62: a mean character of DejaVu Sans, in ems
+    lines = textwrap.wrap(_printable(title, 4 * per_line), per_line)
+    figure.set_figheight(figure.get_figheight() + (len(lines) - 1) * 1.4 * _TITLE_POINTS / 72)
+    figure.suptitle("\n".join(lines), fontsize=_TITLE_POINTS, parse_math=False)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    import matplotlib
+
+    kind = path.suffix.lower().removeprefix(".")
+    content = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "dikkat"}):  # equal data, equal file
+        figure.savefig(content, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    write_atomically(path, content.getvalue())

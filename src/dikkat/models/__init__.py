@@ -1,0 +1,1 @@
+"""Models as visible expressions of bricks; they know ids and tensors, no optimizer, tokenizer or file."""

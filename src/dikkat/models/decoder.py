@@ -1,0 +1,47 @@
+"""A stack of decoder blocks, for a whole target or one step at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from dikkat.nn.blocks import DecoderBlock
+from dikkat.nn.cache import DecoderCache
+from dikkat.nn.masks import causal_mask, key_mask
+
+
+class Decoder(nn.Module):
+    """Blocks in order, then `final_norm`: a LayerNorm for pre-norm blocks, `Identity` for post-norm ones."""
+
+    def __init__(self, blocks: Sequence[DecoderBlock], final_norm: nn.Module) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(blocks)
+        self.final_norm = final_norm
+
+    def forward(
+        self,
+        x: Float[Tensor, "B T D"],
+        memory: Float[Tensor, "B S D"],
+        memory_mask: Bool[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """All positions at once; the causal mask is always on, in training and evaluation (fault F36)."""
+        mask = causal_mask(x.shape[1], device=x.device)
+        for block in self.blocks:
+            x = block(x, memory, mask, memory_mask)
+        return self.final_norm(x)
+
+    def start_cache(
+        self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], rows_per_sentence: int = 1
+    ) -> DecoderCache:
+        """Project keys and values of the source once for every layer."""
+        cross = [cast(DecoderBlock, block).cross_attention.project_memory(memory) for block in self.blocks]
+        return DecoderCache(cross, key_mask(source_mask), rows_per_sentence)
+
+    def step(self, x: Float[Tensor, "R 1 D"], cache: DecoderCache) -> Float[Tensor, "R 1 D"]:
+        """One more position of R hypotheses."""
+        for block, own, cross in zip(self.blocks, cache.self_attention, cache.cross_attention, strict=True):
+            x = cast(DecoderBlock, block).step(x, own, cross, cache.mask)
+        return self.final_norm(x)

@@ -1,0 +1,85 @@
+"""The encoder-decoder Transformer: ids in, logits out."""
+
+from __future__ import annotations
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dikkat.models.decoder import Decoder
+from dikkat.models.encoder import Encoder
+from dikkat.nn.cache import DecoderCache
+from dikkat.nn.dropout import Dropout
+from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.masks import key_mask
+from dikkat.nn.positions import SinusoidalPositions
+
+
+class EncoderDecoder(nn.Module):
+    """Embeddings, encoder, decoder and output matrix (Vaswani et al. 2017, figure 1).
+
+    `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be its matrix.
+    """
+
+    def __init__(
+        self,
+        source_embedding: TokenEmbedding,
+        target_embedding: TokenEmbedding,
+        positions: SinusoidalPositions,
+        encoder: Encoder,
+        decoder: Decoder,
+        output_weight: nn.Parameter,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.source_embedding = source_embedding
+        self.target_embedding = target_embedding
+        self.positions = positions
+        self.encoder = encoder
+        self.decoder = decoder
+        self.output_weight = output_weight
+        self.dropout = Dropout(dropout)
+
+    def forward(
+        self,
+        source: Int[Tensor, "B S"],
+        target: Int[Tensor, "B T"],
+        source_mask: Bool[Tensor, "B S"],
+    ) -> Float[Tensor, "B T V"]:
+        """Logits of the token after each target position, given all positions up to it (teacher forcing)."""
+        return self.project(self.decode(target, self.encode(source, source_mask), source_mask))
+
+    def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """Memory of the source; `source_mask` is True at real tokens."""
+        x = self.dropout(self.positions(self.source_embedding(source)))
+        return self.encoder(x, key_mask(source_mask))
+
+    def decode(
+        self,
+        target: Int[Tensor, "B T"],
+        memory: Float[Tensor, "B S D"],
+        source_mask: Bool[Tensor, "B S"],
+    ) -> Float[Tensor, "B T D"]:
+        """Hidden states of all target positions at once; `project` turns them into logits."""
+        x = self.dropout(self.positions(self.target_embedding(target)))
+        return self.decoder(x, memory, key_mask(source_mask))
+
+    def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
+        """Logits of hidden states."""
+        return F.linear(hidden, self.output_weight)
+
+    def start_cache(
+        self,
+        memory: Float[Tensor, "B S D"],
+        source_mask: Bool[Tensor, "B S"],
+        *,
+        rows_per_sentence: int = 1,
+    ) -> DecoderCache:
+        """Begin decoding: the cross-attention of each sentence is projected once, for all its hypotheses."""
+        return self.decoder.start_cache(memory, source_mask, rows_per_sentence)
+
+    def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
+        """Logits of the next token; the position of `tokens` is the length of the cache, which grows by one."""
+        # (R,) -> (R, 1, D) -> (R, V)
+        x = self.positions(self.target_embedding(tokens[:, None]), offset=cache.length)
+        return self.project(self.decoder.step(self.dropout(x), cache)[:, 0])

@@ -1,0 +1,45 @@
+"""The processor probe: which number type pays, and how memory is best kept."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+from functools import cache
+from pathlib import Path
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
+_KEEP = 1 << 30
+
+
+@cache
+def processor_flags() -> frozenset[str]:
+    """Instruction-set flags of the first processor as Linux names them; empty where it does not say."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return frozenset()
+    line = next((line for line in text.split("\n") if line.startswith("flags")), "")
+    return frozenset(line.partition(":")[2].split())
+
+
+def has_fast_bfloat16() -> bool:
+    """Whether bfloat16 matrix products run in hardware (AVX512-BF16 or AMX)."""
+    return bool(processor_flags() & {"avx512_bf16", "amx_bf16"})
+
+
+def processor_name() -> str:
+    """A short name for logs and cards."""
+    kinds = [flag for flag in ("amx_bf16", "avx512_bf16", "avx512f", "avx2") if flag in processor_flags()]
+    return f"{platform.machine()} ({kinds[0] if kinds else 'no vector flags known'})"
+
+
+def keep_freed_memory() -> bool:
+    """Let the C library keep freed tensors instead of handing each back to the kernel, and say whether it does.
+
+    Otherwise every large tensor of every training step is mapped and faulted in anew, page by page.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return False
+    return bool(mallopt(_M_MMAP_THRESHOLD, _KEEP)) and bool(mallopt(_M_TRIM_THRESHOLD, _KEEP))

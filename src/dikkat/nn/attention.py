@@ -1,0 +1,150 @@
+"""Multi-head attention: self and cross in one module."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
+from dikkat.nn.functional import fused_attention
+
+Observer = Callable[[Tensor, Tensor, Tensor | None], None]
+"""Called with query (B, H, T, K), key (B, H, S, K) and mask; it may compute the weights from them."""
+
+
+class MultiHeadAttention(nn.Module):
+    """H attentions side by side, each in a subspace of width K (Vaswani et al. 2017, section 3.2.2).
+
+    `query_dim`, `key_dim` and `value_dim` only set the widths of the inputs; whether it is self- or cross-attention is
+    decided by what is passed as `key`. `head_dim` is free; left out it is `model_dim / num_heads`. With fewer
+    `num_kv_heads`, groups of heads share keys and values (Ainslie et al. 2023). Raises `ValueError` naming the
+    argument, the limit and the value given. Where query, key and value have one width, their projections are one
+    packed matrix.
+    """
+
+    def __init__(
+        self,
+        model_dim: int,
+        num_heads: int,
+        *,
+        query_dim: int | None = None,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        head_dim: int | None = None,
+        num_kv_heads: int | None = None,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if head_dim is None and model_dim % num_heads:
+            raise ValueError(
+                f"num_heads must divide model_dim, but {num_heads} does not divide {model_dim}; "
+                "set head_dim to free the two"
+            )
+        self.num_heads = num_heads
+        self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
+        if num_heads % self.num_kv_heads:
+            raise ValueError(f"num_kv_heads must divide num_heads, but {num_kv_heads} does not divide {num_heads}")
+        self.head_dim = model_dim // num_heads if head_dim is None else head_dim
+        self.dropout = dropout
+        widths = tuple(model_dim if width is None else width for width in (query_dim, key_dim, value_dim))
+        outputs = [heads * self.head_dim for heads in (num_heads, self.num_kv_heads, self.num_kv_heads)]
+        self.packed = len(set(widths)) == 1
+        self.splits = outputs
+        if self.packed:
+            self.in_projection = nn.Linear(widths[0], sum(outputs), bias=bias)
+        else:
+            self.query_projection, self.key_projection, self.value_projection = (
+                nn.Linear(width, output, bias=bias) for width, output in zip(widths, outputs, strict=True)
+            )
+        self.out_projection = nn.Linear(num_heads * self.head_dim, model_dim, bias=bias)
+        self._observers: dict[int, Observer] = {}
+
+    def forward(
+        self,
+        query: Float[Tensor, "B T Dq"],
+        key: Float[Tensor, "B S Dk"] | None = None,
+        value: Float[Tensor, "B S Dv"] | None = None,
+        mask: Bool[Tensor, "..."] | None = None,
+        *,
+        cache: SelfAttentionCache | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """Self-attention with `query` alone, cross-attention with `key` (and `value`, by default the same).
+
+        `mask` is boolean, True = may attend, broadcastable to (B, H, T, S). With `cache` (self-attention only) the
+        newest keys and values are appended to it and all of them are attended to.
+        """
+        if key is None:
+            q, k, v = self._project_self(query)
+            if cache is not None:
+                k, v = cache.append(k, v)
+            return self._attend(q, k, v, mask)
+        memory = self.project_memory(key, value)
+        return self._attend(self._project_query(query), memory.key, memory.value, mask)
+
+    def project_memory(
+        self, key: Float[Tensor, "B S Dk"], value: Float[Tensor, "B S Dv"] | None = None
+    ) -> CrossAttentionCache:
+        """Keys and values of a source, to be attended to any number of times."""
+        value = key if value is None else value
+        if not self.packed:
+            k, v = self.key_projection(key), self.value_projection(value)
+        elif value is key:
+            k, v = self._linear(key, self.splits[0], None).split(self.splits[1:], dim=-1)
+        else:
+            k = self._linear(key, self.splits[0], self.splits[0] + self.splits[1])
+            v = self._linear(value, self.splits[0] + self.splits[1], None)
+        return CrossAttentionCache(self._split_heads(k, self.num_kv_heads), self._split_heads(v, self.num_kv_heads))
+
+    def attend_memory(
+        self, query: Float[Tensor, "R T D"], memory: CrossAttentionCache, mask: Bool[Tensor, "B 1 1 S"]
+    ) -> Float[Tensor, "R T D"]:
+        """Cross-attention of `R = B x rows` hypotheses: those of one sentence become queries over its one memory."""
+        sentences = memory.key.shape[0]
+        # (B * rows, T, D) -> (B, rows * T, D): no key or value is copied per hypothesis
+        grouped = query.reshape(sentences, -1, query.shape[-1])
+        return self._attend(self._project_query(grouped), memory.key, memory.value, mask).view(query.shape)
+
+    def observe(self, observer: Observer) -> RemovableHandle:
+        """Call `observer` with query, key and mask at every forward until the handle is removed."""
+        handle = RemovableHandle(self._observers)
+        self._observers[handle.id] = observer
+        return handle
+
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+        if self.num_kv_heads != self.num_heads:
+            # (B, G, S, K) -> (B, H, S, K)
+            group = self.num_heads // self.num_kv_heads
+            k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+        for observer in self._observers.values():
+            observer(q, k, mask)
+        output = fused_attention(q, k, v, mask, dropout=self.dropout if self.training else 0.0)
+        # (B, H, T, K) -> (B, T, H, K) -> (B, T, H * K)
+        return self.out_projection(output.transpose(1, 2).flatten(2))
+
+    def _project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        if self.packed:
+            q, k, v = self.in_projection(x).split(self.splits, dim=-1)
+        else:
+            q, k, v = self.query_projection(x), self.key_projection(x), self.value_projection(x)
+        return (
+            self._split_heads(q, self.num_heads),
+            self._split_heads(k, self.num_kv_heads),
+            self._split_heads(v, self.num_kv_heads),
+        )
+
+    def _project_query(self, query: Tensor) -> Tensor:
+        q = self._linear(query, None, self.splits[0]) if self.packed else self.query_projection(query)
+        return self._split_heads(q, self.num_heads)
+
+    def _linear(self, x: Tensor, start: int | None, end: int | None) -> Tensor:
+        bias = self.in_projection.bias
+        part = None if bias is None else bias[start:end]
+        return nn.functional.linear(x, self.in_projection.weight[start:end], part)
+
+    def _split_heads(self, x: Float[Tensor, "B T E"], heads: int) -> Float[Tensor, "B H T K"]:
+        # (B, T, H * K) -> (B, T, H, K) -> (B, H, T, K)
+        return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)

@@ -1,0 +1,90 @@
+"""Keys and values that decoding has already computed: the whole contract of search is `append`, `reorder`, `drop`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+
+class SelfAttentionCache:
+    """Keys and values of the target so far, one row a hypothesis, in buffers that double when full."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._key: Tensor | None = None
+        self._value: Tensor | None = None
+
+    def append(
+        self, key: Float[Tensor, "R H T K"], value: Float[Tensor, "R H T E"]
+    ) -> tuple[Float[Tensor, "R H S K"], Float[Tensor, "R H S E"]]:
+        """Add the newest positions and return all of them."""
+        end = self.length + key.shape[2]
+        self._key = self._room(self._key, key, end)
+        self._value = self._room(self._value, value, end)
+        self._key[:, :, self.length : end] = key
+        self._value[:, :, self.length : end] = value
+        self.length = end
+        return self._key[:, :, :end], self._value[:, :, :end]
+
+    def reorder(self, index: Int[Tensor, "R2"]) -> None:
+        """Row r continues what row `index[r]` had; a shorter index drops rows."""
+        if self._key is not None and self._value is not None:
+            # only the part in use is gathered; the copy is as long as the buffer was, so appending stays in place
+            self._key = self._gather(self._key, index)
+            self._value = self._gather(self._value, index)
+
+    def _gather(self, buffer: Tensor, index: Tensor) -> Tensor:
+        gathered = buffer.new_empty(index.shape[0], *buffer.shape[1:])
+        torch.index_select(buffer[:, :, : self.length], 0, index, out=gathered[:, :, : self.length])
+        return gathered
+
+    def _room(self, buffer: Tensor | None, new: Tensor, end: int) -> Tensor:
+        if buffer is not None and buffer.shape[2] >= end:
+            return buffer
+        rows, heads, _, width = new.shape
+        grown = new.new_empty(rows, heads, max(16, 2 * end), width)
+        if buffer is not None:
+            grown[:, :, : self.length] = buffer[:, :, : self.length]
+        return grown
+
+
+@dataclass(slots=True)
+class CrossAttentionCache:
+    """Keys and values of the source, projected once per sentence and shared by its hypotheses."""
+
+    key: Float[Tensor, "B H S K"]
+    value: Float[Tensor, "B H S E"]
+
+
+class DecoderCache:
+    """All that a decoder remembers of `B` sentences with `rows_per_sentence` hypotheses each."""
+
+    def __init__(
+        self, cross: list[CrossAttentionCache], mask: Bool[Tensor, "B 1 1 S"], rows_per_sentence: int = 1
+    ) -> None:
+        self.self_attention = [SelfAttentionCache() for _ in cross]
+        self.cross_attention = cross
+        self.mask = mask
+        self.rows_per_sentence = rows_per_sentence
+
+    @property
+    def length(self) -> int:
+        """Target positions held: the position of the next token."""
+        return self.self_attention[0].length
+
+    def reorder(self, index: Int[Tensor, "R"]) -> None:
+        """Row r continues what row `index[r]` had; an index never crosses sentences."""
+        for layer in self.self_attention:
+            layer.reorder(index)
+
+    def drop(self, keep: Int[Tensor, "B2"]) -> None:
+        """Keep only the sentences numbered in `keep`, in that order."""
+        offsets = torch.arange(self.rows_per_sentence, device=keep.device)
+        # (B2, 1) + (1, rows) -> (B2 * rows)
+        self.reorder((keep[:, None] * self.rows_per_sentence + offsets).reshape(-1))
+        for layer in self.cross_attention:
+            layer.key, layer.value = layer.key[keep], layer.value[keep]
+        self.mask = self.mask[keep]

@@ -1,0 +1,28 @@
+"""The position-wise feed-forward network: the same two layers at every position."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+
+
+class FeedForward(nn.Module):
+    """Linear, activation, linear (Vaswani et al. 2017, section 3.3)."""
+
+    def __init__(
+        self, model_dim: int, feed_forward_dim: int, *, activation: str = "relu", output_dim: int | None = None
+    ) -> None:
+        super().__init__()
+        if activation not in _ACTIVATIONS:
+            raise ValueError(f"activation must be one of {', '.join(_ACTIVATIONS)}, not {activation!r}")
+        self.activation = activation
+        self.inner = nn.Linear(model_dim, feed_forward_dim)
+        self.outer = nn.Linear(feed_forward_dim, model_dim if output_dim is None else output_dim)
+
+    def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows E"]:
+        return self.outer(_ACTIVATIONS[self.activation](self.inner(x)))

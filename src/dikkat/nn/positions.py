@@ -1,0 +1,59 @@
+"""Positions as fixed sines and cosines (Vaswani et al. 2017, section 3.5), in both published layouts.
+
+The table is computed, never trained and never saved; it grows with the longest sequence seen, so no length crashes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+Layout = Literal["interleaved", "concatenated"]
+
+
+def sinusoids(length: int, model_dim: int, layout: Layout = "interleaved") -> Float[Tensor, "T D"]:
+    """Table of positions 0 … length-1.
+
+    `interleaved` is the paper: column 2j is sin(i / 10000^(2j/D)), column 2j+1 its cosine. `concatenated` is the code
+    of tensor2tensor: first all sines, then all cosines, frequencies 10000^(-j / (D/2 - 1)). An odd D leaves out the
+    last cosine. Computed in float64, returned in float32.
+    """
+    pairs = (model_dim + 1) // 2
+    exponents = torch.arange(pairs, dtype=torch.float64)
+    if layout == "interleaved":
+        exponents = 2.0 * exponents / model_dim
+    elif layout == "concatenated":
+        exponents = exponents / max(pairs - 1, 1)
+    else:
+        raise ValueError(f'layout must be "interleaved" or "concatenated", not {layout!r}')
+    frequencies = torch.exp(-math.log(10000.0) * exponents)
+    # (T, 1) x (1, D/2) -> (T, D/2)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies
+    halves = torch.stack((angles.sin(), angles.cos()))
+    # (2, T, D/2) -> (T, D/2, 2) or (T, 2, D/2) -> (T, D)
+    order = (1, 2, 0) if layout == "interleaved" else (1, 0, 2)
+    return halves.permute(order).reshape(length, 2 * pairs)[:, :model_dim].float()
+
+
+class SinusoidalPositions(nn.Module):
+    """Adds the position table to a sequence, from any offset."""
+
+    table: Tensor
+
+    def __init__(self, model_dim: int, layout: Layout = "interleaved", initial_length: int = 256) -> None:
+        super().__init__()
+        self.model_dim = model_dim
+        self.layout: Layout = layout
+        self.register_buffer("table", sinusoids(initial_length, model_dim, layout), persistent=False)
+
+    def forward(self, x: Float[Tensor, "B T D"], offset: int = 0) -> Float[Tensor, "B T D"]:
+        """`x` plus the rows `offset … offset+T-1`: at step t of decoding the offset is the cache length."""
+        end = offset + x.shape[1]
+        if end > self.table.shape[0]:
+            grown = sinusoids(2 * end, self.model_dim, self.layout)
+            self.table = grown.to(device=self.table.device, dtype=self.table.dtype)
+        return x + self.table[offset:end].to(x.dtype)

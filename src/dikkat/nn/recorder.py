@@ -1,0 +1,60 @@
+"""Observe attention weights from outside: fused kernels stay on, and only the maps asked for are recomputed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from dikkat.nn.attention import MultiHeadAttention, Observer
+from dikkat.nn.functional import attention_scores, attention_weights
+
+
+class MapName(NamedTuple):
+    """Where a map comes from: stack ("encoder", "decoder", …), layer from 0, kind."""
+
+    stack: str
+    layer: int
+    kind: Literal["self", "cross"]
+
+
+@contextmanager
+def record_attention(
+    model: nn.Module, wanted: Callable[[MapName], bool] = lambda name: True
+) -> Iterator[dict[MapName, list[Tensor]]]:
+    """Record the weights of every attention in `model` whose name is `wanted`.
+
+    Yields a dictionary that fills while the body runs: one (B, H, T, S) float32 tensor a forward call, in order,
+    detached from the graph and owned by the dictionary alone. Weights are those before dropout. In stepwise decoding
+    each call adds one row (T = 1); the cross-attention rows of one sentence's hypotheses come as its T queries.
+    """
+    maps: dict[MapName, list[Tensor]] = {}
+    handles = []
+    for path, module in model.named_modules():
+        if isinstance(module, MultiHeadAttention) and wanted(name := name_of(path)):
+            maps[name] = []
+            handles.append(module.observe(_recorder(maps[name])))
+    try:
+        yield maps
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def name_of(path: str) -> MapName:
+    """The name of the attention module at `path`, such as `encoder.blocks.0.self_attention`."""
+    parts = path.split(".")
+    layer = next((int(part) for part in parts if part.isdigit()), 0)
+    return MapName(parts[0], layer, "cross" if "cross_attention" in parts else "self")
+
+
+def _recorder(calls: list[Tensor]) -> Observer:
+    def record(query: Tensor, key: Tensor, mask: Tensor | None) -> None:
+        with torch.no_grad():
+            beta = query.shape[-1] ** -0.5
+            calls.append(attention_weights(attention_scores(query, key), mask, beta=beta))
+
+    return record

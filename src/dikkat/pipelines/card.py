@@ -1,0 +1,40 @@
+"""The card of a run: what it is, what it was made from, how good it is, and how to make it again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+
+def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str) -> str:
+    """Markdown from config.json and the rows of metrics.jsonl."""
+    best = max(metrics, key=lambda row: row["chrf"])
+    data, source = settings["data"], settings["data_source"]
+    left_out = ", ".join(f"{count:,} {reason}" for reason, count in source["left_out"].items()) or "none"
+    languages = f"{data['source_language'] or '?'} → {data['target_language'] or '?'}"
+    lines = [
+        f"# Translator {languages}",
+        "",
+        f"- data: {' '.join(source['data'])}, {source['train_pairs']:,} training pairs; left out: {left_out}",
+        f"- fingerprint of the training pairs: sha256 {source['sha256']}",
+        f"- preset: {source['preset']}",
+        f"- trained: {best['epoch']:.1f} passes, {best['tokens']:,} target tokens,"
+        f" {metrics[-1]['seconds'] / 60:.1f} minutes",
+        "",
+        "Validation, greedy, on text the model never saw:",
+        "",
+        f"- BLEU {best['bleu']:.2f} ({_signature(BLEU)})",
+        f"- chrF {best['chrf']:.2f} ({_signature(CHRF)})",
+        f"- loss {best['valid_loss']:.3f} nats a token",
+    ]
+    if command:
+        lines += ["", "To make it again:", "", f"    {command}"]
+    return "\n".join(lines) + "\n"
+
+
+def _signature(metric: type[BLEU] | type[CHRF]) -> str:
+    scorer = metric()
+    scorer.corpus_score(["a"], [["a"]])
+    return str(scorer.get_signature())

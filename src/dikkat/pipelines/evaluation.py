@@ -1,0 +1,98 @@
+"""Score a translator on text, beside what one gets without having learned anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dikkat.data.corpus import Corpus
+from dikkat.data.readers import read_pairs
+from dikkat.data.text_files import read_lines
+from dikkat.decoding.options import DecodingOptions
+from dikkat.errors import UsageError
+from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
+from dikkat.pipelines.translation import Translator
+from dikkat.run_directory import RunDirectory
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scores of the model and of two baselines on the same references."""
+
+    model: Scores
+    copy_source: Scores
+    most_frequent: Scores
+    sources: list[str]
+    translations: list[str]
+    references: list[str]
+    seconds: float
+    """Time to translate."""
+
+    def lines(self) -> list[str]:
+        """Scores with signatures, the baselines beneath."""
+        copied, frequent = self.copy_source, self.most_frequent
+        return [
+            *self.model.lines(),
+            f"BLEU {copied.bleu:6.2f}, chrF {copied.chrf:6.2f}  for copying the source",
+            f"BLEU {frequent.bleu:6.2f}, chrF {frequent.chrf:6.2f}  for the most frequent translation seen in training",
+            f"{len(self.sources):,} sentences in {self.seconds:.1f} s",
+        ]
+
+    def samples(self, count: int) -> list[str]:
+        """`count` translations, evenly spread, each as source, model and human."""
+        step = max(1, len(self.sources) // count) if count else 1
+        chosen = list(range(0, len(self.sources), step))[:count]
+        return [
+            f"  {label}  {texts[index]}"
+            for index in chosen
+            for label, texts in (("source", self.sources), ("model", self.translations), ("human", self.references))
+        ]
+
+
+def evaluate_translator(
+    path: Path,
+    data: Sequence[str],
+    options: DecodingOptions,
+    columns: tuple[str | None, str | None] = (None, None),
+    batch_size: int = 64,
+) -> Evaluation:
+    """Translate the sources of `data`, or of the run's own held-out test part when empty, and score the result."""
+    translator = Translator.load(path)
+    run = RunDirectory.open(path)
+    sources, references = _text(run, data, columns)
+    started = time.monotonic()
+    translations = [found.text for found in translator.stream(sources, options, batch_size=batch_size)]
+    seconds = time.monotonic() - started
+    frequent = most_frequent_translation(_training_pairs(run, translator), sources)
+    return Evaluation(
+        score_translations(translations, references),
+        score_translations(copy_source(sources), references),
+        score_translations(frequent, references),
+        sources,
+        translations,
+        references,
+        seconds,
+    )
+
+
+def _text(
+    run: RunDirectory, data: Sequence[str], columns: tuple[str | None, str | None]
+) -> tuple[list[str], list[str]]:
+    if data:
+        pairs = list(read_pairs(data, *columns))
+        return [pair.source for pair in pairs], [pair.target for pair in pairs]
+    test = run.held_out("test", "source")
+    if not test.exists() or not test.stat().st_size:
+        raise UsageError(f"{run.path}: this run held no test part out; name data to evaluate on")
+    return list(read_lines(test)), list(read_lines(run.held_out("test", "target")))
+
+
+def _training_pairs(run: RunDirectory, translator: Translator) -> Iterator[tuple[str, str]]:
+    corpus = Corpus.open(run.corpus, "train")
+    for index in range(len(corpus)):
+        yield (
+            translator.tokenizer.decode(corpus.source(index).tolist()),
+            translator.tokenizer.decode(corpus.target(index).tolist()),
+        )

@@ -1,0 +1,58 @@
+"""Sizes, vocabulary and schedule from the amount of data, where the user names no preset.
+
+Each row was chosen by the trials in docs/log.md; more data carries more parameters and needs fewer passes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+Settings = dict[str, dict[str, Any]]
+
+
+def settings_for(pairs: int, minutes: float | None) -> Settings:
+    """Overrides of the defaults for so many training pairs and so much time."""
+    if pairs < 3_000:
+        return _settings(
+            dim=128, heads=4, wide=256, layers=(2, 2), vocabulary=1_000, dropout=0.3, batch=1024, epochs=60
+        )
+    if pairs < 15_000:
+        return _settings(
+            dim=128, heads=4, wide=512, layers=(3, 2), vocabulary=2_000, dropout=0.2, batch=2048, epochs=40
+        )
+    if pairs < 300_000:
+        # with an hour or more the passes are many, and only dropout keeps them useful
+        dropout = 0.1 if minutes is not None and minutes <= 30 else 0.2
+        return _settings(
+            dim=256, heads=4, wide=1024, layers=(3, 3), vocabulary=4_000, dropout=dropout, batch=4096, epochs=20
+        )
+    if pairs < 3_000_000:
+        return _settings(
+            dim=384, heads=6, wide=1536, layers=(6, 3), vocabulary=16_000, dropout=0.1, batch=8192, epochs=8
+        )
+    return _settings(dim=512, heads=8, wide=2048, layers=(6, 6), vocabulary=32_000, dropout=0.1, batch=8192, epochs=3)
+
+
+def _settings(
+    *,
+    dim: int,
+    heads: int,
+    wide: int,
+    layers: tuple[int, int],
+    vocabulary: int,
+    dropout: float,
+    batch: int,
+    epochs: float,
+) -> Settings:
+    return {
+        "model": {
+            "model_dim": dim,
+            "num_heads": heads,
+            "feed_forward_dim": wide,
+            "encoder_layers": layers[0],
+            "decoder_layers": layers[1],
+            "dropout": dropout,
+        },
+        "tokenizer": {"vocab_size": vocabulary},
+        "training": {"tokens_per_batch": batch, "max_epochs": epochs},
+    }

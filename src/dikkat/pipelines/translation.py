@@ -1,0 +1,142 @@
+"""The translator: lines of text in, lines of text out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from dikkat.config import RunConfig, build_config
+from dikkat.decoding.hypothesis import Hypothesis
+from dikkat.decoding.options import BeamOptions, DecodingOptions
+from dikkat.decoding.strategies import batch_decoder
+from dikkat.decoding.streaming import decode_stream, pad_sources
+from dikkat.errors import DataError
+from dikkat.explain.attention_map import AttentionMap
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.factory import build_model
+from dikkat.nn.recorder import record_attention
+from dikkat.run_directory import RunDirectory
+from dikkat.text.tokenizer import BOS_ID, Tokenizer
+
+GREEDY = DecodingOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """One translation of one line."""
+
+    text: str
+    score: float
+    """Log-probability divided by the length (to the power of the length penalty), in nats a token."""
+    tokens: tuple[str, ...]
+    """The subwords of `text` as the model wrote them."""
+    alternatives: tuple[Translation, ...] = ()
+    """The next best ones, when more than one was asked for."""
+
+
+class Translator:
+    """A trained encoder-decoder with its tokenizer."""
+
+    def __init__(self, model: EncoderDecoder, tokenizer: Tokenizer, config: RunConfig) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.config = config
+
+    @classmethod
+    def load(cls, path: str | Path) -> Translator:
+        """The translator of a run directory, in float32.
+
+        Raises `MissingInputError` or `DataError` naming the file that is missing or damaged.
+        """
+        run = RunDirectory.open(Path(path))
+        settings = run.read_config()
+        config = run_config(settings, str(run.config))
+        model = build_model(config.model, seed=0)
+        try:
+            model.load_state_dict(unshared(model, run.load_weights()))
+        except RuntimeError as error:
+            raise DataError(f"{run.weights}: does not fit config.json: {str(error).splitlines()[-1].strip()}") from None
+        return cls(model, Tokenizer.load(run.tokenizer), config)
+
+    def translate(
+        self, texts: Iterable[str], *, beam_size: int = 5, n_best: int = 1, length_penalty: float = 1.0
+    ) -> list[Translation]:
+        """Translate all of `texts` by beam search; an empty text gives an empty translation."""
+        options = BeamOptions(beam_size=beam_size, n_best=n_best, length_penalty=length_penalty)
+        return list(self.stream(texts, options))
+
+    def stream(
+        self, lines: Iterable[str], options: DecodingOptions = GREEDY, *, batch_size: int = 64, window: int = 2048
+    ) -> Iterator[Translation]:
+        """Translate an endless stream in order, in constant memory; a line of white space stays empty.
+
+        At most `window` lines are read ahead. Batch size and neighbours do not change a translation in float32.
+        """
+        ids = (self.encode(line) for line in lines)
+        decode = batch_decoder(self.model, options)
+        with torch.inference_mode():
+            for hypotheses in decode_stream(ids, decode, batch_size=batch_size, window=window):
+                yield self._translation(hypotheses)
+
+    def encode(self, line: str) -> list[int]:
+        """Source ids of a line, without end mark; none for a line of white space."""
+        text = line.strip()
+        return self.tokenizer.encode(text, self.config.data.source_language) if text else []
+
+    def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
+        """Attention of every stack, layer and head while reading `text` and writing `translation` (default: its own).
+
+        Axes carry the subwords; a decoder row is labelled with the token that is fed in, `<bos>` first.
+        """
+        source = self.encode(text)
+        if not source:
+            raise DataError("there is nothing to attend to in an empty text")
+        if translation is None:
+            translation = next(self.stream([text])).text
+        target = self.tokenizer.encode(translation.strip(), self.config.data.target_language)
+        ids, mask = pad_sources([source], torch.device("cpu"))
+        with torch.inference_mode(), record_attention(self.model) as maps:
+            self.model(ids, torch.tensor([[BOS_ID, *target]]), mask)
+        reads = (*self.tokenizer.pieces(source), "<eos>")
+        writes = ("<bos>", *self.tokenizer.pieces(target))
+        return [
+            AttentionMap(
+                weights=weights[0, head].numpy(),
+                query_tokens=reads if name.stack == "encoder" else writes,
+                key_tokens=writes if name.stack == "decoder" and name.kind == "self" else reads,
+                stack=name.stack,  # type: ignore[arg-type]
+                layer=name.layer,
+                head=head,
+                kind=name.kind,
+            )
+            for name, (weights,) in maps.items()
+            for head in range(weights.shape[1])
+        ]
+
+    def _translation(self, hypotheses: Sequence[Hypothesis]) -> Translation:
+        texts = self.tokenizer.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
+        found = [
+            # a translation is one line, whatever the model writes
+            Translation(" ".join(text.split("\n")), hypothesis.score, tuple(self.tokenizer.pieces(hypothesis.tokens)))
+            for text, hypothesis in zip(texts, hypotheses, strict=True)
+        ]
+        best = found[0]
+        return Translation(best.text, best.score, best.tokens, tuple(found[1:]))
+
+
+def run_config(settings: dict[str, object], where: str) -> RunConfig:
+    """The `RunConfig` in a config.json, without what else it records. Raises `UsageError` for an unknown key."""
+    return build_config({key: settings[key] for key in RunConfig.model_fields if key in settings}, where=where)
+
+
+def unshared(model: EncoderDecoder, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """`tensors` under every name of `model`: a tied matrix is saved once, under the first of its names."""
+    names = {parameter.data_ptr(): name for name, parameter in reversed(list(model.named_parameters()))}
+    return {
+        name: tensors[names[value.data_ptr()]] if names.get(value.data_ptr()) in tensors else tensors[name]
+        for name, value in model.state_dict(keep_vars=True).items()
+        if names.get(value.data_ptr()) in tensors or name in tensors
+    }

@@ -1,0 +1,228 @@
+"""One run on disk: where each part lies, who may write it, and how it is read back."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from torch import Tensor
+
+from dikkat.config import FORMAT_VERSION
+from dikkat.disk import TEMPORARY_PREFIX, temporary_beside, write_atomically, write_errors, write_new
+from dikkat.errors import CannotCreateError, DataError, MissingInputError
+from dikkat.run_directory import checkpoints, metrics
+from dikkat.run_directory.checkpoints import Checkpoint
+from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
+
+# What a run writes before its config.json, which ends the preparation of the data.
+_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out"})
+
+
+@dataclass(frozen=True, slots=True)
+class RunDirectory:
+    """The folder of one run. Everything is written beside, fsynced and renamed; nothing is pickled."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, path: Path, *, resume: bool = False) -> RunDirectory:
+        """Make the folder, or take up the unfinished run in it when `resume` is set.
+
+        Raises `CannotCreateError` when something is there that must not be overwritten or the place cannot be
+        written, `MissingInputError` when there is nothing to resume, `DataError` when its config.json is damaged.
+        """
+        run = cls(path)
+        with write_errors(path):
+            if path.exists():
+                run._require_writable_content(resume)
+            elif resume:
+                raise MissingInputError(f"{path}: there is no run to resume; leave --resume out to start one")
+            path.mkdir(parents=True, exist_ok=True)
+            run._remove_leftovers()
+            run._probe()
+        return run
+
+    @classmethod
+    def open(cls, path: Path) -> RunDirectory:
+        """An existing run. Raises `MissingInputError` when it is none, `DataError` when config.json is no good."""
+        if not path.exists():
+            raise MissingInputError(f"{path}: there is no such run directory")
+        if not path.is_dir():
+            raise MissingInputError(f"{path}: is a file, not a run directory")
+        run = cls(path)
+        run.read_config()
+        return run
+
+    @property
+    def config(self) -> Path:
+        """Format version, dikkat version and the settings."""
+        return self.path / "config.json"
+
+    @property
+    def tokenizer(self) -> Path:
+        """The tokenizer, in the format of the `tokenizers` library."""
+        return self.path / "tokenizer.json"
+
+    @property
+    def weights(self) -> Path:
+        """The weights to use."""
+        return self.path / "model.safetensors"
+
+    @property
+    def card(self) -> Path:
+        """What the run is and how good; the last file a run writes, so its presence means finished."""
+        return self.path / "card.md"
+
+    @property
+    def metrics(self) -> Path:
+        """One line for each validation."""
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        """The folder of the checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def corpus(self) -> Path:
+        """The folder of the memory-mapped training data."""
+        return self.path / "corpus"
+
+    def held_out(self, part: Literal["validation", "test"], side: Literal["source", "target"]) -> Path:
+        """The text file of one side of a part that is never trained on."""
+        return self.path / "held_out" / f"{part}.{side}.txt"
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run came to its end."""
+        return self.card.exists()
+
+    @property
+    def has_config(self) -> bool:
+        """Whether the preparation of the data came to its end."""
+        return self.config.exists()
+
+    def write_config(self, settings: Mapping[str, Any]) -> None:
+        """Write config.json: versions, then `settings`. Raises `DiskError` or `CannotCreateError`."""
+        versions = {"format_version": FORMAT_VERSION, "dikkat_version": _installed_version()}
+        content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False)
+        self.write_text(self.config.name, content + "\n")
+
+    def read_config(self) -> dict[str, Any]:
+        """The settings as given to `write_config`, without the versions.
+
+        Raises `MissingInputError`, or `DataError` for a damaged file or one of a newer format.
+        """
+        try:
+            loaded = json.loads(self.config.read_bytes())
+        except OSError as error:
+            reason = f"{self.config.name} cannot be read ({error.strerror})"
+            raise MissingInputError(f"{self.path}: not a run directory: {reason}; name one made by dikkat") from None
+        except ValueError as error:
+            raise DataError(f"{self.config}: damaged: not valid JSON ({error}); restore the file") from None
+        return self._check_versions(loaded)
+
+    def append_metrics(self, row: Mapping[str, Any]) -> None:
+        """Append one row to metrics.jsonl, on the disk when this returns."""
+        metrics.append_metrics(self.metrics, row)
+
+    def read_metrics(self) -> list[dict[str, Any]]:
+        """All rows of metrics.jsonl. Raises `DataError` with file and line."""
+        return metrics.read_metrics(self.metrics)
+
+    def truncate_metrics(self, after_step: int) -> None:
+        """Drop the rows later than the step that a run resumes from."""
+        metrics.truncate_metrics(self.metrics, after_step)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""
+        write_atomically(self.path / name, text.encode())
+
+    def save_weights(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+        """Replace model.safetensors. Raises `DiskError` or `CannotCreateError`; the old weights then stay."""
+        write_atomically(self.weights, encode_tensors(tensors, metadata))
+
+    def load_weights(self) -> dict[str, Tensor]:
+        """The weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
+        if not self.weights.exists():
+            raise MissingInputError(f"{self.weights}: no weights yet; train on with --resume until a validation")
+        return read_tensors(self.weights)
+
+    def save_checkpoint(
+        self,
+        step: int,
+        tensors_by_file: Mapping[str, Mapping[str, Tensor]],
+        state: Mapping[str, Any],
+        *,
+        keep: int = 2,
+    ) -> Path:
+        """Save checkpoints/step-… whole or not at all, and keep the `keep` newest; see `checkpoints.py`."""
+        return checkpoints.save_checkpoint(self.checkpoints, step, tensors_by_file, state, keep)
+
+    def latest_checkpoint(self) -> Checkpoint | None:
+        """The newest sound checkpoint; its `problems` name the damaged ones passed over, to be shown as warnings.
+
+        Raises `DataError` when there are checkpoints and every one is damaged.
+        """
+        return checkpoints.latest_checkpoint(self.checkpoints)
+
+    def _require_writable_content(self, resume: bool) -> None:
+        if not self.path.is_dir():
+            raise CannotCreateError(f"{self.path}: is a file, not a folder; give another --out")
+        names = sorted(entry.name for entry in self.path.iterdir() if not entry.name.startswith(TEMPORARY_PREFIX))
+        if not names:
+            return
+        if not self._looks_like_run(names):
+            listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+            raise CannotCreateError(f"{self.path}: holds files that are not of a run ({listed}); give another --out")
+        if self.is_finished:
+            raise CannotCreateError(f"{self.path}: holds a finished run; give another --out")
+        if not resume:
+            raise CannotCreateError(
+                f"{self.path}: holds an unfinished run; add --resume to go on with it, or give another --out"
+            )
+        if self.has_config:
+            self.read_config()
+
+    def _looks_like_run(self, names: list[str]) -> bool:
+        if not self.has_config:
+            return _PREPARATION.issuperset(names)
+        try:
+            return "format_version" in json.loads(self.config.read_bytes())
+        except (ValueError, TypeError):
+            return self.checkpoints.is_dir()  # the damaged config.json of a run is still that of a run
+
+    def _check_versions(self, loaded: object) -> dict[str, Any]:
+        version = loaded.get("format_version") if isinstance(loaded, dict) else None
+        if not isinstance(loaded, dict) or type(version) is not int or version < 1:
+            raise DataError(f"{self.config}: damaged, or not written by dikkat: no format_version; restore the file")
+        if version > FORMAT_VERSION:
+            raise DataError(
+                f"{self.config}: format version {version}, but this dikkat knows only up to {FORMAT_VERSION};"
+                f" written by dikkat {loaded.get('dikkat_version', '?')}: upgrade to it"
+            )
+        return {key: value for key, value in loaded.items() if key not in ("format_version", "dikkat_version")}
+
+    def _remove_leftovers(self) -> None:
+        for entry in self.path.glob(f"{TEMPORARY_PREFIX}*"):
+            if entry.is_file():
+                entry.unlink(missing_ok=True)
+
+    def _probe(self) -> None:
+        # A place that cannot be written should be known before hours of work, not after.
+        probe = temporary_beside(self.config)
+        try:
+            write_new(probe, b"\n")
+        finally:
+            probe.unlink(missing_ok=True)
+
+
+def _installed_version() -> str:
+    try:
+        return importlib.metadata.version("dikkat")
+    except importlib.metadata.PackageNotFoundError:
+        return "unknown (run from source)"

@@ -1,0 +1,24 @@
+"""Lower-casing that knows the dotless and the dotted i of Turkish and Azeri."""
+
+from __future__ import annotations
+
+import re
+
+_DOTTED_I_LANGUAGES = frozenset({"tr", "tur", "az", "aze"})
+_SMALL_I_WITH_DOT = re.compile("İ|I\u0307")
+
+
+def has_dotted_i(language: str) -> bool:
+    """Whether `language` ("tr", "tur", "tr_TR", "az", …) pairs I with ı and İ with i."""
+    return re.split("[-_.@]", language.lower(), maxsplit=1)[0] in _DOTTED_I_LANGUAGES
+
+
+def lower(text: str, language: str = "") -> str:
+    """Lower-case `text` by the rules of `language`.
+
+    In Turkish and Azeri I becomes ı, and İ (also I with a combining dot above) becomes i; elsewhere this is
+    `str.lower`. Source: Unicode, SpecialCasing.txt, conditions `tr` and `az`.
+    """
+    if has_dotted_i(language):
+        text = _SMALL_I_WITH_DOT.sub("i", text).replace("I", "ı")
+    return text.lower()

@@ -1,0 +1,215 @@
+"""Text to ids and back, over the `tokenizers` library: one joint vocabulary for both languages.
+
+`bpe` is byte-level BPE (Sennrich et al. 2016 on the bytes of UTF-8, as in GPT-2): every byte has an entry, so nothing
+is unknown, and decoding gives back the text exactly, in Unicode form NFC. A space is put before the text and taken off
+when decoding, so that a word has the same ids at the start and in the middle of a sentence.
+`words` is a vocabulary of whole words with `<unk>` for the rest; decoding joins them with spaces.
+
+The special tokens are never read out of a user's text: "<eos>" typed by hand is five characters.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+from unicodedata import normalize
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+
+from dikkat.config import TokenizerConfig
+from dikkat.errors import DataError, DiskError, MissingInputError
+from dikkat.text.casing import has_dotted_i, lower
+
+PAD_ID, BOS_ID, EOS_ID, UNK_ID = 0, 1, 2, 3
+SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
+
+# Pieces that no merge may cross. A word keeps its inner apostrophes, so that the data decides whether the cut comes
+# after it (French l'|eau), before it (Turkish İstanbul|'da) or not at all (English don't). A digit stands alone.
+# Brackets never share a piece with letters, so no merge can ever spell "<eos>".
+_PIECE = r" ?\p{L}[\p{L}\p{M}]*(?:['’]\p{L}[\p{L}\p{M}]*)*| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+# Cuts a hand-typed "<eos>" in two, so that the word list cannot look it up as the special token.
+_TYPED_SPECIAL = r"<(?=(?:pad|bos|eos|unk)>)"
+_NO_BREAK_SPACES = "\u202f\u00a0"
+
+# Rayon's threads do not survive a fork: parallel here, single in a forked child, and no warning about it.
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+os.register_at_fork(after_in_child=lambda: os.environ.update(TOKENIZERS_PARALLELISM="false"))
+
+
+class Tokenizer:
+    """A trained vocabulary with `pad_id` 0, `bos_id` 1, `eos_id` 2 and `unk_id` 3.
+
+    Lower-casing is part of the saved tokenizer, but a joint vocabulary does not know which language a text is in:
+    pass `language` when it is Turkish or Azeri and the tokenizer lower-cases, in any other case it changes nothing.
+    """
+
+    pad_id = PAD_ID
+    bos_id = BOS_ID
+    eos_id = EOS_ID
+    unk_id = UNK_ID
+
+    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        self._inner = inner
+        self._inner.encode_special_tokens = True
+        settings = json.loads(inner.to_str())
+        self._lowercases = '"Lowercase"' in json.dumps(settings["normalizer"])
+        self._is_bytes = settings["model"]["type"] == "BPE"
+
+    @classmethod
+    def train(
+        cls,
+        texts: Iterable[str],
+        config: TokenizerConfig,
+        languages: tuple[str, str] = ("", ""),
+        target_texts: Iterable[str] = (),
+    ) -> Tokenizer:
+        """Learn a vocabulary; the same texts in any order give the same ids.
+
+        `texts` is in `languages[0]` and `target_texts` in `languages[1]`. Where casing does not differ between the
+        two (always, unless `config.lowercase` and one of them is Turkish or Azeri) both may come in `texts`.
+        """
+        inner = _new_bytes(config) if config.kind == "bpe" else _new_words(config)
+        cased = chain(
+            _cased(texts, languages[0] if config.lowercase else ""),
+            _cased(target_texts, languages[1] if config.lowercase else ""),
+        )
+        inner.train_from_iterator(cased, _trainer(config))
+        return cls(inner)
+
+    @classmethod
+    def load(cls, path: Path) -> Tokenizer:
+        """Read `tokenizer.json`. Raises `MissingInputError`, or `DataError` when it is damaged or foreign."""
+        try:
+            tokenizer = cls(tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise MissingInputError(f"{path}: cannot read the tokenizer: {error.strerror}") from None
+        except Exception as error:  # the library raises bare Exception for a file that it cannot parse
+            raise DataError(f"{path}: not a readable tokenizer ({error}); restore it from a copy of the run") from None
+        if tuple(tokenizer._inner.id_to_token(i) for i in range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
+            raise DataError(f"{path}: not a tokenizer of dikkat: ids 0 to 3 must be {', '.join(SPECIAL_TOKENS)}")
+        return tokenizer
+
+    def save(self, path: Path) -> None:
+        """Write `tokenizer.json`, whole or not at all. Raises `DiskError`."""
+        beside = path.with_name(path.name + ".partial")
+        try:
+            with beside.open("w", encoding="utf-8") as file:
+                file.write(self._inner.to_str(pretty=True))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(beside, path)
+        except OSError as error:
+            raise DiskError(f"{path}: cannot write the tokenizer: {error.strerror}") from None
+
+    @property
+    def vocab_size(self) -> int:
+        """V, entries of the vocabulary, special tokens included."""
+        return int(self._inner.get_vocab_size())
+
+    def encode(self, text: str, language: str = "") -> list[int]:
+        """Ids of `text`, without `<bos>` and `<eos>`. Raises `DataError` for half a surrogate pair."""
+        return self.encode_batch([text], language)[0]
+
+    def encode_batch(self, texts: Sequence[str], language: str = "") -> list[list[int]]:
+        """Ids of each text, in order. Raises `DataError` for half a surrogate pair."""
+        cased = list(_cased(texts, language if self._lowercases else ""))
+        try:
+            encodings = self._inner.encode_batch_fast(cased, add_special_tokens=False)
+        except (TypeError, UnicodeEncodeError):
+            raise DataError(f"{_first_broken(texts)!r}: not text: it holds half of a surrogate pair") from None
+        return [encoding.ids for encoding in encodings]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of `ids`; `<pad>`, `<bos>` and `<eos>` leave no trace."""
+        return self.decode_batch([ids])[0]
+
+    def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
+        """Text of each row of ids, in order."""
+        kept = [[int(i) for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)] for ids in batch]
+        return list(self._inner.decode_batch(kept, skip_special_tokens=False))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """A readable label for each id.
+
+        A space shows as "▁", so the label of a piece that starts a word starts with "▁" (`bpe`); with `words` a label
+        is the whole word. Line breaks and tabs show as "\\n" and "\\t", a part of a character as its bytes ("\\xc4").
+        Raises `IndexError` for an id that is not in the vocabulary.
+        """
+        return [self._piece(int(i)) for i in ids]
+
+    def _piece(self, token_id: int) -> str:
+        token = self._inner.id_to_token(token_id)
+        if token is None:
+            raise IndexError(f"there is no id {token_id} in a vocabulary of {self.vocab_size}")
+        return _label(token) if self._is_bytes and token_id >= len(SPECIAL_TOKENS) else token
+
+
+def _new_bytes(config: TokenizerConfig) -> tokenizers.Tokenizer:
+    inner = tokenizers.Tokenizer(models.BPE())
+    lowercase = [normalizers.Lowercase()] if config.lowercase else []
+    inner.normalizer = normalizers.Sequence([normalizers.NFC(), *lowercase, normalizers.Prepend(" ")])
+    split = pre_tokenizers.Split(Regex(_PIECE), behavior="isolated")
+    to_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    inner.pre_tokenizer = pre_tokenizers.Sequence([split, to_bytes])
+    inner.decoder = decoders.Sequence([decoders.ByteLevel(), decoders.Strip(" ", left=1, right=0)])
+    return inner
+
+
+def _new_words(config: TokenizerConfig) -> tokenizers.Tokenizer:
+    inner = tokenizers.Tokenizer(models.WordLevel(unk_token=SPECIAL_TOKENS[UNK_ID]))
+    lowercase = [normalizers.Lowercase()] if config.lowercase else []
+    plain_spaces = normalizers.Replace(Regex(f"[{_NO_BREAK_SPACES}]"), " ")
+    inner.normalizer = normalizers.Sequence([normalizers.NFC(), plain_spaces, *lowercase])
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.WhitespaceSplit(),
+            pre_tokenizers.Split(Regex("[,.!?]"), behavior="isolated"),
+            pre_tokenizers.Split(Regex(_TYPED_SPECIAL), behavior="isolated"),
+        ]
+    )
+    return inner
+
+
+def _trainer(config: TokenizerConfig) -> trainers.Trainer:
+    common: dict[str, Any] = {
+        "vocab_size": config.vocab_size,
+        "min_frequency": config.min_frequency,
+        "special_tokens": list(SPECIAL_TOKENS),
+        "show_progress": False,
+    }
+    if config.kind == "words":
+        return trainers.WordLevelTrainer(**common)
+    return trainers.BpeTrainer(initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), **common)
+
+
+def _cased(texts: Iterable[str], language: str) -> Iterator[str]:
+    """Texts with the casing that the library's own lower-casing gets wrong already done."""
+    if not has_dotted_i(language):
+        return iter(texts)
+    # Composed first: a decomposed Î must become î, not a dotless ı with a circumflex.
+    return (lower(normalize("NFC", text), language) for text in texts)
+
+
+def _first_broken(texts: Iterable[str]) -> str:
+    return next((text for text in texts if any("\ud800" <= character <= "\udfff" for character in text)), "")
+
+
+def _byte_characters() -> dict[str, int]:
+    """Character that stands for each byte in a byte-level vocabulary: itself if printable, else one from U+0100 on."""
+    printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = [byte for byte in range(0x100) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(hidden)}
+
+
+_BYTE_OF = _byte_characters()
+_VISIBLE = str.maketrans({" ": "▁", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"})
+
+
+def _label(token: str) -> str:
+    raw = bytes(_BYTE_OF[character] for character in token)
+    return raw.decode("utf-8", errors="backslashreplace").translate(_VISIBLE)

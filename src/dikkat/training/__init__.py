@@ -1,0 +1,1 @@
+"""Training: objective, optimizer, schedule, state, budget and loop."""

@@ -1,0 +1,84 @@
+"""How far a run has come, in updates or in seconds, and when it should look up to validate."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Budget(Protocol):
+    """Progress of a run from 0 to 1; the learning rate and the validations follow it."""
+
+    def progress(self, updates: int) -> float:
+        """Share of the run that is done after `updates`."""
+        ...
+
+    def seconds_left(self, updates: int) -> float | None:
+        """Time until the end, or None while it cannot be told."""
+        ...
+
+    def validated(self, seconds: float) -> None:
+        """Tell how long the last validation and save took."""
+        ...
+
+
+@dataclass
+class UpdateBudget:
+    """A run of a fixed number of updates: progress is a pure function of the position, so resuming is exact."""
+
+    total: int
+    clock: Callable[[], float] = time.monotonic
+    _first: tuple[int, float] | None = None
+
+    def progress(self, updates: int) -> float:
+        return min(1.0, updates / self.total)
+
+    def seconds_left(self, updates: int) -> float | None:
+        now = self.clock()
+        if self._first is None or updates <= self._first[0]:
+            self._first = (updates, now)
+            return None
+        first, start = self._first
+        return (now - start) / (updates - first) * (self.total - updates)
+
+    def validated(self, seconds: float) -> None:
+        """The end does not depend on time."""
+
+
+@dataclass
+class TimeBudget:
+    """A run that ends `seconds` after `start`, the last validation and save included.
+
+    `already` is the time that the run had used before it was interrupted.
+    """
+
+    seconds: float
+    start: float
+    already: float = 0.0
+    clock: Callable[[], float] = time.monotonic
+    _reserve: float = field(default=0.0)
+
+    def progress(self, updates: int) -> float:
+        return min(1.0, max(0.0, self.used() / max(self.seconds - self._reserve, 1e-9)))
+
+    def used(self) -> float:
+        """Seconds spent, earlier sessions of the same run included."""
+        return self.already + self.clock() - self.start
+
+    def seconds_left(self, updates: int) -> float | None:
+        return max(0.0, self.seconds - self.used())
+
+    def validated(self, seconds: float) -> None:
+        """Keep room for one more validation like the slowest so far."""
+        self._reserve = min(max(self._reserve, 1.1 * seconds), 0.3 * self.seconds)
+
+
+def learning_rate(progress: float, updates: int, warmup_updates: int, final: float) -> float:
+    """Share of the peak rate: a linear rise, then a linear fall to `final` at the end of the run.
+
+    The rise ends after `warmup_updates` or a tenth of the run, whichever comes first.
+    """
+    rise = 1.0 if warmup_updates == 0 else max((updates + 1) / warmup_updates, progress / 0.1)
+    return min(1.0, rise) * (final + (1.0 - final) * (1.0 - progress))

@@ -1,0 +1,202 @@
+"""The training loop: micro-batches in, a model that validates best out, exact at every interruption."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from dikkat.config import TrainingConfig
+from dikkat.data.batching import BatchPlan, collate
+from dikkat.data.corpus import Corpus
+from dikkat.errors import DivergedError
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.run_directory import Checkpoint, RunDirectory
+from dikkat.training.budget import Budget, learning_rate
+from dikkat.training.optimizer import Optimizer
+from dikkat.training.parameters import FlatParameters
+from dikkat.training.state import TrainingState, load_state, save_state
+from dikkat.training.validation import Validation, Validator, batch_loss
+
+MOST_SKIPPED = 20
+"""So many updates in a row without a finite gradient are a divergence."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """One update, for whoever watches."""
+
+    updates: int
+    epoch: float
+    progress: float
+    loss: float
+    """Negative log-likelihood a token, in nats."""
+    tokens: int
+    """Target tokens of this update."""
+    seconds: float
+    """Wall time of this update."""
+    seconds_left: float | None
+
+
+class Watcher(Protocol):
+    """Sees what happens; knows nothing of how."""
+
+    def step(self, report: StepReport) -> None: ...
+
+    def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None: ...
+
+
+class Trainer:
+    """Trains `model` on `corpus` and keeps the weights that validate best in `run`."""
+
+    def __init__(
+        self,
+        model: EncoderDecoder,
+        corpus: Corpus,
+        validator: Validator,
+        run: RunDirectory,
+        config: TrainingConfig,
+        budget: Budget,
+        dtype: torch.dtype,
+    ) -> None:
+        self.model = model
+        self.corpus = corpus
+        self.validator = validator
+        self.run = run
+        self.config = config
+        self.budget = budget
+        self.plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, config.tokens_per_batch, config.seed)
+        self.parameters = FlatParameters(model, dtype)
+        self.optimizer = Optimizer(self.parameters, config)
+        self.average = self.parameters.master.clone() if config.average == "ema" else None
+        self.gradient = torch.zeros_like(self.parameters.master)
+        self.state = TrainingState()
+
+    @property
+    def epoch(self) -> float:
+        """Passes over the data so far."""
+        return self.state.position / self.plan.batches_per_epoch
+
+    def resume(self, checkpoint: Checkpoint) -> None:
+        """Continue from `checkpoint` as if nothing had happened."""
+        self.state = load_state(checkpoint, self.parameters, self.optimizer, self.average)
+        self.run.truncate_metrics(self.state.updates)
+
+    def train(self, watcher: Watcher, should_stop: Callable[[], bool] = lambda: False) -> bool:
+        """Run to the end of the budget, or to the end of patience. False if `should_stop` ended it (all saved).
+
+        Raises `DivergedError` when the gradient stays without finite values, `DiskError` when saving fails.
+        """
+        session_start, before = time.monotonic(), self.state.seconds
+        while self.budget.progress(self.state.updates) < 1.0 and self.state.stale < self.config.patience:
+            if should_stop():
+                self.save()
+                return False
+            started = time.monotonic()
+            progress = self.budget.progress(self.state.updates)
+            loss, tokens = self._update(progress)
+            now = time.monotonic()
+            self.state.seconds = before + now - session_start
+            left = self.budget.seconds_left(self.state.updates)
+            watcher.step(StepReport(self.state.updates, self.epoch, progress, loss, tokens, now - started, left))
+            if self.budget.progress(self.state.updates) >= (self.state.validations + 1) / self.config.validations:
+                self._validate(watcher, before + time.monotonic() - session_start)
+                self.budget.validated(time.monotonic() - now)
+        if self.state.loss_tokens:
+            self._validate(watcher, before + time.monotonic() - session_start)
+        return True
+
+    def save(self) -> None:
+        """Write a checkpoint of this very moment."""
+        save_state(self.run, self.state, self.parameters, self.optimizer, self.average, self.config.keep_checkpoints)
+
+    def _update(self, progress: float) -> tuple[float, int]:
+        """One optimizer step over `accumulate` micro-batches; returns loss a token and number of tokens."""
+        self.model.train()
+        total = self.gradient.zero_()
+        likelihood, tokens = 0.0, 0
+        for micro_step in range(self.config.accumulate):
+            _, indices = self.plan.at(self.state.position)
+            seed_dropout(self.config.seed, self.state.updates, micro_step)
+            self.parameters.zero_gradient()
+            (objective, micro_likelihood), count = batch_loss(
+                self.model, collate(self.corpus, indices), self.config.label_smoothing
+            )
+            objective.backward()
+            total += self.parameters.gradient
+            likelihood += float(micro_likelihood)
+            tokens += count
+            self.state.position += 1
+        self._apply(total.div_(tokens), progress)
+        self.state.tokens += tokens
+        self.state.loss_sum += likelihood
+        self.state.loss_tokens += tokens
+        return likelihood / tokens, tokens
+
+    def _apply(self, gradient: Tensor, progress: float) -> None:
+        rate = learning_rate(progress, self.state.updates, self.config.warmup_steps, self.config.final_learning_rate)
+        self.state.updates += 1
+        norm = self.optimizer.step(gradient, self.state.updates, rate)
+        if not math.isfinite(norm):
+            self.state.skipped += 1
+            if self.state.skipped >= MOST_SKIPPED:
+                raise DivergedError(
+                    f"{self.run.path}: the gradient was not finite for {MOST_SKIPPED} updates in a row, the last"
+                    f" update {self.state.updates}; set a lower training.learning_rate"
+                )
+            return
+        self.state.skipped = 0
+        if self.average is not None:
+            # young averages forget faster, so that the first weights do not linger (as in Tensorflow's num_updates)
+            decay = min(self.config.ema_decay, (1 + self.state.updates) / (10 + self.state.updates))
+            self.average.lerp_(self.parameters.master, 1.0 - decay)
+
+    def _validate(self, watcher: Watcher, seconds: float) -> None:
+        state, weights = self.state, self.parameters.master if self.average is None else self.average
+        with self._borrowed(weights):
+            found = self.validator(self.model, state.validations)
+        state.validations += 1
+        is_best = found.scores.chrf > state.best_chrf
+        state.best_chrf = max(state.best_chrf, found.scores.chrf)
+        state.stale = 0 if is_best else state.stale + 1
+        row = {
+            "step": state.updates,
+            "epoch": round(self.epoch, 3),
+            "train_loss": state.loss_sum / max(1, state.loss_tokens),
+            "valid_loss": found.loss,
+            "chrf": found.scores.chrf,
+            "bleu": found.scores.bleu,
+            "tokens": state.tokens,
+            "seconds": round(seconds, 2),
+        }
+        state.loss_sum, state.loss_tokens = 0.0, 0
+        if is_best:
+            self.run.save_weights(self.parameters.named(weights), {"step": str(state.updates)})
+        self.run.append_metrics(row)
+        self.save()
+        watcher.validation(row, found, is_best)
+
+    @contextmanager
+    def _borrowed(self, weights: Tensor) -> Iterator[None]:
+        """Let the model compute with other weights for a while, in evaluation mode."""
+        own = self.parameters.working.clone()
+        self.parameters.working.copy_(weights)
+        self.model.eval()
+        try:
+            yield
+        finally:
+            self.parameters.working.copy_(own)
+            self.model.train()
+
+
+def seed_dropout(seed: int, update: int, micro_step: int, rank: int = 0) -> None:
+    """Seed PyTorch's generator as a pure function of the position, so that dropout needs no saved state."""
+    digest = hashlib.blake2b(f"{seed} {update} {micro_step} {rank}".encode(), digest_size=8).digest()
+    torch.manual_seed(int.from_bytes(digest, "little") >> 1)

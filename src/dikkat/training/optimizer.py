@@ -1,0 +1,95 @@
+"""Optimizers over the flat parameter vector: AdamW, and Muon for the matrices."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from dikkat.config import TrainingConfig
+from dikkat.training.parameters import FlatParameters
+
+
+class Optimizer:
+    """One update of all parameters, gradient clipping in the same pass.
+
+    AdamW (Loshchilov and Hutter 2019) on every entry, or with `config.optimizer == "muon"` momentum orthogonalised by
+    Newton-Schulz iterations (Jordan et al. 2024) on the matrices and AdamW on embeddings and vectors.
+    """
+
+    def __init__(self, parameters: FlatParameters, config: TrainingConfig) -> None:
+        self.parameters = parameters
+        self.config = config
+        self.groups = parameters.matrix_groups() if config.optimizer == "muon" else []
+        matrices = sum(count * shape.numel() for _, count, shape in self.groups)
+        size = parameters.master.numel()
+        device = parameters.master.device
+        self.rest = slice(matrices, size)
+        self.momentum = torch.zeros(matrices, device=device)
+        self.first = torch.zeros(size - matrices, device=device)
+        self.second = torch.zeros(size - matrices, device=device)
+
+    def step(self, gradient: Tensor, update: int, rate: float) -> float:
+        """Update number `update` (from 1) with a float32 `gradient`; `rate` is the schedule's share of the peak.
+
+        Returns the norm of the gradient before clipping; a norm that is not finite leaves everything as it was.
+        """
+        norm = float(gradient.norm())
+        if not torch.isfinite(torch.tensor(norm)):
+            return norm
+        excess = max(1.0, norm / self.config.clip_norm)
+        self._adamw(gradient[self.rest], update, rate * self.config.learning_rate, excess)
+        if self.groups:
+            self._muon(gradient, rate * self.config.matrix_learning_rate)
+        self.parameters.refresh()
+        return norm
+
+    def state(self) -> dict[str, Tensor]:
+        """Tensors to save for an exact continuation."""
+        return {"momentum": self.momentum, "first": self.first, "second": self.second}
+
+    def load_state(self, state: dict[str, Tensor]) -> None:
+        for name, tensor in self.state().items():
+            tensor.copy_(state[name])
+
+    def _adamw(self, gradient: Tensor, update: int, learning_rate: float, excess: float) -> None:
+        torch._fused_adamw_(
+            [self.parameters.master[self.rest]],
+            [gradient],
+            [self.first],
+            [self.second],
+            [],
+            [torch.tensor(float(update))],
+            lr=learning_rate,
+            beta1=self.config.beta1,
+            beta2=self.config.beta2,
+            weight_decay=self.config.weight_decay,
+            eps=1e-9,
+            amsgrad=False,
+            maximize=False,
+            grad_scale=torch.tensor(excess),
+        )
+
+    def _muon(self, gradient: Tensor, learning_rate: float) -> None:
+        """The direction does not depend on the scale of the gradient, so clipping has nothing to do here."""
+        for start, count, shape in self.groups:
+            span = slice(start, start + count * shape.numel())
+            batch = (count, *shape)
+            momentum = self.momentum[span].mul_(0.95).add_(gradient[span])
+            # Nesterov's look-ahead
+            direction = gradient[span].add(momentum, alpha=0.95).view(batch)
+            weights = self.parameters.master[span].view(batch)
+            # scaled so that an update has the root mean square of AdamW's (Liu et al. 2025, section 2.2)
+            scale = 0.2 * max(shape) ** 0.5
+            weights.mul_(1.0 - learning_rate * self.config.weight_decay)
+            weights.add_(orthogonalized(direction), alpha=-learning_rate * scale)
+
+
+def orthogonalized(matrices: Tensor, iterations: int = 5) -> Tensor:
+    """(n, a, b) matrices with all singular values moved near one: five Newton-Schulz steps (Jordan et al. 2024)."""
+    tall = matrices.shape[-2] > matrices.shape[-1]
+    x = matrices.transpose(-2, -1) if tall else matrices
+    x = (x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(torch.bfloat16)
+    for _ in range(iterations):
+        gram = x @ x.transpose(-2, -1)
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
+    return (x.transpose(-2, -1) if tall else x).to(matrices.dtype)

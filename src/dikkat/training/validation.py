@@ -1,0 +1,87 @@
+"""Validation: loss of the references, and scores of what the model writes itself."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from dikkat.data.batching import Batch, BatchPlan, collate
+from dikkat.data.corpus import Corpus
+from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.strategies import batch_decoder
+from dikkat.decoding.streaming import decode_stream
+from dikkat.evaluation import Scores, score_translations
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.text.tokenizer import PAD_ID, Tokenizer
+from dikkat.training.objective import smoothed_cross_entropy
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """What one validation found."""
+
+    loss: float
+    """Negative log-likelihood a token, in nats, no smoothing."""
+    scores: Scores
+    source: str
+    """A sentence, to show."""
+    translation: str
+    """What the model makes of it."""
+    reference: str
+
+
+class Validator:
+    """Translates the same sentences greedily each time; at most `MOST_SENTENCES`, evenly spread over the part."""
+
+    MOST_SENTENCES = 500
+
+    def __init__(self, corpus: Corpus, tokenizer: Tokenizer, sources: list[str], targets: list[str]) -> None:
+        self._corpus = corpus
+        self._tokenizer = tokenizer
+        self._chosen = np.unique(np.linspace(0, len(sources) - 1, self.MOST_SENTENCES).astype(int)).tolist()
+        self._sources = sources
+        self._targets = targets
+        self._plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, 8192, seed=0)
+
+    def __call__(self, model: EncoderDecoder, number: int) -> Validation:
+        """Validate `model`, which must be in evaluation mode; `number` chooses the sentence to show."""
+        with torch.inference_mode():
+            loss = self._loss(model)
+            ids = [self._corpus.source(index).tolist() for index in self._chosen]
+            decode = batch_decoder(model, DecodingOptions())
+            decoded = [best[0].tokens for best in decode_stream(ids, decode, batch_size=256)]
+        translations = self._tokenizer.decode_batch(decoded)
+        scores = score_translations(translations, [self._targets[index] for index in self._chosen])
+        shown = number * 7 % len(self._chosen)
+        place = self._chosen[shown]
+        return Validation(loss, scores, self._sources[place], translations[shown], self._targets[place])
+
+    def _loss(self, model: EncoderDecoder) -> float:
+        total, tokens = 0.0, 0
+        for indices in self._plan.epoch(0):
+            (_, likelihood), count = batch_loss(model, collate(self._corpus, indices), smoothing=0.0)
+            total += float(likelihood)
+            tokens += count
+        return total / tokens if tokens else math.nan
+
+
+def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float) -> tuple[tuple[Tensor, Tensor], int]:
+    """Summed objective and negative log-likelihood of a batch under teacher forcing, and its number of tokens.
+
+    Padding is in neither sum: only the hidden states of real positions reach the vocabulary.
+    """
+    device = model.output_weight.device
+    source, target_input, target_output = (
+        torch.from_numpy(ids).to(device) for ids in (batch.source, batch.target_input, batch.target_output)
+    )
+    source_mask = source != PAD_ID
+    hidden = model.decode(target_input, model.encode(source, source_mask), source_mask)
+    # (B, T, D) -> (N, D), (B, T) -> (N,)
+    real = (target_output != PAD_ID).reshape(-1).nonzero()[:, 0]
+    wanted = target_output.reshape(-1)[real]
+    rows = hidden.reshape(-1, hidden.shape[-1])[real]
+    return smoothed_cross_entropy(rows, model.output_weight, wanted, smoothing), int(wanted.numel())

@@ -1,0 +1,140 @@
+"""Batching: padded as defined, within the limit, little padding, and an order that is arithmetic."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from dikkat.config import TokenizerConfig
+from dikkat.data.batching import BatchPlan, collate
+from dikkat.data.corpus import Corpus
+from dikkat.errors import UsageError
+from dikkat.text.tokenizer import Tokenizer
+
+MULTI30K = Path(__file__).parents[4] / "shared/data/multi30k"
+LENGTHS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=60)
+SEQUENCE = st.lists(st.integers(4, 99), max_size=7)
+
+
+def random_lengths(count: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Sentence lengths as in captions: log-normal around 13, the target about as long as the source."""
+    generator = np.random.default_rng(seed)
+    source = np.maximum(1, generator.lognormal(2.55, 0.35, count).astype(np.int64))
+    target = np.maximum(1, (source * generator.lognormal(0.05, 0.18, count)).astype(np.int64))
+    return source, target
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(SEQUENCE, SEQUENCE), min_size=1, max_size=8))
+def test_F40_every_row_keeps_its_eos(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[list[int], list[int]]]
+) -> None:
+    corpus = Corpus.build(tmp_path_factory.mktemp("corpus"), "train", pairs)
+    indices = np.arange(len(pairs))[::-1]
+    batch = collate(corpus, indices)
+    longest = [max(len(pair[side]) for pair in pairs) + 1 for side in (0, 1)]
+    chosen = [pairs[i] for i in indices]
+    assert batch.source.tolist() == [s + [2] + [0] * (longest[0] - len(s) - 1) for s, _ in chosen]
+    assert batch.target_input.tolist() == [[1, *t] + [0] * (longest[1] - len(t) - 1) for _, t in chosen]
+    assert batch.target_output.tolist() == [[*t, 2] + [0] * (longest[1] - len(t) - 1) for _, t in chosen]
+    assert batch.source.dtype == batch.target_input.dtype == batch.target_output.dtype == np.int64
+    assert batch.num_tokens == sum(len(target) + 1 for _, target in pairs)
+    assert batch.indices.tolist() == indices.tolist()
+
+
+@settings(max_examples=40)
+@given(LENGTHS, st.integers(1, 300), st.integers(-5, 2**70), st.integers(0, 3))
+def test_every_pair_once_and_within_the_limit(
+    lengths: list[tuple[int, int]], limit: int, seed: int, epoch: int
+) -> None:
+    source, target = np.array(lengths, np.int64).T
+    batches = BatchPlan(source, target, limit, seed).epoch(epoch)
+    assert sorted(np.concatenate(batches).tolist()) == list(range(len(lengths)))
+    for batch in batches:
+        padded = len(batch) * (max(source[batch].max(), target[batch].max()) + 1)
+        assert padded <= limit or len(batch) == 1
+
+
+@settings(max_examples=40)
+@given(LENGTHS, st.integers(1, 5), st.integers(0, 3))
+def test_ranks_share_an_epoch(lengths: list[tuple[int, int]], world_size: int, epoch: int) -> None:
+    source, target = np.array(lengths, np.int64).T
+    alone = [batch.tolist() for batch in BatchPlan(source, target, 100, 7).epoch(epoch)]
+    plans = [BatchPlan(source, target, 100, 7, world_size, rank) for rank in range(world_size)]
+    shares = [[batch.tolist() for batch in plan.epoch(epoch)] for plan in plans]
+    assert {len(share) for share in shares} == {-(-len(alone) // world_size)}
+    together = [shares[i % world_size][i // world_size] for i in range(world_size * len(shares[0]))]
+    assert together[: len(alone)] == alone
+    assert all(batch in alone for batch in together[len(alone) :])
+
+
+def test_the_order_is_a_function_of_seed_and_epoch() -> None:
+    source, target = random_lengths(500, 0)
+
+    def order(seed: int, epoch: int) -> list[list[int]]:
+        return [batch.tolist() for batch in BatchPlan(source, target, 256, seed).epoch(epoch)]
+
+    used = BatchPlan(source, target, 256, 1)
+    used.epoch(0)
+    used.at(3)
+    assert [batch.tolist() for batch in used.epoch(2)] == order(1, 2)
+    different = {str(order(seed, epoch)) for seed in (1, 2, -1) for epoch in (0, 1, 2)}
+    assert len(different) == 9
+    # Not only the batches are shuffled: pairs of equal length meet others.
+    assert {tuple(sorted(batch)) for batch in order(1, 0)} != {tuple(sorted(batch)) for batch in order(1, 1)}
+
+
+@pytest.mark.parametrize("world_size", [1, 3])
+def test_the_position_is_all_the_state(world_size: int) -> None:
+    source, target = random_lengths(300, 1)
+    plan = BatchPlan(source, target, 200, 5, world_size, world_size - 1)
+    stream = [(epoch, batch.tolist()) for epoch in range(3) for batch in plan.epoch(epoch)]
+    assert len(stream) == 3 * plan.batches_per_epoch
+    for position in (0, 1, plan.batches_per_epoch - 1, plan.batches_per_epoch, len(stream) - 1):
+        resumed = BatchPlan(source, target, 200, 5, world_size, world_size - 1)
+        epoch, batch = resumed.at(position)
+        assert (epoch, batch.tolist()) == stream[position]
+
+
+def test_a_pair_longer_than_the_limit_is_a_batch_of_its_own() -> None:
+    plan = BatchPlan(np.array([3, 500, 3]), np.array([3, 2, 4]), 16, 0)
+    assert sorted(sorted(batch.tolist()) for batch in plan.epoch(0)) == [[0, 2], [1]]
+
+
+def test_padding_share_counts_entries() -> None:
+    plan = BatchPlan(np.array([2, 4, 9]), np.array([5, 5, 1]), 1000, 0)
+    source, target = plan.padding_share([np.array([0, 1]), np.array([2])])
+    # rows of 3 and 5 in width 5, 10 in width 10; 6 and 6 in width 6, 2 in width 2
+    assert source == pytest.approx(2 / 20)
+    assert target == 0.0
+
+
+@pytest.mark.parametrize(("count", "limit"), [(29_000, 4096), (29_000, 2048), (600, 640)])
+def test_little_padding_on_sentences(count: int, limit: int) -> None:
+    plan = BatchPlan(*random_lengths(count, 2), limit, 1)
+    source, target = plan.padding_share(plan.epoch(0))
+    assert 0.0 < max(source, target) <= 0.12
+
+
+def test_padding_on_multi30k_is_at_most_12_percent() -> None:
+    if not MULTI30K.is_dir():
+        pytest.skip(f"{MULTI30K} is not here")
+    texts = [
+        gzip.decompress((MULTI30K / f"train.{side}.gz").read_bytes()).decode().split("\n")[:-1:3]
+        for side in ("en", "de")
+    ]
+    tokenizer = Tokenizer.train(texts[0] + texts[1], TokenizerConfig())
+    source, target = (np.array([len(ids) for ids in tokenizer.encode_batch(side)]) for side in texts)
+    plan = BatchPlan(source, target, 4096, 1)
+    assert max(plan.padding_share(plan.epoch(0))) <= 0.12
+
+
+def test_no_pairs_at_all() -> None:
+    with pytest.raises(UsageError, match="not a single pair to make batches of"):
+        BatchPlan(np.array([], np.int64), np.array([], np.int64), 100, 0)

@@ -1,0 +1,160 @@
+"""Corpus: what goes in comes out of the memory map, and damage is named."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dikkat.data.corpus as corpus_module
+from dikkat.data.corpus import Corpus
+from dikkat.errors import DataError, DiskError, MissingInputError
+
+PAIRS = [([5, 6, 7], [8, 9]), ([10], []), ([], [11, 12, 13, 14]), ([15, 16], [17])]
+SEQUENCE = st.lists(st.integers(0, 2**32 - 1), max_size=9)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(SEQUENCE, SEQUENCE), max_size=9))
+def test_pairs_come_back_as_they_were(
+    tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[list[int], list[int]]]
+) -> None:
+    corpus = Corpus.build(tmp_path_factory.mktemp("corpus"), "train", pairs)
+    assert [(corpus.source(i).tolist(), corpus.target(i).tolist()) for i in range(len(corpus))] == pairs
+    assert corpus.source_lengths.tolist() == [len(source) for source, _ in pairs]
+    assert corpus.target_lengths.tolist() == [len(target) for _, target in pairs]
+
+
+@pytest.mark.parametrize(("largest", "width"), [(65_535, 2), (65_536, 4)])
+def test_ids_take_two_bytes_where_they_fit(tmp_path: Path, largest: int, width: int) -> None:
+    corpus = Corpus.build(tmp_path, "train", [*PAIRS, ([largest], [4])])
+    assert corpus.source(4).tolist() == [largest]
+    assert np.load(tmp_path / "train.ids.npy").dtype.itemsize == width
+
+
+def test_writing_in_blocks_loses_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Corpus.build(tmp_path, "whole", PAIRS)
+    monkeypatch.setattr(corpus_module, "_BUFFERED_TOKENS", 3)
+    blocks = Corpus.build(tmp_path, "blocks", iter(PAIRS))
+    assert (tmp_path / "blocks.ids.npy").read_bytes() == (tmp_path / "whole.ids.npy").read_bytes()
+    assert blocks.fingerprint() == whole.fingerprint()
+
+
+def test_gather_takes_many_rows_at_once(tmp_path: Path) -> None:
+    corpus = Corpus.build(tmp_path, "train", PAIRS)
+    flat, lengths = corpus.gather(np.array([3, 1, 0, 3]), "source")
+    assert flat.tolist() == [15, 16, 10, 5, 6, 7, 15, 16]
+    assert lengths.tolist() == [2, 1, 3, 2]
+    assert corpus.gather(np.array([2, 1]), "target")[0].tolist() == [11, 12, 13, 14]
+
+
+def test_indexes_outside_are_refused(tmp_path: Path) -> None:
+    corpus = Corpus.build(tmp_path, "train", PAIRS)
+    assert corpus.target(-1).tolist() == [17]
+    for outside in (4, -5):
+        with pytest.raises(IndexError):
+            corpus.source(outside)
+
+
+def test_fingerprint_is_the_sha256_of_offsets_and_ids(tmp_path: Path) -> None:
+    offsets = np.array([0, 3, 5, 6, 6, 6, 10, 12, 13], "<i8")
+    ids = np.arange(5, 18).astype("<u4")
+    expected = hashlib.sha256(offsets.tobytes() + ids.tobytes()).hexdigest()
+    assert Corpus.build(tmp_path, "train", PAIRS).fingerprint() == expected
+    assert Corpus.open(tmp_path, "train").fingerprint() == expected
+    other = [*PAIRS[:3], ([15], [16, 17])]  # the same ids, cut elsewhere
+    assert Corpus.build(tmp_path, "other", other).fingerprint() != expected
+
+
+def test_missing_corpus(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match=r"train\.ids\.npy: there is no such corpus; prepare the data again"):
+        Corpus.open(tmp_path, "train")
+
+
+@pytest.mark.parametrize("name", ["train.ids.npy", "train.offsets.npy"])
+def test_damaged_files_are_named(tmp_path: Path, name: str) -> None:
+    Corpus.build(tmp_path, "train", PAIRS)
+    whole = (tmp_path / name).read_bytes()
+    for damaged in (b"", whole[:40], whole[:-1], whole + b"\0", b"not numpy" * 30):
+        (tmp_path / name).write_bytes(damaged)
+        with pytest.raises(DataError, match=rf"{name}: damaged \(.*\); prepare the data again"):
+            Corpus.open(tmp_path, "train")
+
+
+def test_other_arrays_are_refused(tmp_path: Path) -> None:
+    Corpus.build(tmp_path, "train", PAIRS)
+    for wrong in (np.zeros(13, np.float32), np.zeros((13, 1), np.uint16)):
+        np.save(tmp_path / "train.ids.npy", wrong)
+        with pytest.raises(DataError, match=r"damaged \(a (float32|uint16) array of shape \(13,"):
+            Corpus.open(tmp_path, "train")
+
+
+def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
+    Corpus.build(tmp_path, "train", PAIRS)
+    np.save(tmp_path / "train.ids.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match=r"train\.ids\.npy: damaged"):
+        Corpus.open(tmp_path, "train")
+
+
+def test_files_of_two_corpora_do_not_mix(tmp_path: Path) -> None:
+    Corpus.build(tmp_path, "train", PAIRS)
+    for wrong in ([0, 3], [0, 3, 4], [1, 3, 13], [0, 14, 13]):
+        np.save(tmp_path / "train.offsets.npy", np.array(wrong, np.int64))
+        with pytest.raises(DataError, match=r"offsets\.npy: does not fit train\.ids\.npy \(13 ids\)"):
+            Corpus.open(tmp_path, "train")
+
+
+def test_a_full_disk_is_one_line_and_keeps_the_old_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = Corpus.build(tmp_path, "train", PAIRS).fingerprint()
+    calls = 0
+
+    def full_the_second_time(_: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full_the_second_time)
+    with pytest.raises(DiskError, match=r"train\.ids\.npy: cannot write the corpus: No space left on device; free"):
+        Corpus.build(tmp_path, "train", PAIRS[:2])
+    assert Corpus.open(tmp_path, "train").fingerprint() == before
+    assert sorted(os.listdir(tmp_path)) == ["train.ids.npy", "train.offsets.npy"]
+
+
+def test_stopped_between_the_two_files_it_does_not_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Corpus.build(tmp_path, "train", PAIRS)
+    rename = os.replace
+
+    def stop_before_the_offsets(old: Path, new: Path) -> None:
+        if new.name.endswith("offsets.npy"):
+            raise KeyboardInterrupt
+        rename(old, new)
+
+    monkeypatch.setattr(os, "replace", stop_before_the_offsets)
+    with pytest.raises(KeyboardInterrupt):
+        Corpus.build(tmp_path, "train", [([1] * 13, [])])  # as many ids as before: only the cuts differ
+    with pytest.raises(MissingInputError, match=r"train\.offsets\.npy: there is no such corpus"):
+        Corpus.open(tmp_path, "train")
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(DiskError, match="cannot write the corpus: File exists"):
+        Corpus.build(tmp_path / "taken", "train", PAIRS)
+
+
+def test_a_failing_reader_leaves_nothing_behind(tmp_path: Path) -> None:
+    def pairs() -> Iterator[tuple[list[int], list[int]]]:
+        yield PAIRS[0]
+        raise DataError("data.tsv:2: bad line")
+
+    with pytest.raises(DataError, match=r"data\.tsv:2"):
+        Corpus.build(tmp_path, "train", pairs())
+    assert os.listdir(tmp_path) == []
