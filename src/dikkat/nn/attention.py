@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
+from dikkat.nn.dropout import checked_probability
 from dikkat.nn.functional import fused_attention
 
 Observer = Callable[[Tensor, Tensor, Tensor | None], None]
@@ -49,7 +50,7 @@ class MultiHeadAttention(nn.Module):
         if num_heads % self.num_kv_heads:
             raise ValueError(f"num_kv_heads must divide num_heads, but {num_kv_heads} does not divide {num_heads}")
         self.head_dim = model_dim // num_heads if head_dim is None else head_dim
-        self.dropout = dropout
+        self.dropout = checked_probability(dropout)
         widths = tuple(model_dim if width is None else width for width in (query_dim, key_dim, value_dim))
         outputs = [heads * self.head_dim for heads in (num_heads, self.num_kv_heads, self.num_kv_heads)]
         self.packed = len(set(widths)) == 1
@@ -75,13 +76,18 @@ class MultiHeadAttention(nn.Module):
         """Self-attention with `query` alone, cross-attention with `key` (and `value`, by default the same).
 
         `mask` is boolean, True = may attend, broadcastable to (B, H, T, S). With `cache` (self-attention only) the
-        newest keys and values are appended to it and all of them are attended to.
+        newest keys and values are appended to it and all of them are attended to. Raises `ValueError` for a `value`
+        without a `key`, and for a `cache` with one: neither would have any effect.
         """
         if key is None:
+            if value is not None:
+                raise ValueError("a value needs its key: pass key=query too if they are to be compared with the query")
             q, k, v = self._project_self(query)
             if cache is not None:
                 k, v = cache.append(k, v)
             return self._attend(q, k, v, mask)
+        if cache is not None:
+            raise ValueError("a self-attention cache takes no key: for a source, call project_memory once instead")
         memory = self.project_memory(key, value)
         return self._attend(self._project_query(query), memory.key, memory.value, mask)
 

@@ -16,7 +16,7 @@ def keep_mask(like: Tensor, probability: float) -> Tensor:
 
     The probability is rounded to a multiple of 2**-16; the scale uses the rounded one, so the mean stays exactly 1.
     """
-    threshold = round(probability * _LEVELS)
+    threshold = min(round(probability * _LEVELS), _LEVELS - 1)
     entries = like.numel()
     # one 64-bit draw makes four 16-bit ones; the range is given in full since the default leaves the sign bit out
     draws = torch.empty((entries + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
@@ -26,8 +26,18 @@ def keep_mask(like: Tensor, probability: float) -> Tensor:
 
 
 def dropout(x: Tensor, probability: float) -> Tensor:
-    """Drop entries of `x` with `probability` and scale the rest to keep the mean (Srivastava et al. 2014)."""
-    return x * keep_mask(x, probability) if probability > 0.0 else x
+    """Drop entries of `x` with `probability` and scale the rest to keep the mean (Srivastava et al. 2014).
+
+    Raises `ValueError` for a probability outside [0, 1).
+    """
+    return x * keep_mask(x, probability) if checked_probability(probability) > 0.0 else x
+
+
+def checked_probability(probability: float) -> float:
+    """The probability itself. Raises `ValueError` if it lies outside [0, 1): at 1 nothing could keep the mean."""
+    if not 0.0 <= probability < 1.0:
+        raise ValueError(f"dropout probability must lie in [0, 1), not {probability}")
+    return probability
 
 
 class Dropout(nn.Module):
@@ -35,9 +45,7 @@ class Dropout(nn.Module):
 
     def __init__(self, probability: float) -> None:
         super().__init__()
-        if not 0.0 <= probability < 1.0:
-            raise ValueError(f"dropout probability must lie in [0, 1), not {probability}")
-        self.probability = probability
+        self.probability = checked_probability(probability)
 
     def forward(self, x: Tensor) -> Tensor:
         return dropout(x, self.probability) if self.training else x

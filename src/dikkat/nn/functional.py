@@ -85,8 +85,7 @@ def attention_weights(
     """
     scores = _at_least_float32(scores) * beta
     if mask is not None:
-        if mask.dtype != torch.bool:
-            raise TypeError(f"mask must be boolean (True = may attend), not {mask.dtype}")
+        _refuse_numbers(mask)
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     # argmax returns the first of equal maxima
     weights = _one_hot(scores) if hard else torch.softmax(scores, dim=-1)
@@ -105,7 +104,10 @@ def fused_attention(
     """Fast soft attention with the dot score; it gives no weights: those come from the recorder.
 
     On a CPU short sequences take two explicit products in the tensors' own type, all others PyTorch's fused kernel.
+    Raises `TypeError` for a mask that is not boolean.
     """
+    if mask is not None:
+        _refuse_numbers(mask)
     beta = _inverse_temperature(query, "dot", beta)
     on_short_cpu_rows = query.device.type == "cpu" and query.shape[-2] * key.shape[-2] <= EXPLICIT_LIMIT
     if on_short_cpu_rows or (dropout > 0.0 and query.device.type == "cpu"):
@@ -115,6 +117,12 @@ def fused_attention(
     if mask is None:
         return output
     return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+
+
+def _refuse_numbers(mask: Tensor) -> None:
+    # PyTorch's kernel would add a float mask to the scores, and nothing here ever does
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask must be boolean (True = may attend), not {mask.dtype}")
 
 
 def _one_hot(scores: Float[Tensor, "... T S"]) -> Float[Tensor, "... T S"]:

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from dikkat.nn.attention import MultiHeadAttention, Observer
 from dikkat.nn.functional import attention_scores, attention_weights
@@ -30,11 +31,14 @@ def record_attention(
     Yields a dictionary that fills while the body runs: one (B, H, T, S) float32 tensor a forward call, in order,
     detached from the graph and owned by the dictionary alone. Weights are those before dropout. In stepwise decoding
     each call adds one row (T = 1); the cross-attention rows of one sentence's hypotheses come as its T queries.
+    Raises `ValueError` if two attentions of `model` would get one name.
     """
     maps: dict[MapName, list[Tensor]] = {}
-    handles = []
+    handles: list[RemovableHandle] = []
     for path, module in model.named_modules():
         if isinstance(module, MultiHeadAttention) and wanted(name := name_of(path)):
+            if name in maps:
+                raise ValueError(f"two attentions are both called {name}, the second at {path!r}: record one part alone")
             maps[name] = []
             handles.append(module.observe(_recorder(maps[name])))
     try:
@@ -45,10 +49,17 @@ def record_attention(
 
 
 def name_of(path: str) -> MapName:
-    """The name of the attention module at `path`, such as `encoder.blocks.0.self_attention`."""
+    """The name of the attention module at `path`, such as `encoder.blocks.0.self_attention`.
+
+    The stack is what holds the list of blocks, so a wrapper around the model (`module.encoder.blocks.0…`) changes
+    nothing.
+    """
     parts = path.split(".")
-    layer = next((int(part) for part in parts if part.isdigit()), 0)
-    return MapName(parts[0], layer, "cross" if "cross_attention" in parts else "self")
+    kind: Literal["self", "cross"] = "cross" if "cross_attention" in parts else "self"
+    position = next((place for place, part in enumerate(parts) if part.isdigit()), None)
+    if position is None:
+        return MapName(parts[0], 0, kind)
+    return MapName(parts[max(0, position - 2)], int(parts[position]), kind)
 
 
 def _recorder(calls: list[Tensor]) -> Observer:

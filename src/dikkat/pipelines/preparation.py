@@ -73,13 +73,20 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     tokenizer = Tokenizer.train(sources, config.tokenizer, languages, targets)
     tokenizer.save(run.tokenizer)
     run.corpus.mkdir(exist_ok=True)
-    Corpus.build(run.corpus, "train", _encoded(parts.train, tokenizer, config.data, parts.report))
+    corpus = Corpus.build(run.corpus, "train", _encoded(parts.train, tokenizer, config.data, parts.report))
+    if not len(corpus):
+        raise DataError(
+            f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
+            " set a higher data.max_length"
+        )
     Corpus.build(run.corpus, "validation", _encoded(parts.validation, tokenizer, config.data, None))
     _write_held_out(run, parts)
     config = build_config(
         merge(config.model_dump(), {"model": {"vocab_size": tokenizer.vocab_size}}), where=request.where
     )
-    run.write_config({**config.model_dump(), "task": "translator", "data_source": _describe(request, parts)})
+    run.write_config(
+        {**config.model_dump(), "task": "translator", "data_source": _describe(request, parts, len(corpus))}
+    )
     return config, parts.report
 
 
@@ -149,7 +156,7 @@ def _write_held_out(run: RunDirectory, parts: Parts) -> None:
             run.write_text(str(path.relative_to(run.path)), lines)
 
 
-def _describe(request: TrainRequest, parts: Parts) -> dict[str, Any]:
+def _describe(request: TrainRequest, parts: Parts, train_pairs: int) -> dict[str, Any]:
     """What the card says of the data; the fingerprint is of the clean training pairs."""
     digest = hashlib.sha256()
     for pair in parts.train:
@@ -158,7 +165,7 @@ def _describe(request: TrainRequest, parts: Parts) -> dict[str, Any]:
         "data": list(request.data),
         "validation_data": list(request.validation),
         "preset": request.preset or "chosen from the amount of data",
-        "train_pairs": len(parts.train),
+        "train_pairs": train_pairs,
         "validation_pairs": len(parts.validation),
         "test_pairs": len(parts.test),
         "left_out": parts.report.counts,

@@ -80,6 +80,9 @@ def train_translator(
         if isinstance(trainer.budget, TimeBudget):
             trainer.budget.already = trainer.state.seconds
         watcher.note(f"resumed at update {trainer.state.updates}")
+    else:
+        # the first validation writes its row before its checkpoint
+        run.truncate_metrics(after_step=0)
     finished = trainer.train(watcher, should_stop)
     if finished:
         _finish(run, command)

@@ -20,6 +20,7 @@ from dikkat.models.factory import build_model
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import BOS_ID, Tokenizer
+from dikkat.training.parameters import FlatParameters
 
 GREEDY = DecodingOptions()
 
@@ -55,10 +56,11 @@ class Translator:
         settings = run.read_config()
         config = run_config(settings, str(run.config))
         model = build_model(config.model, seed=0)
+        parameters = FlatParameters(model)
         try:
-            model.load_state_dict(unshared(model, run.load_weights()))
+            parameters.fill(parameters.master, run.load_weights())
         except RuntimeError as error:
-            raise DataError(f"{run.weights}: does not fit config.json: {str(error).splitlines()[-1].strip()}") from None
+            raise DataError(f"{run.weights}: does not fit {run.config.name}: {error}") from None
         return cls(model, Tokenizer.load(run.tokenizer), config)
 
     def translate(
@@ -130,13 +132,3 @@ class Translator:
 def run_config(settings: dict[str, object], where: str) -> RunConfig:
     """The `RunConfig` in a config.json, without what else it records. Raises `UsageError` for an unknown key."""
     return build_config({key: settings[key] for key in RunConfig.model_fields if key in settings}, where=where)
-
-
-def unshared(model: EncoderDecoder, tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    """`tensors` under every name of `model`: a tied matrix is saved once, under the first of its names."""
-    names = {parameter.data_ptr(): name for name, parameter in reversed(list(model.named_parameters()))}
-    return {
-        name: tensors[names[value.data_ptr()]] if names.get(value.data_ptr()) in tensors else tensors[name]
-        for name, value in model.state_dict(keep_vars=True).items()
-        if names.get(value.data_ptr()) in tensors or name in tensors
-    }

@@ -92,7 +92,8 @@ class Trainer:
     def train(self, watcher: Watcher, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Run to the end of the budget, or to the end of patience. False if `should_stop` ended it (all saved).
 
-        Raises `DivergedError` when the gradient stays without finite values, `DiskError` when saving fails.
+        Raises `DivergedError` when the gradient stays without finite values or the validation loss has none,
+        `DiskError` when saving fails.
         """
         session_start, before = time.monotonic(), self.state.seconds
         while self.budget.progress(self.state.updates) < 1.0 and self.state.stale < self.config.patience:
@@ -162,6 +163,11 @@ class Trainer:
         state, weights = self.state, self.parameters.master if self.average is None else self.average
         with self._borrowed(weights):
             found = self.validator(self.model, state.validations)
+        if not math.isfinite(found.loss):
+            raise DivergedError(
+                f"{self.run.path}: the validation loss is not finite at update {state.updates};"
+                " set a lower training.learning_rate"
+            )
         state.validations += 1
         is_best = found.scores.chrf > state.best_chrf
         state.best_chrf = max(state.best_chrf, found.scores.chrf)

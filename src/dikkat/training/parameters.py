@@ -64,7 +64,16 @@ class FlatParameters:
         return {span.name: span.of(vector).clone() for span in self.spans}
 
     def fill(self, vector: Tensor, tensors: dict[str, Tensor]) -> None:
-        """Copy named tensors into a vector of this layout. Raises `KeyError` or `RuntimeError` if they do not fit."""
+        """Copy named tensors into a vector of this layout. Raises `RuntimeError` naming the first that does not fit."""
+        wanted = {span.name: tuple(span.shape) for span in self.spans}
+        if extra := tensors.keys() - wanted.keys():
+            raise RuntimeError(f"no parameter is called {min(extra)}")
+        for name, shape in wanted.items():
+            if name not in tensors:
+                raise RuntimeError(f"parameter {name} is missing")
+            # checked here, since copying would stretch a smaller tensor without a word
+            if tuple(tensors[name].shape) != shape:
+                raise RuntimeError(f"parameter {name} has the shape {tuple(tensors[name].shape)}, not {shape}")
         for span in self.spans:
             span.of(vector).copy_(tensors[span.name])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dikkat.data.phrasebook import nominals
-from dikkat.data.phrasebook.adjectives import COUNTED_TIMES, FREQUENCY, HABITS, MANNER, TIMES, WHO, YOU, I
+from dikkat.data.phrasebook.adjectives import COUNTED_TIMES, FREQUENCY, HABITS, MANNER, SEASONS, TIMES, WHO, YOU, I
 from dikkat.data.phrasebook.dice import Dice, Weighted
 from dikkat.data.phrasebook.entries import Adverb, Case, Noun, Preposition, Tense, Time, Verb
 from dikkat.data.phrasebook.grammar import (
@@ -96,8 +96,15 @@ def _head(nominal: Nominal) -> Noun | None:
     return nominal.noun if isinstance(nominal, NounPhrase) else None
 
 
+def _is_animal(nominal: Nominal) -> bool:
+    return isinstance(nominal, NounPhrase) and "animal" in nominal.noun.kinds
+
+
 def _goal(dice: Dice, preposition: Preposition, subject: Nominal) -> Place:
-    return nominals.place(dice, preposition, dice.pick(nominals.nouns_of("goal")), subject)
+    goals = nominals.nouns_of("goal")
+    if _is_animal(subject):
+        goals = tuple(noun for noun in goals if "outdoors" in noun.kinds)
+    return nominals.place(dice, preposition, dice.pick(goals), subject)
 
 
 def _place(dice: Dice, verb: Verb, subject: Nominal) -> Place:
@@ -107,8 +114,7 @@ def _place(dice: Dice, verb: Verb, subject: Nominal) -> Place:
             return nominals.place(dice, Preposition.UNDER, dice.pick(nominals.nouns_of("shade")), subject)
         nearness = (Preposition.NEAR, Preposition.BEHIND, Preposition.IN_FRONT_OF)
         return nominals.place(dice, dice.pick(nearness), dice.pick(nominals.nouns_of("landmark")), subject)
-    animal = isinstance(subject, NounPhrase) and "animal" in subject.noun.kinds
-    allowed = (_WILD_PLACES if animal else _PLACES_OF.get(verb.english, _COMMON_PLACES)).split()
+    allowed = (_WILD_PLACES if _is_animal(subject) else _PLACES_OF.get(verb.english, _COMMON_PLACES)).split()
     nouns = [noun for noun in nominals.nouns_of("place") if noun.english in allowed]
     return nominals.place(dice, Preposition.IN, dice.pick(nouns), subject)
 
@@ -160,7 +166,7 @@ def _embellish(dice: Dice, clause: Clause) -> Clause:
     verb, simple = body.verb, clause.tense is Tense.PRESENT and not body.verb.stative
     if not verb.stative and not verb.punctual and dice.chance(0.12):
         return _with_modal(dice, clause)
-    if simple and not _is_ambiguous(verb) and dice.chance(0.22):
+    if simple and not _is_ambiguous(verb) and dice.chance(0.3):
         return _habit(dice, clause)
     body = _circumstance(dice, body, clause.subject)
     clause = replace(clause, predicate=body)
@@ -201,7 +207,7 @@ def _habit(dice: Dice, clause: Clause) -> Clause:
     """The simple present: often, always, never, every day."""
     assert isinstance(clause.predicate, Action)
     if dice.chance(0.45):
-        time = dice.pick(HABITS)
+        time = dice.pick(HABITS if clause.predicate.verb.objects else HABITS + SEASONS)
         return replace(clause, predicate=replace(clause.predicate, habitual=True), time=time)
     plain = not clause.negative and clause.mood is Mood.STATEMENT and _negatable(clause.subject)
     adverb = dice.pick(FREQUENCY if plain else FREQUENCY[:2])

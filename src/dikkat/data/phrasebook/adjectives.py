@@ -32,15 +32,15 @@ ADJECTIVES = (
     _adjective("big", "grand", "büyük", "animal thing place", before=True),
     _adjective("small", "petit", "küçük", "animal child thing place fruit", before=True),
     _adjective("old", "vieux", "eski", "person animal thing place", before=True, animate="yaşlı"),
-    _adjective("new", "nouveau", "yeni", "thing goal", before=True),
+    _adjective("new", "nouveau", "yeni", "thing landmark", before=True, gradable=False),
     _adjective("young", "jeune", "genç", "person", before=True),
     _adjective("beautiful", "beau", "güzel", "gift place bird", before=True),
     _adjective("good", "bon", "iyi", "food drink readable kin", before=True),
     _adjective("bad", "mauvais", "kötü", "food drink readable", before=True),
-    _adjective("tall", "grand", "uzun boylu", "person"),
+    _adjective("serious", "sérieux", "ciddi", "person"),
     _adjective("long", "long", "uzun", "written", before=True),
-    _adjective("heavy", "lourd", "ağır", "furniture portable"),
-    _adjective("expensive", "cher", "pahalı", "thing drink"),
+    _adjective("heavy", "lourd", "ağır", "furniture container repairable"),
+    _adjective("expensive", "cher", "pahalı", "gift repairable furniture drink"),
     _adjective("warm", "chaud", "sıcak", "warm"),
     _adjective("cold", "froid", "soğuk", "warm indoors"),
     _adjective("clean", "propre", "temiz", "washable indoors"),
@@ -158,10 +158,12 @@ COUNTED_TIMES = (
         for n, hour in zip(NUMBERS, _HOURS, strict=False)
     ),
 )
+SEASONS = (
+    Time("in summer", "en été", "yazın", (PRESENT,)),
+    Time("in winter", "en hiver", "kışın", (PRESENT,)),
+)
 HABITS = (
-    Time("every day", "tous les jours", "her gün", (PRESENT,), habitual=True),
-    Time("every evening", "tous les soirs", "her akşam", (PRESENT,), habitual=True),
-    Time("in summer", "en été", "yazın", (PRESENT,), habitual=True),
-    Time("in winter", "en hiver", "kışın", (PRESENT,), habitual=True),
-    *(Time(f"every {en}", f"tous les {fr}s", f"her {tr}", (PRESENT,), habitual=True) for en, fr, tr in _DAYS),
+    Time("every day", "tous les jours", "her gün", (PRESENT,)),
+    Time("every evening", "tous les soirs", "her akşam", (PRESENT,)),
+    *(Time(f"every {en}", f"tous les {fr}s", f"her {tr}", (PRESENT,)) for en, fr, tr in _DAYS),
 )

@@ -42,7 +42,6 @@ class Noun:
     turkish: str
     kinds: frozenset[str]
     english_plural: str = ""
-    french_plural: str = ""
     oblique: str = ""
     mass: bool = False
 
@@ -157,13 +156,12 @@ class Adverb:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Time:
-    """A time expression with the tenses that it allows; `habitual` ones go with the English simple present."""
+    """A time expression with the tenses that it allows."""
 
     english: str
     french: str
     turkish: str
     tenses: tuple[Tense, ...]
-    habitual: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

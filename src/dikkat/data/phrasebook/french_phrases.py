@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
-
-from dikkat.data.phrasebook.entries import Adjective, Name, Noun, Preposition, Pronoun
+from dikkat.data.phrasebook.entries import Adjective, Name, Preposition, Pronoun
 from dikkat.data.phrasebook.french_forms import agree, before_vowel, join, plural, starts_with_vowel
 from dikkat.data.phrasebook.grammar import (
     Anaphor,
@@ -39,13 +37,6 @@ _POSSESSIVES = (
 _CONTRACTIONS = {"de le": "du", "de les": "des", "à le": "au", "à les": "aux"}
 
 
-@cache
-def _noun(noun: Noun, many: bool) -> str:
-    if not many:
-        return noun.french
-    return noun.french_plural or plural(noun.french)
-
-
 def _attribute(adjective: Adjective, phrase: NounPhrase) -> str:
     return agree(adjective.french, phrase.noun.gender, phrase.plural)
 
@@ -54,7 +45,7 @@ def _core(phrase: NounPhrase) -> list[str]:
     """Number, adjectives and noun in their order, with bel, nouvel, vieil before a vowel."""
     before = [_attribute(adjective, phrase) for adjective in phrase.adjectives if adjective.before]
     after = [_attribute(adjective, phrase) for adjective in phrase.adjectives if not adjective.before]
-    noun = _noun(phrase.noun, phrase.plural)
+    noun = plural(phrase.noun.french) if phrase.plural else phrase.noun.french
     if before and not phrase.plural and starts_with_vowel(noun):
         before[-1] = before_vowel(before[-1])
     number = [phrase.number.french] if phrase.number else []

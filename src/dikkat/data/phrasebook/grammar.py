@@ -78,7 +78,8 @@ class Anaphor:
     antecedent: Pronoun | Name | NounPhrase | Coordination
 
 
-Nominal: TypeAlias = Pronoun | Name | NounPhrase | Coordination | Anaphor
+Referent: TypeAlias = Pronoun | Name | NounPhrase | Coordination
+Nominal: TypeAlias = Referent | Anaphor
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dikkat.data.phrasebook.grammar import (
     Nominal,
     NounPhrase,
     Place,
+    Referent,
     agreement,
 )
 from dikkat.data.phrasebook.nouns import NAMES, NOUNS, NUMBERS
@@ -35,6 +36,7 @@ _OWNABLE_ANIMALS = frozenset(("cat", "dog", "bird", "rabbit", "horse", "cow"))
 _OWNABLE_PLACES = frozenset(("house", "room", "kitchen", "garden", "office", "farm"))
 _UNOWNED = frozenset(("train", "tree"))
 _SPEAKERS = (I, YOU, WE)
+_CHILDISH = frozenset(("small", "happy", "sad", "tired", "sick", "quiet"))
 
 
 @cache
@@ -44,10 +46,17 @@ def nouns_of(kinds: str) -> tuple[Noun, ...]:
     return tuple(noun for noun in NOUNS if noun.kinds & wanted)
 
 
+# A baby is fed and looked for, but neither sells nor studies.
+_AGENTS = tuple(noun for noun in nouns_of("person") if "infant" not in noun.kinds)
+
+
 @cache
 def adjectives_of(noun: Noun) -> tuple[Adjective, ...]:
     """The adjectives that fit a noun."""
-    return tuple(adjective for adjective in ADJECTIVES if adjective.kinds & noun.kinds)
+    fitting = tuple(adjective for adjective in ADJECTIVES if adjective.kinds & noun.kinds)
+    if "infant" in noun.kinds:
+        return tuple(adjective for adjective in fitting if adjective.english in _CHILDISH)
+    return tuple(adjective for adjective in fitting if "child" not in noun.kinds or adjective.english != "old")
 
 
 @cache
@@ -80,10 +89,10 @@ def _attributes(dice: Dice, noun: Noun) -> tuple[Adjective, ...]:
 
 
 def _own_pronoun(subject: Nominal) -> Pronoun | None:
-    """The pronoun by which a subject owns things; None for animals, for "who" and "every"."""
+    """The pronoun by which a subject owns things; None for animals and things, for "who" and "every"."""
     if subject is WHO:
         return None
-    if isinstance(subject, NounPhrase) and ("animal" in subject.noun.kinds or subject.determiner is _D.EVERY):
+    if isinstance(subject, NounPhrase) and ("person" not in subject.noun.kinds or subject.determiner is _D.EVERY):
         return None
     person, many, gender = agreement(subject)
     if person == 3:
@@ -110,7 +119,7 @@ def _named_owner(dice: Dice, subject: Nominal | None) -> Name | NounPhrase:
         return dice.pick([name for name in NAMES if name is not subject])
     taken = subject.noun if isinstance(subject, NounPhrase) else None
     people = [noun for noun in nouns_of("person") if noun is not taken and "kin" not in noun.kinds]
-    return NounPhrase(dice.pick(people), plural=dice.chance(0.15))
+    return NounPhrase(dice.pick(people), plural=dice.chance(0.25))
 
 
 def phrase(
@@ -119,8 +128,6 @@ def phrase(
     """A noun phrase with this noun and determiner, the rest by chance; `subject` is that of its clause."""
     if determiner is _D.POSSESSED and not ownable(noun):
         determiner = _D.DEFINITE
-    if "family" in noun.kinds and determiner not in (_D.DEFINITE, *_ALWAYS_PLURAL):
-        determiner = _D.POSSESSED
     if plural is None:
         plural = dice.chance(0.08 if "place" in noun.kinds else 0.22)
     plural = plural and "unique" not in noun.kinds
@@ -138,12 +145,16 @@ def phrase(
 def subject_phrase(dice: Dice, noun: Noun, definite: bool = False) -> NounPhrase:
     """A noun phrase that can be a subject."""
     determiner = dice.draw(_SPECIFIC_DETERMINERS if noun.mass or definite else _SUBJECT_DETERMINERS)
-    if "kin" in noun.kinds and determiner is _D.DEFINITE and dice.chance(0.7):
-        determiner = _D.POSSESSED
-    return phrase(dice, noun, determiner)
+    return phrase(dice, noun, _of_somebody(dice, noun, determiner))
 
 
-def person(dice: Dice, definite: bool = False, *, pronouns: float = 0.34) -> Nominal:
+def _of_somebody(dice: Dice, noun: Noun, determiner: Determiner) -> Determiner:
+    """A mother is somebody's mother, and a friend mostly somebody's friend."""
+    owned = "family" in noun.kinds or ("kin" in noun.kinds and determiner is _D.DEFINITE and dice.chance(0.7))
+    return _D.POSSESSED if owned else determiner
+
+
+def person(dice: Dice, definite: bool = False, *, pronouns: float = 0.34) -> Referent:
     """A human subject: pronoun, name, two of them, or noun."""
     if dice.chance(pronouns):
         return dice.pick(PRONOUNS)
@@ -151,7 +162,7 @@ def person(dice: Dice, definite: bool = False, *, pronouns: float = 0.34) -> Nom
         return dice.pick(NAMES)
     if dice.chance(0.09):
         return _coordination(dice)
-    return subject_phrase(dice, dice.pick(nouns_of("person")), definite)
+    return subject_phrase(dice, dice.pick(_AGENTS), definite)
 
 
 def _coordination(dice: Dice) -> Coordination:
@@ -166,7 +177,7 @@ def _coordination(dice: Dice) -> Coordination:
 
 def _partner(dice: Dice) -> NounPhrase:
     """A person to stand beside another: the teacher, my brother."""
-    noun = dice.pick(nouns_of("person"))
+    noun = dice.pick(_AGENTS)
     if "kin" in noun.kinds:
         return NounPhrase(noun, _D.POSSESSED, possessor=dice.pick(_SPEAKERS))
     return NounPhrase(noun)
@@ -178,7 +189,7 @@ def object_phrase(dice: Dice, noun: Noun, subject: Nominal, *, specific: bool, n
     determiner = dice.draw(_SPECIFIC_DETERMINERS if specific else weights)
     if negative and determiner in (_D.COUNTED, _D.MANY, _D.EVERY):
         determiner = _D.DEFINITE
-    return phrase(dice, noun, determiner, subject)
+    return phrase(dice, noun, _of_somebody(dice, noun, determiner), subject)
 
 
 def other_person(dice: Dice, subject: Nominal) -> Nominal:

@@ -13,11 +13,10 @@ def _noun(
     kinds: str,
     *,
     plural: str = "",
-    french_plural: str = "",
     oblique: str = "",
 ) -> Noun:
     classes = frozenset(kinds.split())
-    return Noun(english, french, gender, turkish, classes, plural, french_plural, oblique, "mass" in classes)
+    return Noun(english, french, gender, turkish, classes, plural, oblique, "mass" in classes)
 
 
 PEOPLE = (
@@ -133,7 +132,7 @@ PLACES = (
     _noun("kitchen", "cuisine", "f", "mutfak", "place indoors cleanable paintable"),
     _noun("garden", "jardin", "m", "bahçe", "place outdoors goal"),
     _noun("park", "parc", "m", "park", "place outdoors goal"),
-    _noun("forest", "forêt", "f", "orman", "place outdoors goal"),
+    _noun("forest", "forêt", "f", "orman", "place outdoors"),
     _noun("street", "rue", "f", "sokak", "place outdoors"),
     _noun("village", "village", "m", "köy", "place outdoors goal sights"),
     _noun("city", "ville", "f", "şehir", "place sights", oblique="şehr"),

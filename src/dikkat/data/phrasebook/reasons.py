@@ -6,7 +6,7 @@ from dikkat.data.phrasebook import nominals
 from dikkat.data.phrasebook.adjectives import ADJECTIVES
 from dikkat.data.phrasebook.dice import Dice
 from dikkat.data.phrasebook.entries import Tense
-from dikkat.data.phrasebook.grammar import Action, Anaphor, Clause, Nominal, Quality, Reason
+from dikkat.data.phrasebook.grammar import Action, Anaphor, Clause, Quality, Reason, Referent
 from dikkat.data.phrasebook.verbs import VERBS
 
 _ADJECTIVES = {adjective.english: adjective for adjective in ADJECTIVES}
@@ -36,7 +36,7 @@ _CAUSES = (
 def reason(dice: Dice) -> Reason:
     """The girls are tired because they did not sleep."""
     state, verb_name, tense, negative, animals = dice.pick(_CAUSES)
-    subject: Nominal
+    subject: Referent
     if animals and dice.chance(0.45):
         subject = nominals.subject_phrase(dice, dice.pick(nominals.nouns_of("animal")), definite=True)
     else:

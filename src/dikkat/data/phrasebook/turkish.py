@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dikkat.data.phrasebook.adjectives import THEY
-from dikkat.data.phrasebook.entries import Case, Pronoun
+from dikkat.data.phrasebook.entries import Case, Pronoun, Tense
 from dikkat.data.phrasebook.grammar import (
     Action,
     Anaphor,
@@ -27,6 +27,7 @@ from dikkat.data.phrasebook.turkish_forms import (
     existential,
     finite_verb,
     infinitive,
+    past_progressive,
 )
 from dikkat.data.phrasebook.turkish_phrases import (
     adjective_word,
@@ -39,7 +40,8 @@ from dikkat.data.phrasebook.turkish_phrases import (
     subject,
 )
 
-_ADVERBIAL_QUESTIONS = {
+_QUESTION_WORDS = {
+    Wh.WHO: "kim",
     Wh.WHAT: "ne",
     Wh.WHERE: "nerede",
     Wh.WHERE_TO: "nereye",
@@ -133,12 +135,17 @@ def _negated(clause: Clause, action: Action) -> bool:
 def _action(clause: Clause, action: Action) -> list[str]:
     """Subject, time, place, definite object, adverb or question word, indefinite object, verb."""
     if action.modal:
-        stem, before = action.modal.verb.turkish, infinitive(action.verb.turkish, action.modal.suffix)
+        head, before = action.modal.verb, infinitive(action.verb.turkish, action.modal.suffix)
     else:
-        stem, before = action.verb.turkish, ""
-    verb = finite_verb(stem, clause.tense, _person(clause.subject), _negated(clause, action), _asks(clause))
-    middle = _arguments(clause, action)
-    return [subject(clause.subject), _time(clause), *middle, before, verb]
+        head, before = action.verb, ""
+    person, negative, asks = _person(clause.subject), _negated(clause, action), _asks(clause)
+    if head.imperfect and clause.tense is Tense.PAST:
+        verb = past_progressive(head.turkish, person, negative, asks)
+    else:
+        verb = finite_verb(head.turkish, clause.tense, person, negative, asks)
+    # "kim" stands with the other question words, before the verb.
+    agent = "" if clause.wh is Wh.WHO else subject(clause.subject)
+    return [agent, _time(clause), *_arguments(clause, action), before, verb]
 
 
 def _arguments(clause: Clause, action: Action) -> list[str]:
@@ -150,7 +157,7 @@ def _arguments(clause: Clause, action: Action) -> list[str]:
         thing if early else "",
         nominal(action.recipient, Case.DATIVE) if action.recipient else "",
         action.adverb.turkish if action.adverb else "",
-        _ADVERBIAL_QUESTIONS.get(clause.wh, "") if clause.wh else "",
+        _QUESTION_WORDS.get(clause.wh, "") if clause.wh else "",
         "" if early else thing,
         place(action.place) if action.place and action.verb.goal else "",
     ]

@@ -1,7 +1,8 @@
 """The word forms of Turkish: vowel harmony, consonant alternation, case, possession, and the finite verb.
 
-A suffix is written as in grammars (Göksel and Kerslake, *Turkish: A Comprehensive Grammar*, chapters 2, 3 and 8): A is e or
-a, I is i, ı, u or ü, D is d or t; a first letter in parentheses is dropped where it would make two vowels or two consonants.
+A suffix is written as in grammars (Göksel and Kerslake, *Turkish: A Comprehensive Grammar*, chapters 2, 3 and 8):
+A is e or a, I is i, ı, u or ü, D is d or t; a first letter in parentheses stands only where it keeps two vowels or
+two consonants apart.
 """
 
 from __future__ import annotations
@@ -147,6 +148,18 @@ def finite_verb(stem: str, tense: Tense, person: int, negative: bool = False, qu
     else:
         stem = _future(stem) if tense is Tense.FUTURE else attach(stem, "DI")
     return _question(stem, tense, person) if question else _with_person(stem, tense, person)
+
+
+@cache
+def past_progressive(stem: str, person: int, negative: bool = False, question: bool = False) -> str:
+    """-Iyordu, the past of a state that lasted: seviyordum, istemiyorlardı, tanıyor muydun."""
+    stem = _progressive(attach(stem, "mA") if negative else stem)
+    suffix = _PAST_PERSONS[person]
+    if person == 5:
+        stem, suffix = stem + "lar", ""
+    if question:
+        return f"{stem} {attach(_particle(stem), '(y)DI')}{suffix}"
+    return attach(stem, "DI") + suffix
 
 
 @cache

@@ -1,0 +1,70 @@
+"""Child of train_speed.py: the trainer of dikkat itself, stopped after some updates."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from dikkat.data.corpus import Corpus
+from dikkat.data.text_files import read_lines
+from dikkat.models.factory import build_model
+from dikkat.native.processor import keep_freed_memory
+from dikkat.pipelines.training import compute_dtype
+from dikkat.pipelines.translation import run_config
+from dikkat.run_directory import RunDirectory
+from dikkat.text.tokenizer import Tokenizer
+from dikkat.training.budget import UpdateBudget
+from dikkat.training.loop import StepReport, Trainer
+from dikkat.training.validation import Validation, Validator
+
+FAR_AWAY = 1_000_000
+"""Updates of the planned run: no validation falls into the measurement."""
+
+
+class Stopwatch:
+    """Keeps what the trainer reports of each update."""
+
+    def __init__(self) -> None:
+        self.reports: list[StepReport] = []
+
+    def step(self, report: StepReport) -> None:
+        self.reports.append(report)
+
+    def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
+        raise RuntimeError("a validation fell into the measurement")
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    torch.set_num_threads(job["threads"])
+    trainer = open_trainer(RunDirectory.open(Path(job["run"])), RunDirectory.create(Path(job["out"])))
+    watch = Stopwatch()
+    trainer.train(watch, should_stop=lambda: len(watch.reports) == job["warm"] + job["steps"])
+    return {
+        "seconds": [report.seconds for report in watch.reports],
+        "target_tokens": [report.tokens for report in watch.reports],
+        "losses": [report.loss for report in watch.reports],
+        "dtype": str(trainer.parameters.working.dtype).removeprefix("torch."),
+        "parameters": trainer.parameters.master.numel(),
+        "versions": {"torch": torch.__version__},
+    }
+
+
+def open_trainer(prepared: RunDirectory, out: RunDirectory) -> Trainer:
+    """A new trainer on the prepared data, as `dikkat train` builds it; it saves into `out`."""
+    keep_freed_memory()
+    config = run_config(prepared.read_config(), str(prepared.config))
+    sources, targets = (list(read_lines(prepared.held_out("validation", side))) for side in ("source", "target"))
+    held_out = Corpus.open(prepared.corpus, "validation")
+    validator = Validator(held_out, Tokenizer.load(prepared.tokenizer), sources, targets)
+    model = build_model(config.model, config.training.seed)
+    corpus = Corpus.open(prepared.corpus, "train")
+    dtype = compute_dtype(config.training)
+    return Trainer(model, corpus, validator, out, config.training, UpdateBudget(FAR_AWAY), dtype)
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))

@@ -1,0 +1,37 @@
+"""What every test shares: checked tensor shapes, a fixed seed, and the data that lies beside the repository."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import jaxtyping
+import pytest
+
+# Before anything imports them: from here on every shape annotation of these packages is checked at every call.
+jaxtyping.install_import_hook(["dikkat.nn", "dikkat.models"], "beartype.beartype")
+
+import torch  # noqa: E402
+
+SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder with the public corpora, `../shared/data` beside the repository; without it the test is skipped."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"needs the data in {SHARED_DATA}, which is not there")
+    return SHARED_DATA
+
+
+@pytest.fixture
+def unchecked_shapes() -> Iterator[None]:
+    """Switches the shape checks off, so that a wrong argument meets our own error message."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)

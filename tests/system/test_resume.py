@@ -1,0 +1,143 @@
+"""Interrupted at any moment and resumed, a run ends with the very bits of the run that nobody interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.system.toy import child, settings
+
+KILLS = 5
+TIME_LIMIT = 120.0
+
+
+def options(precision: str) -> list[str]:
+    return settings(
+        model__dropout=0.1,
+        training__precision=precision,
+        training__max_epochs=8,
+        training__validations=6,
+        training__patience=99,
+    )
+
+
+def wait_for_rows(process: Any, out: Path, rows: int) -> bool:
+    """Wait until metrics.jsonl has so many rows; False if the process ended before."""
+    limit = time.monotonic() + TIME_LIMIT
+    while process.poll() is None:
+        assert time.monotonic() < limit, "no progress"
+        metrics = out / "metrics.jsonl"
+        if rows == 0 or (metrics.exists() and metrics.read_bytes().count(b"\n") >= rows):
+            return True
+        time.sleep(0.002)
+    return False
+
+
+def rows_of(out: Path) -> list[dict[str, Any]]:
+    rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
+    assert all(row.pop("seconds") > 0 for row in rows)
+    return rows
+
+
+def bits_of(out: Path) -> dict[str, bytes]:
+    """All tensors that a run leaves, and the numbers of its last checkpoints but for the time."""
+    files = {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*.safetensors"))}
+    for path in out.rglob("state.json"):
+        state = json.loads(path.read_text(encoding="utf-8"))
+        assert state.pop("seconds") > 0
+        files[str(path.relative_to(out))] = json.dumps(state).encode()
+    return files
+
+
+def finish(arguments: list[str | Path]) -> str:
+    process = child(arguments)
+    _, notes = process.communicate(timeout=TIME_LIMIT)
+    assert process.returncode == 0, notes
+    return notes
+
+
+@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+def uninterrupted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toy_data: Path) -> Path:
+    """A run that nobody disturbs, its parent folder named after its number type."""
+    out = tmp_path_factory.mktemp(request.param) / "whole"
+    finish(["train", "translator", toy_data, "--out", out, *options(request.param)])
+    assert len(rows_of(out)) == 6
+    return out
+
+
+@pytest.mark.slow
+def test_killed_at_five_random_moments_and_resumed_is_bit_identical(uninterrupted: Path, toy_data: Path) -> None:
+    """SIGKILL, dropout on. The first moment falls anywhere in start and preparation, the others after k validations."""
+    precision = json.loads((uninterrupted / "config.json").read_text())["training"]["precision"]
+    seed = 20 + len(precision)
+    moments = random.Random(seed)
+    out = uninterrupted.with_name("killed")
+    killed_after: list[int] = []
+    for kill in range(KILLS):
+        process = child(["train", "translator", toy_data, "--out", out, *options(precision), *resume_if(out)])
+        delay = moments.uniform(0.0, 3.0) if kill == 0 else moments.uniform(0.0, 0.25)
+        if wait_for_rows(process, out, kill):
+            time.sleep(delay)
+        process.send_signal(signal.SIGKILL)
+        _, notes = process.communicate(timeout=TIME_LIMIT)
+        rows = (out / "metrics.jsonl").read_bytes().count(b"\n") if (out / "metrics.jsonl").exists() else 0
+        print(f"{precision}, seed {seed}: SIGKILL {delay:.3f} s after {kill} rows; {rows} rows on disk")
+        assert process.returncode == -signal.SIGKILL, notes
+        killed_after.append(rows)
+    assert killed_after == sorted(killed_after)
+    assert killed_after[-1] >= KILLS - 1, "the run must have been killed while it trained"
+    assert not (out / "card.md").exists()
+    finish(["train", "translator", toy_data, "--out", out, "--resume"])
+    assert rows_of(out) == rows_of(uninterrupted)
+    assert bits_of(out).keys() == bits_of(uninterrupted).keys()
+    assert bits_of(out) == bits_of(uninterrupted)
+
+
+def resume_if(out: Path) -> list[str]:
+    return ["--resume"] if out.exists() else []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_saves_and_tells_how_to_go_on(
+    uninterrupted: Path, toy_data: Path, number: signal.Signals, code: int
+) -> None:
+    precision = json.loads((uninterrupted / "config.json").read_text())["training"]["precision"]
+    out = uninterrupted.with_name(f"stopped by {number.name}")
+    process = child(["train", "translator", toy_data, "--out", out, *options(precision)])
+    assert wait_for_rows(process, out, 2)
+    process.send_signal(number)
+    _, notes = process.communicate(timeout=TIME_LIMIT)
+    assert process.returncode == code, notes
+    last = notes.rstrip("\n").split("\n")[-1]
+    assert last == f"stopped and saved; go on with: dikkat train translator --out '{out}' --resume"
+    assert "Traceback" not in notes
+    steps = sorted(int(path.name.removeprefix("step-")) for path in (out / "checkpoints").iterdir())
+    assert steps[-1] >= rows_of(out)[-1]["step"]
+    notes = finish(["train", "translator", "--out", out, "--resume"])
+    assert f"resumed at update {steps[-1]}" in notes
+    assert rows_of(out) == rows_of(uninterrupted)
+    assert (out / "model.safetensors").read_bytes() == (uninterrupted / "model.safetensors").read_bytes()
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_during_the_preparation_leaves_nothing_half_written(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    """The data comes through a pipe that is never fed, so that the signal meets a waiting process."""
+    os.mkfifo(pipe := tmp_path / "data.tsv")
+    out = tmp_path / "run"
+    process = child(["train", "translator", pipe, "--out", out, *options("float32")])
+    with pipe.open("w"):
+        time.sleep(0.1)
+        process.send_signal(number)
+        _, notes = process.communicate(timeout=TIME_LIMIT)
+    assert notes == "dikkat: interrupted\n"
+    assert process.returncode == code
+    assert list(out.iterdir()) == []

@@ -1,0 +1,362 @@
+"""The plan of the house, read from the sources with `ast`: layers, cycles, sizes and types.
+
+Every rule is a function from a folder of sources to its violations; each is shown on a small planted violation to be
+able to fail, and then must find nothing in `src/dikkat`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).resolve().parents[1] / "src"
+PACKAGE = "dikkat"
+
+LAYERS = (
+    ("config", "errors", "native", "disk"),
+    ("nn", "text", "evaluation"),
+    ("models", "data"),
+    ("training", "decoding", "explain", "run_directory"),
+    ("pipelines", "interop"),
+    ("cli", "server"),
+)
+LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
+SIDEWAYS = {("training", "decoding"), ("training", "run_directory")}
+FACES = ("__init__", "__main__")  # the package itself: it shows what lies below and no room may import it
+TORCH_FREE = ("config", "errors", "disk", "text", "evaluation", "data")
+
+LONGEST_FILE = 350
+LONGEST_FUNCTION = 60
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file: its dotted name, its path, its syntax tree."""
+
+    name: str
+    path: Path
+    tree: ast.Module
+
+    @property
+    def room(self) -> str:
+        """The part of the package right below its root; "__init__" for the root itself."""
+        parts = self.name.split(".")
+        return parts[1] if len(parts) > 1 else "__init__"
+
+    def at(self, node: ast.AST) -> str:
+        return f"{self.path}:{getattr(node, 'lineno', 1)}"
+
+
+@dataclass(frozen=True)
+class Import:
+    """`importer` needs the file of the dotted name `imported`."""
+
+    importer: Module
+    imported: str
+    where: str
+    lazy: bool
+
+
+@cache
+def read_modules(sources: Path) -> dict[str, Module]:
+    modules = {}
+    for path in sorted((sources / PACKAGE).rglob("*.py")):
+        parts = list(path.relative_to(sources).with_suffix("").parts)
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        modules[name] = Module(name, path, ast.parse(path.read_text(encoding="utf-8")))
+    return modules
+
+
+@cache
+def read_imports(sources: Path) -> dict[str, list[Import]]:
+    """The imports of every module, by its name."""
+    modules = read_modules(sources)
+    return {name: list(_imports_of(module, modules)) for name, module in modules.items()}
+
+
+def own_imports(sources: Path) -> list[Import]:
+    found = [edge for edges in read_imports(sources).values() for edge in edges]
+    return [edge for edge in found if edge.imported.split(".")[0] == PACKAGE]
+
+
+def _imports_of(module: Module, modules: dict[str, Module]) -> Iterator[Import]:
+    """Every import statement, those inside functions too; `from package import submodule` means the submodule."""
+    remaining: list[tuple[ast.AST, bool]] = [(module.tree, False)]
+    while remaining:
+        node, lazy = remaining.pop()
+        for name in _imported_names(node, module, modules):
+            yield Import(module, name, module.at(node), lazy)
+        if not isinstance(node, ast.expr):
+            inside = lazy or isinstance(node, FunctionNode)
+            remaining += [(child, inside) for child in ast.iter_child_nodes(node)]
+
+
+def _imported_names(node: ast.AST, module: Module, modules: dict[str, Module]) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = node.module or ""
+    if node.level:
+        folder = module.name.split(".") if module.path.name == "__init__.py" else module.name.split(".")[:-1]
+        base = ".".join([*folder[: len(folder) - node.level + 1], *([node.module] if node.module else [])])
+    submodules = {f"{base}.{alias.name}" for alias in node.names}
+    return sorted({name if name in modules else base for name in submodules})
+
+
+def functions_of(module: Module) -> Iterator[FunctionNode]:
+    return (node for node in ast.walk(module.tree) if isinstance(node, FunctionNode))
+
+
+# the rules ------------------------------------------------------------------------------------------------------------
+
+
+def unknown_rooms(sources: Path) -> list[str]:
+    """A file or folder of the package that the plan does not name has no layer, and could import anything."""
+    modules = read_modules(sources).values()
+    return [f"{m.path}: {m.room} is in no layer" for m in modules if m.room not in LAYER_OF and m.room not in FACES]
+
+
+def upward_imports(sources: Path) -> list[str]:
+    """A file imports from lower layers and from its own room; L0 is one room."""
+    violations = []
+    for edge in own_imports(sources):
+        room, other = edge.importer.room, [*edge.imported.split("."), "__init__"][1]
+        if room in FACES or room == other or (room, other) in SIDEWAYS:
+            continue
+        if other in FACES:
+            violations.append(f"{edge.where}: {room} imports the package itself")
+        elif LAYER_OF.get(other, 99) > LAYER_OF.get(room, -1):
+            violations.append(f"{edge.where}: {room} imports {other}, which lies above it")
+        elif LAYER_OF[other] == LAYER_OF[room] and LAYER_OF[room] > 0:
+            violations.append(f"{edge.where}: {room} imports {other}, which lies beside it")
+    return violations
+
+
+def circular_imports(sources: Path) -> list[str]:
+    """No file needs itself through others, lazy imports included (the faces of the package excepted)."""
+    modules = read_modules(sources)
+    needs: dict[str, set[str]] = {name: set() for name in modules}
+    for edge in own_imports(sources):
+        if edge.importer.room not in FACES and edge.imported in modules:
+            needs[edge.importer.name].add(edge.imported)
+    return [f"{' -> '.join(cycle)}" for cycle in _cycles(needs)]
+
+
+def _cycles(needs: dict[str, set[str]]) -> list[list[str]]:
+    """One way round for every file that needs itself."""
+    found = []
+    for start in needs:
+        paths = [[start]]
+        seen: set[str] = set()
+        while paths:
+            path = paths.pop()
+            for name in needs[path[-1]]:
+                if name == start:
+                    found.append([*path, name])
+                elif name not in seen:
+                    seen.add(name)
+                    paths.append([*path, name])
+    return found
+
+
+def torch_where_it_is_unknown(sources: Path) -> list[str]:
+    """text, evaluation and data know no torch: not by their own imports, nor by those of what they import."""
+    modules = read_modules(sources)
+    free = [name for name, module in modules.items() if module.room in TORCH_FREE]
+    return [" -> ".join(chain) for name in free for chain in _torch_chains(name, read_imports(sources))]
+
+
+def _torch_chains(start: str, imports: dict[str, list[Import]]) -> Iterator[list[str]]:
+    paths, seen = [[start]], {start}
+    while paths:
+        path = paths.pop()
+        for edge in imports[path[-1]]:
+            if edge.imported.split(".")[0] == "torch":
+                yield [*path, edge.where]
+            elif not edge.lazy:
+                # importing a.b.c runs the fronts of a.b too; the face of the package is tested by the command line
+                fresh = {name for name in _with_parents(edge.imported) if name in imports} - seen
+                seen |= fresh
+                paths += [[*path, name] for name in sorted(fresh)]
+
+
+def _with_parents(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(2, len(parts) + 1)]
+
+
+def long_files(sources: Path) -> list[str]:
+    counts = {m.path: m.path.read_text(encoding="utf-8").count("\n") for m in read_modules(sources).values()}
+    return [f"{path}: {count} lines, over {LONGEST_FILE}" for path, count in counts.items() if count > LONGEST_FILE]
+
+
+def long_functions(sources: Path) -> list[str]:
+    violations = []
+    for module in read_modules(sources).values():
+        for function in functions_of(module):
+            lines = (function.end_lineno or function.lineno) - function.lineno + 1
+            if lines > LONGEST_FUNCTION:
+                violations.append(f"{module.at(function)}: {function.name} has {lines} lines, over {LONGEST_FUNCTION}")
+    return violations
+
+
+def untyped_public_functions(sources: Path) -> list[str]:
+    violations = []
+    for module in read_modules(sources).values():
+        for function, is_method in _public_functions(module.tree):
+            missing = _untyped_parts(function, is_method)
+            if missing:
+                violations.append(f"{module.at(function)}: {function.name} has no type for {', '.join(missing)}")
+    return violations
+
+
+def _public_functions(node: ast.Module | ast.ClassDef) -> Iterator[tuple[FunctionNode, bool]]:
+    for child in node.body:
+        if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
+            yield from _public_functions(child)
+        elif isinstance(child, FunctionNode) and (not child.name.startswith("_") or child.name.endswith("__")):
+            yield child, isinstance(node, ast.ClassDef)
+
+
+def _untyped_parts(function: FunctionNode, is_method: bool) -> list[str]:
+    static = any(isinstance(mark, ast.Name) and mark.id == "staticmethod" for mark in function.decorator_list)
+    arguments = function.args
+    positional = [*arguments.posonlyargs, *arguments.args][1 if is_method and not static else 0 :]
+    variadic = [argument for argument in (arguments.vararg, arguments.kwarg) if argument is not None]
+    missing = [a.arg for a in [*positional, *arguments.kwonlyargs, *variadic] if a.annotation is None]
+    return missing + (["the result"] if function.returns is None else [])
+
+
+Rule = Callable[[Path], list[str]]
+RULES: list[Rule] = [
+    unknown_rooms,
+    upward_imports,
+    circular_imports,
+    torch_where_it_is_unknown,
+    long_files,
+    long_functions,
+    untyped_public_functions,
+]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_our_sources_keep_the_plan(rule: Rule) -> None:
+    assert len(read_modules(SOURCES)) > 50
+    violations = rule(SOURCES)
+    assert not violations, "\n".join(violations)
+
+
+# what each rule must catch, and what it must let pass -----------------------------------------------------------------
+
+PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
+    ("room without a layer", unknown_rooms, {"helpers.py": ""}, 1),
+    ("folder without a layer", unknown_rooms, {"utils/strings.py": ""}, 1),
+    ("known rooms", unknown_rooms, {"nn/masks.py": "", "config.py": "", "__init__.py": "", "__main__.py": ""}, 0),
+    ("upward", upward_imports, {"nn/a.py": "from dikkat.training.loop import train"}, 1),
+    ("upward inside a function", upward_imports, {"nn/a.py": "def f() -> None:\n    import dikkat.cli.main"}, 1),
+    ("upward by a relative import", upward_imports, {"nn/a.py": "from ..models import encoder"}, 1),
+    ("upward from the root", upward_imports, {"config.py": "from dikkat import cli", "cli/__init__.py": ""}, 1),
+    ("upward for types only", upward_imports, {"data/a.py": "if TYPE_CHECKING:\n    import dikkat.pipelines"}, 1),
+    ("nn knows no text", upward_imports, {"nn/a.py": "from dikkat.text.casing import lower"}, 1),
+    ("beside", upward_imports, {"models/a.py": "from dikkat.data.corpus import Corpus"}, 1),
+    ("the arrow is one-way", upward_imports, {"decoding/a.py": "from dikkat.training.loop import train"}, 1),
+    ("the package itself", upward_imports, {"data/a.py": "from dikkat import load"}, 1),
+    (
+        "downward, own room, the arrow, the face",
+        upward_imports,
+        {
+            "training/a.py": "from dikkat.decoding.beam import b\nfrom dikkat.run_directory import r",
+            "nn/a.py": "from dikkat.nn.masks import m\nfrom .masks import m\nimport torch\nimport dikkat.errors",
+            "config.py": "from dikkat.errors import nearest",
+            "__init__.py": "from dikkat.pipelines import load",
+        },
+        0,
+    ),
+    ("two files", circular_imports, {"nn/a.py": "import dikkat.nn.b", "nn/b.py": "from dikkat.nn import a"}, 2),
+    (
+        "three files, one lazy",
+        circular_imports,
+        {
+            "nn/a.py": "from dikkat.nn.b import x",
+            "nn/b.py": "from .c import x",
+            "nn/c.py": "def f() -> None:\n    from dikkat.nn.a import x",
+        },
+        3,
+    ),
+    (
+        "through the folder's own front",
+        circular_imports,
+        {"nn/__init__.py": "from dikkat.nn.a import x", "nn/a.py": "from dikkat.nn import y"},
+        2,
+    ),
+    (
+        "a diamond is no cycle",
+        circular_imports,
+        {"nn/a.py": "import dikkat.nn.b, dikkat.nn.c", "nn/b.py": "import dikkat.nn.c", "nn/c.py": ""},
+        0,
+    ),
+    ("torch in text", torch_where_it_is_unknown, {"text/a.py": "from torch import Tensor"}, 1),
+    ("torch in evaluation", torch_where_it_is_unknown, {"evaluation/a.py": "def f() -> None:\n    import torch.nn"}, 1),
+    ("torch in data", torch_where_it_is_unknown, {"data/a.py": "import numpy\nimport torch"}, 1),
+    (
+        "torch through another",
+        torch_where_it_is_unknown,
+        {"data/a.py": "from dikkat.native.processor import p", "native/processor.py": "import torch"},
+        1,
+    ),
+    (
+        "torch through a front",
+        torch_where_it_is_unknown,
+        {"data/a.py": "import dikkat.native.probe", "native/__init__.py": "import torch", "native/probe.py": ""},
+        1,
+    ),
+    ("no torch", torch_where_it_is_unknown, {"text/a.py": "import torchless", "nn/a.py": "import torch"}, 0),
+    ("351 lines", long_files, {"nn/a.py": "x = 1\n" * 351}, 1),
+    ("350 lines", long_files, {"nn/a.py": "x = 1\n" * 350}, 0),
+    ("61 lines", long_functions, {"nn/a.py": "def f() -> None:\n" + "    x = 1\n" * 60}, 1),
+    ("60 lines", long_functions, {"nn/a.py": "def f() -> None:\n" + "    x = 1\n" * 59}, 0),
+    ("a long method", long_functions, {"nn/a.py": "class A:\n  async def f(self):\n" + "    x = 1\n" * 60}, 1),
+    ("no result type", untyped_public_functions, {"nn/a.py": "def f(x: int):\n    pass"}, 1),
+    ("no argument type", untyped_public_functions, {"nn/a.py": "def f(x, *, y: int) -> None:\n    pass"}, 1),
+    ("no type of a keyword", untyped_public_functions, {"nn/a.py": "def f(*, y=1) -> None:\n    pass"}, 1),
+    ("no type of the rest", untyped_public_functions, {"nn/a.py": "def f(*x, **y) -> None:\n    pass"}, 1),
+    (
+        "a method",
+        untyped_public_functions,
+        {"nn/a.py": "class A:\n    def __init__(self, x) -> None:\n        pass"},
+        1,
+    ),
+    (
+        "a static method",
+        untyped_public_functions,
+        {"nn/a.py": "class A:\n    @staticmethod\n    def f(x) -> None:\n        pass"},
+        1,
+    ),
+    (
+        "typed or private",
+        untyped_public_functions,
+        {"nn/a.py": "def _f(x):\n    pass\nclass A:\n    def f(self, x: int, *y: int) -> None:\n        pass"},
+        0,
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "files", "expected"), [case[1:] for case in PLANTED], ids=[c[0] for c in PLANTED])
+def test_a_rule_catches_what_is_planted(rule: Rule, files: dict[str, str], expected: int, tmp_path: Path) -> None:
+    for name, text in files.items():
+        path = tmp_path / PACKAGE / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert len(rule(tmp_path)) == expected
+
+
+def test_every_rule_has_a_planted_violation() -> None:
+    assert {case[1] for case in PLANTED if case[3]} == set(RULES)

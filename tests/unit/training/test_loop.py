@@ -1,0 +1,276 @@
+"""The loop: accumulation, averaging, stopping, resuming and diverging, each against a formula or an unbroken run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.unit.training.toy import Recorder, ScriptedValidator, toy_model, toy_trainer
+from torch import Tensor
+
+from dikkat.data.batching import Batch, collate
+from dikkat.errors import DivergedError
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.nn.dropout import keep_mask
+from dikkat.run_directory import RunDirectory
+from dikkat.training import loop
+from dikkat.training.budget import TimeBudget
+from dikkat.training.loop import MOST_SKIPPED, StepReport, Trainer, seed_dropout
+from dikkat.training.parameters import FlatParameters
+from dikkat.training.validation import batch_loss
+
+
+def weights_of(trainer: Trainer) -> Tensor:
+    return trainer.parameters.master.clone()
+
+
+def resume(trainer: Trainer) -> Trainer:
+    checkpoint = trainer.run.latest_checkpoint()
+    assert checkpoint is not None
+    trainer.resume(checkpoint)
+    return trainer
+
+
+def rows_without_time(run: RunDirectory) -> list[dict[str, Any]]:
+    return [{key: value for key, value in row.items() if key != "seconds"} for row in run.read_metrics()]
+
+
+def test_accumulation_equals_one_big_batch(tmp_path: Path) -> None:
+    """Three micro-batches of different numbers of tokens weigh by token, as in a batch of all their pairs."""
+    trainer = toy_trainer(tmp_path, updates=1, accumulate=3, clip_norm=1e9, validations=1)
+    parts = [trainer.plan.at(position)[1] for position in range(3)]
+    trainer.train(watcher := Recorder())
+    assert len({collate(trainer.corpus, part).num_tokens for part in parts}) > 1
+
+    flat = FlatParameters(model := toy_model())
+    smoothing = trainer.config.label_smoothing
+    (objective, likelihood), tokens = batch_loss(model, collate(trainer.corpus, np.concatenate(parts)), smoothing)
+    objective.backward()
+    assert watcher.steps[0].tokens == tokens
+    assert watcher.steps[0].loss == pytest.approx(float(likelihood) / tokens, rel=1e-6)
+    assert float(flat.gradient.abs().max()) / tokens > 1e-3
+    assert float((trainer.gradient - flat.gradient / tokens).abs().max()) <= 1e-6
+
+
+def test_the_average_follows_its_formula(tmp_path: Path) -> None:
+    """avg <- d * avg + (1 - d) * weights with d = min(ema_decay, (1 + n) / (10 + n)), here in float64."""
+    trainer = toy_trainer(tmp_path, updates=12, ema_decay=0.6)
+    twin = weights_of(trainer).double()
+
+    def follow(report: StepReport) -> None:
+        decay = min(0.6, (1 + report.updates) / (10 + report.updates))
+        twin.mul_(decay).add_(trainer.parameters.master.double() * (1 - decay))
+
+    trainer.train(Recorder(each_step=follow))
+    assert trainer.average is not None
+    assert not torch.equal(trainer.average, trainer.parameters.master)
+    assert float((trainer.average.double() - twin).abs().max()) <= 1e-6
+
+
+@pytest.mark.parametrize("average", ["ema", "none"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_validation_sees_the_average_and_training_goes_on_with_its_own(
+    tmp_path: Path, average: str, dtype: torch.dtype
+) -> None:
+    validator = ScriptedValidator()
+    trainer = toy_trainer(tmp_path, validator=validator, average=average, dtype=dtype)
+    shown: list[Tensor] = []
+
+    def remember(report: StepReport) -> None:
+        assert torch.equal(trainer.parameters.working, trainer.parameters.master.to(dtype))
+        weights = trainer.parameters.master if trainer.average is None else trainer.average
+        names = [name for name, _ in trainer.model.named_parameters()]
+        named = trainer.parameters.named(weights.to(dtype).float())
+        shown.append(torch.cat([named[name].flatten() for name in names]))
+
+    trainer.train(Recorder(each_step=remember))
+    assert trainer.model.training
+    assert len(validator.seen) == 4
+    for seen, update in zip(validator.seen, (3, 6, 9, 12), strict=True):
+        assert torch.equal(seen, shown[update - 1])
+
+
+def test_patience_stops_and_the_best_weights_are_kept(tmp_path: Path) -> None:
+    validator = ScriptedValidator(chrf=[10.0, 30.0, 20.0, 25.0, 29.0, 50.0])
+    trainer = toy_trainer(tmp_path, updates=60, validator=validator, validations=10, patience=3, average="none")
+    best: dict[str, Tensor] = {}
+
+    def remember(report: StepReport) -> None:
+        if report.updates == 12:
+            best.update(trainer.parameters.named(trainer.parameters.master))
+
+    watcher = Recorder(each_step=remember)
+    assert trainer.train(watcher)
+    assert [row["chrf"] for row in watcher.rows] == [10.0, 30.0, 20.0, 25.0, 29.0]
+    assert watcher.best == [True, True, False, False, False]
+    assert trainer.state.best_chrf == 30.0
+    saved = trainer.run.load_weights()
+    assert saved.keys() == best.keys()
+    assert all(torch.equal(saved[name], best[name]) for name in best)
+    again = resume(toy_trainer(tmp_path, updates=60, validations=10, patience=3, average="none", resume=True))
+    assert again.train(late := Recorder())
+    assert not late.steps, "a run at the end of its patience stays there"
+
+
+def test_validations_are_spread_over_the_run(tmp_path: Path) -> None:
+    trainer = toy_trainer(tmp_path, updates=10, validations=4)
+    trainer.train(watcher := Recorder())
+    assert [row["step"] for row in watcher.rows] == [3, 5, 8, 10]
+    assert trainer.run.read_metrics() == watcher.rows
+    losses = [step.loss for step in watcher.steps]
+    tokens = [step.tokens for step in watcher.steps]
+    wanted = np.average(losses[3:5], weights=tokens[3:5])
+    assert watcher.rows[1]["train_loss"] == pytest.approx(wanted), "the mean since the last validation, by token"
+    assert watcher.rows[-1]["tokens"] == sum(tokens)
+
+
+def test_a_time_limit_ends_the_run_after_a_validation(tmp_path: Path) -> None:
+    """A clock that moves a second an update: 20 seconds hold 20 updates, and the end is validated."""
+    now = 0.0
+    budget = TimeBudget(20.0, start=0.0, clock=lambda: now)
+    trainer = toy_trainer(tmp_path, budget=budget, validations=2)
+
+    def tick(report: StepReport) -> None:
+        nonlocal now
+        now += 1.0
+
+    trainer.train(watcher := Recorder(each_step=tick))
+    assert 19 <= len(watcher.steps) <= 21
+    assert watcher.rows[-1]["step"] == watcher.steps[-1].updates
+    assert watcher.steps[5].seconds_left == pytest.approx(15.0)
+
+
+@pytest.mark.parametrize(
+    ("stop_at", "dtype", "kind"),
+    [
+        (1, torch.float32, "adamw"),
+        (6, torch.bfloat16, "adamw"),
+        (5, torch.bfloat16, "muon"),
+        (11, torch.float32, "muon"),
+    ],
+)
+def test_stopped_and_resumed_is_bit_identical(tmp_path: Path, stop_at: int, dtype: torch.dtype, kind: str) -> None:
+    settings: dict[str, Any] = {"dropout": 0.3, "dtype": dtype, "optimizer": kind, "accumulate": 2}
+    whole = toy_trainer(tmp_path / "whole", **settings)
+    assert whole.train(Recorder())
+    first = toy_trainer(tmp_path / "broken", **settings)
+    assert not first.train(Recorder(), should_stop=lambda: first.state.updates == stop_at)
+    second = resume(toy_trainer(tmp_path / "broken", resume=True, **settings))
+    assert second.state.updates == stop_at
+    assert second.train(Recorder())
+    assert torch.equal(weights_of(whole), weights_of(second))
+    assert whole.average is not None
+    assert second.average is not None
+    assert torch.equal(whole.average, second.average)
+    assert whole.run.weights.read_bytes() == second.run.weights.read_bytes()
+    assert rows_without_time(whole.run) == rows_without_time(second.run)
+
+
+def test_rows_after_the_checkpoint_are_written_again(tmp_path: Path) -> None:
+    """Killed between a row of metrics and its checkpoint, the resumed run must not have the row twice."""
+    trainer = toy_trainer(tmp_path)
+    trainer.train(Recorder(), should_stop=lambda: trainer.state.updates == 4)
+    trainer.run.append_metrics({"step": 6, "chrf": 1.0})
+    again = resume(toy_trainer(tmp_path, resume=True))
+    again.train(Recorder())
+    assert [row["step"] for row in again.run.read_metrics()] == [3, 6, 9, 12]
+
+
+class Poison:
+    """`batch_loss` whose gradient is not a number at the updates that `is_bad` names."""
+
+    def __init__(self, is_bad: set[int]) -> None:
+        self.is_bad = is_bad
+        self.calls = 0
+
+    def __call__(self, model: EncoderDecoder, batch: Batch, smoothing: float) -> tuple[tuple[Tensor, Tensor], int]:
+        self.calls += 1
+        (objective, likelihood), tokens = batch_loss(model, batch, smoothing)
+        return (objective * (torch.nan if self.calls in self.is_bad else 1.0), likelihood), tokens
+
+
+def test_gradients_that_stay_bad_are_a_divergence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop, "batch_loss", Poison(set(range(4, 100))))
+    trainer = toy_trainer(tmp_path, updates=100, validations=50)
+    after: list[Tensor] = []
+    with pytest.raises(DivergedError, match=rf"{MOST_SKIPPED} updates in a row.*update 23; set a lower") as caught:
+        trainer.train(Recorder(each_step=lambda report: after.append(weights_of(trainer))))
+    assert caught.value.exit_code == 76
+    assert not torch.equal(after[1], after[2])
+    assert all(torch.equal(weights, after[2]) for weights in after[3:])
+    assert torch.isfinite(trainer.parameters.master).all()
+    checkpoint = trainer.run.latest_checkpoint()
+    assert checkpoint is not None
+    assert checkpoint.step > 0, "what was saved before stays"
+
+
+def test_a_few_bad_gradients_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """19 bad, one good, 19 bad: the count starts again."""
+    few = MOST_SKIPPED - 1
+    monkeypatch.setattr(loop, "batch_loss", Poison({*range(2, 2 + few), *range(3 + few, 3 + 2 * few)}))
+    trainer = toy_trainer(tmp_path, updates=3 + 2 * few, validations=1)
+    skipped: list[int] = []
+    assert trainer.train(Recorder(each_step=lambda report: skipped.append(trainer.state.skipped)))
+    assert max(skipped) == few
+    assert skipped[few + 1] == 0
+    assert torch.isfinite(trainer.parameters.master).all()
+
+
+def test_a_validation_loss_that_is_not_finite_is_a_divergence(tmp_path: Path) -> None:
+    """Weights that overflowed would otherwise be kept as the best, and the card could not be written."""
+    trainer = toy_trainer(tmp_path, validator=ScriptedValidator(losses=[2.0, float("nan")]))
+    with pytest.raises(DivergedError, match="run: the validation loss is not finite at update 6; set a lower"):
+        trainer.train(Recorder())
+    assert [row["valid_loss"] for row in trainer.run.read_metrics()] == [2.0]
+
+
+def test_a_learning_rate_far_too_high_ends_in_one_line(tmp_path: Path) -> None:
+    """No monkey: weights that leave float32 by themselves."""
+    trainer = toy_trainer(tmp_path, updates=200, learning_rate=1e38, warmup_steps=0, validations=1)
+    with pytest.raises(DivergedError, match="set a lower"):
+        trainer.train(Recorder())
+
+
+def masks(*position: int) -> Tensor:
+    seed_dropout(*position)
+    return keep_mask(torch.empty(400), 0.5)
+
+
+def test_dropout_is_a_function_of_the_position() -> None:
+    """Seed, update, micro-step and rank: the same give the same masks, whatever was drawn before."""
+    first = masks(1, 20, 3, 4)
+    torch.rand(17)
+    assert torch.equal(masks(1, 20, 3, 4), first)
+    for other in ((2, 20, 3, 4), (1, 21, 3, 4), (1, 20, 4, 4), (1, 20, 3, 5), (12, 0, 3, 4), (1, 2, 3, 4)):
+        share = float((masks(*other) == first).float().mean())
+        assert 0.3 < share < 0.7, "different positions must be independent"
+
+
+def test_dropout_differs_between_epochs_and_not_between_runs(tmp_path: Path) -> None:
+    """The rate is too small to move a weight, so a difference in the loss of the same batch is dropout's."""
+    settings: dict[str, Any] = {"learning_rate": 1e-30, "tokens_per_batch": 10**6, "updates": 3}
+    runs: list[list[float]] = []
+    for name, dropout in (("a", 0.5), ("b", 0.5), ("c", 0.0)):
+        trainer = toy_trainer(tmp_path / name, dropout=dropout, **settings)
+        assert trainer.plan.batches_per_epoch == 1
+        trainer.train(watcher := Recorder())
+        runs.append([step.loss for step in watcher.steps])
+    assert runs[0] == runs[1]
+    assert len(set(runs[0])) == 3
+    assert max(runs[2]) == pytest.approx(min(runs[2]), rel=1e-6)
+
+
+def test_steps_report_where_the_run_is(tmp_path: Path) -> None:
+    trainer = toy_trainer(tmp_path, updates=8, accumulate=2)
+    trainer.train(watcher := Recorder())
+    assert [step.updates for step in watcher.steps] == list(range(1, 9))
+    assert [step.progress for step in watcher.steps] == [update / 8 for update in range(8)]
+    batches = trainer.plan.batches_per_epoch
+    assert [step.epoch for step in watcher.steps] == [2 * update / batches for update in range(1, 9)]
+    state = json.loads((trainer.run.checkpoints / "step-000008" / "state.json").read_text())
+    assert (state["updates"], state["position"]) == (8, 16)
+    assert state["seconds"] >= sum(step.seconds for step in watcher.steps) * 0.9
