@@ -105,13 +105,13 @@ class TrainingConfig(Section):
     """Passes over the data when no time limit is given."""
     minutes: float | None = Field(None, gt=0.0)
     """Plan the whole run, data preparation and last validation included, to end after this long."""
-    optimizer: Literal["adamw", "muon"] = "adamw"
+    optimizer: Literal["adamw", "muon"] = "muon"
     """AdamW (Loshchilov and Hutter 2019), or Muon (Jordan 2024) on the matrices and AdamW on the rest."""
-    learning_rate: float = Field(1e-3, gt=0.0)
-    """Peak learning rate of AdamW."""
-    matrix_learning_rate: float = Field(2e-3, gt=0.0)
+    learning_rate: float = Field(3e-3, gt=0.0)
+    """Peak learning rate of AdamW; with Muon, that of embeddings and vectors."""
+    matrix_learning_rate: float = Field(4e-3, gt=0.0)
     """Peak learning rate of Muon for the matrices."""
-    warmup_steps: int = Field(300, ge=0)
+    warmup_steps: int = Field(100, ge=0)
     """Updates over which the learning rate rises linearly; never more than a tenth of the run."""
     final_learning_rate: float = Field(0.0, ge=0.0, le=1.0)
     """Share of the peak that the linear decay ends at."""
@@ -154,7 +154,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "model_dim": 128, "num_heads": 4, "feed_forward_dim": 256, "encoder_layers": 2, "decoder_layers": 2,
         },
         "tokenizer": {"vocab_size": 2000},
-        "training": {"tokens_per_batch": 2048, "learning_rate": 3e-3, "warmup_steps": 100},
+        "training": {"tokens_per_batch": 2048},
     },
     "small": {},
     "base": {
@@ -162,7 +162,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
             "model_dim": 512, "num_heads": 8, "feed_forward_dim": 2048, "encoder_layers": 6, "decoder_layers": 6,
         },
         "tokenizer": {"vocab_size": 16000},
-        "training": {"learning_rate": 7e-4, "warmup_steps": 2000},
+        "training": {"learning_rate": 1e-3, "matrix_learning_rate": 2e-3, "warmup_steps": 1000},
     },
     "d2l": {
         "model": {
@@ -171,8 +171,8 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         },
         "tokenizer": {"kind": "words", "lowercase": True},
         "training": {
-            "tokens_per_batch": 640, "learning_rate": 5e-3, "warmup_steps": 0, "max_epochs": 200.0,
-            "label_smoothing": 0.0, "average": "none", "precision": "float32",
+            "optimizer": "adamw", "tokens_per_batch": 640, "learning_rate": 5e-3, "beta2": 0.999, "warmup_steps": 0,
+            "max_epochs": 200.0, "label_smoothing": 0.0, "average": "none", "precision": "float32",
         },
     },
 }  # fmt: skip

@@ -27,7 +27,7 @@ def toy_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def trained(tmp_path_factory: pytest.TempPathFactory, toy_data: Path) -> Path:
     """A finished run that has learned a good part of the toy language. Look, do not touch; else copy it."""
     out = tmp_path_factory.mktemp("trained") / "run"
-    options = settings(training__max_epochs=40, training__validations=4, model__model_dim=64)
+    options = settings(training__max_epochs=25, training__validations=4, model__model_dim=64)
     with kept_signals():
         assert run_command(["train", "translator", str(toy_data), "--out", str(out), *options]) == 0
     return out

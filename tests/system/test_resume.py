@@ -6,6 +6,7 @@ import json
 import os
 import random
 import signal
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -21,22 +22,24 @@ def options(precision: str) -> list[str]:
     return settings(
         model__dropout=0.1,
         training__precision=precision,
-        training__max_epochs=8,
+        training__max_epochs=10,
         training__validations=6,
         training__patience=99,
     )
 
 
-def wait_for_rows(process: Any, out: Path, rows: int) -> bool:
-    """Wait until metrics.jsonl has so many rows; False if the process ended before."""
+def count_rows(out: Path) -> int:
+    """Validations that metrics.jsonl tells of."""
+    metrics = out / "metrics.jsonl"
+    return metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+
+
+def wait_for_rows(process: subprocess.Popen[str], out: Path, rows: int) -> None:
+    """Wait until so many validations are on disk, or the process has ended."""
     limit = time.monotonic() + TIME_LIMIT
-    while process.poll() is None:
+    while process.poll() is None and count_rows(out) < rows:
         assert time.monotonic() < limit, "no progress"
-        metrics = out / "metrics.jsonl"
-        if rows == 0 or (metrics.exists() and metrics.read_bytes().count(b"\n") >= rows):
-            return True
         time.sleep(0.002)
-    return False
 
 
 def rows_of(out: Path) -> list[dict[str, Any]]:
@@ -73,25 +76,25 @@ def uninterrupted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempP
 
 @pytest.mark.slow
 def test_killed_at_five_random_moments_and_resumed_is_bit_identical(uninterrupted: Path, toy_data: Path) -> None:
-    """SIGKILL, dropout on. The first moment falls anywhere in start and preparation, the others after k validations."""
+    """SIGKILL, dropout on. The first moment falls anywhere, the others after one more validation each."""
     precision = json.loads((uninterrupted / "config.json").read_text())["training"]["precision"]
     seed = 20 + len(precision)
     moments = random.Random(seed)
     out = uninterrupted.with_name("killed")
-    killed_after: list[int] = []
+    between = json.loads((uninterrupted / "metrics.jsonl").read_text().split("\n")[-2])["seconds"] / 6
+    rows = 0
     for kill in range(KILLS):
         process = child(["train", "translator", toy_data, "--out", out, *options(precision), *resume_if(out)])
-        delay = moments.uniform(0.0, 3.0) if kill == 0 else moments.uniform(0.0, 0.25)
-        if wait_for_rows(process, out, kill):
-            time.sleep(delay)
+        wanted = min(rows + 1, KILLS - 1) if kill else 0
+        delay = moments.uniform(0.0, 0.6 * between if kill else 2.0)
+        wait_for_rows(process, out, wanted)
+        time.sleep(delay)
         process.send_signal(signal.SIGKILL)
         _, notes = process.communicate(timeout=TIME_LIMIT)
-        rows = (out / "metrics.jsonl").read_bytes().count(b"\n") if (out / "metrics.jsonl").exists() else 0
-        print(f"{precision}, seed {seed}: SIGKILL {delay:.3f} s after {kill} rows; {rows} rows on disk")
         assert process.returncode == -signal.SIGKILL, notes
-        killed_after.append(rows)
-    assert killed_after == sorted(killed_after)
-    assert killed_after[-1] >= KILLS - 1, "the run must have been killed while it trained"
+        rows = count_rows(out)
+        print(f"{precision}, seed {seed}: SIGKILL {delay:.3f} s after {wanted} rows; {rows} rows on disk")
+    assert rows >= KILLS - 1, "the run must have been killed while it trained"
     assert not (out / "card.md").exists()
     finish(["train", "translator", toy_data, "--out", out, "--resume"])
     assert rows_of(out) == rows_of(uninterrupted)
@@ -104,14 +107,13 @@ def resume_if(out: Path) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_a_signal_saves_and_tells_how_to_go_on(
-    uninterrupted: Path, toy_data: Path, number: signal.Signals, code: int
-) -> None:
+def test_a_signal_saves_and_tells_how_to_go_on(uninterrupted: Path, toy_data: Path) -> None:
+    """SIGINT for the float32 run, SIGTERM for the bfloat16 one."""
     precision = json.loads((uninterrupted / "config.json").read_text())["training"]["precision"]
+    number, code = (signal.SIGINT, 130) if precision == "float32" else (signal.SIGTERM, 143)
     out = uninterrupted.with_name(f"stopped by {number.name}")
     process = child(["train", "translator", toy_data, "--out", out, *options(precision)])
-    assert wait_for_rows(process, out, 2)
+    wait_for_rows(process, out, 2)
     process.send_signal(number)
     _, notes = process.communicate(timeout=TIME_LIMIT)
     assert process.returncode == code, notes

@@ -19,10 +19,10 @@ from dikkat.cli.main import run as run_command
 
 PACKAGE_ROOT = Path(dikkat.__file__).parents[1]
 
-ARTICLES = "the a my your this that".split()
-NOUNS = "dog cat bird child king tree river house star stone".split()
-COLOURS = "red green blue old small quiet".split()
-VERBS = "sees likes wants finds hears follows".split()
+ARTICLES = ["the", "a", "my", "your", "this", "that"]
+NOUNS = ["dog", "cat", "bird", "child", "king", "tree", "river", "house", "star", "stone"]
+COLOURS = ["red", "green", "blue", "old", "small", "quiet"]
+VERBS = ["sees", "likes", "wants", "finds", "hears", "follows"]
 
 TINY = {
     "model.model_dim": 32,
@@ -35,6 +35,7 @@ TINY = {
     "training.tokens_per_batch": 512,
     "training.warmup_steps": 10,
     "training.learning_rate": 0.005,
+    "training.optimizer": "adamw",
     "training.precision": "float32",
 }
 """Settings of a model that trains a pass in a quarter of a second."""

@@ -44,6 +44,8 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
+    # before torch loads OpenMP: a thread that waits sleeps, instead of taking a core from whoever it waits for
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     try:
         result = app(arguments, prog_name="dikkat", standalone_mode=False)
     except DikkatError as error:

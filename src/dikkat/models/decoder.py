@@ -38,6 +38,9 @@ class Decoder(nn.Module):
     ) -> DecoderCache:
         """Project keys and values of the source once for every layer."""
         cross = [cast(DecoderBlock, block).cross_attention.project_memory(memory) for block in self.blocks]
+        for layer in cross:
+            # every step multiplies by these: laid out by head once, not copied at each step
+            layer.key, layer.value = layer.key.contiguous(), layer.value.contiguous()
         return DecoderCache(cross, key_mask(source_mask), rows_per_sentence)
 
     def step(self, x: Float[Tensor, "R 1 D"], cache: DecoderCache) -> Float[Tensor, "R 1 D"]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 from jaxtyping import Bool, Float
@@ -62,7 +63,8 @@ class MultiHeadAttention(nn.Module):
                 nn.Linear(width, output, bias=bias) for width, output in zip(widths, outputs, strict=True)
             )
         self.out_projection = nn.Linear(num_heads * self.head_dim, model_dim, bias=bias)
-        self._observers: dict[int, Observer] = {}
+        # an OrderedDict, since the handles refer to it weakly and a plain dict cannot be
+        self._observers: OrderedDict[int, Observer] = OrderedDict()
 
     def forward(
         self,

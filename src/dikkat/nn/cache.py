@@ -20,7 +20,8 @@ class SelfAttentionCache:
     def append(
         self, key: Float[Tensor, "R H T K"], value: Float[Tensor, "R H T E"]
     ) -> tuple[Float[Tensor, "R H S K"], Float[Tensor, "R H S E"]]:
-        """Add the newest positions and return all of them."""
+        """Add the newest positions and return all of them, without gradient: a cache serves decoding only."""
+        key, value = key.detach(), value.detach()
         end = self.length + key.shape[2]
         self._key = self._room(self._key, key, end)
         self._value = self._room(self._value, value, end)

@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.utils.hooks import RemovableHandle
 
 from dikkat.nn.attention import MultiHeadAttention, Observer
 from dikkat.nn.functional import attention_scores, attention_weights
@@ -33,14 +32,16 @@ def record_attention(
     each call adds one row (T = 1); the cross-attention rows of one sentence's hypotheses come as its T queries.
     Raises `ValueError` if two attentions of `model` would get one name.
     """
-    maps: dict[MapName, list[Tensor]] = {}
-    handles: list[RemovableHandle] = []
+    found: dict[MapName, MultiHeadAttention] = {}
     for path, module in model.named_modules():
         if isinstance(module, MultiHeadAttention) and wanted(name := name_of(path)):
-            if name in maps:
-                raise ValueError(f"two attentions are both called {name}, the second at {path!r}: record one part alone")
-            maps[name] = []
-            handles.append(module.observe(_recorder(maps[name])))
+            if name in found:
+                raise ValueError(
+                    f"two attentions are both called {name}, the second at {path!r}: record one part alone"
+                )
+            found[name] = module
+    maps: dict[MapName, list[Tensor]] = {name: [] for name in found}
+    handles = [module.observe(_recorder(maps[name])) for name, module in found.items()]
     try:
         yield maps
     finally:

@@ -21,8 +21,8 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
             dim=128, heads=4, wide=512, layers=(3, 2), vocabulary=2_000, dropout=0.2, batch=2048, epochs=40
         )
     if pairs < 300_000:
-        # with an hour or more the passes are many, and only dropout keeps them useful
-        dropout = 0.1 if minutes is not None and minutes <= 30 else 0.2
+        # few passes need little dropout; with many only dropout keeps them useful
+        dropout = 0.1 if minutes is not None and minutes <= 10 else 0.2
         return _settings(
             dim=256, heads=4, wide=1024, layers=(3, 3), vocabulary=4_000, dropout=dropout, batch=4096, epochs=20
         )

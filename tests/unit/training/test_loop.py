@@ -250,18 +250,25 @@ def test_dropout_is_a_function_of_the_position() -> None:
         assert 0.3 < share < 0.7, "different positions must be independent"
 
 
-def test_dropout_differs_between_epochs_and_not_between_runs(tmp_path: Path) -> None:
-    """The rate is too small to move a weight, so a difference in the loss of the same batch is dropout's."""
-    settings: dict[str, Any] = {"learning_rate": 1e-30, "tokens_per_batch": 10**6, "updates": 3}
-    runs: list[list[float]] = []
+def test_dropout_is_seeded_by_update_and_micro_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same in a run that was resumed."""
+    asked: list[tuple[int, ...]] = []
+    monkeypatch.setattr(loop, "seed_dropout", lambda *position: asked.append(position))
+    settings: dict[str, Any] = {"updates": 3, "accumulate": 2, "seed": 8}
+    first = toy_trainer(tmp_path, **settings)
+    first.train(Recorder(), should_stop=lambda: first.state.updates == 2)
+    resume(toy_trainer(tmp_path, resume=True, **settings)).train(Recorder())
+    assert asked == [(8, update, micro_step) for update in range(3) for micro_step in range(2)]
+
+
+def test_dropout_is_the_same_in_every_run(tmp_path: Path) -> None:
+    losses: list[list[float]] = []
     for name, dropout in (("a", 0.5), ("b", 0.5), ("c", 0.0)):
-        trainer = toy_trainer(tmp_path / name, dropout=dropout, **settings)
-        assert trainer.plan.batches_per_epoch == 1
+        trainer = toy_trainer(tmp_path / name, dropout=dropout, updates=3)
         trainer.train(watcher := Recorder())
-        runs.append([step.loss for step in watcher.steps])
-    assert runs[0] == runs[1]
-    assert len(set(runs[0])) == 3
-    assert max(runs[2]) == pytest.approx(min(runs[2]), rel=1e-6)
+        losses.append([step.loss for step in watcher.steps])
+    assert losses[0] == losses[1]
+    assert losses[0] != losses[2]
 
 
 def test_steps_report_where_the_run_is(tmp_path: Path) -> None:

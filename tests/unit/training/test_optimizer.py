@@ -20,7 +20,7 @@ RATES = (1.0, 0.7, 0.3, 0.9, 0.1, 0.5)
 
 
 def optimizer(**settings: Any) -> Optimizer:
-    return Optimizer(FlatParameters(toy_model()), TrainingConfig(**settings))
+    return Optimizer(FlatParameters(toy_model()), TrainingConfig(**{"optimizer": "adamw", **settings}))
 
 
 def gradients(like: Tensor, scale: float) -> list[Tensor]:

@@ -89,7 +89,15 @@ def toy_trainer(
     run = RunDirectory.create(folder / "run", resume=resume)
     if not resume:
         run.write_config({"task": "test"})
-    defaults = {"tokens_per_batch": 40, "learning_rate": 1e-2, "warmup_steps": 3, "validations": 4, "patience": 99}
+    defaults: dict[str, Any] = {
+        "optimizer": "adamw",
+        "average": "ema",
+        "tokens_per_batch": 40,
+        "learning_rate": 1e-2,
+        "warmup_steps": 3,
+        "validations": 4,
+        "patience": 99,
+    }
     return Trainer(
         toy_model(dropout),
         toy_corpus(folder / "data"),

@@ -1,0 +1,112 @@
+"""Our attention against `torch.nn.MultiheadAttention` and `scaled_dot_product_attention`, with the same weights."""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+import pytest
+import torch
+from tests.parity.weights import copy_attention, shake
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dikkat.nn import functional
+from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.functional import attention, fused_attention
+from dikkat.nn.masks import causal_mask, key_mask
+from dikkat.nn.recorder import record_attention
+
+REAL = torch.tensor([[True, True, True, True, True, True], [True, True, True, False, False, False]])
+
+
+def pair(bias: bool, **widths: int) -> tuple[MultiHeadAttention, nn.MultiheadAttention]:
+    foreign = {"kdim": widths.get("key_dim"), "vdim": widths.get("value_dim")}
+    theirs = nn.MultiheadAttention(12, 3, bias=bias, batch_first=True, **foreign)
+    shake(theirs)
+    ours = MultiHeadAttention(12, 3, bias=bias, **widths)
+    copy_attention(ours, theirs)
+    return ours, theirs
+
+
+def agree(ours: Tensor, theirs: Tensor) -> None:
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("padded", [False, True])
+def test_B21_self_attention_and_its_weights(bias: bool, causal: bool, padded: bool) -> None:
+    ours, theirs = pair(bias)
+    x = torch.randn(2, 6, 12, requires_grad=True)
+    mine = x.detach().clone().requires_grad_()
+    mask = (key_mask(REAL) if padded else torch.ones(1, 1, 1, 6, dtype=torch.bool)) & (
+        causal_mask(6) if causal else torch.ones(6, 6, dtype=torch.bool)
+    )
+    blocked = ~causal_mask(6)[0, 0] if causal else None
+    expected, weights = theirs(
+        x, x, x, key_padding_mask=~REAL if padded else None, attn_mask=blocked, average_attn_weights=False
+    )
+    with record_attention(ours) as maps:
+        output = ours(mine, mask=mask)
+    ((recorded,),) = maps.values()
+    agree(output, expected)
+    agree(recorded, weights)
+    averaged = theirs(x, x, x, key_padding_mask=~REAL if padded else None, attn_mask=blocked)[1]
+    agree(recorded.mean(1), averaged)
+    for result in (output, expected):
+        result.sin().sum().backward()
+    assert mine.grad is not None
+    assert x.grad is not None
+    agree(mine.grad, x.grad)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("widths", [{}, {"key_dim": 7, "value_dim": 5}], ids=["one width", "three widths"])
+def test_B21_cross_attention_and_its_weights(bias: bool, widths: dict[str, int]) -> None:
+    ours, theirs = pair(bias, **widths)
+    query = torch.randn(2, 4, 12)
+    key, value = torch.randn(2, 6, widths.get("key_dim", 12)), torch.randn(2, 6, widths.get("value_dim", 12))
+    expected, averaged = theirs(query, key, value, key_padding_mask=~REAL)
+    with record_attention(ours) as maps:
+        output = ours(query, key, value, key_mask(REAL))
+    ((recorded,),) = maps.values()
+    agree(output, expected)
+    agree(recorded.mean(1), averaged)
+
+
+@pytest.mark.parametrize("masked", ["no", "causal", "keys", "random"])
+@pytest.mark.parametrize("beta", [None, 0.3])
+@pytest.mark.parametrize("limit", [0, functional.EXPLICIT_LIMIT], ids=["kernel", "products"])
+def test_fused_and_reference_are_scaled_dot_product_attention(masked: str, beta: float | None, limit: int) -> None:
+    random = torch.rand(2, 3, 6, 6) < 0.5
+    random[..., 0] = True  # a row without any key is ours alone to define
+    mask = {"no": None, "causal": causal_mask(6), "keys": key_mask(REAL), "random": random}[masked]
+    tensors = [torch.randn(2, 3, 6, 8) for _ in range(3)]
+    results = []
+    for name in ("torch", "fused", "reference"):
+        query, key, value = inputs = [x.clone().requires_grad_() for x in tensors]
+        if name == "torch":
+            output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=beta)
+        elif name == "fused":
+            with patch.object(functional, "EXPLICIT_LIMIT", limit):
+                output = fused_attention(query, key, value, mask, beta=beta)
+        else:
+            output, _ = attention(query, key, value, mask, beta=beta)
+        output.sin().sum().backward()
+        results.append([output.detach(), *(x.grad for x in inputs if x.grad is not None)])
+    for expected, fused, reference in zip(*results, strict=True):
+        agree(fused, expected)
+        agree(reference, expected)
+
+
+def test_causal_mask_is_is_causal() -> None:
+    query, key, value = (torch.randn(2, 3, 6, 8) for _ in range(3))
+    expected = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+    agree(fused_attention(query, key, value, causal_mask(6)), expected)
+
+
+def test_grouped_heads_are_those_of_enable_gqa() -> None:
+    module, x = MultiHeadAttention(12, 6, num_kv_heads=2), torch.randn(2, 5, 12)
+    query, key, value = module._project_self(x)
+    expected = F.scaled_dot_product_attention(query, key, value, enable_gqa=True)
+    agree(module(x), module.out_projection(expected.transpose(1, 2).flatten(2)))

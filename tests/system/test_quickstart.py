@@ -1,0 +1,89 @@
+"""The run that `dikkat quickstart` leaves behind: good enough, and the same text by every path of decoding.
+
+CI runs the README's first command before the tests, so the run is there; elsewhere these tests skip and say so.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from dikkat import Translator
+from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.stepper import BOS, EOS, PAD, length_caps
+from dikkat.decoding.streaming import length_batches, pad_sources
+from dikkat.evaluation import score_translations
+
+RUN = Path(__file__).resolve().parents[2] / "runs" / "quickstart-fr"
+pytestmark = pytest.mark.skipif(
+    not (RUN / "card.md").exists(), reason=f"{RUN} is not there: run `dikkat quickstart` first"
+)
+
+
+@pytest.fixture(scope="module")
+def translator() -> Translator:
+    return Translator.load(RUN)
+
+
+@pytest.fixture(scope="module")
+def sources() -> list[str]:
+    return (RUN / "held_out" / "test.source.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+@pytest.fixture(scope="module")
+def greedy(translator: Translator, sources: list[str]) -> list[str]:
+    return [found.text for found in translator.stream(sources, batch_size=64)]
+
+
+def test_held_out_combinations_are_translated(translator: Translator, sources: list[str]) -> None:
+    references = (RUN / "held_out" / "test.target.txt").read_text(encoding="utf-8").split("\n")[:-1]
+    assert len(sources) == len(references) >= 1000
+    translations = [found.text for found in translator.translate(sources)]
+    assert score_translations(translations, references).bleu >= 85.0
+
+
+@pytest.mark.parametrize("batch_size", [1, 7])
+def test_the_batch_does_not_change_the_text(
+    translator: Translator, sources: list[str], greedy: list[str], batch_size: int
+) -> None:
+    assert [found.text for found in translator.stream(sources, batch_size=batch_size)] == greedy
+
+
+def test_the_order_does_not_change_the_text(translator: Translator, sources: list[str], greedy: list[str]) -> None:
+    order = random.Random(5).sample(range(len(sources)), len(sources))
+    shuffled = translator.stream([sources[place] for place in order], batch_size=64)
+    assert [found.text for found in shuffled] == [greedy[place] for place in order]
+
+
+def test_the_cache_does_not_change_the_text(translator: Translator, sources: list[str], greedy: list[str]) -> None:
+    ids = [translator.encode(source) for source in sources]
+    texts = [""] * len(sources)
+    with torch.inference_mode():
+        for places in length_batches([len(each) for each in ids], 64, 8192):
+            for place, tokens in zip(places, _without_cache(translator, [ids[place] for place in places]), strict=True):
+                texts[place] = translator.tokenizer.decode(tokens)
+    assert texts == greedy
+
+
+def test_the_picture_and_the_curve_are_there() -> None:
+    for name in ("attention.png", "training.png"):
+        assert (RUN / name).read_bytes().startswith(b"\x89PNG")
+    rows = [json.loads(line) for line in (RUN / "metrics.jsonl").read_text().split("\n") if line]
+    assert rows[-1]["valid_loss"] < rows[0]["valid_loss"]
+
+
+def _without_cache(translator: Translator, sentences: list[list[int]]) -> list[list[int]]:
+    """Greedy decoding that feeds the whole target again at every step."""
+    source, mask = pad_sources(sentences, torch.device("cpu"))
+    caps = length_caps(mask, DecodingOptions())
+    written = torch.full((len(sentences), 1), BOS)
+    for _ in range(max(caps)):
+        logits = translator.model(source, written, mask)[:, -1]
+        logits[:, [PAD, BOS]] = float("-inf")
+        written = torch.cat((written, logits.argmax(-1, keepdim=True)), dim=1)
+    rows = [row[:cap] for row, cap in zip(written[:, 1:].tolist(), caps, strict=True)]
+    return [row[: row.index(EOS)] if EOS in row else row for row in rows]

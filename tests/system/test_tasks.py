@@ -1,0 +1,286 @@
+"""Tasks that must be learned, and what `translate` and `evaluate` promise of a trained run."""
+
+from __future__ import annotations
+
+import io
+import random
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from tests.system.toy import Command, toy_sentences
+from torch import Tensor, nn
+
+from dikkat import Translator
+from dikkat.config import ModelConfig, TrainingConfig
+from dikkat.data.batching import collate
+from dikkat.data.corpus import Corpus
+from dikkat.decoding.options import BeamOptions, DecodingOptions
+from dikkat.decoding.strategies import batch_decoder
+from dikkat.decoding.streaming import decode_stream
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.factory import build_model
+from dikkat.text.tokenizer import BOS_ID, EOS_ID, PAD_ID
+from dikkat.training.loop import seed_dropout
+from dikkat.training.optimizer import Optimizer
+from dikkat.training.parameters import FlatParameters
+from dikkat.training.validation import batch_loss
+
+LETTERS, LENGTH = 8, 4
+
+
+def learn(model: EncoderDecoder, corpus: Corpus, updates: int, batch_size: int, seed: int, rate: float) -> float:
+    """Train on random batches with AdamW and a linear decay; returns the loss of the last batch, in nats a token."""
+    config = TrainingConfig(optimizer="adamw", learning_rate=rate, beta2=0.98)
+    parameters = FlatParameters(model.train())
+    optimizer = Optimizer(parameters, config)
+    generator = np.random.default_rng(seed)
+    loss = 0.0
+    for update in range(1, updates + 1):
+        seed_dropout(seed, update, 0)
+        parameters.zero_gradient()
+        some = generator.choice(len(corpus), size=min(batch_size, len(corpus)), replace=False)
+        (objective, likelihood), tokens = batch_loss(model, collate(corpus, some), smoothing=0.0)
+        objective.backward()
+        optimizer.step(parameters.gradient / tokens, update, min(1.0, update / 20) * (1.0 - (update - 1) / updates))
+        loss = float(likelihood) / tokens
+    model.eval()
+    return loss
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("norm_placement", ["pre", "post"])
+def test_A18_ten_pairs_are_learned_by_heart(tmp_path: Path, norm_placement: str, seed: int) -> None:
+    """A copy set of ten pairs: the loss falls below 0.01 nats a token."""
+    generator = random.Random(seed)
+    rows = [[generator.randrange(4, 20) for _ in range(generator.randint(3, 7))] for _ in range(10)]
+    corpus = Corpus.build(tmp_path, "copy", [(row, row) for row in rows])
+    config = ModelConfig.model_validate(
+        {
+            "vocab_size": 20, "model_dim": 32, "num_heads": 2, "feed_forward_dim": 64, "encoder_layers": 1,
+            "decoder_layers": 1, "dropout": 0.0, "norm_placement": norm_placement,
+        }
+    )  # fmt: skip
+    model = build_model(config, seed)
+    first = learn(model, corpus, 1, 10, seed, 1e-9)
+    assert first > 2.0, "chance is log 20 = 3.0"
+    assert learn(model, corpus, 250, 10, seed, 0.01) < 0.01
+
+
+class NoPositions(nn.Module):
+    """What stands in the place of the positions when order is to be lost."""
+
+    def forward(self, x: Tensor, offset: int = 0) -> Tensor:
+        return x
+
+
+def reversed_share(model: EncoderDecoder, rows: list[list[int]]) -> float:
+    """Share of the sequences that come out exactly backwards, decoded greedily."""
+    source = torch.tensor([[*row, EOS_ID] for row in rows])
+    tokens = torch.full((len(rows), 1), BOS_ID)
+    with torch.inference_mode():
+        for _ in range(LENGTH):
+            logits = model(source, tokens, source != PAD_ID)[:, -1]
+            tokens = torch.cat([tokens, logits.argmax(dim=-1, keepdim=True)], dim=1)
+    return float((tokens[:, 1:] == source[:, :LENGTH].flip(1)).all(dim=1).float().mean())
+
+
+@pytest.mark.slow
+def test_A19_order_is_lost_without_positions(tmp_path: Path) -> None:
+    """Four different letters of eight, to be said backwards; tested on orders that were never trained on.
+
+    Without positions the encoder sees a bag, so that 4! = 24 orders look the same, and chance is one in 24.
+    """
+    generator = random.Random(seed := 1)
+    letters = range(4, 4 + LETTERS)
+    orders: set[tuple[int, ...]] = set()
+    while len(orders) < 1500:
+        orders.add(tuple(generator.sample(letters, LENGTH)))
+    rows = [list(order) for order in sorted(orders)]
+    generator.shuffle(rows)
+    unseen, seen = rows[:200], rows[200:]
+    corpus = Corpus.build(tmp_path, "reversed", [(row, row[::-1]) for row in seen])
+    config = ModelConfig(
+        vocab_size=4 + LETTERS, model_dim=32, num_heads=4, feed_forward_dim=64, encoder_layers=1, decoder_layers=1,
+        dropout=0.0,
+    )  # fmt: skip
+    shares = []
+    for positions in (True, False):
+        model = build_model(config, seed)
+        if not positions:
+            model.positions = NoPositions()  # type: ignore[assignment]
+        learn(model, corpus, 300, 64, seed, 0.005)
+        shares.append(reversed_share(model, unseen))
+    assert shares[0] > 0.95
+    assert shares[1] < 0.10
+
+
+UNSEEN = [source for source, _ in toy_sentences(480)[400:]]
+LINES = [*UNSEEN, "my dog", "stone " * 30, "a", "ĥoro ☃ 漢字", *toy_sentences(60, seed=9)[0]]
+
+
+@pytest.fixture(scope="module")
+def translator(trained: Path) -> Translator:
+    return Translator.load(trained)
+
+
+def test_the_toy_language_is_learned(translator: Translator) -> None:
+    """Otherwise what follows would compare noise with noise."""
+    references = [target for _, target in toy_sentences(480)[400:]]
+    found = [each.text for each in translator.translate(UNSEEN)]
+    assert CHRF().corpus_score(found, [references]).score > 60
+
+
+@pytest.mark.parametrize("options", [DecodingOptions(), BeamOptions(beam_size=4)], ids=["greedy", "beam"])
+def test_batch_size_and_order_change_nothing(translator: Translator, options: DecodingOptions) -> None:
+    def texts(lines: list[str], batch_size: int) -> list[str]:
+        return [each.text for each in translator.stream(lines, options, batch_size=batch_size)]
+
+    alone = texts(LINES, 1)
+    assert len(set(alone)) > len(LINES) // 2
+    assert texts(LINES, 7) == alone
+    assert texts(LINES, 64) == alone
+    shuffled = list(range(len(LINES)))
+    random.Random(3).shuffle(shuffled)
+    again = texts([LINES[place] for place in shuffled], 16)
+    assert [again[shuffled.index(place)] for place in range(len(LINES))] == alone
+
+
+def test_the_cache_changes_nothing(translator: Translator) -> None:
+    """Greedy decoding that feeds the whole prefix to `forward` again at every step."""
+    model = translator.model
+    for line, found in zip(UNSEEN[:20], translator.stream(UNSEEN[:20]), strict=True):
+        source = torch.tensor([[*translator.encode(line), EOS_ID]])
+        prefix = [BOS_ID]
+        with torch.inference_mode():
+            while len(prefix) <= 2 * source.shape[1] + 10 and EOS_ID not in prefix:
+                logits = model(source, torch.tensor([prefix]), source != PAD_ID)[0, -1]
+                logits[[PAD_ID, BOS_ID]] = -torch.inf
+                prefix.append(int(logits.argmax()))
+        assert translator.tokenizer.decode(prefix) == found.text
+
+
+def test_lines_in_are_lines_out(
+    dikkat: Command, trained: Path, translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Empty lines and lines of white space stay empty; odd line separators are text; the last "\\n" may be missing."""
+    lines = ["the dog sees a cat", "", "my \u2028 tree", "   ", "\t", "a\x0cbird", "", "the king follows the star"]
+    text = tmp_path / "text"
+    for content in ("\n".join(lines), "\n".join(lines) + "\n"):
+        text.write_text(content, encoding="utf-8")
+        code, output, notes = dikkat("translate", trained, text)
+        assert (code, notes) == (0, "")
+        found = output.split("\n")
+        assert found.pop() == ""
+        assert [not line for line in found] == [not line.strip() for line in lines]
+        assert found == [each.text for each in translator.translate(lines)]
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
+        assert dikkat("translate", trained) == (0, output, "")
+
+
+def test_no_lines_in_are_no_lines_out(dikkat: Command, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    assert dikkat("translate", trained) == (0, "", "")
+
+
+def test_a_stream_is_read_no_further_than_its_window(translator: Translator) -> None:
+    read = 0
+
+    def endless() -> Iterator[str]:
+        nonlocal read
+        while True:
+            read += 1
+            yield UNSEEN[read % 7] if read % 5 else ""
+
+    found = translator.stream(endless(), batch_size=8, window=20)
+    for written in range(1, 61):
+        next(found)
+        assert written <= read <= (written + 19) // 20 * 20
+
+
+def test_memory_does_not_grow_with_the_stream(translator: Translator) -> None:
+    """Peak memory of Python for 15,000 lines (few with text, for speed) is that for 1,000."""
+
+    def peak(lines: int) -> int:
+        stream = (UNSEEN[n % 7] if n % 500 == 0 else " " * (n % 50) for n in range(lines))
+        tracemalloc.start()
+        assert sum(1 for _ in translator.stream(stream, window=250)) == lines
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(250)
+    small, large = peak(1_000), peak(15_000)
+    assert large < 1.5 * small
+
+
+def test_n_best_is_sorted_and_complete(dikkat: Command, trained: Path, translator: Translator, tmp_path: Path) -> None:
+    """Ended hypotheses by falling score, after them those that the length cap cut off."""
+    lines = [*UNSEEN[:12], "", "my cat"]
+    text = tmp_path / "text"
+    text.write_text("\n".join(lines), encoding="utf-8")
+    code, output, _ = dikkat("translate", trained, text, "--beam", "5", "--n-best", "4")
+    assert code == 0
+    rows = [line.split("\t") for line in output.split("\n")[:-1]]
+    best = dikkat("translate", trained, text)[1].split("\n")[:-1]
+    decode = batch_decoder(translator.model, BeamOptions(beam_size=5, n_best=4))
+    ended = 0
+    for number, hypotheses in enumerate(decode_stream(map(translator.encode, lines), decode), start=1):
+        mine = [(float(score), words) for place, score, words in rows if int(place) == number]
+        assert len(mine) == (1 if number == 13 else 4)
+        assert mine[0][1] == best[number - 1]
+        scores = [score for (score, _), hypothesis in zip(mine, hypotheses, strict=True) if hypothesis.finished]
+        assert scores == sorted(scores, reverse=True)
+        ended += len(scores)
+    assert ended > 40
+    assert [int(place) for place, *_ in rows] == sorted(int(place) for place, *_ in rows)
+
+
+def test_sampling_is_repeatable_and_varied(dikkat: Command, trained: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("\n".join(UNSEEN[:10]), encoding="utf-8")
+    options = ("translate", trained, text, "--sample", "--temperature", "1.5", "--seed")
+    one, again, other = (dikkat(*options, seed) for seed in ("4", "4", "5"))
+    assert one == again
+    assert one[0] == other[0] == 0
+    assert one[1] != other[1]
+
+
+def test_evaluate_prints_scores_with_signatures_and_baselines(
+    dikkat: Command, trained: Path, translator: Translator
+) -> None:
+    """The run's own test part, scored again here by sacreBLEU on our side of the program."""
+    sources, references = (
+        (trained / "held_out" / f"test.{side}.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        for side in ("source", "target")
+    )
+    assert len(sources) == 20
+    found = [each.text for each in translator.translate(sources)]
+    bleu, chrf = BLEU(force=True), CHRF()
+    wanted = [(metric.corpus_score(found, [references]).score, metric.get_signature()) for metric in (bleu, chrf)]
+    code, output, notes = dikkat("evaluate", trained, "--samples", "2")
+    assert (code, notes) == (0, "")
+    lines = output.split("\n")
+    assert lines[0] == f"BLEU {wanted[0][0]:6.2f}  {wanted[0][1]}"
+    assert lines[1] == f"chrF {wanted[1][0]:6.2f}  {wanted[1][1]}"
+    assert "|version:" in lines[0]
+    copied = CHRF().corpus_score(sources, [references]).score
+    assert lines[2].endswith(f"chrF {copied:6.2f}  for copying the source")
+    assert lines[3].endswith("for the most frequent translation seen in training")
+    assert lines[4].startswith("20 sentences in ")
+    assert lines[5:8] == [f"  source  {sources[0]}", f"  model  {found[0]}", f"  human  {references[0]}"]
+    assert wanted[1][0] > copied + 15, "a trained model beats copying"
+
+
+def test_evaluate_on_named_data(dikkat: Command, trained: Path, tmp_path: Path) -> None:
+    data = tmp_path / "more.tsv"
+    data.write_text("".join(f"{source}\t{target}\n" for source, target in toy_sentences(480)[400:410]))
+    code, output, _ = dikkat("evaluate", trained, data, "--beam", "1")
+    assert code == 0
+    assert "\n10 sentences in " in output

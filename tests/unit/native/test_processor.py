@@ -1,0 +1,76 @@
+"""The probe of the processor against texts of /proc/cpuinfo written here, and against this machine."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dikkat.native import processor
+
+INTEL = "processor\t: 0\nflags\t\t: fpu sse avx2 avx512f avx512_bf16 amx_bf16\n\nprocessor\t: 1\nflags\t\t: fpu\n"
+OLD = "processor\t: 0\nflags\t\t: fpu sse avx2\n"
+ARM = "processor\t: 0\nFeatures\t: fp asimd bf16\n"
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Iterator[None]:
+    processor.processor_flags.cache_clear()
+    yield
+    processor.processor_flags.cache_clear()
+
+
+def pretend(monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
+    def read_text(self: Path, **_: str) -> str:
+        assert str(self) == "/proc/cpuinfo"
+        if text is None:
+            raise FileNotFoundError(self)
+        return text
+
+    monkeypatch.setattr(Path, "read_text", read_text)
+
+
+@pytest.mark.parametrize(
+    ("text", "fast", "name"),
+    [
+        (INTEL, True, "amx_bf16"),
+        (INTEL.replace(" amx_bf16", ""), True, "avx512_bf16"),
+        (OLD, False, "avx2"),
+        (ARM, False, "no vector flags known"),
+        ("", False, "no vector flags known"),
+        (None, False, "no vector flags known"),
+    ],
+    ids=["amx", "avx512", "avx2", "arm", "empty", "no such file"],
+)
+def test_flags_decide(monkeypatch: pytest.MonkeyPatch, text: str | None, fast: bool, name: str) -> None:
+    pretend(monkeypatch, text)
+    assert processor.has_fast_bfloat16() is fast
+    assert processor.processor_name().endswith(f"({name})")
+
+
+def test_flags_are_those_of_the_first_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend(monkeypatch, INTEL)
+    assert processor.processor_flags() == {"fpu", "sse", "avx2", "avx512f", "avx512_bf16", "amx_bf16"}
+
+
+def test_this_machine_answers() -> None:
+    assert isinstance(processor.has_fast_bfloat16(), bool)
+    assert processor.processor_name()
+
+
+def test_freed_memory_is_kept_where_the_library_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    """glibc takes both settings; a library without them is no error."""
+    calls: list[tuple[int, int]] = []
+
+    class Library:
+        def mallopt(self, parameter: int, value: int) -> int:
+            calls.append((parameter, value))
+            return 1
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
+    assert processor.keep_freed_memory()
+    assert calls == [(-3, 1 << 30), (-1, 1 << 30)]
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    assert not processor.keep_freed_memory()

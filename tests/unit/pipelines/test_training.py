@@ -1,0 +1,174 @@
+"""One call from text to a finished run directory, and how it is taken up again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from dikkat.config import RunConfig, TrainingConfig
+from dikkat.data.cleaning import CleaningReport
+from dikkat.errors import CannotCreateError, UsageError
+from dikkat.pipelines import training
+from dikkat.pipelines.preparation import TrainRequest
+from dikkat.pipelines.training import compute_dtype, train_translator
+from dikkat.run_directory import RunDirectory
+from dikkat.training.loop import StepReport
+from dikkat.training.validation import Validation
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "model": {"model_dim": 16, "num_heads": 2, "feed_forward_dim": 24, "encoder_layers": 1, "decoder_layers": 1},
+    "tokenizer": {"vocab_size": 310},
+    "training": {"tokens_per_batch": 200, "max_epochs": 3, "validations": 3, "precision": "float32"},
+}
+
+
+@dataclass
+class Watcher:
+    """Keeps what it is told."""
+
+    config: RunConfig | None = None
+    report: CleaningReport | None = None
+    facts: dict[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    steps: list[StepReport] = field(default_factory=list)
+    rows: list[dict[str, float]] = field(default_factory=list)
+
+    def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
+        self.config, self.report, self.facts = config, report, facts
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+    def step(self, report: StepReport) -> None:
+        self.steps.append(report)
+
+    def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
+        self.rows.append(row)
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> str:
+    path = tmp_path / "toy.en-eo.tsv"
+    words = ["dog", "cat", "bird", "child", "king", "tree", "river", "house", "star", "stone"]
+    rows = [(f"the {a} sees the {b}", f"{b}o vidas {a}o") for a in words for b in words if a != b]
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in rows), encoding="utf-8")
+    return str(path)
+
+
+def test_a_run_from_text_to_card(data: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    outcome = train_translator(
+        TrainRequest([data], settings=SETTINGS), out, watcher := Watcher(), command="dikkat train translator …"
+    )
+    run = RunDirectory.open(out)
+    assert outcome.finished
+    assert outcome.best_chrf == max(row["chrf"] for row in watcher.rows)
+    assert run.read_metrics() == watcher.rows
+    assert len(watcher.rows) == 3
+    assert run.is_finished
+    assert "dikkat train translator …" in run.card.read_text(encoding="utf-8")
+    assert (out / "training.png").read_bytes().startswith(b"\x89PNG")
+    assert watcher.report is not None
+    assert watcher.report.kept == 90
+    assert watcher.config is not None
+    assert watcher.facts.keys() == {"pairs", "model", "batches", "numbers"}
+    total = sum(tensor.numel() for tensor in run.load_weights().values())
+    assert f"{total:,} parameters" in watcher.facts["model"]
+    assert watcher.facts["pairs"] == "82 to train on"
+
+
+def test_a_stopped_run_goes_on_without_its_data(data: str, tmp_path: Path) -> None:
+    """Same bits as the run that was not stopped, though the data is gone."""
+    request = TrainRequest([data], settings=SETTINGS)
+    train_translator(request, tmp_path / "whole", Watcher())
+    out = tmp_path / "run"
+    stopped = train_translator(request, out, first := Watcher(), should_stop=lambda: len(first.steps) == 2)
+    assert not stopped.finished
+    assert not (out / "card.md").exists()
+    with pytest.raises(CannotCreateError, match="holds an unfinished run; add --resume"):
+        train_translator(request, out, Watcher())
+    Path(data).unlink()
+    assert train_translator(TrainRequest(()), out, second := Watcher(), resume=True).finished
+    assert second.notes == ["resumed at update 2"]
+    assert second.report is None
+    assert second.steps[0].updates == 3
+    assert (out / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
+
+
+def test_a_run_that_lacked_only_its_card_is_finished(data: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    train_translator(TrainRequest([data], settings=SETTINGS), out, Watcher())
+    content = (out / "model.safetensors").read_bytes()
+    (out / "card.md").unlink()
+    assert train_translator(TrainRequest(()), out, watcher := Watcher(), resume=True).finished
+    assert not watcher.steps
+    assert (out / "card.md").exists()
+    assert (out / "model.safetensors").read_bytes() == content
+
+
+def test_without_data_there_must_be_a_prepared_run(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    out.mkdir()
+    (out / "tokenizer.json").write_text("{}")
+    with pytest.raises(UsageError, match="run: its preparation was interrupted; give the data again"):
+        train_translator(TrainRequest(()), out, Watcher(), resume=True)
+
+
+def test_an_interrupted_preparation_is_made_anew(data: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    (out / "corpus").mkdir(parents=True)
+    (out / "tokenizer.json").write_text("half of it")
+    assert train_translator(TrainRequest([data], settings=SETTINGS), out, Watcher(), resume=True).finished
+
+
+def test_rows_before_the_first_checkpoint_are_not_kept(data: str, tmp_path: Path) -> None:
+    """Killed after the first row of metrics and before its checkpoint, the run begins again, and so do the rows."""
+    out = tmp_path / "run"
+    request = TrainRequest([data], settings=SETTINGS)
+    with pytest.raises(KeyboardInterrupt):
+        train_translator(request, out, Watcher(), should_stop=_interrupt)
+    run = RunDirectory.open(out)
+    assert run.latest_checkpoint() is None
+    run.append_metrics({"step": 4, "chrf": 99.0, "bleu": 99.0})
+    train_translator(request, out, watcher := Watcher(), resume=True)
+    assert run.read_metrics() == watcher.rows
+
+
+def _interrupt() -> bool:
+    raise KeyboardInterrupt
+
+
+def test_minutes_end_the_run_in_time(data: str, tmp_path: Path) -> None:
+    """The limit counts from `started`, before anything was read; three seconds are kept for the end."""
+    import time
+
+    started = time.monotonic() - 60.0
+    settings = {**SETTINGS, "training": {**SETTINGS["training"], "minutes": 64.5 / 60, "patience": 1000}}
+    watcher = Watcher()
+    before = time.monotonic()
+    assert train_translator(
+        TrainRequest([data], settings=settings), tmp_path / "run", watcher, started=started
+    ).finished
+    assert time.monotonic() - before < 6.0
+    assert watcher.rows
+    assert watcher.steps[-1].updates == watcher.rows[-1]["step"], "the end is validated"
+
+
+@pytest.mark.parametrize(
+    ("precision", "fast", "wanted"),
+    [
+        ("auto", True, torch.bfloat16),
+        ("auto", False, torch.float32),
+        ("bfloat16", False, torch.bfloat16),
+        ("float32", True, torch.float32),
+    ],
+)
+def test_the_number_type_is_chosen_by_a_probe(
+    monkeypatch: pytest.MonkeyPatch, precision: str, fast: bool, wanted: torch.dtype
+) -> None:
+    monkeypatch.setattr(training, "has_fast_bfloat16", lambda: fast)
+    assert compute_dtype(TrainingConfig.model_validate({"precision": precision})) == wanted
