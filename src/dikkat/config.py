@@ -205,13 +205,19 @@ def build_config(settings: dict[str, Any], where: str = "configuration") -> RunC
 
 
 def read_toml(path: Path) -> dict[str, dict[str, Any]]:
-    """Settings of a TOML file, checked only for syntax. Raises `MissingInputError` or `DataError`."""
+    """Settings of a TOML file, checked only for syntax. Raises `MissingInputError`, `DataError` or `UsageError`."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise MissingInputError(f"{path}: there is no such configuration file") from None
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DataError(f"{path}: not valid TOML: {error}") from None
+    for name, values in settings.items():
+        if not isinstance(values, dict):
+            raise UsageError(f'{path}: "{name}" stands outside a section; write it under a heading such as [training]')
+    return settings
 
 
 def _first_complaint(error: ValidationError) -> str:

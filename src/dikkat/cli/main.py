@@ -10,6 +10,7 @@ import typer
 
 from dikkat.cli.evaluate import evaluate
 from dikkat.cli.quickstart import quickstart
+from dikkat.cli.signals import Interrupted
 from dikkat.cli.train import train
 from dikkat.cli.translate import translate
 from dikkat.errors import DikkatError
@@ -54,6 +55,8 @@ def run(arguments: list[str]) -> int:
         # the reader of our output has gone; nobody is left to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
+    except Interrupted as interrupt:
+        return _fail("interrupted", interrupt.exit_code)
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
     except Exception as error:

@@ -35,13 +35,16 @@ class TrainProgress:
         self._last_line = time.monotonic()
 
     def __enter__(self) -> TrainProgress:
-        self._bar.start()
+        # elsewhere the bar would still write an empty line when it ends
+        if self.console.is_terminal:
+            self._bar.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._bar.stop()
+        if self.console.is_terminal:
+            self._bar.stop()
 
     def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
         """What was read, what was left out and why, and what will be trained."""

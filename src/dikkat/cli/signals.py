@@ -6,6 +6,14 @@ import signal
 from types import FrameType
 
 
+class Interrupted(BaseException):
+    """A signal that ends the work at once; not a KeyboardInterrupt, whose signal number typer would forget."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.exit_code = 128 + number
+
+
 class StopSignal:
     """Callable that tells whether a signal has come.
 
@@ -29,5 +37,5 @@ class StopSignal:
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
         if self.number is not None or not self._asked:
-            raise KeyboardInterrupt
+            raise Interrupted(number)
         self.number = number

@@ -23,7 +23,8 @@ class Evaluation:
 
     model: Scores
     copy_source: Scores
-    most_frequent: Scores
+    most_frequent: Scores | None
+    """None where the run has no training corpus beside it."""
     sources: list[str]
     translations: list[str]
     references: list[str]
@@ -36,7 +37,7 @@ class Evaluation:
         return [
             *self.model.lines(),
             f"BLEU {copied.bleu:6.2f}, chrF {copied.chrf:6.2f}  for copying the source",
-            f"BLEU {frequent.bleu:6.2f}, chrF {frequent.chrf:6.2f}  for the most frequent translation seen in training",
+            _told(frequent),
             f"{len(self.sources):,} sentences in {self.seconds:.1f} s",
         ]
 
@@ -65,16 +66,26 @@ def evaluate_translator(
     started = time.monotonic()
     translations = [found.text for found in translator.stream(sources, options, batch_size=batch_size)]
     seconds = time.monotonic() - started
-    frequent = most_frequent_translation(_training_pairs(run, translator), sources)
+    frequent = None
+    if run.corpus.is_dir():
+        guesses = most_frequent_translation(_training_pairs(run, translator), sources)
+        frequent = score_translations(guesses, references)
     return Evaluation(
         score_translations(translations, references),
         score_translations(copy_source(sources), references),
-        score_translations(frequent, references),
+        frequent,
         sources,
         translations,
         references,
         seconds,
     )
+
+
+def _told(frequent: Scores | None) -> str:
+    what = "for the most frequent translation seen in training"
+    if frequent is None:
+        return f"not known {what}: the run has no corpus/ beside it"
+    return f"BLEU {frequent.bleu:6.2f}, chrF {frequent.chrf:6.2f}  {what}"
 
 
 def _text(

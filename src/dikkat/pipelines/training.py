@@ -11,6 +11,7 @@ from typing import Protocol
 import torch
 
 from dikkat.config import RunConfig, TrainingConfig
+from dikkat.data.batching import BatchPlan
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
@@ -67,6 +68,8 @@ def train_translator(
     report = None
     if resume and run.has_config:
         config = run_config(run.read_config(), str(run.config))
+        if request.data or request.settings or request.preset:
+            watcher.note(f"resuming with the data and settings in {out}; those of the command line are not read")
     elif request.data:
         config, report = prepare(request, run)
     else:
@@ -83,7 +86,7 @@ def train_translator(
     else:
         # the first validation writes its row before its checkpoint
         run.truncate_metrics(after_step=0)
-    finished = trainer.train(watcher, should_stop)
+    finished = trainer.train(watcher, should_stop, started)
     if finished:
         _finish(run, command)
     return Outcome(finished, trainer.state.best_chrf)
@@ -96,9 +99,10 @@ def _trainer(run: RunDirectory, config: RunConfig, started: float) -> Trainer:
     sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
     validator = Validator(Corpus.open(run.corpus, "validation"), tokenizer, sources, targets)
     model = build_model(config.model, config.training.seed)
-    trainer = Trainer(model, corpus, validator, run, config.training, UpdateBudget(1), compute_dtype(config.training))
-    trainer.budget = _budget(config.training, trainer.plan.batches_per_epoch, started)
-    return trainer
+    settings = config.training
+    plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, settings.tokens_per_batch, settings.seed)
+    budget = _budget(settings, plan.batches_per_epoch, started)
+    return Trainer(model, corpus, validator, run, settings, budget, compute_dtype(settings))
 
 
 def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> Budget:

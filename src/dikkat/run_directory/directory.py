@@ -14,8 +14,8 @@ from torch import Tensor
 from dikkat.config import FORMAT_VERSION
 from dikkat.disk import TEMPORARY_PREFIX, temporary_beside, write_atomically, write_errors, write_new
 from dikkat.errors import CannotCreateError, DataError, MissingInputError
-from dikkat.run_directory import checkpoints, metrics
-from dikkat.run_directory.checkpoints import Checkpoint
+from dikkat.run_directory.checkpoints import Checkpoint, latest_checkpoint, save_checkpoint
+from dikkat.run_directory.metrics import append_metrics, read_metrics, truncate_metrics
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
 
 # What a run writes before its config.json, which ends the preparation of the data.
@@ -128,15 +128,15 @@ class RunDirectory:
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Append one row to metrics.jsonl, on the disk when this returns."""
-        metrics.append_metrics(self.metrics, row)
+        append_metrics(self.metrics, row)
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """All rows of metrics.jsonl. Raises `DataError` with file and line."""
-        return metrics.read_metrics(self.metrics)
+        return read_metrics(self.metrics)
 
     def truncate_metrics(self, after_step: int) -> None:
         """Drop the rows later than the step that a run resumes from."""
-        metrics.truncate_metrics(self.metrics, after_step)
+        truncate_metrics(self.metrics, after_step)
 
     def write_text(self, name: str, text: str) -> None:
         """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""
@@ -161,14 +161,14 @@ class RunDirectory:
         keep: int = 2,
     ) -> Path:
         """Save checkpoints/step-… whole or not at all, and keep the `keep` newest; see `checkpoints.py`."""
-        return checkpoints.save_checkpoint(self.checkpoints, step, tensors_by_file, state, keep)
+        return save_checkpoint(self.checkpoints, step, tensors_by_file, state, keep)
 
     def latest_checkpoint(self) -> Checkpoint | None:
         """The newest sound checkpoint; its `problems` name the damaged ones passed over, to be shown as warnings.
 
         Raises `DataError` when there are checkpoints and every one is damaged.
         """
-        return checkpoints.latest_checkpoint(self.checkpoints)
+        return latest_checkpoint(self.checkpoints)
 
     def _require_writable_content(self, resume: bool) -> None:
         if not self.path.is_dir():

@@ -22,7 +22,8 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from dikkat.config import TokenizerConfig
-from dikkat.errors import DataError, DiskError, MissingInputError
+from dikkat.disk import write_atomically
+from dikkat.errors import DataError, MissingInputError
 from dikkat.text.casing import has_dotted_i, lower
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = 0, 1, 2, 3
@@ -95,16 +96,8 @@ class Tokenizer:
         return tokenizer
 
     def save(self, path: Path) -> None:
-        """Write `tokenizer.json`, whole or not at all. Raises `DiskError`."""
-        beside = path.with_name(path.name + ".partial")
-        try:
-            with beside.open("w", encoding="utf-8") as file:
-                file.write(self._inner.to_str(pretty=True))
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, path)
-        except OSError as error:
-            raise DiskError(f"{path}: cannot write the tokenizer: {error.strerror}") from None
+        """Write `tokenizer.json`, whole or not at all. Raises `DiskError` or `CannotCreateError`."""
+        write_atomically(path, self._inner.to_str(pretty=True).encode())
 
     @property
     def vocab_size(self) -> int:

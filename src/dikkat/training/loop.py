@@ -89,13 +89,18 @@ class Trainer:
         self.state = load_state(checkpoint, self.parameters, self.optimizer, self.average)
         self.run.truncate_metrics(self.state.updates)
 
-    def train(self, watcher: Watcher, should_stop: Callable[[], bool] = lambda: False) -> bool:
+    def train(
+        self, watcher: Watcher, should_stop: Callable[[], bool] = lambda: False, started: float | None = None
+    ) -> bool:
         """Run to the end of the budget, or to the end of patience. False if `should_stop` ended it (all saved).
+
+        Time counts from `started` (`time.monotonic`), by default from this call.
 
         Raises `DivergedError` when the gradient stays without finite values or the validation loss has none,
         `DiskError` when saving fails.
         """
-        session_start, before = time.monotonic(), self.state.seconds
+        session_start = time.monotonic() if started is None else started
+        before = self.state.seconds
         while self.budget.progress(self.state.updates) < 1.0 and self.state.stale < self.config.patience:
             if should_stop():
                 self.save()

@@ -72,7 +72,12 @@ def test_the_held_out_part_is_scored_when_no_data_is_named(untrained: Path, tmp_
     (run / "held_out" / "test.target.txt").write_text("git !\nevdeyim .\n", encoding="utf-8")
     found = evaluate_translator(run, (), OPTIONS)
     assert (found.sources, found.references) == (["go !", "i am home ."], ["git !", "evdeyim ."])
+    assert found.most_frequent is not None
     assert found.most_frequent.chrf == 100.0
+    shutil.rmtree(run / "corpus")
+    without = evaluate_translator(run, (), OPTIONS)
+    assert without.most_frequent is None
+    assert "the run has no corpus/ beside it" in without.lines()[3]
 
 
 def test_empty_data_cannot_be_scored(untrained: Path, tmp_path: Path) -> None:

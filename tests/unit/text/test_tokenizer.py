@@ -230,6 +230,6 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(DiskError, match=r"tokenizer\.json: cannot write the tokenizer: No space left on device"):
+    with pytest.raises(DiskError, match=r"tokenizer\.json: writing failed: No space left on device"):
         BYTES.save(path)
     assert path.read_text() == "old"

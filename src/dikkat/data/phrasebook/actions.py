@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from dikkat.data.phrasebook import nominals
 from dikkat.data.phrasebook.adjectives import COUNTED_TIMES, FREQUENCY, HABITS, MANNER, SEASONS, TIMES, WHO, YOU, I
 from dikkat.data.phrasebook.dice import Dice, Weighted
 from dikkat.data.phrasebook.entries import Adverb, Case, Noun, Preposition, Tense, Time, Verb
@@ -18,6 +17,15 @@ from dikkat.data.phrasebook.grammar import (
     Place,
     Wh,
     is_definite,
+)
+from dikkat.data.phrasebook.nominals import (
+    nouns_of,
+    object_phrase,
+    object_pronoun,
+    other_person,
+    person,
+    place,
+    subject_phrase,
 )
 from dikkat.data.phrasebook.verbs import DITRANSITIVE, INTRANSITIVE, MODALS, MOTION, TRANSITIVE
 
@@ -72,24 +80,24 @@ def _tense(dice: Dice, verb: Verb) -> Tense:
 def _agent(dice: Dice, kinds: str) -> Nominal:
     """Somebody who can do it."""
     if kinds == "person":
-        return nominals.person(dice)
+        return person(dice)
     if kinds == "animate" and dice.chance(0.6):
-        return nominals.person(dice)
-    return nominals.subject_phrase(dice, dice.pick(nominals.nouns_of("animal" if kinds == "animate" else kinds)))
+        return person(dice)
+    return subject_phrase(dice, dice.pick(nouns_of("animal" if kinds == "animate" else kinds)))
 
 
 def _object(dice: Dice, verb: Verb, subject: Nominal, negative: bool) -> Nominal | None:
     if not verb.objects:
         return None
     if "person" in verb.objects and dice.chance(0.35):
-        return nominals.object_pronoun(dice, subject)
-    noun = dice.pick([noun for noun in nominals.nouns_of(verb.objects) if noun is not _head(subject)])
+        return object_pronoun(dice, subject)
+    noun = dice.pick([noun for noun in nouns_of(verb.objects) if noun is not _head(subject)])
     if "person" in noun.kinds and dice.chance(0.2):
-        return nominals.other_person(dice, subject)
+        return other_person(dice, subject)
     if verb.generic and "person" not in noun.kinds and "place" not in noun.kinds and dice.chance(0.4):
         return NounPhrase(noun, Determiner.GENERIC, plural=not noun.mass)
     specific = verb.specific or ("person" in noun.kinds and verb.case is Case.ACCUSATIVE)
-    return nominals.object_phrase(dice, noun, subject, specific=specific, negative=negative)
+    return object_phrase(dice, noun, subject, specific=specific, negative=negative)
 
 
 def _head(nominal: Nominal) -> Noun | None:
@@ -101,22 +109,22 @@ def _is_animal(nominal: Nominal) -> bool:
 
 
 def _goal(dice: Dice, preposition: Preposition, subject: Nominal) -> Place:
-    goals = nominals.nouns_of("goal")
+    goals = nouns_of("goal")
     if _is_animal(subject):
         goals = tuple(noun for noun in goals if "outdoors" in noun.kinds)
-    return nominals.place(dice, preposition, dice.pick(goals), subject)
+    return place(dice, preposition, dice.pick(goals), subject)
 
 
 def _place(dice: Dice, verb: Verb, subject: Nominal) -> Place:
     """Where one does this; sometimes near, behind or under something."""
     if not verb.objects and dice.chance(0.3):
         if dice.chance(0.3):
-            return nominals.place(dice, Preposition.UNDER, dice.pick(nominals.nouns_of("shade")), subject)
+            return place(dice, Preposition.UNDER, dice.pick(nouns_of("shade")), subject)
         nearness = (Preposition.NEAR, Preposition.BEHIND, Preposition.IN_FRONT_OF)
-        return nominals.place(dice, dice.pick(nearness), dice.pick(nominals.nouns_of("landmark")), subject)
+        return place(dice, dice.pick(nearness), dice.pick(nouns_of("landmark")), subject)
     allowed = (_WILD_PLACES if _is_animal(subject) else _PLACES_OF.get(verb.english, _COMMON_PLACES)).split()
-    nouns = [noun for noun in nominals.nouns_of("place") if noun.english in allowed]
-    return nominals.place(dice, Preposition.IN, dice.pick(nouns), subject)
+    nouns = [noun for noun in nouns_of("place") if noun.english in allowed]
+    return place(dice, Preposition.IN, dice.pick(nouns), subject)
 
 
 def _body(dice: Dice, verb: Verb, subject: Nominal, negative: bool) -> Action:
@@ -124,7 +132,7 @@ def _body(dice: Dice, verb: Verb, subject: Nominal, negative: bool) -> Action:
     return Action(
         verb,
         object=_object(dice, verb, subject, negative),
-        recipient=nominals.other_person(dice, subject) if verb.recipients else None,
+        recipient=other_person(dice, subject) if verb.recipients else None,
         place=_goal(dice, verb.goal, subject) if verb.goal is not None else None,
     )
 
@@ -182,7 +190,7 @@ def _circumstance(dice: Dice, body: Action, subject: Nominal) -> Action:
     if verb.english not in _PLACELESS and not verb.recipients and dice.chance(0.12 if verb.objects else 0.4):
         return replace(body, place=_place(dice, verb, subject))
     if verb.english in _SOCIABLE and dice.chance(0.2):
-        return replace(body, companion=nominals.other_person(dice, subject))
+        return replace(body, companion=other_person(dice, subject))
     if verb.manner and dice.chance(0.15):
         return replace(body, adverb=_manner(dice, verb))
     return body

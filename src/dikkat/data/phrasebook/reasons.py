@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dikkat.data.phrasebook import nominals
 from dikkat.data.phrasebook.adjectives import ADJECTIVES
 from dikkat.data.phrasebook.dice import Dice
 from dikkat.data.phrasebook.entries import Tense
 from dikkat.data.phrasebook.grammar import Action, Anaphor, Clause, Quality, Reason, Referent
+from dikkat.data.phrasebook.nominals import nouns_of, object_phrase, person, place, subject_phrase
 from dikkat.data.phrasebook.verbs import VERBS
 
 _ADJECTIVES = {adjective.english: adjective for adjective in ADJECTIVES}
@@ -38,17 +38,17 @@ def reason(dice: Dice) -> Reason:
     state, verb_name, tense, negative, animals = dice.pick(_CAUSES)
     subject: Referent
     if animals and dice.chance(0.45):
-        subject = nominals.subject_phrase(dice, dice.pick(nominals.nouns_of("animal")), definite=True)
+        subject = subject_phrase(dice, dice.pick(nouns_of("animal")), definite=True)
     else:
-        subject = nominals.person(dice, definite=True, pronouns=0.2)
+        subject = person(dice, definite=True, pronouns=0.2)
     verb = _VERBS[verb_name]
-    thing = place = None
+    thing = goal = None
     if verb.objects:
-        noun = dice.pick(nominals.nouns_of(verb.objects))
-        thing = nominals.object_phrase(dice, noun, subject, specific=True, negative=negative)
+        noun = dice.pick(nouns_of(verb.objects))
+        thing = object_phrase(dice, noun, subject, specific=True, negative=negative)
     if verb.goal is not None:
-        place = nominals.place(dice, verb.goal, dice.pick(nominals.nouns_of("goal")), subject)
+        goal = place(dice, verb.goal, dice.pick(nouns_of("goal")), subject)
     result = Clause(subject, Quality(_ADJECTIVES[state]), Tense.PRESENT)
-    body = Action(verb, object=thing, place=place)
+    body = Action(verb, object=thing, place=goal)
     cause = Clause(Anaphor(subject), body, tense, negative=negative, contracted=dice.chance(0.4))
     return Reason(result, cause)

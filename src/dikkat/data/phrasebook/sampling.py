@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
-from dikkat.data.phrasebook import nominals
 from dikkat.data.phrasebook.actions import action, command, question_about_action
 from dikkat.data.phrasebook.adjectives import ADJECTIVES, TIMES, WHO
 from dikkat.data.phrasebook.dice import Dice, Weighted
@@ -27,6 +26,7 @@ from dikkat.data.phrasebook.grammar import (
     Wh,
     is_definite,
 )
+from dikkat.data.phrasebook.nominals import nouns_of, other_person, ownable, person, phrase, subject_phrase, whereabouts
 from dikkat.data.phrasebook.nouns import ANIMALS, DRINKS, FOOD, PEOPLE, PLACES, THINGS
 from dikkat.data.phrasebook.reasons import reason
 
@@ -62,8 +62,8 @@ def _groups_with(adjective: Adjective) -> tuple[int, ...]:
 def _bearer(dice: Dice, adjective: Adjective, group: int) -> Nominal:
     """Somebody or something that can be so."""
     if group == 0 and "person" in adjective.kinds:
-        return nominals.person(dice, definite=True)
-    phrase = nominals.subject_phrase(dice, dice.pick(_nouns_with(adjective, group)), definite=True)
+        return person(dice, definite=True)
+    phrase = subject_phrase(dice, dice.pick(_nouns_with(adjective, group)), definite=True)
     return replace(phrase, adjectives=())
 
 
@@ -89,11 +89,11 @@ def comparison(dice: Dice) -> Clause:
     group = dice.pick(_groups_with(adjective))
     subject = _bearer(dice, adjective, group)
     if group == 0:
-        standard = nominals.other_person(dice, subject)
+        standard = other_person(dice, subject)
     else:
         assert isinstance(subject, NounPhrase)
         nouns = [noun for noun in _nouns_with(adjective, group) if noun is not subject.noun]
-        standard = nominals.phrase(dice, dice.pick(nouns), Determiner.DEFINITE, subject, plural=subject.plural)
+        standard = phrase(dice, dice.pick(nouns), Determiner.DEFINITE, subject, plural=subject.plural)
     if isinstance(standard, NounPhrase):
         standard = replace(standard, adjectives=(), number=None)
     # English has "less interesting" but hardly "less big".
@@ -105,35 +105,35 @@ def comparison(dice: Dice) -> Clause:
 def location(dice: Dice) -> Clause:
     """The key is under the table. Where is the cat?"""
     if dice.chance(0.4):
-        subject, noun = nominals.person(dice, definite=True), None
+        subject, noun = person(dice, definite=True), None
     else:
-        noun = dice.pick(nominals.nouns_of("animal portable"))
-        subject = nominals.subject_phrase(dice, noun, definite=True)
+        noun = dice.pick(nouns_of("animal portable"))
+        subject = subject_phrase(dice, noun, definite=True)
     tense = dice.draw(_TENSES)
     if dice.chance(0.25):
         return Clause(subject, Location(None), tense, Mood.QUESTION, wh=Wh.WHERE)
-    return _polarity(dice, Clause(subject, Location(nominals.whereabouts(dice, noun, subject)), tense))
+    return _polarity(dice, Clause(subject, Location(whereabouts(dice, noun, subject)), tense))
 
 
 def possession(dice: Dice) -> Clause:
     """The girl has three books. How many sisters do you have?"""
-    subject = WHO if dice.chance(0.05) else nominals.person(dice, definite=True)
-    nouns = [noun for noun in nominals.nouns_of("portable animal kin mass goal repairable") if _holdable(noun)]
+    subject = WHO if dice.chance(0.05) else person(dice, definite=True)
+    nouns = [noun for noun in nouns_of("portable animal kin mass goal repairable") if _holdable(noun)]
     noun = dice.pick(nouns)
     tense = dice.draw(Weighted((Tense.PRESENT, 75), (Tense.PAST, 20), (Tense.FUTURE, 5)))
     if subject is WHO:
-        thing = nominals.phrase(dice, noun, Determiner.INDEFINITE)
+        thing = phrase(dice, noun, Determiner.INDEFINITE)
         return Clause(subject, Possession(thing), tense, Mood.QUESTION, wh=Wh.WHO)
     if dice.chance(0.15) and not noun.mass:
         thing = NounPhrase(noun, Determiner.HOW_MANY, plural=True)
         return Clause(subject, Possession(thing), tense, Mood.QUESTION, wh=Wh.HOW_MANY)
     clause = _polarity(dice, Clause(subject, Possession(NounPhrase(noun)), tense))
-    thing = nominals.phrase(dice, noun, _quantity(dice, noun, clause.negative))
+    thing = phrase(dice, noun, _quantity(dice, noun, clause.negative))
     return replace(clause, predicate=Possession(thing))
 
 
 def _holdable(noun: Noun) -> bool:
-    return noun.mass or (nominals.ownable(noun) and noun.english not in ("mother", "father"))
+    return noun.mass or (ownable(noun) and noun.english not in ("mother", "father"))
 
 
 def _quantity(dice: Dice, noun: Noun, negative: bool) -> Determiner:
@@ -142,13 +142,13 @@ def _quantity(dice: Dice, noun: Noun, negative: bool) -> Determiner:
 
 def existence(dice: Dice) -> Existence:
     """There are three birds in the garden."""
-    noun = dice.pick(nominals.nouns_of("portable animal person mass"))
+    noun = dice.pick(nouns_of("portable animal person mass"))
     if "kin" in noun.kinds:
         noun = dice.pick(ANIMALS)
     mood = Mood.QUESTION if dice.chance(0.22) else Mood.STATEMENT
     negative = mood is Mood.STATEMENT and dice.chance(0.2)
-    thing = nominals.phrase(dice, noun, _quantity(dice, noun, negative))
-    return Existence(thing, nominals.whereabouts(dice, noun), dice.draw(_TENSES), mood, negative)
+    thing = phrase(dice, noun, _quantity(dice, noun, negative))
+    return Existence(thing, whereabouts(dice, noun), dice.draw(_TENSES), mood, negative)
 
 
 _CONSTRUCTIONS: Weighted[Callable[[Dice], Sentence]] = Weighted(
