@@ -32,6 +32,10 @@ class ModelConfig(Section):
     """D, width of the residual stream."""
     num_heads: int = Field(4, gt=0)
     """H, attention heads."""
+    head_dim: int | None = Field(None, gt=0)
+    """K, width of a head; left out, model_dim / num_heads."""
+    num_kv_heads: int | None = Field(None, gt=0)
+    """Heads of keys and values, each shared by a group of query heads; left out, num_heads."""
     feed_forward_dim: int = Field(1024, gt=0)
     """F, hidden width of the position-wise feed-forward network."""
     encoder_layers: int = Field(3, gt=0)
@@ -42,23 +46,51 @@ class ModelConfig(Section):
     """Probability of dropping an entry of a sub-layer's output and of the embeddings."""
     attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Probability of dropping an attention weight."""
-    activation: Literal["relu", "gelu"] = "relu"
-    """Non-linearity of the feed-forward network."""
+    activation: Literal["relu", "gelu", "geglu", "swiglu"] = "relu"
+    """Non-linearity of the feed-forward network; geglu and swiglu are gated and half as large again."""
+    norm: Literal["layer", "rms"] = "layer"
+    """Layer norm, or root-mean-square norm, which has no mean and no bias."""
     norm_placement: Literal["pre", "post"] = "pre"
-    """Where layer norm stands: on a sub-layer's input (pre) or after the residual sum (post, the paper)."""
+    """Where the norm stands: on a sub-layer's input (pre) or after the residual sum (post, the paper)."""
     norm_eps: float = Field(1e-5, gt=0.0)
-    """Epsilon of layer norm."""
-    positions: Literal["sinusoidal"] = "sinusoidal"
-    """How positions enter: fixed sines and cosines (section 3.5)."""
+    """Epsilon of the norm."""
+    positions: Literal[
+        "sinusoidal", "sinusoidal_concatenated", "learned", "rotary", "alibi", "relative", "relative_buckets"
+    ] = "sinusoidal"
+    """How positions enter: added to the embeddings (the first three), or in every self-attention (the others)."""
+    max_positions: int = Field(1024, gt=0)
+    """Rows of the table of learned positions; no sentence may be longer."""
+    score: Literal["scaled_dot", "dot", "additive", "bilinear"] = "scaled_dot"
+    """How a query is compared with a key."""
+    inverse_temperature: float | None = Field(None, ge=0.0)
+    """Beta, which multiplies the scores; left out, 1/sqrt(head_dim) for scaled_dot and 1 for the others."""
+    selection: Literal["soft", "argmax", "straight_through", "gumbel"] = "soft"
+    """Weights on all keys, or on one: the best (no gradient reaches the scores; or that of soft), or one drawn."""
+    attention_window: int | None = Field(None, ge=0)
+    """How many positions away self-attention sees; left out, everywhere."""
+    global_tokens: int = Field(0, ge=0)
+    """First positions of a sentence that see all and are seen by all in spite of the window."""
     attention_bias: bool = True
     """Whether the query, key, value and output projections have a bias."""
     tie_embeddings: bool = True
     """One matrix for source embedding, target embedding and output projection (Press and Wolf 2017)."""
 
     @model_validator(mode="after")
-    def _heads_divide_width(self) -> ModelConfig:
-        if self.model_dim % self.num_heads:
-            raise ValueError(f"num_heads must divide model_dim, but {self.num_heads} does not divide {self.model_dim}")
+    def _heads_fit(self) -> ModelConfig:
+        if self.head_dim is None and self.model_dim % self.num_heads:
+            raise ValueError(
+                f"num_heads must divide model_dim, but {self.num_heads} does not divide {self.model_dim}; "
+                "set head_dim to free the two"
+            )
+        if self.num_kv_heads is not None and self.num_heads % self.num_kv_heads:
+            raise ValueError(
+                f"num_kv_heads must divide num_heads, but {self.num_kv_heads} does not divide {self.num_heads}"
+            )
+        head_dim = self.head_dim or self.model_dim // self.num_heads
+        if self.positions == "rotary" and head_dim % 2:
+            raise ValueError(f"rotary positions need an even head_dim, but head_dim is {head_dim}")
+        if self.global_tokens and self.attention_window is None:
+            raise ValueError(f"global_tokens = {self.global_tokens} needs an attention_window, but none is set")
         return self
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -19,7 +20,7 @@ from dikkat.nn.recorder import record_attention
 REAL = torch.tensor([[True, True, True, True, True, True], [True, True, True, False, False, False]])
 
 
-def pair(bias: bool, **widths: int) -> tuple[MultiHeadAttention, nn.MultiheadAttention]:
+def pair(bias: bool, **widths: Any) -> tuple[MultiHeadAttention, nn.MultiheadAttention]:
     foreign = {"kdim": widths.get("key_dim"), "vdim": widths.get("value_dim")}
     theirs = nn.MultiheadAttention(12, 3, bias=bias, batch_first=True, **foreign)
     shake(theirs)

@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.doctor import doctor
 from dikkat.cli.evaluate import evaluate
+from dikkat.cli.explain import explain
 from dikkat.cli.quickstart import quickstart
 from dikkat.cli.signals import Interrupted
 from dikkat.cli.train import train
@@ -27,6 +29,8 @@ app.command()(quickstart)
 app.add_typer(train, name="train")
 app.command()(translate)
 app.command()(evaluate)
+app.command()(explain)
+app.command()(doctor)
 
 
 @app.callback()

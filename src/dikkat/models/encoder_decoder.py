@@ -12,7 +12,7 @@ from dikkat.nn.cache import DecoderCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.masks import key_mask
-from dikkat.nn.positions import SinusoidalPositions
+from dikkat.nn.named_positions import Positions
 
 
 class EncoderDecoder(nn.Module):
@@ -25,7 +25,7 @@ class EncoderDecoder(nn.Module):
         self,
         source_embedding: TokenEmbedding,
         target_embedding: TokenEmbedding,
-        positions: SinusoidalPositions,
+        positions: Positions,
         encoder: Encoder,
         decoder: Decoder,
         output_weight: nn.Parameter,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from dataclasses import fields
+from typing import TypeVar
 
 import torch
 from torch import nn
@@ -11,9 +12,11 @@ from dikkat.config import ModelConfig
 from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.embedding import TokenEmbedding
-from dikkat.nn.positions import SinusoidalPositions
+from dikkat.nn.named_positions import Positions, embedding_positions
+from dikkat.nn.norms import named_norm
 
 Block = TypeVar("Block", bound=nn.Module)
 
@@ -34,8 +37,8 @@ class Factory:
     def embedding(self) -> TokenEmbedding:
         return TokenEmbedding(self.config.vocab_size, self.config.model_dim)
 
-    def positions(self) -> SinusoidalPositions:
-        return SinusoidalPositions(self.config.model_dim)
+    def positions(self) -> Positions:
+        return embedding_positions(self.config.positions, self.config.model_dim, self.config.max_positions)
 
     def encoder(self) -> Encoder:
         blocks = [_initialized(self.encoder_block()) for _ in range(self.config.encoder_layers)]
@@ -46,15 +49,19 @@ class Factory:
         return Decoder(blocks, self.final_norm())
 
     def encoder_block(self) -> EncoderBlock:
-        return EncoderBlock(*self._sizes(), **self._habits())
+        return EncoderBlock(*self._sizes(), self.block_settings())
 
     def decoder_block(self) -> DecoderBlock:
-        return DecoderBlock(*self._sizes(), **self._habits())
+        return DecoderBlock(*self._sizes(), self.block_settings())
+
+    def block_settings(self) -> BlockSettings:
+        # a choice has one name, from the configuration to the part
+        return BlockSettings(**{field.name: getattr(self.config, field.name) for field in fields(BlockSettings)})
 
     def final_norm(self) -> nn.Module:
         if self.config.norm_placement == "post":
             return nn.Identity()
-        return nn.LayerNorm(self.config.model_dim, eps=self.config.norm_eps)
+        return named_norm(self.config.norm, self.config.model_dim, self.config.norm_eps)
 
     def output(self, target: TokenEmbedding) -> nn.Parameter:
         if self.config.tie_embeddings:
@@ -65,17 +72,6 @@ class Factory:
     def _sizes(self) -> tuple[int, int, int]:
         return self.config.model_dim, self.config.num_heads, self.config.feed_forward_dim
 
-    def _habits(self) -> dict[str, Any]:
-        config = self.config
-        return {
-            "dropout": config.dropout,
-            "attention_dropout": config.attention_dropout,
-            "activation": config.activation,
-            "norm_placement": config.norm_placement,
-            "norm_eps": config.norm_eps,
-            "attention_bias": config.attention_bias,
-        }
-
 
 def build_model(config: ModelConfig, seed: int) -> EncoderDecoder:
     """The encoder-decoder of `config` with initial weights drawn from `seed`."""
@@ -84,10 +80,10 @@ def build_model(config: ModelConfig, seed: int) -> EncoderDecoder:
 
 
 def _initialized(block: Block) -> Block:
-    """Glorot-uniform matrices and zero biases (Glorot and Bengio 2010)."""
-    for name, parameter in block.named_parameters():
-        if parameter.dim() > 1:
-            nn.init.xavier_uniform_(parameter)
-        elif name.endswith("bias"):
-            nn.init.zeros_(parameter)
+    """Glorot-uniform matrices and zero biases (Glorot and Bengio 2010); scores and positions keep their own start."""
+    for part in block.modules():
+        if isinstance(part, nn.Linear):
+            nn.init.xavier_uniform_(part.weight)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
     return block

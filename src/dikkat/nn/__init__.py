@@ -1,24 +1,65 @@
-"""The bricks of a Transformer: attention, positions, feed-forward, residual order, blocks, cache and recorder."""
+"""The bricks of a Transformer: attention in its forms, positions, feed-forward, norms, blocks, cache and recorder."""
 
+from dikkat.nn.additive import AdditiveAttention
+from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.feed_forward import FeedForward
+from dikkat.nn.functional import fused_attention
+from dikkat.nn.gated_feed_forward import GatedFeedForward
+from dikkat.nn.learned_positions import LearnedPositions, NoPositions
+from dikkat.nn.linear import linear_attention
+from dikkat.nn.masks import causal_mask, key_mask, valid_length_mask, window_mask
+from dikkat.nn.named_positions import attention_positions, embedding_positions
+from dikkat.nn.norms import LayerNorm, RMSNorm
 from dikkat.nn.positions import SinusoidalPositions
 from dikkat.nn.recorder import MapName, record_attention
+from dikkat.nn.relative import BucketBias, RelativeKeys
 from dikkat.nn.residual import PostNormResidual, PreNormResidual
+from dikkat.nn.rotary import RotaryPositions
+from dikkat.nn.scores import AdditiveScore, BilinearScore
+from dikkat.nn.sliding_window import sliding_window_attention
+from dikkat.nn.torch_weights import load_torch, to_torch
 
 __all__ = [
+    "AdditiveAttention",
+    "AdditiveScore",
+    "AlibiBias",
+    "BilinearScore",
+    "BlockSettings",
+    "BucketBias",
     "DecoderBlock",
     "Dropout",
     "EncoderBlock",
     "FeedForward",
+    "GatedFeedForward",
+    "LayerNorm",
+    "LearnedPositions",
     "MapName",
     "MultiHeadAttention",
+    "NoPositions",
     "PostNormResidual",
     "PreNormResidual",
+    "RMSNorm",
+    "RelativeKeys",
+    "RotaryPositions",
     "SinusoidalPositions",
     "TokenEmbedding",
+    "attention_positions",
+    "causal_mask",
+    "chunked_attention",
+    "embedding_positions",
+    "fused_attention",
+    "key_mask",
+    "linear_attention",
+    "load_torch",
     "record_attention",
+    "sliding_window_attention",
+    "to_torch",
+    "valid_length_mask",
+    "window_mask",
 ]

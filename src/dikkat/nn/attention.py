@@ -4,17 +4,36 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import NamedTuple
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
+from dikkat.nn.comparison import HeadScore, comparison
 from dikkat.nn.dropout import checked_probability
-from dikkat.nn.functional import fused_attention
+from dikkat.nn.masks import window_mask
+from dikkat.nn.named_positions import RelativePositions
+from dikkat.nn.rotary import RotaryPositions
+from dikkat.nn.selection import Selection
 
-Observer = Callable[[Tensor, Tensor, Tensor | None], None]
-"""Called with query (B, H, T, K), key (B, H, S, K) and mask; it may compute the weights from them."""
+
+class Observation(NamedTuple):
+    """What one forward call attends with: everything that its weights and its output follow from."""
+
+    query: Tensor
+    """(B, H, T, K), after its projection and rotation."""
+    key: Tensor
+    """(B, H, S, K), repeated where heads share one."""
+    value: Tensor
+    """(B, H, S, K), repeated where heads share one."""
+    mask: Tensor | None
+    """Boolean, True = may attend, broadcastable to (B, H, T, S)."""
+
+
+Observer = Callable[[Observation], None]
+"""Called at every forward; it may compute the weights from what it sees."""
 
 
 class MultiHeadAttention(nn.Module):
@@ -22,9 +41,13 @@ class MultiHeadAttention(nn.Module):
 
     `query_dim`, `key_dim` and `value_dim` only set the widths of the inputs; whether it is self- or cross-attention is
     decided by what is passed as `key`. `head_dim` is free; left out it is `model_dim / num_heads`. With fewer
-    `num_kv_heads`, groups of heads share keys and values (Ainslie et al. 2023). Raises `ValueError` naming the
-    argument, the limit and the value given. Where query, key and value have one width, their projections are one
-    packed matrix.
+    `num_kv_heads`, groups of heads share keys and values (Ainslie et al. 2023). Where query, key and value have one
+    width, their projections are one packed matrix.
+
+    `score`, `beta` (inverse temperature) and `selection` say how the heads compare and choose; their defaults are the
+    paper's and the fastest. `positions` (see `attention_positions`) and a `window`, with its `global_tokens` (see
+    `window_mask`), are between tokens of one sequence: only self-attention may have them. Raises `ValueError` naming
+    the argument, the limit and the value given.
     """
 
     def __init__(
@@ -39,6 +62,12 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads: int | None = None,
         bias: bool = True,
         dropout: float = 0.0,
+        score: HeadScore = "scaled_dot",
+        beta: float | None = None,
+        selection: Selection = "soft",
+        positions: RelativePositions | None = None,
+        window: int | None = None,
+        global_tokens: int = 0,
     ) -> None:
         super().__init__()
         if head_dim is None and model_dim % num_heads:
@@ -52,7 +81,7 @@ class MultiHeadAttention(nn.Module):
             raise ValueError(f"num_kv_heads must divide num_heads, but {num_kv_heads} does not divide {num_heads}")
         self.head_dim = model_dim // num_heads if head_dim is None else head_dim
         self.dropout = checked_probability(dropout)
-        widths = tuple(model_dim if width is None else width for width in (query_dim, key_dim, value_dim))
+        self.widths = widths = tuple(model_dim if width is None else width for width in (query_dim, key_dim, value_dim))
         outputs = [heads * self.head_dim for heads in (num_heads, self.num_kv_heads, self.num_kv_heads)]
         self.packed = len(set(widths)) == 1
         self.splits = outputs
@@ -63,6 +92,11 @@ class MultiHeadAttention(nn.Module):
                 nn.Linear(width, output, bias=bias) for width, output in zip(widths, outputs, strict=True)
             )
         self.out_projection = nn.Linear(num_heads * self.head_dim, model_dim, bias=bias)
+        self.rotary = positions if isinstance(positions, RotaryPositions) else None
+        score_bias = None if isinstance(positions, RotaryPositions) else positions
+        self.comparison = comparison(num_heads, self.head_dim, score, beta, selection, score_bias)
+        self.window, self.global_tokens = window, global_tokens
+        self.self_only = positions is not None or window is not None
         # an OrderedDict, since the handles refer to it weakly and a plain dict cannot be
         self._observers: OrderedDict[int, Observer] = OrderedDict()
 
@@ -79,14 +113,21 @@ class MultiHeadAttention(nn.Module):
 
         `mask` is boolean, True = may attend, broadcastable to (B, H, T, S). With `cache` (self-attention only) the
         newest keys and values are appended to it and all of them are attended to. Raises `ValueError` for a `value`
-        without a `key`, and for a `cache` with one: neither would have any effect.
+        without a `key`, and for a `cache` with one: neither would have any effect; for a `key` where there are relative
+        positions or a window; for a wrong width, a sequence without positions or a mask that does not fit; and
+        `TypeError` for a mask that is not boolean.
         """
         if key is None:
             if value is not None:
                 raise ValueError("a value needs its key: pass key=query too if they are to be compared with the query")
             q, k, v = self._project_self(query)
+            if self.rotary is not None:
+                offset = 0 if cache is None else cache.length
+                q, k = self.rotary(q, offset), self.rotary(k, offset)
             if cache is not None:
                 k, v = cache.append(k, v)
+            if self.window is not None:
+                mask = self._in_window(mask, q, k)
             return self._attend(q, k, v, mask)
         if cache is not None:
             raise ValueError("a self-attention cache takes no key: for a source, call project_memory once instead")
@@ -97,7 +138,11 @@ class MultiHeadAttention(nn.Module):
         self, key: Float[Tensor, "B S Dk"], value: Float[Tensor, "B S Dv"] | None = None
     ) -> CrossAttentionCache:
         """Keys and values of a source, to be attended to any number of times."""
+        if self.self_only:
+            raise ValueError("relative positions and a window need one sequence: pass no key, or leave both out")
         value = key if value is None else value
+        self._check_width("key", key, 1)
+        self._check_width("value", value, 2)
         if not self.packed:
             k, v = self.key_projection(key), self.value_projection(value)
         elif value is key:
@@ -117,10 +162,19 @@ class MultiHeadAttention(nn.Module):
         return self._attend(self._project_query(grouped), memory.key, memory.value, mask).view(query.shape)
 
     def observe(self, observer: Observer) -> RemovableHandle:
-        """Call `observer` with query, key and mask at every forward until the handle is removed."""
+        """Call `observer` with query, key, value and mask at every forward until the handle is removed."""
         handle = RemovableHandle(self._observers)
         self._observers[handle.id] = observer
         return handle
+
+    def weights(
+        self,
+        query: Float[Tensor, "B H T K"],
+        key: Float[Tensor, "B H S K"],
+        mask: Bool[Tensor, "..."] | None = None,
+    ) -> Float[Tensor, "B H T S"]:
+        """The weights, before dropout, of a query, key and mask that an observer was shown; in at least float32."""
+        return self.comparison.weights(query, key, mask)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         if self.num_kv_heads != self.num_heads:
@@ -128,15 +182,25 @@ class MultiHeadAttention(nn.Module):
             group = self.num_heads // self.num_kv_heads
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
         for observer in self._observers.values():
-            observer(q, k, mask)
-        output = fused_attention(q, k, v, mask, dropout=self.dropout if self.training else 0.0)
+            observer(Observation(q, k, v, mask))
+        output = self.comparison(q, k, v, mask, self.dropout if self.training else 0.0)
         # (B, H, T, K) -> (B, T, H, K) -> (B, T, H * K)
         return self.out_projection(output.transpose(1, 2).flatten(2))
 
+    def _in_window(self, mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor:
+        assert self.window is not None
+        near = window_mask(
+            q.shape[2], k.shape[2], window=self.window, global_tokens=self.global_tokens, device=q.device
+        )
+        return near if mask is None else mask & near
+
     def _project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        self._check_width("query", x, 0)
         if self.packed:
             q, k, v = self.in_projection(x).split(self.splits, dim=-1)
         else:
+            self._check_width("key", x, 1)
+            self._check_width("value", x, 2)
             q, k, v = self.query_projection(x), self.key_projection(x), self.value_projection(x)
         return (
             self._split_heads(q, self.num_heads),
@@ -145,8 +209,13 @@ class MultiHeadAttention(nn.Module):
         )
 
     def _project_query(self, query: Tensor) -> Tensor:
+        self._check_width("query", query, 0)
         q = self._linear(query, None, self.splits[0]) if self.packed else self.query_projection(query)
         return self._split_heads(q, self.num_heads)
+
+    def _check_width(self, name: str, x: Tensor, place: int) -> None:
+        if x.shape[-1] != self.widths[place]:
+            raise ValueError(f"{name} must have the width {self.widths[place]}, but has {x.shape[-1]}")
 
     def _linear(self, x: Tensor, start: int | None, end: int | None) -> Tensor:
         bias = self.in_projection.bias

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
-from dikkat.nn.feed_forward import FeedForward
-from dikkat.nn.residual import residual
+
+_DEFAULTS = BlockSettings()
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward (Vaswani et al. 2017, section 3.1)."""
+    """Self-attention, then feed-forward (Vaswani et al. 2017, section 3.1).
+
+    Every choice is a field of `BlockSettings`, given as `settings`, one by one by name, or both (a name wins). Raises
+    `ValueError` for a choice that no part knows and `TypeError` for a name that is no field.
+    """
 
     def __init__(
         self,
         model_dim: int,
         num_heads: int,
         feed_forward_dim: int,
-        *,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        activation: str = "relu",
-        norm_placement: str = "post",
-        norm_eps: float = 1e-5,
-        attention_bias: bool = True,
+        settings: BlockSettings = _DEFAULTS,
+        **changes: Any,
     ) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(model_dim, num_heads, bias=attention_bias, dropout=attention_dropout)
-        self.feed_forward = FeedForward(model_dim, feed_forward_dim, activation=activation)
-        self.self_residual = residual(norm_placement, model_dim, dropout, norm_eps)
-        self.feed_forward_residual = residual(norm_placement, model_dim, dropout, norm_eps)
+        settings = replace(settings, **changes)
+        self.self_attention = settings.self_attention(model_dim, num_heads, causal=False)
+        self.feed_forward = settings.feed_forward(model_dim, feed_forward_dim)
+        self.self_residual = settings.residual(model_dim)
+        self.feed_forward_residual = settings.residual(model_dim)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B S D"]:
         x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask))
@@ -39,28 +42,27 @@ class EncoderBlock(nn.Module):
 
 
 class DecoderBlock(nn.Module):
-    """Masked self-attention, cross-attention, feed-forward (Vaswani et al. 2017, section 3.1)."""
+    """Masked self-attention, cross-attention, feed-forward (Vaswani et al. 2017, section 3.1).
+
+    Choices as for `EncoderBlock`.
+    """
 
     def __init__(
         self,
         model_dim: int,
         num_heads: int,
         feed_forward_dim: int,
-        *,
-        dropout: float = 0.0,
-        attention_dropout: float = 0.0,
-        activation: str = "relu",
-        norm_placement: str = "post",
-        norm_eps: float = 1e-5,
-        attention_bias: bool = True,
+        settings: BlockSettings = _DEFAULTS,
+        **changes: Any,
     ) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(model_dim, num_heads, bias=attention_bias, dropout=attention_dropout)
-        self.cross_attention = MultiHeadAttention(model_dim, num_heads, bias=attention_bias, dropout=attention_dropout)
-        self.feed_forward = FeedForward(model_dim, feed_forward_dim, activation=activation)
-        self.self_residual = residual(norm_placement, model_dim, dropout, norm_eps)
-        self.cross_residual = residual(norm_placement, model_dim, dropout, norm_eps)
-        self.feed_forward_residual = residual(norm_placement, model_dim, dropout, norm_eps)
+        settings = replace(settings, **changes)
+        self.self_attention = settings.self_attention(model_dim, num_heads, causal=True)
+        self.cross_attention = settings.cross_attention(model_dim, num_heads)
+        self.feed_forward = settings.feed_forward(model_dim, feed_forward_dim)
+        self.self_residual = settings.residual(model_dim)
+        self.cross_residual = settings.residual(model_dim)
+        self.feed_forward_residual = settings.residual(model_dim)
 
     def forward(
         self,

@@ -7,7 +7,7 @@ weights, a zero output and finite gradients, in both functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import torch
@@ -16,9 +16,12 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.nn.dropout import dropout as drop
+from dikkat.nn.selection import Selection, selection_rule
 
-Score = Literal["dot", "additive"] | Callable[[Tensor, Tensor], Tensor]
-"""How a query is compared with a key: a name, or a function of `(..., T, K)` and `(..., S, K)` to `(..., T, S)`."""
+Score = Literal["scaled_dot", "dot", "additive"] | Callable[[Tensor, Tensor], Tensor]
+"""How a query is compared with a key: a name, or a function of `(..., T, K)` and `(..., S, K)` to `(..., T, S)`.
+
+The two dot scores differ in the default inverse temperature alone: `1/sqrt(K)`, or 1."""
 
 EXPLICIT_LIMIT = 128 * 128
 """Up to so many weights (T x S) two explicit products beat PyTorch's fused kernel on a CPU: its backward costs 47 ms
@@ -27,49 +30,55 @@ at training shapes where the products cost under 1 ms (docs/log.md)."""
 
 def attention(
     query: Float[Tensor, "... T K"],
-    key: Float[Tensor, "... S K"],
+    key: Float[Tensor, "... S Kk"],
     value: Float[Tensor, "... S E"],
     mask: Bool[Tensor, "..."] | None = None,
     *,
-    score: Score = "dot",
+    score: Score = "scaled_dot",
     beta: float | None = None,
     hard: bool = False,
+    selection: Selection = "soft",
+    bias: Float[Tensor, "..."] | None = None,
     dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "... T E"], Float[Tensor, "... T S"]]:
     """Reference attention: scores, weights, weighted sum (Vaswani et al. 2017, section 3.2.1).
 
-    `beta` is the inverse temperature that multiplies the scores; left out, it is `1/sqrt(K)` for the dot score, read
-    from the query's own width, and 1 for the others. `hard=True` gives one-hot weights at the highest score, the lowest
-    index on a tie. `dropout` is the probability of dropping a weight. `"additive"` sums `tanh(q + k)` over the width
-    (Bahdanau et al. 2015); its projections are the caller's.
+    `beta` is the inverse temperature that multiplies the scores; left out, it is `1/sqrt(K)` for the scaled dot score,
+    read from the query's own width, and 1 for the others. `bias`, broadcastable to (..., T, S), is added after it.
+    `hard=True`, or the `selection` "argmax", gives one-hot weights at the highest score, the lowest index on a tie;
+    see `Selection` for the others. `dropout` is the probability of dropping a weight. `"additive"` sums `tanh(q + k)`
+    over the width (Bahdanau et al. 2015); its projections are the caller's.
 
     Returns the output and the weights, which are the ones used: after dropout. Raises `ValueError` if query and key
-    differ in width.
+    differ in width under a named score, or the mask does not fit, and `TypeError` for a mask that is not boolean.
     """
-    scores = attention_scores(query, key, score)
-    weights = attention_weights(scores, mask, beta=_inverse_temperature(query, score, beta), hard=hard)
+    scores, beta = attention_scores(query, key, score), inverse_temperature(query, score, beta)
+    weights = attention_weights(scores, mask, beta=beta, hard=hard, selection=selection, bias=bias)
     weights = drop(weights, dropout).to(value.dtype)
     # (..., T, S) x (..., S, E) -> (..., T, E)
     return weights @ value, weights
 
 
 def attention_scores(
-    query: Float[Tensor, "... T K"], key: Float[Tensor, "... S K"], score: Score = "dot"
+    query: Float[Tensor, "... T K"], key: Float[Tensor, "... S Kk"], score: Score = "scaled_dot"
 ) -> Float[Tensor, "... T S"]:
-    """Compare every query with every key, before temperature and mask; statistics in at least float32."""
+    """Compare every query with every key, before temperature and mask; statistics in at least float32.
+
+    Raises `ValueError` for an unknown name, and where a named score meets a query and a key of two widths.
+    """
+    if callable(score):
+        return score(_at_least_float32(query), _at_least_float32(key))
     if query.shape[-1] != key.shape[-1]:
         raise ValueError(
             f"query and key must have the same width, but query has {query.shape[-1]} and key has {key.shape[-1]}"
         )
     query, key = _at_least_float32(query), _at_least_float32(key)
-    if callable(score):
-        return score(query, key)
-    if score == "dot":
+    if score in ("scaled_dot", "dot"):
         return query @ key.transpose(-2, -1)
     if score == "additive":
         # (..., T, 1, K) + (..., 1, S, K) -> (..., T, S)
         return torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)).sum(-1)
-    raise ValueError(f'score must be "dot", "additive" or a callable, not {score!r}')
+    raise ValueError(f'score must be "scaled_dot", "dot", "additive" or a callable, not {score!r}')
 
 
 def attention_weights(
@@ -78,17 +87,20 @@ def attention_weights(
     *,
     beta: float = 1.0,
     hard: bool = False,
+    selection: Selection = "soft",
+    bias: Float[Tensor, "..."] | None = None,
 ) -> Float[Tensor, "... T S"]:
-    """Turn scores into weights: every row that may attend sums to one, the others are zero.
+    """Turn scores into weights: every row that may attend sums to one, the others are zero; see `attention`.
 
-    Raises `TypeError` for a mask that is not boolean.
+    Raises `TypeError` for a mask that is not boolean and `ValueError` for one that does not fit the scores.
     """
     scores = _at_least_float32(scores) * beta
+    if bias is not None:
+        scores = scores + bias
     if mask is not None:
-        _refuse_numbers(mask)
+        check_mask(mask, scores.shape)
         scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    # argmax returns the first of equal maxima
-    weights = _one_hot(scores) if hard else torch.softmax(scores, dim=-1)
+    weights = selection_rule("argmax" if hard else selection)(scores)
     return weights if mask is None else weights.masked_fill(~mask, 0.0)
 
 
@@ -99,16 +111,22 @@ def fused_attention(
     mask: Bool[Tensor, "..."] | None = None,
     *,
     beta: float | None = None,
+    bias: Float[Tensor, "..."] | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T E"]:
-    """Fast soft attention with the dot score; it gives no weights: those come from the recorder.
+    """Fast soft attention with the scaled dot score; it gives no weights: those come from the recorder.
 
     On a CPU short sequences take two explicit products in the tensors' own type, all others PyTorch's fused kernel.
-    Raises `TypeError` for a mask that is not boolean.
+    `bias`, broadcastable to (B, H, T, S), is added to the scaled scores. Raises `TypeError` for a mask that is not
+    boolean, and `ValueError` for one that does not fit and for a sequence without positions.
     """
+    if query.shape[-2] * key.shape[-2] == 0:
+        raise ValueError(f"query and key must have at least 1 position, but have {query.shape[-2]} and {key.shape[-2]}")
     if mask is not None:
-        _refuse_numbers(mask)
-    beta = _inverse_temperature(query, "dot", beta)
+        check_mask(mask, (*query.shape[:-1], key.shape[-2]))
+    beta = inverse_temperature(query, "scaled_dot", beta)
+    if bias is not None:
+        return _biased_attention(query, key, value, mask, beta, bias, dropout)
     on_short_cpu_rows = query.device.type == "cpu" and query.shape[-2] * key.shape[-2] <= EXPLICIT_LIMIT
     if on_short_cpu_rows or (dropout > 0.0 and query.device.type == "cpu"):
         weights = attention_weights(query * beta @ key.transpose(-2, -1), mask)
@@ -119,21 +137,37 @@ def fused_attention(
     return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
 
 
-def _refuse_numbers(mask: Tensor) -> None:
+def _biased_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, bias: Tensor, dropout: float
+) -> Tensor:
+    on_cpu = query.device.type == "cpu"
+    if on_cpu and (dropout > 0.0 or query.shape[-2] * key.shape[-2] <= EXPLICIT_LIMIT):
+        weights = attention_weights(query * beta @ key.transpose(-2, -1), mask, bias=bias)
+        return drop(weights.to(value.dtype), dropout) @ value
+    added = bias.to(query.dtype)
+    if mask is not None:
+        # half of the lowest number, since the kernel adds it to a score and must stay finite
+        added = torch.where(mask, added, torch.finfo(added.dtype).min / 2)
+    output = F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout, scale=beta)
+    return output if mask is None else output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+
+
+def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
+    """Raise `TypeError` for a mask that is not boolean, `ValueError` for one not broadcastable to `shape`."""
     # PyTorch's kernel would add a float mask to the scores, and nothing here ever does
     if mask.dtype != torch.bool:
         raise TypeError(f"mask must be boolean (True = may attend), not {mask.dtype}")
+    given = mask.shape
+    fits = all(size in (1, limit) for size, limit in zip(reversed(given), reversed(shape), strict=False))
+    if len(given) > len(shape) or not fits:
+        raise ValueError(f"mask must be broadcastable to the scores {tuple(shape)}, but has the shape {tuple(given)}")
 
 
-def _one_hot(scores: Float[Tensor, "... T S"]) -> Float[Tensor, "... T S"]:
-    winners = scores.argmax(dim=-1, keepdim=True)
-    return torch.zeros_like(scores).scatter(-1, winners, 1.0)
-
-
-def _inverse_temperature(query: Tensor, score: Score, beta: float | None) -> float:
+def inverse_temperature(query: Float[Tensor, "... T K"], score: Score, beta: float | None = None) -> float:
+    """`beta` itself, or what stands for None: `1/sqrt(K)` for the scaled dot score, 1 for the others."""
     if beta is not None:
         return beta
-    return 1.0 / math.sqrt(query.shape[-1]) if score == "dot" else 1.0
+    return 1.0 / math.sqrt(query.shape[-1]) if score == "scaled_dot" else 1.0
 
 
 def _at_least_float32(tensor: Tensor) -> Tensor:

@@ -12,11 +12,13 @@ def causal_mask(
 ) -> Bool[Tensor, "1 1 T S"]:
     """Query t sees keys up to its own position; with more keys than queries the queries are the last ones.
 
-    Raises `ValueError` if there are fewer keys than queries.
+    Raises `ValueError` if there are no queries, or fewer keys than queries.
     """
     source_length = target_length if source_length is None else source_length
     if source_length < target_length:
         raise ValueError(f"a causal mask needs as many keys as queries, but {source_length} < {target_length}")
+    if target_length < 1:
+        raise ValueError(f"target_length must be at least 1, not {target_length}")
     ones = torch.ones(target_length, source_length, dtype=torch.bool, device=device)
     return ones.tril(source_length - target_length)[None, None]
 
@@ -34,3 +36,52 @@ def length_mask(lengths: Int[Tensor, "B"], size: int) -> Bool[Tensor, "B S"]:
 def key_mask(real: Bool[Tensor, "B S"]) -> Bool[Tensor, "B 1 1 S"]:
     """A mask over keys, the same for every head and query."""
     return real[:, None, None, :]
+
+
+def valid_length_mask(lengths: Int[Tensor, "..."], size: int) -> Bool[Tensor, "B 1 #T S"]:
+    """Keys within a valid length: one length (B,) for all queries of a row, or one (B, T) for each of its queries.
+
+    A length of 0 is a query that may attend to nothing, and gets zeros. Raises `ValueError` for lengths of other
+    dimensions, and for a length outside 0 ... `size`.
+    """
+    if lengths.dim() not in (1, 2):
+        raise ValueError(f"lengths must have 1 or 2 dimensions (B,) or (B, T), but has {lengths.dim()}")
+    outside = lengths[(lengths < 0) | (lengths > size)]
+    if outside.numel():
+        raise ValueError(f"lengths must lie between 0 and size = {size}, but one is {int(outside[0])}")
+    # (B,) -> (B, 1); then (B, T or 1) -> (B, 1, T or 1, 1)
+    rows = lengths if lengths.dim() == 2 else lengths[:, None]
+    return torch.arange(size, device=lengths.device) < rows[:, None, :, None]
+
+
+def distances(
+    target_length: int, source_length: int, *, device: torch.device | str | None = None
+) -> Int[Tensor, "T S"]:
+    """Position of the key minus position of the query; with more keys than queries the queries are the last ones."""
+    keys = torch.arange(source_length, device=device)
+    return keys - keys[source_length - target_length :, None]
+
+
+def window_mask(
+    target_length: int,
+    source_length: int | None = None,
+    *,
+    window: int,
+    global_tokens: int = 0,
+    device: torch.device | str | None = None,
+) -> Bool[Tensor, "1 1 T S"]:
+    """Query t sees keys at most `window` positions away; the first `global_tokens` positions see and are seen by all.
+
+    The local + global pattern of Beltagy et al. (2020, section 3.1); with more keys than queries the queries are the
+    last ones. Combine with `&`. Raises `ValueError` if `window` or `global_tokens` is negative.
+    """
+    for name, value in (("window", window), ("global_tokens", global_tokens)):
+        if value < 0:
+            raise ValueError(f"{name} must be at least 0, not {value}")
+    source_length = target_length if source_length is None else source_length
+    away = distances(target_length, source_length, device=device)
+    mask = away.abs() <= window
+    if global_tokens:
+        keys = torch.arange(source_length, device=device)
+        mask |= (keys < global_tokens) | (keys[source_length - target_length :, None] < global_tokens)
+    return mask[None, None]

@@ -9,8 +9,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dikkat.nn.attention import MultiHeadAttention, Observer
-from dikkat.nn.functional import attention_scores, attention_weights
+from dikkat.nn.attention import MultiHeadAttention, Observation, Observer
 
 
 class MapName(NamedTuple):
@@ -41,7 +40,7 @@ def record_attention(
                 )
             found[name] = module
     maps: dict[MapName, list[Tensor]] = {name: [] for name in found}
-    handles = [module.observe(_recorder(maps[name])) for name, module in found.items()]
+    handles = [module.observe(_recorder(module, maps[name])) for name, module in found.items()]
     try:
         yield maps
     finally:
@@ -63,10 +62,11 @@ def name_of(path: str) -> MapName:
     return MapName(parts[max(0, position - 2)], int(parts[position]), kind)
 
 
-def _recorder(calls: list[Tensor]) -> Observer:
-    def record(query: Tensor, key: Tensor, mask: Tensor | None) -> None:
-        with torch.no_grad():
-            beta = query.shape[-1] ** -0.5
-            calls.append(attention_weights(attention_scores(query, key), mask, beta=beta))
+def _recorder(module: MultiHeadAttention, calls: list[Tensor]) -> Observer:
+    def record(seen: Observation) -> None:
+        devices = [seen.query.device] if seen.query.device.type == "cuda" else []
+        # a selection that draws must draw now what the output will be computed with, and leave the generator alone
+        with torch.no_grad(), torch.random.fork_rng(devices):
+            calls.append(module.weights(seen.query, seen.key, seen.mask))
 
     return record

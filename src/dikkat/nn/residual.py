@@ -1,4 +1,4 @@
-"""The one place that knows the order of residual sum, dropout and layer norm."""
+"""The one place that knows the order of residual sum, dropout and norm."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from dikkat.nn.dropout import Dropout
+from dikkat.nn.norms import named_norm
 
 SubLayer = Callable[[Tensor], Tensor]
 
 
 class _Residual(nn.Module):
-    def __init__(self, model_dim: int, dropout: float = 0.0, eps: float = 1e-5) -> None:
+    def __init__(self, model_dim: int, dropout: float = 0.0, eps: float = 1e-5, norm: str = "layer") -> None:
         super().__init__()
         # over the last dimension only: a norm over positions would leak padding and future (fault F34)
-        self.norm = nn.LayerNorm(model_dim, eps=eps)
+        self.norm = nn.LayerNorm(model_dim, eps=eps) if norm == "layer" else named_norm(norm, model_dim, eps)
         self.dropout = Dropout(dropout)
 
     def _add(self, x: Tensor, y: Tensor) -> Tensor:
@@ -41,10 +42,12 @@ class PreNormResidual(_Residual):
         return self._add(x, sub_layer(self.norm(x)))
 
 
-def residual(placement: str, model_dim: int, dropout: float, eps: float) -> PostNormResidual | PreNormResidual:
-    """The residual wrapper of a `norm_placement`, "pre" or "post"."""
+def residual(
+    placement: str, model_dim: int, dropout: float, eps: float, norm: str = "layer"
+) -> PostNormResidual | PreNormResidual:
+    """The residual wrapper of a `norm_placement`, "pre" or "post", around the norm "layer" or "rms"."""
     if placement == "post":
-        return PostNormResidual(model_dim, dropout, eps)
+        return PostNormResidual(model_dim, dropout, eps, norm)
     if placement == "pre":
-        return PreNormResidual(model_dim, dropout, eps)
+        return PreNormResidual(model_dim, dropout, eps, norm)
     raise ValueError(f'norm placement must be "pre" or "post", not {placement!r}')

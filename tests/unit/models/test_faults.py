@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from dikkat.models.decoder import Decoder
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import Factory, build_model
 from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.masks import key_mask
 from dikkat.nn.recorder import record_attention
@@ -72,7 +74,9 @@ def test_F04_one_name_from_the_setting_to_the_part() -> None:
     assert builds_and_runs(our_encoder)
     for block in (EncoderBlock, DecoderBlock):
         shared = {"feed_forward_dim", "num_heads", "dropout", "attention_dropout", "activation", "norm_placement"}
-        assert shared <= set(inspect.signature(block).parameters) & set(ModelConfig.model_fields)
+        choices = {field.name for field in fields(BlockSettings)}
+        assert choices <= set(ModelConfig.model_fields)
+        assert shared <= choices | set(inspect.signature(block).parameters)
 
 
 # F5 -------------------------------------------------------------------------------------------------------------------

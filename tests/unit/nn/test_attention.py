@@ -132,7 +132,7 @@ def test_C01_valid_lengths_of_equal_inputs() -> None:
     module = MultiHeadAttention(100, 5, dropout=0.5).eval()
     mask = key_mask(torch.tensor([[True, True, True, False], [True, True, False, False]]))
     weights: list[Tensor] = []
-    module.observe(lambda q, k, m: weights.append(torch.from_numpy(numpy_attention(q, k, k, m)[1])))
+    module.observe(lambda o: weights.append(torch.from_numpy(numpy_attention(o.query, o.key, o.value, o.mask)[1])))
     output = module(torch.ones(2, 4, 100), mask=mask)
     assert output.shape == (2, 4, 100)
     torch.testing.assert_close(output, output[:, :1].expand(2, 4, 100), rtol=0, atol=1e-6)
@@ -168,13 +168,14 @@ def test_dropout_falls_in_training_only() -> None:
 
 def test_observers_see_what_is_attended_to_until_they_are_removed() -> None:
     module, x, mask = MultiHeadAttention(8, 4, num_kv_heads=2), torch.randn(2, 5, 8), causal_mask(5)
-    seen: list[tuple[torch.Size, torch.Size, bool]] = []
-    handle = module.observe(lambda q, k, m: seen.append((q.shape, k.shape, m is mask)))
+    seen: list[tuple[torch.Size, torch.Size, torch.Size, bool]] = []
+    handle = module.observe(lambda o: seen.append((o.query.shape, o.key.shape, o.value.shape, o.mask is mask)))
     module(x, mask=mask)
     module.attend_memory(x, CrossAttentionCache(torch.randn(2, 2, 3, 2), torch.randn(2, 2, 3, 2)), mask[..., :1, :3])
     handle.remove()
     module(x, mask=mask)
-    assert seen == [((2, 4, 5, 2), (2, 4, 5, 2), True), ((2, 4, 5, 2), (2, 4, 3, 2), False)]
+    whole, short = (2, 4, 5, 2), (2, 4, 3, 2)
+    assert seen == [(whole, whole, whole, True), (whole, short, short, False)]
 
 
 def test_F20_A21_heads_that_do_not_divide_the_width_are_refused() -> None:
@@ -201,9 +202,13 @@ def test_arguments_without_effect_are_refused() -> None:
         module(x, x, cache=SelfAttentionCache())
 
 
-def test_a_wrong_width_is_caught_by_the_shape_checks_or_by_pytorch() -> None:
-    with pytest.raises(RuntimeError):
-        MultiHeadAttention(8, 4)(torch.randn(1, 2, 9))
+def test_a_wrong_width_is_refused_by_name() -> None:
+    module, x = MultiHeadAttention(8, 4), torch.randn(1, 2, 8)
+    for inputs, name in (([9], "query"), ([9, 8], "query"), ([8, 9], "key"), ([8, 8, 9], "value")):
+        with pytest.raises(ValueError, match=f"{name} must have the width 8, but has 9"):
+            module(*(torch.randn(1, 2, width) for width in inputs))
+    with pytest.raises(ValueError, match="key must have the width 7, but has 8"):
+        MultiHeadAttention(8, 4, key_dim=7)(x)
     with pytest.raises(TypeError):  # the shape check of the tests: two batches
         MultiHeadAttention(8, 4)(torch.randn(1, 2, 8), torch.randn(2, 2, 8))
 

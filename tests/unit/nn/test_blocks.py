@@ -6,9 +6,16 @@ from typing import Literal
 
 import pytest
 import torch
+from torch.nn.functional import binary_cross_entropy_with_logits
 
+import dikkat.nn
+from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.comparison import Comparison
+from dikkat.nn.feed_forward import FeedForward
+from dikkat.nn.gated_feed_forward import GatedFeedForward
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
+from dikkat.nn.norms import RMSNorm
 
 Placement = Literal["pre", "post"]
 
@@ -72,3 +79,45 @@ def test_unknown_settings_are_refused() -> None:
         EncoderBlock(8, 2, 16, norm_placement="none")
     with pytest.raises(ValueError, match="activation must be one of"):
         DecoderBlock(8, 2, 16, activation="tanh")
+
+
+def test_settings_may_come_together_one_by_one_or_both() -> None:
+    settings = BlockSettings(activation="swiglu", norm="rms", num_kv_heads=1)
+    for block in (
+        EncoderBlock(8, 2, 16, settings),
+        EncoderBlock(8, 2, 16, activation="swiglu", norm="rms", num_kv_heads=1),
+    ):
+        assert isinstance(block.feed_forward, GatedFeedForward)
+        assert isinstance(block.self_residual.norm, RMSNorm)
+        assert block.self_attention.num_kv_heads == 1
+    assert isinstance(EncoderBlock(8, 2, 16, settings, activation="relu").feed_forward, FeedForward)
+    with pytest.raises(TypeError, match="drop_out"):
+        EncoderBlock(8, 2, 16, drop_out=0.1)
+
+
+def test_positions_and_window_are_for_self_attention_alone() -> None:
+    block = DecoderBlock(8, 2, 16, positions="rotary", attention_window=1, score="additive")
+    assert block.self_attention.rotary is not None
+    assert block.self_attention.window == 1
+    assert block.cross_attention.rotary is None
+    assert block.cross_attention.window is None
+    for attention in (block.self_attention, block.cross_attention):
+        assert isinstance(attention.comparison, Comparison)
+
+
+def test_the_bricks_compose_outside_our_models() -> None:
+    """A classifier of rows from public names alone learns a rule about the first token."""
+    x, wanted = torch.randn(32, 6, 8), torch.zeros(32)
+    wanted[x[:, 0, 0] > 0] = 1.0
+    block = dikkat.nn.EncoderBlock(8, 2, 16, positions="relative", norm="rms", activation="geglu")
+    head = torch.nn.Linear(8, 1)
+    optimizer = torch.optim.Adam([*block.parameters(), *head.parameters()], lr=1e-2)
+    losses = []
+    for _ in range(60):
+        loss = binary_cross_entropy_with_logits(head(block(x))[:, 0, 0], wanted)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.1 < losses[0]
+    assert set(dikkat.nn.__all__) <= set(dir(dikkat.nn))

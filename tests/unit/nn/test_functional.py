@@ -266,7 +266,7 @@ def test_a_callable_scores_unscaled_and_sees_float32() -> None:
 
 
 def test_an_unknown_score_is_refused(unchecked_shapes: None) -> None:
-    with pytest.raises(ValueError, match='score must be "dot", "additive" or a callable, not \'cosine\''):
+    with pytest.raises(ValueError, match='score must be "scaled_dot", "dot", "additive" or a callable, not \'cosine\''):
         attention_scores(torch.randn(2, 3), torch.randn(2, 3), "cosine")  # type: ignore[arg-type]
 
 

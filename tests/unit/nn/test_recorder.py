@@ -9,7 +9,7 @@ from tests.unit.nn.reference import numpy_attention
 from torch import Tensor, nn
 
 from dikkat.nn import functional
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.masks import causal_mask, key_mask
 from dikkat.nn.recorder import MapName, name_of, record_attention
@@ -81,13 +81,13 @@ def test_maps_are_those_of_the_reference(
 ) -> None:
     """Before dropout, so training changes nothing; compared with the formula on the very q and k that were used."""
     model, (x, y, real) = Pair().to(dtype).train(training), inputs
-    used: list[tuple[Tensor, Tensor, Tensor | None]] = []
+    used: list[Observation] = []
     attention = model.decoder.blocks[0].cross_attention
     assert isinstance(attention, MultiHeadAttention)
-    attention.observe(lambda q, k, mask: used.append((q, k, mask)))
+    attention.observe(used.append)
     with record_attention(model) as maps:
         model(x.to(dtype), y.to(dtype), real)
-    query, key, mask = used[0]
+    query, key, _, mask = used[0]
     (recorded,) = maps[MapName("decoder", 0, "cross")]
     assert recorded.dtype == torch.float32
     np.testing.assert_allclose(recorded.numpy(), numpy_attention(query, key, key, mask)[1], rtol=0, atol=1e-5)

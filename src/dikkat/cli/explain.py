@@ -1,0 +1,138 @@
+"""`dikkat explain`: the arithmetic of attention, digit by digit."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dikkat.errors import UsageError
+
+if TYPE_CHECKING:
+    from dikkat.explain.story import Story
+    from dikkat.explain.trace import ModelTrace, Trace
+    from dikkat.explain.wording import Wording
+
+
+def explain(
+    sentence: Annotated[str, typer.Argument(help="What is attended to, in quotes.", show_default=False)],
+    query: Annotated[str | None, typer.Option(help="The word or token that looks, or its number from 1.")] = None,
+    vector: Annotated[
+        list[str] | None, typer.Option(help='Vector of a word, "0.1 0.2 0.3"; once for each word, in order.')
+    ] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="File of vectors: lines of word, tab, numbers; or .json.")
+    ] = None,
+    beta: Annotated[float | None, typer.Option(help="Multiplies the scores of typed words; 1 if absent.")] = None,
+    scaled: Annotated[bool, typer.Option("--scaled", help="The same as --beta 1/sqrt(width).")] = False,
+    run: Annotated[
+        Path | None, typer.Option(help="Run directory of a trained translator, to explain a cell of it.")
+    ] = None,
+    stack: Annotated[str | None, typer.Option(help="With --run: encoder or decoder.")] = None,
+    layer: Annotated[int | None, typer.Option(help="With --run: from 1, the lowest.")] = None,
+    head: Annotated[int | None, typer.Option(help="With --run: from 1.")] = None,
+    kind: Annotated[str | None, typer.Option(help="With --run: self or cross.")] = None,
+    target: Annotated[str | None, typer.Option(help="With --run: a translation instead of the model's own.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Write out every number of wide vectors.")] = False,
+    format: Annotated[str, typer.Option(help="table, markdown or json.")] = "table",
+    language: Annotated[str, typer.Option(help="en or tr.")] = "en",
+) -> None:
+    """Show how attention computes: scores, weights and context of typed words, or any cell of a trained model.
+
+    Built in are the vectors of "Hello shiny sun!" and "Your journey starts with one step".
+    """
+    from dikkat.explain.languages import wording_of
+
+    wording = wording_of(language)
+    _require_known("format", format, ("table", "markdown", "json"))
+    _require_known("stack", stack, ("encoder", "decoder"))
+    _require_known("kind", kind, ("self", "cross"))
+    cell_options = {"stack": stack, "layer": layer, "head": head, "kind": kind, "target": target}
+    word_options = {"vector": vector or None, "vectors": vectors, "beta": beta, "scaled": scaled or None}
+    if run is None:
+        _refuse(cell_options, "needs --run DIR: it chooses a cell of a trained model")
+        temperature = _inverse_temperature(beta, scaled)
+        _print(*_explain_words(sentence, query, vector or [], vectors, temperature, wording, full), format)
+    else:
+        _refuse(word_options, "is for typed words, not for --run: a trained model has its own")
+        place = (stack, 1 if layer is None else layer, 1 if head is None else head, kind)
+        _print(*_explain_model(run, sentence, query or "1", place, target, wording, full), format)
+
+
+def _explain_words(
+    sentence: str,
+    query: str | None,
+    typed: list[str],
+    file: Path | None,
+    beta: float | None,
+    wording: Wording,
+    full: bool,
+) -> tuple[Story, Trace]:
+    from dikkat.explain.three_steps import tell_three_steps
+    from dikkat.explain.trace import trace_cell
+    from dikkat.explain.word_vectors import known_vectors, typed_vectors
+
+    if typed and file is not None:
+        raise UsageError("--vector and --vectors both give the vectors; leave one of them out")
+    words = typed_vectors(sentence, typed) if typed else known_vectors(sentence, file)
+    trace = trace_cell(words.cell(query, words.vectors.shape[1] ** -0.5 if beta is None else beta))
+    return tell_three_steps(words, trace, wording, full=full), trace
+
+
+def _explain_model(
+    run: Path,
+    sentence: str,
+    query: str,
+    place: tuple[str | None, int, int, str | None],
+    target: str | None,
+    wording: Wording,
+    full: bool,
+) -> tuple[Story, ModelTrace]:
+    stack, layer, head, kind = place
+    from dikkat.explain.six_steps import tell_six_steps
+    from dikkat.nn.recorder import MapName
+    from dikkat.pipelines import load
+    from dikkat.pipelines.explanation import explain_cell
+
+    name = MapName(stack or ("decoder" if kind == "cross" else "encoder"), layer - 1, kind or "self")  # type: ignore[arg-type]
+    cell = explain_cell(load(run), sentence, name, head - 1, query, target)
+    told = tell_six_steps(cell.found, cell.sentence, cell.target, cell.query_tokens, wording, full=full)
+    return told, cell.found
+
+
+def _inverse_temperature(beta: float | None, scaled: bool) -> float | None:
+    """What typed scores are multiplied by; None stands for 1/sqrt(width), when the width is known."""
+    if beta is not None and scaled:
+        raise UsageError("--beta and --scaled both set the inverse temperature; leave one of them out")
+    if beta is not None and not math.isfinite(beta):
+        raise UsageError(f"--beta must be a finite number, not {beta}")
+    return None if scaled else 1.0 if beta is None else beta
+
+
+def _require_known(option: str, value: str | None, known: tuple[str, ...]) -> None:
+    if value is not None and value not in known:
+        raise UsageError(f'there is no {option} "{value}"; choose from {", ".join(known)}')
+
+
+def _refuse(options: Mapping[str, object], reason: str) -> None:
+    for name, value in options.items():
+        if value is not None:
+            raise UsageError(f"--{name} {reason}")
+
+
+def _print(story: Story, found: Trace | ModelTrace, format: str) -> None:
+    from dikkat.explain.as_json import as_json
+    from dikkat.explain.as_markdown import as_markdown
+    from dikkat.explain.as_table import as_table
+
+    if format == "json":
+        sys.stdout.write(as_json(story, found))
+    elif format == "markdown":
+        sys.stdout.write(as_markdown(story))
+    else:
+        sys.stdout.write(as_table(story, shutil.get_terminal_size((100, 24)).columns))

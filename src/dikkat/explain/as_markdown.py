@@ -1,0 +1,38 @@
+"""A story as Markdown (GitHub's, which has tables)."""
+
+from __future__ import annotations
+
+import re
+
+from dikkat.explain.story import Story, Table
+
+
+def as_markdown(story: Story) -> str:
+    """The story with headings and tables; nothing that a user typed is read as markup."""
+    blocks = [f"# {_escaped(story.title)}", *map(_escaped, story.introduction)]
+    if story.vectors is not None:
+        blocks.append(_table(story.vectors))
+    for step in story.steps:
+        blocks += [f"## {_escaped(step.heading)}", *map(_escaped, step.text)]
+        if step.table is not None:
+            blocks.append(_table(step.table))
+        blocks += map(_escaped, step.after)
+    blocks += map(_escaped, story.ending)
+    return "\n\n".join(blocks) + "\n"
+
+
+def _table(table: Table) -> str:
+    rule = ["---:" if column.numeric else "---" for column in table.columns]
+    rows = [[_cell(column.heading) for column in table.columns], rule, *([_cell(c) for c in row] for row in table.rows)]
+    if table.total:
+        rows.append([f"**{_cell(cell)}**" if cell else "" for cell in table.total])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _cell(text: str) -> str:
+    return _escaped(text).replace("\n", "<br>")
+
+
+def _escaped(text: str) -> str:
+    # "]" only where it could end a link: the vectors stay readable
+    return re.sub(r"([\\`*_<>|~&]|\](?=[(\[:]))", r"\\\1", text)

@@ -1,0 +1,68 @@
+"""How numbers, vectors and sums of products are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dikkat.explain.trace import Array
+
+SHOWN = 3
+"""Numbers of a wide vector that are written unless all are asked for."""
+WRITTEN_OUT = 8
+"""Vectors up to this width are always written out in full."""
+
+
+def fixed(number: float) -> str:
+    """Four decimals, or powers of ten where those would hide the number."""
+    if abs(number) >= 1e6 or 0 < abs(number) < 5e-5:
+        return f"{number:.2e}"
+    # a rounded "-0.0000" would be a sign without a number
+    return f"{number:.4f}" if number else "0.0000"
+
+
+def trimmed(number: float) -> str:
+    """A number without trailing zeros, as its author would write it."""
+    text = fixed(number)
+    return text if "e" in text else text.rstrip("0").rstrip(".")
+
+
+def vector(numbers: Array, *, full: bool = False, write: Callable[[float], str] = fixed) -> str:
+    """`[0.3990, 0.3854, 0.8610]`; a wide one is cut after a few numbers unless `full`."""
+    shown = _shown(len(numbers), full)
+    rest = ["…"] if shown < len(numbers) else []
+    return f"[{', '.join([*map(write, numbers[:shown].tolist()), *rest])}]"
+
+
+def plain(numbers: Array) -> str:
+    """`0.3990 0.3854 0.8610`."""
+    return " ".join(fixed(float(number)) for number in numbers)
+
+
+def dot_product(left: Array, right: Array, *, full: bool = False) -> str:
+    """`0.53·0.34 + 0.34·0.22` and, below, the products: `= 0.1802 + 0.0748`.
+
+    A long sum is cut after a few terms, with the number of the others, and without the products, unless `full`.
+    """
+    shown = _shown(len(left), full)
+    pairs = zip(left[:shown].tolist(), right[:shown].tolist(), strict=True)
+    sums = " + ".join(f"{_bracketed(trimmed(a))}·{_bracketed(trimmed(b))}" for a, b in pairs)
+    if shown < len(left):
+        return f"{sums} + … (+{len(left) - shown})"
+    return f"{sums}\n= {' + '.join(_bracketed(fixed(term)) for term in (left * right).tolist())}"
+
+
+def additive_score(scale: Array, left: Array, right: Array, *, full: bool = False) -> str:
+    """`0.5·tanh(0.1 + 0.2) + …`, cut like a dot product."""
+    shown = _shown(len(left), full)
+    numbers = zip(scale[:shown].tolist(), left[:shown].tolist(), right[:shown].tolist(), strict=True)
+    terms = [f"{_bracketed(trimmed(v))}·tanh({trimmed(a)} + {_bracketed(trimmed(b))})" for v, a, b in numbers]
+    rest = [f"… (+{len(left) - shown})"] if shown < len(left) else []
+    return " + ".join([*terms, *rest])
+
+
+def _bracketed(number: str) -> str:
+    return f"({number})" if number.startswith("-") else number
+
+
+def _shown(width: int, full: bool) -> int:
+    return width if full or width <= WRITTEN_OUT else SHOWN

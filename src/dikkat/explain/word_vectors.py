@@ -1,0 +1,198 @@
+"""Words and their vectors as a user types them: built-in examples, options of the command line, a small file."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dikkat.data.text_files import read_lines
+from dikkat.errors import DataError, UsageError
+from dikkat.explain.trace import Array, Cell, find_query
+
+_HELLO = {"hello": (0.34, 0.22, 0.54), "shiny": (0.53, 0.34, 0.98), "sun": (0.29, 0.54, 0.93)}
+_JOURNEY = {
+    "your": (0.43, 0.15, 0.89),
+    "journey": (0.55, 0.87, 0.66),
+    "starts": (0.57, 0.85, 0.64),
+    "with": (0.22, 0.58, 0.33),
+    "one": (0.77, 0.25, 0.10),
+    "step": (0.05, 0.80, 0.55),
+}
+BUILT_IN: Mapping[str, tuple[float, ...]] = {**_HELLO, **_JOURNEY}
+"""Vectors of the two textbook sentences (Raschka 2024, chapter 3, and its Turkish retelling), lower-cased words."""
+_DEFAULT_QUERIES = ("shiny", "journey")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WordVectors:
+    """The words of a sentence with their vectors."""
+
+    sentence: str
+    words: tuple[str, ...]
+    vectors: Array
+    """(S, K), one row a word."""
+    left_out: tuple[str, ...]
+    """Punctuation marks of the sentence that have no vector (fault F23)."""
+
+    def cell(self, query: str | None = None, beta: float = 1.0) -> Cell:
+        """The cell in which `query` (word, or number from 1) looks at every word; each is query, key and value.
+
+        Without `query` it is the textbook's own, else the first word. Raises `UsageError` for an unknown one.
+        """
+        place = self._default_query() if query is None else find_query(query, self.words)
+        vectors = self.vectors
+        return Cell(place + 1, self.words[place], self.words, vectors[place], vectors, vectors, beta)
+
+    def _default_query(self) -> int:
+        known = [word.casefold() for word in self.words]
+        return next((known.index(word) for word in _DEFAULT_QUERIES if word in known), 0)
+
+
+def split_words(sentence: str) -> list[str]:
+    """Words (Unicode form NFC) and the marks around them. Raises `DataError` when there is none, or no text."""
+    if any("\ud800" <= character <= "\udfff" for character in sentence):
+        raise DataError(f"{sentence!r}: not text: it holds half of a surrogate pair")
+    tokens = [token for chunk in unicodedata.normalize("NFC", sentence).split() for token in _peeled(chunk)]
+    if not tokens:
+        raise DataError("there is nothing to attend to in an empty sentence; give a few words")
+    return tokens
+
+
+def typed_vectors(sentence: str, typed: Sequence[str]) -> WordVectors:
+    """Vectors given one by one, in the order of the words; punctuation may go without.
+
+    Raises `UsageError` when their number does not fit, or they are not of one width.
+    """
+    tokens = split_words(sentence)
+    words = [token for token in tokens if _is_word(token)]
+    if len(typed) not in (len(words), len(tokens)):
+        raise UsageError(
+            f"the number of words is {len(words)} ({' '.join(words)}), that of --vector {len(typed)}; "
+            "give one vector a word"
+        )
+    named = tokens if len(typed) == len(tokens) else words
+    vectors = [parse_vector(text, f"--vector {number}") for number, text in enumerate(typed, start=1)]
+    left_out = () if named is tokens else tuple(token for token in tokens if not _is_word(token))
+    return WordVectors(" ".join(sentence.split()), tuple(named), _stacked(named, vectors), left_out)
+
+
+def known_vectors(sentence: str, path: Path | None = None) -> WordVectors:
+    """Vectors of a file (`.json`, else lines of word, tab, numbers), or without one the built-in ones.
+
+    Raises `UsageError` for a word without vector or for unequal widths, `DataError` or `MissingInputError` for the
+    file.
+    """
+    tokens = split_words(sentence)
+    table = BUILT_IN if path is None else read_vectors(path)
+    keys = [token.casefold() if path is None else token for token in tokens]
+    named = [(token, table[key]) for token, key in zip(tokens, keys, strict=True) if key in table]
+    missing = [token for token, key in zip(tokens, keys, strict=True) if key not in table]
+    wordless = [token for token in missing if _is_word(token)]
+    if wordless or not named:
+        raise UsageError(_no_vector(wordless or missing, path))
+    words = [token for token, _ in named]
+    return WordVectors(
+        " ".join(sentence.split()), tuple(words), _stacked(words, [vector for _, vector in named]), tuple(missing)
+    )
+
+
+def read_vectors(path: Path) -> dict[str, tuple[float, ...]]:
+    """Word to vector, from JSON ({"word": [0.1, 0.2]}) or from lines of word, tab, numbers."""
+    table: dict[str, tuple[float, ...]] = {}
+    for where, word, vector in _json_rows(path) if path.suffix.lower() == ".json" else _lines(path):
+        if word in table:
+            raise DataError(f'{where}: "{word}" has a vector already; keep one of the two')
+        table[unicodedata.normalize("NFC", word)] = vector
+    return table
+
+
+def parse_vector(text: str, where: str, error: type[DataError | UsageError] = UsageError) -> tuple[float, ...]:
+    """Numbers with a decimal point, between them spaces, or commas with a space after them; "[…]" may stand around."""
+    parts = re.split(r",?\s+", text.strip().removeprefix("[").removesuffix("]").strip())
+    return _finite(parts, where, error)
+
+
+def _finite(parts: Sequence[Any], where: str, error: type[DataError | UsageError]) -> tuple[float, ...]:
+    try:
+        vector = tuple(float(part) for part in parts)
+    except (TypeError, ValueError):
+        vector = ()
+    if not vector or not all(map(math.isfinite, vector)):
+        shown = " ".join(str(part) for part in parts)
+        raise error(f'{where}: "{shown}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3')
+    return vector
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str, tuple[float, ...]]]:
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        where = f"{path}:{number}"
+        word, tab, numbers = line.partition("\t")
+        if not tab or not word.strip():
+            raise DataError(f"{where}: a line is a word, a tab and its numbers, as in sun, tab, 0.29 0.54 0.93")
+        yield where, word.strip(), parse_vector(numbers, where, DataError)
+
+
+def _json_rows(path: Path) -> list[tuple[str, str, tuple[float, ...]]]:
+    def rows(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+        return pairs
+
+    try:
+        # pairs instead of a dictionary: the second of two equal words would silently win
+        loaded = json.loads("\n".join(read_lines(path)), object_pairs_hook=rows)
+    except ValueError as error:
+        raise DataError(f"{path}: not valid JSON ({error})") from None
+    except RecursionError:
+        raise DataError(f"{path}: nested too deeply for a list of vectors") from None
+    if not isinstance(loaded, list) or not all(isinstance(row, tuple) for row in loaded) or not loaded:
+        raise DataError(f'{path}: must be one object of words and vectors, as in {{"sun": [0.29, 0.54, 0.93]}}')
+    where = [f'{path}: "{word}"' for word, _ in loaded]
+    lists = [value if isinstance(value, list) else [value] for _, value in loaded]
+    return [
+        (place, word, _finite(value, place, DataError))
+        for place, (word, _), value in zip(where, loaded, lists, strict=True)
+    ]
+
+
+def _stacked(words: Sequence[str], vectors: Sequence[tuple[float, ...]]) -> Array:
+    for word, vector in zip(words, vectors, strict=True):
+        if len(vector) != len(vectors[0]):
+            raise UsageError(
+                f'vectors must have one width, but "{words[0]}" has {len(vectors[0])} numbers and "{word}" has '
+                f"{len(vector)}"
+            )
+    return np.array(vectors, dtype=np.float64)
+
+
+def _no_vector(words: Sequence[str], path: Path | None) -> str:
+    names = ", ".join(f'"{word}"' for word in words)
+    if path is not None:
+        return f"{path}: no vector for {names}; add a line for it"
+    return f'no vector for {names}: give each word one with --vector "0.1 0.2 0.3", or all with --vectors FILE'
+
+
+def _peeled(chunk: str) -> Iterator[str]:
+    """The marks before a word one by one, the word with all inside it ("don't"), the marks after it."""
+    words = [place for place, character in enumerate(chunk) if not _is_mark(character)]
+    first, last = (words[0], words[-1] + 1) if words else (len(chunk), len(chunk))
+    yield from chunk[:first]
+    if words:
+        yield chunk[first:last]
+    yield from chunk[last:]
+
+
+def _is_mark(character: str) -> bool:
+    return unicodedata.category(character)[0] in "PS"
+
+
+def _is_word(token: str) -> bool:
+    return not all(map(_is_mark, token))

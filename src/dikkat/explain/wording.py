@@ -1,0 +1,96 @@
+"""Which sentences and headings an explanation needs; every language fills them in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Headings:
+    """Headings of columns and rows."""
+
+    word: str
+    token: str
+    vector: str
+    products: str
+    score: str
+    additive: str
+    scaled: str
+    bias: str
+    biased: str
+    mask: str
+    masked: str
+    exponential: str
+    exponential_shifted: str
+    quotient: str
+    weight: str
+    key: str
+    value: str
+    weighted: str
+    sum: str
+
+
+@dataclass(frozen=True, slots=True)
+class ThreeSteps:
+    """The story of typed words: scores, weights, context."""
+
+    title: str
+    introduction: str
+    left_out: str
+    scores: tuple[str, str]
+    """Heading and text, as for every step."""
+    weights: tuple[str, str]
+    beta: str
+    context: tuple[str, str]
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class SixSteps:
+    """The story of one cell of a trained model."""
+
+    title: str
+    attentions: dict[tuple[str, str], str]
+    """What the attention of a stack and kind is called."""
+    sentence: str
+    target: str
+    cross: str
+    model: str
+    tokens: str
+    queries: str
+    vectors: tuple[str, str]
+    inputs: dict[str, str]
+    """Where the layer's input comes from."""
+    turns: dict[str, str]
+    """What q goes through after its projection."""
+    scores: tuple[str, str]
+    additive: str
+    scaling: tuple[str, str]
+    free_scaling: str
+    """Instead of the text of `scaling`, where β is not the usual one."""
+    bias: str
+    masking: str
+    softmax: tuple[str, str]
+    hard: tuple[str, str]
+    """Instead of `softmax`."""
+    all_masked: str
+    weighting: tuple[str, str]
+    drowned: str
+    none_drowned: str
+    total: tuple[str, str]
+    check: str
+    heads: str
+    onward: dict[str, str]
+    """What comes after the sub-layer, by stack and kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """All texts of one language."""
+
+    headings: Headings
+    three: ThreeSteps
+    six: SixSteps
+    rounding: str
+    shortened: str
+    shifted: str

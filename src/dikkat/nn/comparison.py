@@ -1,0 +1,106 @@
+"""How the heads of a `MultiHeadAttention` compare and choose: score, temperature, position bias, selection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from dikkat.nn.dropout import dropout as drop
+from dikkat.nn.functional import Score, attention_scores, attention_weights, fused_attention, inverse_temperature
+from dikkat.nn.named_positions import ScoreBias
+from dikkat.nn.scores import AdditiveScore, BilinearScore
+from dikkat.nn.selection import Selection, selection_rule
+
+HeadScore = Literal["scaled_dot", "dot", "additive", "bilinear"] | Callable[[Tensor, Tensor], Tensor]
+"""A name, or a function (or module) of `(B, H, T, K)` and `(B, H, S, K)` to `(B, H, T, S)`."""
+
+
+class DotComparison:
+    """Soft attention with a dot product: no parameters, and the fastest path there is."""
+
+    def __init__(self, score: Literal["scaled_dot", "dot"], beta: float | None) -> None:
+        self.score: Score = score
+        self.beta = 1.0 if beta is None and score == "dot" else beta
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
+        return fused_attention(q, k, v, mask, beta=self.beta, dropout=dropout)
+
+    def weights(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
+        """The weights before dropout, in at least float32."""
+        beta = inverse_temperature(q, self.score, self.beta)
+        return attention_weights(attention_scores(q, k), mask, beta=beta)
+
+
+class Comparison(nn.Module):
+    """Every other combination of score, temperature, bias and selection.
+
+    Additive and bilinear scores have parameters for each head. In evaluation a drawn selection takes the likeliest key,
+    so that decoding repeats itself.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        head_dim: int,
+        *,
+        score: HeadScore = "scaled_dot",
+        beta: float | None = None,
+        selection: Selection = "soft",
+        bias: ScoreBias | None = None,
+    ) -> None:
+        super().__init__()
+        self.score: Score
+        self.bilinear = BilinearScore(head_dim, num_heads=num_heads) if score == "bilinear" else None
+        if score == "additive":
+            self.score = AdditiveScore(head_dim, num_heads)
+        else:
+            # once the query is turned, a bilinear score is a dot product
+            self.score = "dot" if score == "bilinear" else score
+        self.beta, self.selection, self.bias = beta, selection, bias
+        self.is_fused = selection == "soft" and not callable(self.score)
+
+    def forward(
+        self,
+        q: Float[Tensor, "B H T K"],
+        k: Float[Tensor, "B H S K"],
+        v: Float[Tensor, "B H S E"],
+        mask: Bool[Tensor, "..."] | None,
+        dropout: float,
+    ) -> Float[Tensor, "B H T E"]:
+        if not self.is_fused:
+            weights = drop(self.weights(q, k, mask), dropout)
+            return weights.to(v.dtype) @ v
+        q = self._turned(q)
+        beta = inverse_temperature(q, self.score, self.beta)
+        return fused_attention(q, k, v, mask, beta=beta, bias=self._bias(q * beta, k), dropout=dropout)
+
+    def weights(
+        self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], mask: Bool[Tensor, "..."] | None
+    ) -> Float[Tensor, "B H T S"]:
+        """The weights before dropout, in at least float32; a drawn selection draws."""
+        q = self._turned(q)
+        beta = inverse_temperature(q, self.score, self.beta)
+        scores = attention_scores(q, k, self.score)
+        selection: Selection = "argmax" if self.selection == "gumbel" and not self.training else self.selection
+        return attention_weights(scores, mask, beta=beta, selection=selection, bias=self._bias(q * beta, k))
+
+    def _turned(self, q: Tensor) -> Tensor:
+        return q if self.bilinear is None else self.bilinear.turn(q)
+
+    def _bias(self, q: Tensor, k: Tensor) -> Tensor | None:
+        return None if self.bias is None else self.bias(q, k.shape[-2])
+
+
+def comparison(
+    num_heads: int, head_dim: int, score: HeadScore, beta: float | None, selection: Selection, bias: ScoreBias | None
+) -> DotComparison | Comparison:
+    """The comparison of those choices, made once. Raises `ValueError` for an unknown score or selection."""
+    if not callable(score) and score not in ("scaled_dot", "dot", "additive", "bilinear"):
+        raise ValueError(f"score must be one of scaled_dot, dot, additive, bilinear, or a callable, not {score!r}")
+    selection_rule(selection)
+    if selection == "soft" and bias is None and (score == "scaled_dot" or score == "dot"):
+        return DotComparison(score, beta)
+    return Comparison(num_heads, head_dim, score=score, beta=beta, selection=selection, bias=bias)

@@ -1,0 +1,56 @@
+"""Linear attention: a kernel in the place of softmax, so that keys and values are summed once for all queries."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def feature_map(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
+    """`elu(x) + 1`, which is positive (Katharopoulos et al. 2020, equation 7)."""
+    return F.elu(x) + 1.0
+
+
+def linear_attention(
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B H S K"],
+    value: Float[Tensor, "B H S E"],
+    *,
+    real: Bool[Tensor, "B S"] | None = None,
+    causal: bool = False,
+    chunk: int = 128,
+) -> Float[Tensor, "B H T E"]:
+    """Attention with weights in proportion to `feature_map(q) . feature_map(k)` (Katharopoulos et al. 2020, 3.2).
+
+    Time and memory are linear in T and S. It is exact for its own kernel and *not* an approximation of softmax: on
+    standard normal inputs (S = 512, K = 64) its output differs from that of scaled dot attention by about 0.7 of the
+    latter's root mean square. `real` is True at tokens that may be attended to; a row without any gives zero.
+    `causal` needs T = S and goes through the sequence in chunks. Raises `ValueError` otherwise.
+    """
+    for name, size in (("query", query.shape[-2]), ("key", key.shape[-2]), ("chunk", chunk)):
+        if size < 1:
+            raise ValueError(f"{name} must have at least 1 position, not {size}")
+    if causal and query.shape[-2] != key.shape[-2]:
+        raise ValueError(
+            f"causal linear attention needs {query.shape[-2]} keys, as many as queries, not {key.shape[-2]}"
+        )
+    statistics = torch.promote_types(query.dtype, torch.float32)
+    q, k, v = feature_map(query.to(statistics)), feature_map(key.to(statistics)), value.to(statistics)
+    if real is not None:
+        k = k.masked_fill(~real[:, None, :, None], 0.0)
+    # a column of ones beside the values sums the weights along the way
+    v = torch.cat((v, v.new_ones(*v.shape[:-1], 1)), dim=-1)
+    sums = _causal_sums(q, k, v, chunk) if causal else q @ (k.transpose(-2, -1) @ v)
+    return (sums[..., :-1] / sums[..., -1:].clamp_min(torch.finfo(statistics).tiny)).to(value.dtype)
+
+
+def _causal_sums(q: Tensor, k: Tensor, v: Tensor, chunk: int) -> Tensor:
+    state = v.new_zeros(*k.shape[:-2], k.shape[-1], v.shape[-1])
+    parts = []
+    for rows, keys, values in zip(q.split(chunk, -2), k.split(chunk, -2), v.split(chunk, -2), strict=True):
+        # all earlier chunks through their sum, its own through explicit products
+        parts.append(rows @ state + (rows @ keys.transpose(-2, -1)).tril() @ values)
+        state = state + keys.transpose(-2, -1) @ values
+    return torch.cat(parts, dim=-2)

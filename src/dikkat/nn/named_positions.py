@@ -1,0 +1,58 @@
+"""Positions by name: what is added to the embeddings, and what every self-attention does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from dikkat.nn.alibi import AlibiBias
+from dikkat.nn.learned_positions import LearnedPositions, NoPositions
+from dikkat.nn.positions import SinusoidalPositions
+from dikkat.nn.relative import BucketBias, RelativeKeys
+from dikkat.nn.rotary import RotaryPositions
+
+Positions = SinusoidalPositions | LearnedPositions | NoPositions
+"""Called with embeddings (B, T, D) and an offset."""
+ScoreBias = AlibiBias | RelativeKeys | BucketBias
+"""Called with scaled queries (B, H, T, K) and S: what is added to the scores of the last T of S positions."""
+RelativePositions = RotaryPositions | ScoreBias
+
+PositionName = Literal[
+    "none", "sinusoidal", "sinusoidal_concatenated", "learned", "rotary", "alibi", "relative", "relative_buckets"
+]
+
+_ABSOLUTE: dict[str, Callable[[int, int], Positions]] = {
+    "sinusoidal": lambda model_dim, _: SinusoidalPositions(model_dim),
+    "sinusoidal_concatenated": lambda model_dim, _: SinusoidalPositions(model_dim, "concatenated"),
+    "learned": lambda model_dim, max_positions: LearnedPositions(model_dim, max_positions),
+}
+_RELATIVE: dict[str, Callable[[int, int, bool], RelativePositions]] = {
+    "rotary": lambda _, head_dim, __: RotaryPositions(head_dim),
+    "alibi": lambda num_heads, _, __: AlibiBias(num_heads),
+    "relative": lambda _, head_dim, __: RelativeKeys(head_dim),
+    "relative_buckets": lambda num_heads, _, causal: BucketBias(num_heads, bidirectional=not causal),
+}
+
+
+def embedding_positions(name: str, model_dim: int, max_positions: int) -> Positions:
+    """What is added to the embeddings; nothing for "none" and for positions that enter in attention.
+
+    Raises `ValueError` for an unknown name.
+    """
+    _check(name)
+    return _ABSOLUTE[name](model_dim, max_positions) if name in _ABSOLUTE else NoPositions()
+
+
+def attention_positions(name: str, num_heads: int, head_dim: int, *, causal: bool) -> RelativePositions | None:
+    """What a self-attention does about positions; None for "none" and for positions added to the embeddings.
+
+    Raises `ValueError` for an unknown name.
+    """
+    _check(name)
+    return _RELATIVE[name](num_heads, head_dim, causal) if name in _RELATIVE else None
+
+
+def _check(name: str) -> None:
+    known = ("none", *_ABSOLUTE, *_RELATIVE)
+    if name not in known:
+        raise ValueError(f"positions must be one of {', '.join(known)}, not {name!r}")

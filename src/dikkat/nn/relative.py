@@ -1,0 +1,78 @@
+"""Learned relative positions: a score for each distance, compared with the query (Shaw) or by buckets (T5)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from dikkat.nn.masks import distances
+
+
+class RelativeKeys(nn.Module):
+    """Adds `q . a[distance]` to the scores, one vector a distance up to `max_distance` either way, all further ones
+    sharing the outermost (Shaw et al. 2018, section 3.2; the keys' half, which their table 4 finds to suffice).
+
+    The vectors are shared by all heads.
+    """
+
+    def __init__(self, head_dim: int, max_distance: int = 16) -> None:
+        super().__init__()
+        self.max_distance = max_distance
+        self.embedding = nn.Parameter(torch.empty(2 * max_distance + 1, head_dim))
+        nn.init.xavier_uniform_(self.embedding)
+
+    def forward(self, query: Float[Tensor, "B H T K"], source_length: int) -> Float[Tensor, "B H T S"]:
+        """The bias of T scaled queries, the last of `source_length` positions."""
+        away = distances(query.shape[-2], source_length, device=query.device)
+        rows = away.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        # (B, H, T, K) x (K, 2m+1) -> (B, H, T, 2m+1) -> (B, H, T, S)
+        of_distance = query @ self.embedding.to(query.dtype).T
+        return of_distance.gather(-1, rows.expand(*query.shape[:-1], -1))
+
+
+def distance_buckets(
+    away: Int[Tensor, "T S"], num_buckets: int, max_distance: int, bidirectional: bool
+) -> Int[Tensor, "T S"]:
+    """Buckets of distances: small ones alone, larger ones in steps that grow logarithmically up to `max_distance`.
+
+    Raffel et al. (2020, section 2.1). With `bidirectional` half of the buckets are for keys after the query; without,
+    these share bucket 0.
+    """
+    buckets = num_buckets // 2 if bidirectional else num_buckets
+    later = torch.where(away > 0, buckets, 0) if bidirectional else torch.zeros_like(away)
+    size = away.abs() if bidirectional else (-away).clamp_min(0)
+    exact = buckets // 2
+    # in float64: a power of the step must not fall into the bucket below
+    steps = torch.log(size.clamp_min(exact).double() / exact) / math.log(max_distance / exact) * (buckets - exact)
+    far = (exact + (steps + 1e-9).long()).clamp_max(buckets - 1)
+    return later + torch.where(size < exact, size, far)
+
+
+class BucketBias(nn.Module):
+    """One learned number for each head and bucket of distances, added to the scaled scores (Raffel et al. 2020).
+
+    Each layer has a table of its own, where T5 shares one. Raises `ValueError` for fewer than 4 buckets and a
+    `max_distance` that leaves none for far keys.
+    """
+
+    def __init__(
+        self, num_heads: int, *, bidirectional: bool = True, num_buckets: int = 32, max_distance: int = 128
+    ) -> None:
+        super().__init__()
+        if num_buckets < 4 or num_buckets % 2:
+            raise ValueError(f"num_buckets must be even and at least 4, not {num_buckets}")
+        if max_distance <= num_buckets // 2:
+            raise ValueError(f"max_distance must be above num_buckets / 2 = {num_buckets // 2}, not {max_distance}")
+        self.bidirectional, self.num_buckets, self.max_distance = bidirectional, num_buckets, max_distance
+        self.embedding = nn.Parameter(torch.empty(num_buckets, num_heads))
+        nn.init.normal_(self.embedding, std=0.02)
+
+    def forward(self, query: Float[Tensor, "B H T K"], source_length: int) -> Float[Tensor, "H T S"]:
+        """The bias of T queries, the last of `source_length` positions."""
+        away = distances(query.shape[-2], source_length, device=query.device)
+        buckets = distance_buckets(away, self.num_buckets, self.max_distance, self.bidirectional)
+        # (T, S, H) -> (H, T, S)
+        return self.embedding[buckets].permute(2, 0, 1)

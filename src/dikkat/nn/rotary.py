@@ -1,0 +1,46 @@
+"""Rotary positions: queries and keys are turned by an angle that grows with their position."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+def rotations(length: int, head_dim: int, base: float = 10000.0) -> Float[Tensor, "2 T half"]:
+    """Cosine and sine of `i * base^(-2j/K)` for positions 0 ... length-1; computed in float64, returned in float32."""
+    exponents = torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim
+    # (T, 1) x (K/2,) -> (T, K/2)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * torch.exp(-math.log(base) * exponents)
+    return torch.stack((angles.cos(), angles.sin())).float()
+
+
+class RotaryPositions(nn.Module):
+    """Turns each pair (2j, 2j+1) of a head by its position times its frequency (Su et al. 2021, section 3.2.2).
+
+    The product of a turned query and a turned key depends on the distance between them only. The table grows with the
+    longest sequence seen. Raises `ValueError` for an odd head width.
+    """
+
+    table: Tensor
+
+    def __init__(self, head_dim: int, initial_length: int = 256) -> None:
+        super().__init__()
+        if head_dim % 2:
+            raise ValueError(f"rotary positions need an even head_dim, but head_dim is {head_dim}")
+        self.head_dim = head_dim
+        self.register_buffer("table", rotations(initial_length, head_dim), persistent=False)
+
+    def forward(self, x: Float[Tensor, "B H T K"], offset: int = 0) -> Float[Tensor, "B H T K"]:
+        """`x` turned as the positions `offset ... offset+T-1`: at step t of decoding the offset is the cache length."""
+        end = offset + x.shape[2]
+        if end > self.table.shape[1]:
+            grown = rotations(2 * end, self.head_dim)
+            self.table = grown.to(device=self.table.device, dtype=self.table.dtype)
+        cosine, sine = self.table[:, offset:end]
+        # (B, H, T, K) -> 2 x (B, H, T, K/2)
+        even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
+        turned = torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), dim=-1)
+        return turned.flatten(-2).to(x.dtype)

@@ -1,0 +1,73 @@
+"""Rows that may look nowhere, and rows that do not sum to one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from tests.unit.explain.doctor.patients import diagnosis, violation
+from tests.unit.models.small import small_model
+from torch import Tensor
+from torch.nn import functional as F
+
+from dikkat.nn import functional
+
+
+def test_F38_a_fully_masked_row_that_looks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    def uniform(scores: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
+        hidden = scores if mask is None else scores.masked_fill(~mask, -1e6)
+        return torch.softmax(hidden, dim=-1)
+
+    monkeypatch.setattr(functional, "attention_weights", uniform)
+    assert diagnosis(small_model()) == ({"fully masked rows"}, set())
+    assert violation(small_model(), "fully masked rows").where.endswith("5 tokens")
+
+
+def test_F19_zeros_out_but_gradients_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Minus infinity added everywhere gives NaN; zeros put in its place afterwards do not save the gradient."""
+
+    def patched(scores: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
+        hidden = scores if mask is None else scores + torch.zeros(mask.shape).masked_fill(~mask, -math.inf)
+        weights = torch.softmax(hidden, dim=-1)
+        return weights if mask is None else weights.masked_fill(~mask, 0.0)
+
+    monkeypatch.setattr(functional, "attention_weights", patched)
+    assert diagnosis(small_model()) == ({"fully masked rows"}, set())
+    assert violation(small_model(), "fully masked rows").violation == math.inf
+
+
+def test_a_fault_of_the_fused_path_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused = F.scaled_dot_product_attention
+    monkeypatch.setattr(
+        F, "scaled_dot_product_attention", lambda *given, **options: fused(*given, **options) + torch.nan
+    )
+    found = violation(small_model(), "fully masked rows")
+    assert (found.outcome, found.violation) == ("fail", math.inf)
+    assert found.where.endswith("129 tokens")
+
+
+def test_a_row_of_zeros_that_may_look_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of padding may be zero within a window, those of real tokens not."""
+    forward = functional.attention_weights
+    model = small_model(attention_window=1)
+    assert violation(model, "weights sum to one").passed
+
+    def emptied(scores: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
+        weights = forward(scores, mask, **how).clone()
+        weights[:, :, 0] = 0.0
+        return weights
+
+    monkeypatch.setattr("dikkat.nn.comparison.attention_weights", emptied)
+    found = violation(model, "weights sum to one")
+    assert (found.outcome, found.violation) == ("fail", 1.0)
+
+
+def test_rows_that_do_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    softmax = torch.softmax
+    monkeypatch.setattr(torch, "softmax", lambda scores, dim: softmax(scores, dim) * 1.001)
+    found = violation(small_model(), "weights sum to one")
+    assert found.outcome == "fail"
+    assert found.violation == pytest.approx(1e-3, rel=1e-2)
+    assert diagnosis(small_model()) == ({"weights sum to one"}, set())

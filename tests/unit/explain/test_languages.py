@@ -1,0 +1,59 @@
+"""The two languages say the same things with the same numbers in them."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+
+import pytest
+
+from dikkat.errors import UsageError
+from dikkat.explain.languages import wording_of
+
+
+def texts(part: object, path: str = "") -> Iterator[tuple[str, str]]:
+    """Every text with its place."""
+    if isinstance(part, str):
+        yield path, part
+    elif is_dataclass(part):
+        for field in fields(part):
+            yield from texts(getattr(part, field.name), f"{path}.{field.name}")
+    elif isinstance(part, dict):
+        for key, value in part.items():
+            yield from texts(value, f"{path}.{key}")
+    else:
+        assert isinstance(part, tuple)
+        for place, value in enumerate(part):
+            yield from texts(value, f"{path}.{place}")
+
+
+def blanks(text: str) -> set[str]:
+    return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
+
+
+ENGLISH, TURKISH = (dict(texts(wording_of(language))) for language in ("en", "tr"))
+
+
+def test_both_languages_have_the_same_texts() -> None:
+    assert list(ENGLISH) == list(TURKISH)
+    assert len(ENGLISH) > 50
+
+
+@pytest.mark.parametrize("place", ENGLISH)
+def test_a_text_has_the_same_blanks_in_both(place: str) -> None:
+    assert blanks(ENGLISH[place]) == blanks(TURKISH[place])
+    assert ENGLISH[place] != TURKISH[place]
+
+
+def test_D18_F24_turkish_uses_the_terms_of_the_turkish_textbook() -> None:
+    told = " ".join(TURKISH.values()).lower()
+    for term in ("özdikkat", "çapraz dikkat", "sorgu", "anahtar", "değer", "konumsal kodlama", "kodçözücü", "belirteç"):
+        assert term in told
+    for mistake in ("pozitif kodlama", "dikkat havuzu", "kendi kendine dikkat"):
+        assert mistake not in told
+
+
+def test_an_unknown_language() -> None:
+    with pytest.raises(UsageError, match='there is no explanation in "de"; choose from en, tr'):
+        wording_of("de")

@@ -1,0 +1,127 @@
+"""The story of typed words in every form: three steps, with the user's own numbers."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from dikkat.explain.as_json import as_json
+from dikkat.explain.as_markdown import as_markdown
+from dikkat.explain.as_table import as_table
+from dikkat.explain.languages import wording_of
+from dikkat.explain.story import Story
+from dikkat.explain.three_steps import tell_three_steps
+from dikkat.explain.trace import Trace, trace_cell
+from dikkat.explain.word_vectors import WordVectors, known_vectors, typed_vectors
+
+BUILT_IN = "0.7842 1.3569 1.2487 · 0.2291 0.4063 0.3646 · 0.3990 0.3854 0.8610"
+
+
+def told(words: WordVectors, language: str = "en", beta: float = 1.0, full: bool = False) -> tuple[Story, Trace]:
+    trace = trace_cell(words.cell(beta=beta))
+    return tell_three_steps(words, trace, wording_of(language), full=full), trace
+
+
+@pytest.mark.parametrize("language", ["en", "tr"])
+def test_B23_exactly_three_steps(language: str) -> None:
+    story, _ = told(known_vectors("Hello shiny sun!"), language)
+    step = {"en": "Step", "tr": "Adım"}[language]
+    titles = {"en": ["Scores", "Weights", "Context"], "tr": ["Puanlar", "Ağırlıklar", "Bağlam"]}[language]
+    assert [each.heading for each in story.steps] == [f"{step} {n}. {t}" for n, t in enumerate(titles, start=1)]
+    written = as_table(story)
+    assert re.findall(rf"^{step} \d", written, re.MULTILINE) == [f"{step} {n}" for n in (1, 2, 3)]
+    for numbers in BUILT_IN.split(" · "):
+        assert numbers in written
+    assert re.sub("[a-zçğıöşü]+ ", "", story.ending[0].split(": ")[1], flags=re.IGNORECASE) == BUILT_IN
+
+
+@pytest.mark.parametrize("language", ["en", "tr"])
+def test_B03_B04_B05_every_number_is_written_out(language: str) -> None:
+    story, _ = told(known_vectors("Hello shiny sun!"), language)
+    for written in (as_table(story), as_markdown(story)):
+        for part in (
+            "0.53·0.34 + 0.34·0.22 + 0.98·0.54",
+            "= 0.1802 + 0.0748 + 0.5292",
+            "2.1907 / 9.5606",
+            "0.4063 · [0.53, 0.34, 0.98]",
+            "[0.2153, 0.1381, 0.3981]",
+            "[0.3990, 0.3854, 0.8610]",
+        ):
+            assert part in written
+
+
+def test_F23_the_story_says_what_is_left_out() -> None:
+    story, _ = told(known_vectors("Hello shiny sun!"))
+    assert "“!” has no vector and is left out." in story.introduction
+    turkish, _ = told(known_vectors("Hello shiny sun!"), "tr")
+    assert "“!” için vektör yok; hesaba katılmadı." in turkish.introduction
+    silent, _ = told(known_vectors("Hello shiny sun"))
+    assert not any("left out" in line for line in silent.introduction)
+
+
+def test_B06_the_scaled_variant_shows_its_beta() -> None:
+    story, _ = told(known_vectors("Hello shiny sun!"), beta=3**-0.5)
+    assert story.steps[1].text[-1] == "Before that, each score is multiplied by β = 0.5774."
+    table = story.steps[1].table
+    assert table is not None
+    assert [column.heading for column in table.columns][1] == "score × β"
+    assert [row[1] for row in table.rows] == ["0.4528", "0.7834", "0.7209"]
+
+
+def test_wide_vectors_are_cut_unless_all_is_asked_for() -> None:
+    words = typed_vectors("a b", [" ".join(["0.25"] * 12), " ".join(["-0.5"] * 12)])
+    short, long = as_table(told(words)[0]), as_table(told(words, full=True)[0])
+    assert "…" in short
+    assert "--full shows them all" in short
+    assert "…" not in long
+    assert long.count("0.25·0.25") == 12
+
+
+def test_large_scores_are_told_with_the_number_subtracted() -> None:
+    story, trace = told(typed_vectors("a b", ["30 40", "29 40"]))
+    assert trace.shift == 2500.0
+    assert "the largest, 2500.0000, is first subtracted" in story.steps[1].text[-1]
+    assert "exponential of (score − 2500.0000)" in as_markdown(story)
+
+
+def test_a_narrow_terminal_loses_no_digit() -> None:
+    story, _ = told(known_vectors("Hello shiny sun!"))
+    narrow = as_table(story, width=44)
+    assert max(map(len, narrow.split("\n"))) <= 44
+    digits = re.sub(r"\D", "", narrow)
+    assert len(digits) == len(re.sub(r"\D", "", as_table(story, width=200)))
+    assert "…" not in narrow
+
+
+def test_markdown_is_well_formed_and_reads_no_markup_out_of_words() -> None:
+    words = typed_vectors("a|b <i>x</i> *c* [d](e) _f_", ["1 2"] * 5)
+    written = as_markdown(told(words)[0])
+    tables = [block for block in written.split("\n\n") if block.startswith("|")]
+    assert len(tables) == 4
+    for table in tables:
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in table.split("\n")}) == 1
+    assert r"a\|b" in written
+    assert r"\<i\>x\</i" in written
+    assert r"[d\](e" in written
+    assert not re.search(r"(?<!\\)<(?!br>)", written)
+
+
+def test_rows_wrap_no_line_of_the_title() -> None:
+    story, _ = told(known_vectors("Hello\n# shiny sun"))
+    assert as_markdown(story).startswith("# “Hello # shiny sun”")
+
+
+@pytest.mark.parametrize("language", ["en", "tr"])
+def test_json_has_every_digit(language: str) -> None:
+    story, trace = told(known_vectors("Hello shiny sun!"), language)
+    loaded = json.loads(as_json(story, trace))
+    assert loaded["title"] == story.title
+    assert [step["heading"] for step in loaded["steps"]] == [step.heading for step in story.steps]
+    assert loaded["query"] == {"number": 2, "token": "shiny", "vector": [0.53, 0.34, 0.98]}
+    assert loaded["keys"] == ["Hello", "shiny", "sun"]
+    assert loaded["weights"] == trace.weights.tolist()
+    assert loaded["total"] == trace.total.tolist()
+    assert sum(loaded["exponentials"]) == pytest.approx(loaded["exponential_sum"], rel=1e-15)
+    assert loaded["allowed"] == [True, True, True]

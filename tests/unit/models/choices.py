@@ -1,0 +1,32 @@
+"""Every choice that a configuration can name, and some together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CHOICES: dict[str, dict[str, Any]] = {
+    "default": {},
+    **{
+        f"positions {name}": {"positions": name}
+        for name in ("sinusoidal_concatenated", "learned", "rotary", "alibi", "relative", "relative_buckets")
+    },
+    **{f"score {name}": {"score": name} for name in ("dot", "additive", "bilinear")},
+    **{f"selection {name}": {"selection": name} for name in ("argmax", "straight_through", "gumbel")},
+    **{f"activation {name}": {"activation": name} for name in ("gelu", "geglu", "swiglu")},
+    "rms norm": {"norm": "rms"},
+    "rms norm after": {"norm": "rms", "norm_placement": "post"},
+    "multi-query": {"num_kv_heads": 1},
+    "free head width": {"head_dim": 6},
+    "three heads": {"num_heads": 3, "head_dim": 4},
+    "temperature": {"inverse_temperature": 0.7},
+    "window": {"attention_window": 2},
+    "window and global": {"attention_window": 1, "global_tokens": 2},
+    "modern": {
+        "positions": "rotary", "norm": "rms", "activation": "swiglu", "num_kv_heads": 1, "attention_bias": False,
+    },
+    "everything": {
+        "positions": "relative_buckets", "score": "additive", "selection": "gumbel", "norm": "rms",
+        "activation": "geglu", "num_kv_heads": 1, "head_dim": 6, "attention_window": 3, "global_tokens": 1,
+        "inverse_temperature": 0.5, "norm_placement": "post", "attention_dropout": 0.1, "tie_embeddings": False,
+    },
+}  # fmt: skip
