@@ -141,7 +141,7 @@ class TrainingConfig(Section):
     """AdamW (Loshchilov and Hutter 2019), or Muon (Jordan 2024) on the matrices and AdamW on the rest."""
     learning_rate: float = Field(3e-3, gt=0.0)
     """Peak learning rate of AdamW; with Muon, that of embeddings and vectors."""
-    matrix_learning_rate: float = Field(4e-3, gt=0.0)
+    matrix_learning_rate: float = Field(5e-3, gt=0.0)
     """Peak learning rate of Muon for the matrices."""
     warmup_steps: int = Field(100, ge=0)
     """Updates over which the learning rate rises linearly; never more than a tenth of the run."""

@@ -9,20 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.decoding.options import BeamOptions
 from dikkat.errors import UsageError
 
 if TYPE_CHECKING:
     from dikkat.decoding.options import DecodingOptions
     from dikkat.pipelines import Translation
 
+BEAM = BeamOptions()
+
 
 def translate(
     run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
     file: Annotated[Path | None, typer.Argument(help="Text, one sentence a line; standard input if absent.")] = None,
-    beam: Annotated[int, typer.Option(help="Hypotheses followed side by side; 1 is greedy.")] = 5,
+    beam: Annotated[int, typer.Option(help="Hypotheses followed side by side; 1 is greedy.")] = BEAM.beam_size,
     n_best: Annotated[int, typer.Option(help="Translations a line; above 1 each as number, score, text.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Number and score before each text.")] = False,
-    length_penalty: Annotated[float, typer.Option(help="Above 0 favours longer output.")] = 1.0,
+    length_penalty: Annotated[float, typer.Option(help="Larger favours longer output.")] = BEAM.length_penalty,
     sample: Annotated[bool, typer.Option("--sample", help="Draw at random instead of searching.")] = False,
     temperature: Annotated[float, typer.Option(help="Of sampling: below 1 sharper, above 1 flatter.")] = 1.0,
     top_k: Annotated[int, typer.Option(help="Of sampling: only so many most probable tokens; 0 is all.")] = 0,
@@ -31,10 +34,10 @@ def translate(
     batch_size: Annotated[int, typer.Option(help="Sentences translated at once.")] = 64,
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; an empty line stays empty."""
-    from dikkat.decoding.options import BeamOptions, SamplingOptions
+    from dikkat.decoding.options import SamplingOptions
     from dikkat.pipelines import Translator
 
-    if sample and (beam != 5 or n_best != 1):
+    if sample and (beam != BEAM.beam_size or n_best != 1):
         raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
     options: DecodingOptions = BeamOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty)
     if sample:

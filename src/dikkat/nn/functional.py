@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.nn.dropout import dropout as drop
+from dikkat.nn.explicit import explicit_attention
 from dikkat.nn.selection import Selection, selection_rule
 
 Score = Literal["scaled_dot", "dot", "additive"] | Callable[[Tensor, Tensor], Tensor]
@@ -129,8 +130,7 @@ def fused_attention(
         return _biased_attention(query, key, value, mask, beta, bias, dropout)
     on_short_cpu_rows = query.device.type == "cpu" and query.shape[-2] * key.shape[-2] <= EXPLICIT_LIMIT
     if on_short_cpu_rows or (dropout > 0.0 and query.device.type == "cpu"):
-        weights = attention_weights(query * beta @ key.transpose(-2, -1), mask)
-        return drop(weights.to(value.dtype), dropout) @ value
+        return explicit_attention(query, key, value, mask, beta, dropout)
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=beta)
     if mask is None:
         return output

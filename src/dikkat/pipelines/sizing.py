@@ -24,7 +24,7 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
         # few passes need little dropout; with many only dropout keeps them useful
         dropout = 0.1 if minutes is not None and minutes <= 10 else 0.2
         return _settings(
-            dim=256, heads=4, wide=1024, layers=(3, 3), vocabulary=4_000, dropout=dropout, batch=4096, epochs=20
+            dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, dropout=dropout, batch=4096, epochs=20
         )
     if pairs < 3_000_000:
         return _settings(

@@ -23,6 +23,7 @@ from dikkat.text.tokenizer import BOS_ID, Tokenizer
 from dikkat.training.parameters import FlatParameters
 
 GREEDY = DecodingOptions()
+BEAM = BeamOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,12 @@ class Translator:
         return cls(model, Tokenizer.load(run.tokenizer), config)
 
     def translate(
-        self, texts: Iterable[str], *, beam_size: int = 5, n_best: int = 1, length_penalty: float = 1.0
+        self,
+        texts: Iterable[str],
+        *,
+        beam_size: int = BEAM.beam_size,
+        n_best: int = 1,
+        length_penalty: float = BEAM.length_penalty,
     ) -> list[Translation]:
         """Translate all of `texts` by beam search; an empty text gives an empty translation."""
         options = BeamOptions(beam_size=beam_size, n_best=n_best, length_penalty=length_penalty)

@@ -126,7 +126,7 @@ class Trainer:
     def _update(self, progress: float) -> tuple[float, int]:
         """One optimizer step over `accumulate` micro-batches; returns loss a token and number of tokens."""
         self.model.train()
-        total = self.gradient.zero_()
+        total = self.gradient
         likelihood, tokens = 0.0, 0
         for micro_step in range(self.config.accumulate):
             _, indices = self.plan.at(self.state.position)
@@ -136,7 +136,8 @@ class Trainer:
                 self.model, collate(self.corpus, indices), self.config.label_smoothing
             )
             objective.backward()
-            total += self.parameters.gradient
+            # the first is copied, which spares a pass of zeros
+            (total.copy_ if micro_step == 0 else total.add_)(self.parameters.gradient)
             likelihood += float(micro_likelihood)
             tokens += count
             self.state.position += 1

@@ -50,14 +50,20 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             even = normalizer[:, 0] - hidden[chunk].float() @ column_sum / vocab_size
             loss += (normalizer - right).sum() * (1.0 - smoothing) + even.sum() * smoothing
             if gradient is not None:
-                logits.div_(total).scatter_add_(1, wanted, logits.new_full(wanted.shape, smoothing - 1.0))
-                gradient[chunk] = logits.sub_(smoothing / vocab_size) if smoothing else logits
-        ctx.save_for_backward(hidden, weight, gradient)
+                # probabilities, cast as they are written; only the right entry differs by more than a constant
+                torch.mul(logits, total.reciprocal(), out=gradient[chunk])
+                of_right = (right - normalizer).exp() - (1.0 - smoothing)
+                gradient[chunk].scatter_(1, wanted, of_right.to(gradient.dtype))
+        ctx.save_for_backward(hidden, weight, gradient, column_sum)
+        ctx.floor = smoothing / vocab_size
         ctx.mark_non_differentiable(likelihood)
         return loss, likelihood
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        hidden, weight, gradient = ctx.saved_tensors
+        hidden, weight, gradient, column_sum = ctx.saved_tensors
+        # the even part of the target is the same number everywhere, so its share of both products has rank one
+        of_hidden = gradient @ weight - ctx.floor * column_sum.to(hidden.dtype)
+        of_weight = gradient.t() @ hidden - ctx.floor * hidden.float().sum(0).to(hidden.dtype)
         scale = scale.to(hidden.dtype)
-        return gradient @ weight * scale, gradient.t() @ hidden * scale, None, None
+        return of_hidden * scale, of_weight * scale, None, None

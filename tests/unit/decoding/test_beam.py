@@ -163,7 +163,7 @@ def test_search_stops_as_soon_as_no_live_hypothesis_can_win() -> None:
     # best -3.0 / cap, which is below -0.105 for caps up to 28.
     for cap, one_step in ((28, True), (29, False)):
         model = MockModel(fixed=np.log([1e-9, 1e-9, 0.9, 0.05, 0.05]).tolist())
-        options = BeamOptions(beam_size=4, max_length_factor=0.0, max_length_offset=cap)
+        options = BeamOptions(beam_size=4, max_length_factor=0.0, max_length_offset=cap, length_penalty=1.0)
         found = beam_search(model, *batch_of([(5, EOS)]), options)[0]
         assert found[0].tokens == ()
         assert found[0].score == pytest.approx(np.log(0.9), rel=1e-5)

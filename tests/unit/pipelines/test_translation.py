@@ -125,7 +125,7 @@ def test_a_translation_carries_its_tokens_score_and_alternatives(translator: Tra
 
 def test_the_score_is_the_mean_log_probability_of_its_tokens(translator: Translator) -> None:
     """Teacher-forced in float64; the end mark counts (when there is one)."""
-    (found,) = translator.translate([SOURCE], beam_size=2)
+    (found,) = translator.translate([SOURCE], beam_size=2, length_penalty=1.0)
     vocabulary = {translator.tokenizer.pieces([number])[0]: number for number in range(translator.tokenizer.vocab_size)}
     target = [vocabulary[token] for token in found.tokens]
     source = torch.tensor([[*translator.encode(SOURCE), EOS_ID]])

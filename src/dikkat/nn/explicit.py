@@ -1,0 +1,74 @@
+"""Attention as explicit products with a backward pass of its own: the fastest form for short sequences on a CPU.
+
+Half of what autograd would do here is copies and casts of small tensors; written out, each pass happens once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from dikkat.nn.dropout import keep_mask
+
+
+def explicit_attention(
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B H S K"],
+    value: Float[Tensor, "B H S E"],
+    mask: Bool[Tensor, "..."] | None,
+    beta: float,
+    dropout: float,
+) -> Float[Tensor, "B H T E"]:
+    """`softmax(beta q k^T) v` with products in the type of the inputs and weights in at least float32.
+
+    Rows that may attend to nothing give zero. Differentiable once.
+    """
+    return _ExplicitAttention.apply(query, key, value, mask, beta, dropout)
+
+
+class _ExplicitAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, dropout: float
+    ) -> Tensor:
+        # (B, H, T, K) -> (B * H, T, K): one copy each, reused by the backward pass
+        q, k, v = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1)
+        weights = _weights(torch.bmm(q, k.transpose(1, 2)).view(*query.shape[:3], -1), mask, beta).flatten(0, 1)
+        used = weights.to(value.dtype)
+        kept = keep_mask(used, dropout) if dropout > 0.0 else None
+        if kept is not None:
+            used = used * kept
+        ctx.save_for_backward(q, k, v, weights, used, kept)
+        ctx.beta = beta
+        return torch.bmm(used, v).view(*query.shape[:3], -1)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+        q, k, v, weights, used, kept = ctx.saved_tensors
+        shape = gradient.shape[:2]
+        of_output = gradient.flatten(0, 1)
+        of_weights = torch.bmm(of_output, v.transpose(1, 2))
+        if kept is not None:
+            of_weights *= kept
+        # d softmax: w (g - sum(g w)); a masked entry has weight 0, so nothing flows through it
+        of_scores = torch._softmax_backward_data(of_weights.to(weights.dtype), weights, -1, weights.dtype)
+        of_scores = of_scores.mul_(ctx.beta).to(q.dtype)
+        of_query = torch.bmm(of_scores, k).unflatten(0, shape)
+        of_key = torch.bmm(of_scores.transpose(1, 2), q).unflatten(0, shape)
+        of_value = torch.bmm(used.transpose(1, 2), of_output).unflatten(0, shape)
+        return of_query, of_key, of_value, None, None, None
+
+
+def _weights(scores: Tensor, mask: Tensor | None, beta: float) -> Tensor:
+    """Softmax in at least float32, in place where the tensor is ours."""
+    scores = (scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores).mul_(beta)
+    if mask is None:
+        return torch.softmax(scores, dim=-1)
+    hidden = ~mask
+    weights = torch.softmax(scores.masked_fill_(hidden, torch.finfo(scores.dtype).min), dim=-1)
+    return weights.masked_fill_(hidden, 0.0)
