@@ -217,7 +217,8 @@ def test_memory_does_not_grow_with_the_stream(translator: Translator) -> None:
 
     peak(250)
     small, large = peak(1_000), peak(15_000)
-    assert large < 1.5 * small
+    # kept lines, ids or results would cost 50 bytes a line and more; what grows are counters and the allocator's dust
+    assert large - small < 16 * 14_000
 
 
 def test_n_best_is_sorted_and_complete(dikkat: Command, trained: Path, translator: Translator, tmp_path: Path) -> None:
