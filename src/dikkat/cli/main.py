@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.doctor import doctor
 from dikkat.cli.evaluate import evaluate
 from dikkat.cli.explain import explain
 from dikkat.cli.quickstart import quickstart
@@ -30,7 +29,6 @@ app.add_typer(train, name="train")
 app.command()(translate)
 app.command()(evaluate)
 app.command()(explain)
-app.command()(doctor)
 
 
 @app.callback()
