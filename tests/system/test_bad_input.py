@@ -124,7 +124,10 @@ class TestData:
             ("training.learning_rat=1", 'unknown key "training.learning_rat"; did you mean "learning_rate"?'),
             ("trainin.seed=1", 'unknown key "trainin"; did you mean "training"?'),
             ("model.dropout=2", "model.dropout: input should be less than 1, not 2"),
-            ("model.num_heads=3", "model: num_heads must divide model_dim, but 3 does not divide 128; set head_dim to free the two"),
+            (
+                "model.num_heads=3",
+                "model: num_heads must divide model_dim, but 3 does not divide 128; set head_dim to free the two",
+            ),
         ],
     )
     def test_settings(self, dikkat: Command, toy_data: Path, out: Path, setting: str, message: str) -> None:
