@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from dikkat.nn import functional
 from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.masks import causal_mask, key_mask
 from dikkat.nn.recorder import record_attention
@@ -75,6 +76,33 @@ def test_B21_cross_attention_and_its_weights(bias: bool, widths: dict[str, int])
     agree(recorded.mean(1), averaged)
 
 
+@pytest.mark.parametrize("widths", [{}, {"key_dim": 7, "value_dim": 5}], ids=["one width", "three widths"])
+@pytest.mark.parametrize("training", [False, True])
+def test_B21_a_mask_for_each_head_and_query_with_every_map(widths: dict[str, int], training: bool) -> None:
+    """Theirs is (B * H, T, S) and True = may not; without gradients and in evaluation it takes a path of its own."""
+    ours, theirs = pair(True, **widths)
+    query = torch.randn(2, 4, 12)
+    key, value = torch.randn(2, 6, widths.get("key_dim", 12)), torch.randn(2, 6, widths.get("value_dim", 12))
+    mask = torch.rand(2, 3, 4, 6) < 0.5
+    mask[..., 0] = True  # a row without any key is ours alone to define
+    ours.train(training)
+    theirs.train(training)
+    for gradients in (True, False):
+        with torch.set_grad_enabled(gradients), record_attention(ours) as maps:
+            output = ours(query, key, value, mask)
+            expected, weights = theirs(query, key, value, attn_mask=~mask.flatten(0, 1), average_attn_weights=False)
+            averaged = theirs(query, key, value, attn_mask=~mask.flatten(0, 1))[1]
+            without_weights, _ = theirs(query, key, value, attn_mask=~mask.flatten(0, 1), need_weights=False)
+        ((recorded,),) = maps.values()
+        for found, reference in (
+            (output, expected),
+            (output, without_weights),
+            (recorded, weights),
+            (recorded.mean(1), averaged),
+        ):
+            agree(found, reference)
+
+
 @pytest.mark.parametrize("masked", ["no", "causal", "keys", "random"])
 @pytest.mark.parametrize("beta", [None, 0.3])
 @pytest.mark.parametrize("limit", [0, functional.EXPLICIT_LIMIT], ids=["kernel", "products"])
@@ -100,10 +128,27 @@ def test_fused_and_reference_are_scaled_dot_product_attention(masked: str, beta:
         agree(reference, expected)
 
 
-def test_causal_mask_is_is_causal() -> None:
-    query, key, value = (torch.randn(2, 3, 6, 8) for _ in range(3))
+@pytest.mark.parametrize(("targets", "sources"), [(3, 7), (7, 3), (1, 9), (130, 150), (150, 130)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_other_lengths_of_query_and_key_on_both_sides_of_the_limit(targets: int, sources: int, masked: bool) -> None:
+    assert 7 * 3 < functional.EXPLICIT_LIMIT < 130 * 150
+    query, key, value = (torch.randn(2, 3, size, width) for size, width in ((targets, 8), (sources, 8), (sources, 5)))
+    mask = torch.rand(2, 1, targets, sources) < 0.5 if masked else None
+    if mask is not None:
+        mask[..., 0] = True
+    expected = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    agree(fused_attention(query, key, value, mask), expected)
+    agree(attention(query, key, value, mask)[0], expected)
+    agree(chunked_attention(query, key, value, mask, query_chunk=64, key_chunk=32), expected)
+
+
+@pytest.mark.parametrize("length", [6, 140])
+def test_causal_mask_is_is_causal(length: int) -> None:
+    query, key, value = (torch.randn(2, 3, length, 8) for _ in range(3))
     expected = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-    agree(fused_attention(query, key, value, causal_mask(6)), expected)
+    agree(fused_attention(query, key, value, causal_mask(length)), expected)
+    agree(attention(query, key, value, causal_mask(length))[0], expected)
+    agree(chunked_attention(query, key, value, causal=True, query_chunk=50, key_chunk=30), expected)
 
 
 def test_grouped_heads_are_those_of_enable_gqa() -> None:

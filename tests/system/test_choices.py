@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,14 @@ from tests.system.toy import Command, settings, toy_sentences
 from tests.unit.models.choices import CHOICES
 
 from dikkat import Translator
+from dikkat.config import ModelConfig
 from dikkat.text.tokenizer import BOS_ID
+
+SIZES = {
+    "vocab_size", "model_dim", "num_heads", "feed_forward_dim", "encoder_layers", "decoder_layers", "dropout",
+    "norm_eps", "max_positions",
+}  # fmt: skip
+"""Settings of the model that are numbers on a scale, not one of several ways."""
 
 
 @pytest.fixture(scope="module")
@@ -21,15 +29,25 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+def test_every_setting_that_is_a_choice_is_tried() -> None:
+    """That every name of a choice is among them is shown beside them, in tests/unit/models."""
+    tried = {name for choice in CHOICES.values() for name in choice}
+    assert set(ModelConfig.model_fields) - SIZES <= tried
+
+
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES.keys())
 def test_a_few_updates_of_every_choice(
     choice: dict[str, Any], pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     named = {f"model__{name}": str(value).lower() for name, value in choice.items()}
     run = tmp_path / "run"
-    options = settings(**named, training__max_epochs=2, training__validations=1, data__validation_pairs=10)
+    options = settings(**named, training__max_epochs=3, training__validations=2, data__validation_pairs=10)
     code, _, complaint = Command(capsys)("train", "translator", pairs, "--out", run, *options)
     assert code == 0, complaint
+    losses = [
+        json.loads(line)["train_loss"] for line in (run / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+    ]
+    assert losses[-1] < losses[0] - 0.1, "it runs, but learns nothing"
     translator = Translator.load(run)
     assert len(list(translator.translate(["the dog sees the tree", "a"]))) == 2
     model = translator.model.float()

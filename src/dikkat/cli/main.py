@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.compare import compare
+from dikkat.cli.doctor import doctor
 from dikkat.cli.evaluate import evaluate
 from dikkat.cli.explain import explain
 from dikkat.cli.quickstart import quickstart
@@ -29,6 +31,8 @@ app.add_typer(train, name="train")
 app.command()(translate)
 app.command()(evaluate)
 app.command()(explain)
+app.command()(compare)
+app.command()(doctor)
 
 
 @app.callback()

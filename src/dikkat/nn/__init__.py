@@ -16,6 +16,7 @@ from dikkat.nn.linear import linear_attention
 from dikkat.nn.masks import causal_mask, key_mask, valid_length_mask, window_mask
 from dikkat.nn.named_positions import attention_positions, embedding_positions
 from dikkat.nn.norms import LayerNorm, RMSNorm
+from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat.nn.positions import SinusoidalPositions
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat.nn.relative import BucketBias, RelativeKeys
@@ -42,6 +43,8 @@ __all__ = [
     "MapName",
     "MultiHeadAttention",
     "NoPositions",
+    "PositionedDecoderBlock",
+    "PositionedEncoderBlock",
     "PostNormResidual",
     "PreNormResidual",
     "RMSNorm",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from dikkat.nn.checks import check_same_length, check_width
 from dikkat.nn.dropout import checked_probability
 from dikkat.nn.dropout import dropout as drop
 from dikkat.nn.functional import attention_scores, attention_weights
@@ -39,6 +40,7 @@ class AdditiveAttention(nn.Module):
         Raises `ValueError` for a width or a mask that does not fit and `TypeError` for a mask that is not boolean.
         """
         value = key if value is None else value
+        check_same_length(key, value)
         weights = self.weights(query, key, mask)
         return drop(weights, self.dropout if self.training else 0.0).to(value.dtype) @ value
 
@@ -49,8 +51,7 @@ class AdditiveAttention(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B T S"]:
         """The weights before dropout; rows that may attend to nothing are zero."""
-        for name, x, linear in (("query", query, self.query_projection), ("key", key, self.key_projection)):
-            if x.shape[-1] != linear.in_features:
-                raise ValueError(f"{name} must have the width {linear.in_features}, but has {x.shape[-1]}")
+        check_width("query", query, self.query_projection.in_features)
+        check_width("key", key, self.key_projection.in_features)
         scores = attention_scores(self.query_projection(query), self.key_projection(key), self.score)
         return attention_weights(scores, mask)

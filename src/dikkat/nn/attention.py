@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
+from dikkat.nn.checks import check_mask, check_positions, check_sizes, check_width, checked_head_dim, checked_kv_heads
 from dikkat.nn.comparison import HeadScore, comparison
 from dikkat.nn.dropout import checked_probability
 from dikkat.nn.masks import window_mask
@@ -70,16 +71,10 @@ class MultiHeadAttention(nn.Module):
         global_tokens: int = 0,
     ) -> None:
         super().__init__()
-        if head_dim is None and model_dim % num_heads:
-            raise ValueError(
-                f"num_heads must divide model_dim, but {num_heads} does not divide {model_dim}; "
-                "set head_dim to free the two"
-            )
+        check_sizes(query_dim=query_dim, key_dim=key_dim, value_dim=value_dim)
         self.num_heads = num_heads
-        self.num_kv_heads = num_heads if num_kv_heads is None else num_kv_heads
-        if num_heads % self.num_kv_heads:
-            raise ValueError(f"num_kv_heads must divide num_heads, but {num_kv_heads} does not divide {num_heads}")
-        self.head_dim = model_dim // num_heads if head_dim is None else head_dim
+        self.head_dim = checked_head_dim(model_dim, num_heads, head_dim)
+        self.num_kv_heads = checked_kv_heads(num_heads, num_kv_heads)
         self.dropout = checked_probability(dropout)
         self.widths = widths = tuple(model_dim if width is None else width for width in (query_dim, key_dim, value_dim))
         outputs = [heads * self.head_dim for heads in (num_heads, self.num_kv_heads, self.num_kv_heads)]
@@ -189,10 +184,14 @@ class MultiHeadAttention(nn.Module):
 
     def _in_window(self, mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor:
         assert self.window is not None
+        check_positions(q, k)
         near = window_mask(
             q.shape[2], k.shape[2], window=self.window, global_tokens=self.global_tokens, device=q.device
         )
-        return near if mask is None else mask & near
+        if mask is None:
+            return near
+        check_mask(mask, (*q.shape[:-1], k.shape[2]))
+        return mask & near
 
     def _project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         self._check_width("query", x, 0)
@@ -214,8 +213,7 @@ class MultiHeadAttention(nn.Module):
         return self._split_heads(q, self.num_heads)
 
     def _check_width(self, name: str, x: Tensor, place: int) -> None:
-        if x.shape[-1] != self.widths[place]:
-            raise ValueError(f"{name} must have the width {self.widths[place]}, but has {x.shape[-1]}")
+        check_width(name, x, self.widths[place])
 
     def _linear(self, x: Tensor, start: int | None, end: int | None) -> Tensor:
         bias = self.in_projection.bias

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.checks import checked_head_dim
 from dikkat.nn.comparison import HeadScore
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.gated_feed_forward import GATES, GatedFeedForward
@@ -47,7 +48,7 @@ class BlockSettings:
     """Positions at the start that see all and are seen by all in spite of the window."""
 
     def self_attention(self, model_dim: int, num_heads: int, *, causal: bool) -> MultiHeadAttention:
-        head_dim = model_dim // num_heads if self.head_dim is None else self.head_dim
+        head_dim = checked_head_dim(model_dim, num_heads, self.head_dim)
         return self._attention(
             model_dim,
             num_heads,

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from dikkat.nn.functional import check_mask, inverse_temperature
+from dikkat.nn.checks import check_mask, check_sequences, check_sizes
+from dikkat.nn.functional import inverse_temperature
 
 Rows = tuple[Tensor, Tensor, Tensor]
 
@@ -34,11 +35,10 @@ def chunked_attention(
     Raises `ValueError` and `TypeError` as `fused_attention` does, and `ValueError` for a chunk below 1.
     """
     targets, sources = query.shape[-2], key.shape[-2]
-    for name, size in (("query_chunk", query_chunk), ("key_chunk", key_chunk), ("T", targets), ("S", sources)):
-        if size < 1:
-            raise ValueError(f"{name} must be at least 1, not {size}")
+    check_sizes(query_chunk=query_chunk, key_chunk=key_chunk)
+    check_sequences(query, key, value)
     if causal and sources < targets:
-        raise ValueError(f"causal attention needs as many keys as queries, but {sources} < {targets}")
+        raise ValueError(f"under causal=True key must have the {targets} positions of the query, but has {sources}")
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], sources))
     query = query * inverse_temperature(query, "scaled_dot", beta)

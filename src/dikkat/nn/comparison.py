@@ -8,6 +8,7 @@ from typing import Literal
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from dikkat.nn.checks import check_sequences
 from dikkat.nn.dropout import dropout as drop
 from dikkat.nn.functional import Score, attention_scores, attention_weights, fused_attention, inverse_temperature
 from dikkat.nn.named_positions import ScoreBias
@@ -70,6 +71,7 @@ class Comparison(nn.Module):
         mask: Bool[Tensor, "..."] | None,
         dropout: float,
     ) -> Float[Tensor, "B H T E"]:
+        check_sequences(q, k, v)
         if not self.is_fused:
             weights = drop(self.weights(q, k, mask), dropout)
             return weights.to(v.dtype) @ v

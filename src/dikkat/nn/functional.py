@@ -7,7 +7,7 @@ weights, a zero output and finite gradients, in both functions.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -15,6 +15,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from dikkat.nn.checks import (
+    check_fits,
+    check_mask,
+    check_positions,
+    check_same_length,
+    check_same_width,
+    check_sequences,
+)
 from dikkat.nn.dropout import dropout as drop
 from dikkat.nn.explicit import explicit_attention
 from dikkat.nn.selection import Selection, selection_rule
@@ -50,9 +58,11 @@ def attention(
     see `Selection` for the others. `dropout` is the probability of dropping a weight. `"additive"` sums `tanh(q + k)`
     over the width (Bahdanau et al. 2015); its projections are the caller's.
 
-    Returns the output and the weights, which are the ones used: after dropout. Raises `ValueError` if query and key
-    differ in width under a named score, or the mask does not fit, and `TypeError` for a mask that is not boolean.
+    Returns the output and the weights, which are the ones used: after dropout. Raises `ValueError` for sequences
+    without positions, values of another length than the keys, a query and a key of two widths under a named score, and
+    a mask or bias that does not fit; `TypeError` for a mask that is not boolean.
     """
+    check_same_length(key, value)
     scores, beta = attention_scores(query, key, score), inverse_temperature(query, score, beta)
     weights = attention_weights(scores, mask, beta=beta, hard=hard, selection=selection, bias=bias)
     weights = drop(weights, dropout).to(value.dtype)
@@ -65,14 +75,12 @@ def attention_scores(
 ) -> Float[Tensor, "... T S"]:
     """Compare every query with every key, before temperature and mask; statistics in at least float32.
 
-    Raises `ValueError` for an unknown name, and where a named score meets a query and a key of two widths.
+    Raises `ValueError` for an unknown name, sequences without positions, and where a named score meets two widths.
     """
+    check_positions(query, key)
     if callable(score):
         return score(_at_least_float32(query), _at_least_float32(key))
-    if query.shape[-1] != key.shape[-1]:
-        raise ValueError(
-            f"query and key must have the same width, but query has {query.shape[-1]} and key has {key.shape[-1]}"
-        )
+    check_same_width(query, key)
     query, key = _at_least_float32(query), _at_least_float32(key)
     if score in ("scaled_dot", "dot"):
         return query @ key.transpose(-2, -1)
@@ -93,10 +101,11 @@ def attention_weights(
 ) -> Float[Tensor, "... T S"]:
     """Turn scores into weights: every row that may attend sums to one, the others are zero; see `attention`.
 
-    Raises `TypeError` for a mask that is not boolean and `ValueError` for one that does not fit the scores.
+    Raises `TypeError` for a mask that is not boolean and `ValueError` for a mask or bias that does not fit the scores.
     """
     scores = _at_least_float32(scores) * beta
     if bias is not None:
+        check_fits("bias", bias, scores.shape)
         scores = scores + bias
     if mask is not None:
         check_mask(mask, scores.shape)
@@ -119,14 +128,15 @@ def fused_attention(
 
     On a CPU short sequences take two explicit products in the tensors' own type, all others PyTorch's fused kernel.
     `bias`, broadcastable to (B, H, T, S), is added to the scaled scores. Raises `TypeError` for a mask that is not
-    boolean, and `ValueError` for one that does not fit and for a sequence without positions.
+    boolean, and `ValueError` for sequences without positions or that do not belong together, and for a mask or bias
+    that does not fit.
     """
-    if query.shape[-2] * key.shape[-2] == 0:
-        raise ValueError(f"query and key must have at least 1 position, but have {query.shape[-2]} and {key.shape[-2]}")
+    check_sequences(query, key, value)
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], key.shape[-2]))
     beta = inverse_temperature(query, "scaled_dot", beta)
     if bias is not None:
+        check_fits("bias", bias, (*query.shape[:-1], key.shape[-2]))
         return _biased_attention(query, key, value, mask, beta, bias, dropout)
     on_short_cpu_rows = query.device.type == "cpu" and query.shape[-2] * key.shape[-2] <= EXPLICIT_LIMIT
     if on_short_cpu_rows or (dropout > 0.0 and query.device.type == "cpu"):
@@ -150,17 +160,6 @@ def _biased_attention(
         added = torch.where(mask, added, torch.finfo(added.dtype).min / 2)
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout, scale=beta)
     return output if mask is None else output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
-
-
-def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
-    """Raise `TypeError` for a mask that is not boolean, `ValueError` for one not broadcastable to `shape`."""
-    # PyTorch's kernel would add a float mask to the scores, and nothing here ever does
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask must be boolean (True = may attend), not {mask.dtype}")
-    given = mask.shape
-    fits = all(size in (1, limit) for size, limit in zip(reversed(given), reversed(shape), strict=False))
-    if len(given) > len(shape) or not fits:
-        raise ValueError(f"mask must be broadcastable to the scores {tuple(shape)}, but has the shape {tuple(given)}")
 
 
 def inverse_temperature(query: Float[Tensor, "... T K"], score: Score, beta: float | None = None) -> float:

@@ -7,6 +7,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from dikkat.nn.checks import check_real, check_sequences, check_sizes
+
 
 def feature_map(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
     """`elu(x) + 1`, which is positive (Katharopoulos et al. 2020, equation 7)."""
@@ -27,15 +29,17 @@ def linear_attention(
     Time and memory are linear in T and S. It is exact for its own kernel and *not* an approximation of softmax: on
     standard normal inputs (S = 512, K = 64) its output differs from that of scaled dot attention by about 0.7 of the
     latter's root mean square. `real` is True at tokens that may be attended to; a row without any gives zero.
-    `causal` needs T = S and goes through the sequence in chunks. Raises `ValueError` otherwise.
+    `causal` needs T = S and goes through the sequence in chunks. Raises `ValueError` otherwise, for a `chunk` below 1,
+    and for sequences or a `real` that do not belong together, and `TypeError` for a `real` that is not boolean.
     """
-    for name, size in (("query", query.shape[-2]), ("key", key.shape[-2]), ("chunk", chunk)):
-        if size < 1:
-            raise ValueError(f"{name} must have at least 1 position, not {size}")
+    check_sizes(chunk=chunk)
+    check_sequences(query, key, value)
     if causal and query.shape[-2] != key.shape[-2]:
         raise ValueError(
-            f"causal linear attention needs {query.shape[-2]} keys, as many as queries, not {key.shape[-2]}"
+            f"under causal=True key must have the {query.shape[-2]} positions of the query, but has {key.shape[-2]}"
         )
+    if real is not None:
+        check_real(real, query.shape[0], key.shape[-2])
     statistics = torch.promote_types(query.dtype, torch.float32)
     q, k, v = feature_map(query.to(statistics)), feature_map(key.to(statistics)), value.to(statistics)
     if real is not None:

@@ -15,10 +15,7 @@ def causal_mask(
     Raises `ValueError` if there are no queries, or fewer keys than queries.
     """
     source_length = target_length if source_length is None else source_length
-    if source_length < target_length:
-        raise ValueError(f"a causal mask needs as many keys as queries, but {source_length} < {target_length}")
-    if target_length < 1:
-        raise ValueError(f"target_length must be at least 1, not {target_length}")
+    _check_lengths(target_length, source_length)
     ones = torch.ones(target_length, source_length, dtype=torch.bool, device=device)
     return ones.tril(source_length - target_length)[None, None]
 
@@ -57,7 +54,11 @@ def valid_length_mask(lengths: Int[Tensor, "..."], size: int) -> Bool[Tensor, "B
 def distances(
     target_length: int, source_length: int, *, device: torch.device | str | None = None
 ) -> Int[Tensor, "T S"]:
-    """Position of the key minus position of the query; with more keys than queries the queries are the last ones."""
+    """Position of the key minus position of the query; with more keys than queries the queries are the last ones.
+
+    Raises `ValueError` if there are no queries, or fewer keys than queries.
+    """
+    _check_lengths(target_length, source_length)
     keys = torch.arange(source_length, device=device)
     return keys - keys[source_length - target_length :, None]
 
@@ -73,7 +74,8 @@ def window_mask(
     """Query t sees keys at most `window` positions away; the first `global_tokens` positions see and are seen by all.
 
     The local + global pattern of Beltagy et al. (2020, section 3.1); with more keys than queries the queries are the
-    last ones. Combine with `&`. Raises `ValueError` if `window` or `global_tokens` is negative.
+    last ones. Combine with `&`. Raises `ValueError` if `window` or `global_tokens` is negative, if there are no
+    queries, or fewer keys than queries.
     """
     for name, value in (("window", window), ("global_tokens", global_tokens)):
         if value < 0:
@@ -85,3 +87,10 @@ def window_mask(
         keys = torch.arange(source_length, device=device)
         mask |= (keys < global_tokens) | (keys[source_length - target_length :, None] < global_tokens)
     return mask[None, None]
+
+
+def _check_lengths(target_length: int, source_length: int) -> None:
+    if target_length < 1:
+        raise ValueError(f"target_length must be at least 1, not {target_length}")
+    if source_length < target_length:
+        raise ValueError(f"source_length must be at least target_length = {target_length}, not {source_length}")

@@ -15,12 +15,14 @@ from torch import Tensor, nn
 Layout = Literal["interleaved", "concatenated"]
 
 
-def sinusoids(length: int, model_dim: int, layout: Layout = "interleaved") -> Float[Tensor, "T D"]:
+def sinusoids(
+    length: int, model_dim: int, layout: Layout = "interleaved", dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "T D"]:
     """Table of positions 0 … length-1.
 
     `interleaved` is the paper: column 2j is sin(i / 10000^(2j/D)), column 2j+1 its cosine. `concatenated` is the code
     of tensor2tensor: first all sines, then all cosines, frequencies 10000^(-j / (D/2 - 1)). An odd D leaves out the
-    last cosine. Computed in float64, returned in float32.
+    last cosine. Computed in float64, returned as `dtype`.
     """
     pairs = (model_dim + 1) // 2
     exponents = torch.arange(pairs, dtype=torch.float64)
@@ -36,7 +38,7 @@ def sinusoids(length: int, model_dim: int, layout: Layout = "interleaved") -> Fl
     halves = torch.stack((angles.sin(), angles.cos()))
     # (2, T, D/2) -> (T, D/2, 2) or (T, 2, D/2) -> (T, D)
     order = (1, 2, 0) if layout == "interleaved" else (1, 0, 2)
-    return halves.permute(order).reshape(length, 2 * pairs)[:, :model_dim].float()
+    return halves.permute(order).reshape(length, 2 * pairs)[:, :model_dim].to(dtype)
 
 
 class SinusoidalPositions(nn.Module):

@@ -15,7 +15,7 @@ class RelativeKeys(nn.Module):
     """Adds `q . a[distance]` to the scores, one vector a distance up to `max_distance` either way, all further ones
     sharing the outermost (Shaw et al. 2018, section 3.2; the keys' half, which their table 4 finds to suffice).
 
-    The vectors are shared by all heads.
+    The vectors are shared by all heads. Raises `ValueError` for heads of another width.
     """
 
     def __init__(self, head_dim: int, max_distance: int = 16) -> None:
@@ -26,6 +26,11 @@ class RelativeKeys(nn.Module):
 
     def forward(self, query: Float[Tensor, "B H T K"], source_length: int) -> Float[Tensor, "B H T S"]:
         """The bias of T scaled queries, the last of `source_length` positions."""
+        if query.shape[-1] != self.embedding.shape[-1]:
+            raise ValueError(
+                f"relative positions of head_dim = {self.embedding.shape[-1]} cannot be compared with queries of width "
+                f"{query.shape[-1]}"
+            )
         away = distances(query.shape[-2], source_length, device=query.device)
         rows = away.clamp(-self.max_distance, self.max_distance) + self.max_distance
         # (B, H, T, K) x (K, 2m+1) -> (B, H, T, 2m+1) -> (B, H, T, S)

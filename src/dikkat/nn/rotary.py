@@ -21,7 +21,7 @@ class RotaryPositions(nn.Module):
     """Turns each pair (2j, 2j+1) of a head by its position times its frequency (Su et al. 2021, section 3.2.2).
 
     The product of a turned query and a turned key depends on the distance between them only. The table grows with the
-    longest sequence seen. Raises `ValueError` for an odd head width.
+    longest sequence seen. Raises `ValueError` for an odd head width, and for heads of another width.
     """
 
     table: Tensor
@@ -35,6 +35,8 @@ class RotaryPositions(nn.Module):
 
     def forward(self, x: Float[Tensor, "B H T K"], offset: int = 0) -> Float[Tensor, "B H T K"]:
         """`x` turned as the positions `offset ... offset+T-1`: at step t of decoding the offset is the cache length."""
+        if x.shape[-1] != self.head_dim:
+            raise ValueError(f"rotary positions of head_dim = {self.head_dim} cannot turn heads of width {x.shape[-1]}")
         end = offset + x.shape[2]
         if end > self.table.shape[1]:
             grown = rotations(2 * end, self.head_dim)

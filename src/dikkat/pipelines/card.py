@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from dikkat.run_directory.metrics import settings_hash
 
-def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str) -> str:
-    """Markdown from config.json and the rows of metrics.jsonl."""
+
+def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str, foreign: Sequence[int] = ()) -> str:
+    """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings."""
     best = max(metrics, key=lambda row: row["chrf"])
     data, source = settings["data"], settings["data_source"]
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in source["left_out"].items()) or "none"
@@ -20,6 +23,7 @@ def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str) 
         f"- data: {' '.join(source['data'])}, {source['train_pairs']:,} training pairs; left out: {left_out}",
         f"- fingerprint of the training pairs: sha256 {source['sha256']}",
         f"- preset: {source['preset']}",
+        f"- settings: sha256 {settings_hash(settings)}",
         f"- trained: {best['epoch']:.1f} passes, {best['tokens']:,} target tokens,"
         f" {metrics[-1]['seconds'] / 60:.1f} minutes",
         "",
@@ -29,6 +33,9 @@ def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str) 
         f"- chrF {best['chrf']:.2f} ({_signature(CHRF)})",
         f"- loss {best['valid_loss']:.3f} nats a token",
     ]
+    if foreign:
+        numbers = ", ".join(map(str, foreign))
+        lines += ["", f"Validations measured under other settings than those in config.json: {numbers}."]
     if command:
         lines += ["", "To make it again:", "", f"    {command}"]
     return "\n".join(lines) + "\n"

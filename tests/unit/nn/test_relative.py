@@ -84,3 +84,9 @@ def test_buckets_that_cannot_be_are_refused() -> None:
         BucketBias(2, num_buckets=3)
     with pytest.raises(ValueError, match="max_distance must be above num_buckets / 2 = 16, not 16"):
         BucketBias(2, max_distance=16)
+
+
+def test_queries_of_another_width_are_refused() -> None:
+    message = "relative positions of head_dim = 8 cannot be compared with queries of width 4"
+    with pytest.raises(ValueError, match=message):
+        RelativeKeys(8)(torch.randn(1, 2, 3, 4), 3)

@@ -50,5 +50,7 @@ def test_lengths_stay_as_they_are_and_position_zero_is_not_turned() -> None:
 
 
 def test_an_odd_width_is_refused() -> None:
+    with pytest.raises(ValueError, match="rotary positions of head_dim = 8 cannot turn heads of width 4"):
+        RotaryPositions(8)(torch.randn(1, 2, 3, 4))
     with pytest.raises(ValueError, match="rotary positions need an even head_dim, but head_dim is 5"):
         RotaryPositions(5)

@@ -8,6 +8,7 @@ import sacrebleu
 
 from dikkat.config import RunConfig
 from dikkat.pipelines.card import card
+from dikkat.run_directory.metrics import settings_hash
 
 ROWS: list[dict[str, Any]] = [
     {"step": 10, "epoch": 1.0, "valid_loss": 3.0, "chrf": 20.0, "bleu": 5.0, "tokens": 1_000, "seconds": 60.0},
@@ -28,8 +29,9 @@ def settings(left_out: dict[str, int], **data: str) -> dict[str, Any]:
 
 
 def test_content() -> None:
+    described = settings({"duplicate": 1_234, "not text": 5}, source_language="en", target_language="tr")
     text = card(
-        settings({"duplicate": 1_234, "not text": 5}, source_language="en", target_language="tr"),
+        described,
         ROWS,
         "dikkat train translator train.en train.tr --out runs/en-tr",
     )
@@ -39,6 +41,7 @@ def test_content() -> None:
         "- data: train.en train.tr, 12,345 training pairs; left out: 1,234 duplicate, 5 not text",
         f"- fingerprint of the training pairs: sha256 {'ab' * 32}",
         "- preset: tiny",
+        f"- settings: sha256 {settings_hash(described)}",
         "- trained: 2.0 passes, 2,000 target tokens, 3.0 minutes",
         f"- BLEU 22.13 (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version})",
         f"- chrF 41.24 (nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version})",
@@ -55,3 +58,9 @@ def test_what_is_not_known_is_said() -> None:
     assert text.startswith("# Translator ? → ?\n")
     assert "left out: none" in text
     assert "To make it again" not in text
+    assert "other settings" not in text
+
+
+def test_F12_scores_of_other_settings_are_named() -> None:
+    text = card(settings({}), ROWS, "", foreign=[1, 3])
+    assert "Validations measured under other settings than those in config.json: 1, 3." in text.split("\n")

@@ -1,0 +1,147 @@
+"""`dikkat compare`: convolution, recurrence and self-attention side by side, on paper and on this machine."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from dikkat.cli.signals import StopSignal
+from dikkat.disk import temporary_beside, write_atomically, write_errors, write_new
+from dikkat.errors import CannotCreateError, UsageError
+
+if TYPE_CHECKING:
+    from dikkat.explain.comparison.settings import ComparisonSettings
+
+PLAIN_EVERY = 5.0
+"""Seconds between two lines of progress where there is no terminal."""
+
+QUICK: dict[str, Any] = {
+    "lengths": (128, 256, 512, 1024),
+    "widths": (32, 64, 128, 256),
+    "copy_lengths": (3, 4, 8, 32),
+}
+
+
+def compare(
+    lengths: Annotated[str | None, typer.Option(help="Sequence lengths to measure: 256,512,1024.")] = None,
+    widths: Annotated[
+        str | None, typer.Option(help="Widths to measure: 64,128. The smallest is that of all else.")
+    ] = None,
+    copy_lengths: Annotated[
+        str | None, typer.Option(help="Lengths at which the first token is to be copied: 4,16,64.")
+    ] = None,
+    kernel: Annotated[int, typer.Option(help="Positions that one convolution joins.")] = 3,
+    layers: Annotated[int, typer.Option(help="Layers of the stack through which gradients are followed.")] = 2,
+    cell: Annotated[str, typer.Option(help="Of the recurrence: gru or rnn.")] = "gru",
+    updates: Annotated[int, typer.Option(help="Updates of each training.")] = 300,
+    seed: Annotated[int, typer.Option(help="Of weights and sequences.")] = 0,
+    quick: Annotated[bool, typer.Option("--quick", help="Smaller sizes where none are given.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Also write every number into this file.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Also draw this .png or .svg.")] = None,
+) -> None:
+    """Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a learned task.
+
+    Takes less than a minute on an otherwise idle machine, a third of that with --quick.
+    """
+    from dikkat.explain.comparison.settings import ComparisonSettings
+
+    sizes = {"lengths": lengths, "widths": widths, "copy_lengths": copy_lengths}
+    given = {name: parse_sizes(name, text) for name, text in sizes.items() if text is not None}
+    settings = ComparisonSettings(
+        kernel=kernel, layers=layers, cell=cell, updates=updates, seed=seed,  # type: ignore[arg-type]
+        **{**(QUICK if quick else {}), **given},
+    )  # fmt: skip
+    _check_outputs(json, picture)
+    StopSignal()
+    _run(settings, json, picture)
+
+
+def parse_sizes(name: str, text: str) -> tuple[int, ...]:
+    """`256,512` as ascending numbers. Raises `UsageError` for anything else."""
+    try:
+        return tuple(sorted({int(part) for part in text.split(",")}))
+    except ValueError:
+        option = name.replace("_", "-")
+        raise UsageError(f'--{option} must be whole numbers joined by commas, as in 256,512, not "{text}"') from None
+
+
+def _check_outputs(json: Path | None, picture: Path | None) -> None:
+    """Before a minute of work rather than after it."""
+    from dikkat.explain.comparison.picture import check_picture
+
+    if picture is not None:
+        check_picture(picture)
+    if json is not None and json == picture:
+        raise UsageError(f"{json}: --json and --picture name one file; give them two")
+    for path in (json, picture):
+        if path is None:
+            continue
+        if path.is_dir():
+            raise CannotCreateError(f"{path}: is a folder, not a file; choose another name")
+        with write_errors(path):
+            trial = temporary_beside(path)
+            try:
+                write_new(trial, b"")
+            finally:
+                trial.unlink(missing_ok=True)
+
+
+def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) -> None:
+    from dikkat.explain.as_table import as_table
+    from dikkat.explain.comparison.picture import draw_comparison
+    from dikkat.explain.comparison.result import as_json
+    from dikkat.explain.comparison.story import tell_comparison
+    from dikkat.pipelines.comparison import compare
+
+    with CompareProgress() as progress:
+        found = compare(settings, progress)
+    sys.stdout.write(as_table(tell_comparison(found), shutil.get_terminal_size((100, 24)).columns))
+    sys.stdout.flush()
+    if json is not None:
+        write_atomically(json, as_json(found).encode())
+    if picture is not None:
+        draw_comparison(found, picture)
+    for path in (json, picture):
+        if path is not None:
+            print(f"written: {path}", file=sys.stderr)
+
+
+class CompareProgress:
+    """What is measured or trained now, on standard error: a bar on a terminal, plain lines elsewhere."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True, highlight=False)
+        # drawn between the measurements only: a thread that redraws would take its time from them
+        self._bar = Progress(
+            BarColumn(), TextColumn("{task.description}"), console=console, auto_refresh=False, transient=True
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._is_terminal = console.is_terminal
+        self._last_line = -PLAIN_EVERY
+
+    def __enter__(self) -> CompareProgress:
+        # elsewhere the bar would still write an empty line when it ends
+        if self._is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_terminal:
+            self._bar.stop()
+
+    def __call__(self, done: int, pieces: int, what: str) -> None:
+        if self._is_terminal:
+            self._bar.update(self._task, completed=done, total=pieces, description=what, refresh=True)
+        elif time.monotonic() - self._last_line >= PLAIN_EVERY:
+            self._last_line = time.monotonic()
+            print(f"{done + 1}/{pieces}  {what}", file=sys.stderr, flush=True)

@@ -1,0 +1,76 @@
+"""`dikkat doctor`: proofs on a trained model, each named with its pass or the measured violation."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from dikkat.explain.doctor import Proof
+
+# Not 65: the files were read and are whole. As with a test run, 1 says that the answer is no.
+EXIT_FAILED = 1
+
+MARKS = {"pass": "✓ pass", "fail": "✗ FAIL", "follows": "– follows"}
+
+
+def doctor(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR|CHECKPOINT", help="Run directory, or one folder of its checkpoints.", show_default=False
+        ),
+    ],
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the sentences that the model is tried on.")] = 1,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, on standard output.")] = False,
+) -> int:
+    """Prove that a model computes what it should; exit code 1 if a proof fails.
+
+    A proof that is violated only because another one fails is marked "follows": mend the other first.
+    """
+    from dikkat.pipelines.doctor import examine_path
+
+    proofs = examine_path(path, seed)
+    print(_as_json(path, seed, proofs) if as_json else "\n".join(_as_table(proofs)))
+    return 0 if all(proof.passed for proof in proofs) else EXIT_FAILED
+
+
+def _as_json(path: Path, seed: int, proofs: list[Proof]) -> str:
+    """JSON has no NaN and no infinity: such a violation is null."""
+    rows = [
+        {
+            "name": proof.name,
+            "says": proof.says,
+            "outcome": proof.outcome,
+            "violation": proof.violation if math.isfinite(proof.violation) else None,
+            "limit": proof.limit,
+            "where": proof.where,
+            "because": proof.because,
+        }
+        for proof in proofs
+    ]
+    passed = all(proof.passed for proof in proofs)
+    return json.dumps({"path": str(path), "seed": seed, "passed": passed, "proofs": rows}, indent=2, ensure_ascii=False)
+
+
+def _as_table(proofs: list[Proof]) -> list[str]:
+    width = max(len(proof.name) for proof in proofs)
+    lines = [f"{'':9}  {'proof':{width}}  {'violation':>9}  {'limit':>6}"]
+    for proof in proofs:
+        numbers = f"{proof.violation:>9.2g}  {proof.limit:>6.0g}"
+        lines.append(f"{MARKS[proof.outcome]:9}  {proof.name:{width}}  {numbers}  {proof.says}")
+        if not proof.passed:
+            because = f" – follows from: {proof.because}" if proof.because else ""
+            lines.append(f"{'':9}  at {proof.where}{because}")
+    return [*lines, "", _summary(proofs)]
+
+
+def _summary(proofs: list[Proof]) -> str:
+    failed = [proof.name for proof in proofs if proof.outcome == "fail"]
+    if not failed:
+        return f"all {len(proofs)} proofs pass"
+    return f"{len(failed)} of {len(proofs)} proofs {'fails' if len(failed) == 1 else 'fail'}: {', '.join(failed)}"

@@ -1,0 +1,32 @@
+"""One sentence, token by token as it is written: for whoever shows the output while it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.stepper import EOS, CachedModel, Stepper
+
+
+def token_stream(
+    model: CachedModel[Any], source: Int[Tensor, "1 S"], source_mask: Bool[Tensor, "1 S"], options: DecodingOptions
+) -> Iterator[int]:
+    """The tokens of `greedy`, each as soon as it is chosen; ends at the end mark (not yielded) or at the cap."""
+    with torch.inference_mode():
+        stepper = Stepper(model, source, source_mask, options)
+    while True:
+        with torch.inference_mode():
+            chosen = stepper.next_tokens().logits.argmax(dim=-1)
+        token = int(chosen)
+        if token == EOS:
+            return
+        yield token
+        if stepper.length >= stepper.max_cap:
+            return
+        with torch.inference_mode():
+            stepper.advance(chosen.unsqueeze(1), torch.zeros_like(chosen).unsqueeze(1), None)

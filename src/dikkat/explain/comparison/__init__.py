@@ -1,0 +1,1 @@
+"""Convolution, recurrence and self-attention side by side: counted, measured, differentiated and trained."""

@@ -1,0 +1,103 @@
+"""Forms of attention for long inputs: time, memory and error against the exact whole matrix (Tay et al. 2022)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import torch
+from torch import Tensor
+
+from dikkat.explain.comparison.measurement import Exponent, Measured, fit_exponent, measure
+from dikkat.nn.chunked import chunked_attention
+from dikkat.nn.functional import attention, fused_attention
+from dikkat.nn.linear import linear_attention
+from dikkat.nn.sliding_window import sliding_window_attention
+
+WINDOW: Final = 64
+WHOLE: Final = "whole matrix"
+LONGEST_MATRIX: Final = 8192
+"""Beyond, the whole matrix and its copies would take gigabytes."""
+
+Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
+FORMS: Final[dict[str, Attend]] = {
+    WHOLE: lambda query, key, value: attention(query, key, value)[0],
+    "fused kernel": lambda query, key, value: fused_attention(query, key, value),
+    "chunked": lambda query, key, value: chunked_attention(query, key, value),
+    f"window of {WINDOW}": lambda query, key, value: sliding_window_attention(query, key, value, WINDOW),
+    "linear": lambda query, key, value: linear_attention(query, key, value),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FormPoint:
+    """One form at one length."""
+
+    form: str
+    length: int
+    measured: Measured
+    error: float | None
+    """Root mean square of the difference from the whole matrix, relative to its own; None where that is too large."""
+
+
+@dataclass(frozen=True, slots=True)
+class FormGrowth:
+    """The exponents of a form in the length."""
+
+    form: str
+    seconds: Exponent | None
+    bytes: Exponent | None
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """All forms over all lengths, one head of `width`, standard normal queries, keys and values."""
+
+    width: int
+    points: tuple[FormPoint, ...]
+    growth: tuple[FormGrowth, ...]
+
+    def of(self, form: str) -> list[FormPoint]:
+        """The points of one form, by length."""
+        return [point for point in self.points if point.form == form]
+
+
+def compare_forms(lengths: Sequence[int], width: int, *, seed: int, watch: Callable[[str], None]) -> Forms:
+    """Measure every form at each of the ascending `lengths`; `watch` hears of each before it is measured."""
+    calls: list[tuple[str, Callable[[], Tensor]]] = []
+    places: list[tuple[str, int, float | None]] = []
+    for length in lengths:
+        generator = torch.Generator().manual_seed(seed)
+        query, key, value = (torch.randn(1, 1, length, width, generator=generator) for _ in range(3))
+        exact = FORMS[WHOLE](query, key, value) if length <= LONGEST_MATRIX else None
+        for form, attend in FORMS.items():
+            if form != WHOLE or exact is not None:
+                call = partial(attend, query, key, value)
+                calls.append((f"attention, {form}, n = {length:,}", call))
+                places.append((form, length, _error(call(), exact)))
+    found = measure(calls, watch)
+    points = [FormPoint(form, n, each, error) for (form, n, error), each in zip(places, found, strict=True)]
+    growth = tuple(_growth(form, [point for point in points if point.form == form]) for form in FORMS)
+    return Forms(width, tuple(points), growth)
+
+
+def count_forms(lengths: Sequence[int]) -> int:
+    """How many forms are measured in all."""
+    return sum(len(FORMS) - (length > LONGEST_MATRIX) for length in lengths)
+
+
+def _error(output: Tensor, exact: Tensor | None) -> float | None:
+    if exact is None:
+        return None
+    return float((output - exact).square().mean().sqrt() / exact.square().mean().sqrt())
+
+
+def _growth(form: str, points: list[FormPoint]) -> FormGrowth:
+    lengths = [point.length for point in points]
+    return FormGrowth(
+        form,
+        fit_exponent(lengths, [point.measured.seconds for point in points]),
+        fit_exponent(lengths, [float(point.measured.peak_bytes) for point in points]),
+    )

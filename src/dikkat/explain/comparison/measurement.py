@@ -1,0 +1,102 @@
+"""Time and memory of calls, measured: the fastest of several repetitions, and the most that was allocated at once.
+
+Memory is what PyTorch's own allocator handed out, read from the memory events of its profiler. Those hold the working
+memory inside its kernels too, which a count of the tensors that Python sees would miss.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+HOW_TIMED: Final = "fastest of several repetitions of one forward pass without gradients, float32, batch of 1"
+HOW_MEMORY: Final = (
+    "the most bytes that PyTorch's allocator held at once in that pass (events of its profiler): output and working "
+    "memory, without the weights and the input"
+)
+
+ROUNDS: Final = 3
+"""What else runs on the machine comes in bursts: a call that meets one in one round escapes it in another."""
+
+_SECONDS = 0.05
+_LEAST, _MOST = 2, 10
+_PROFILER_LOG = "KINETO_LOG_LEVEL"
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What one call took."""
+
+    seconds: float
+    """The fastest repetition."""
+    repetitions: int
+    peak_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Exponent:
+    """The p of y ~ x^p by least squares between the logarithms, over `first` ... `last` of x."""
+
+    value: float
+    first: int
+    last: int
+
+
+def measure(calls: Sequence[tuple[str, Callable[[], object]]], watch: Callable[[str], None]) -> list[Measured]:
+    """Time and peak memory of named calls, all of them in each of `ROUNDS`; `watch` hears each name before its turn."""
+    taken: list[list[float]] = [[] for _ in calls]
+    with torch.no_grad():
+        for _ in range(ROUNDS):
+            for (name, call), seconds in zip(calls, taken, strict=True):
+                watch(f"measuring {name}")
+                seconds += _repeat(call)
+        return [
+            Measured(min(seconds), len(seconds), peak_bytes(call))
+            for (_, call), seconds in zip(calls, taken, strict=True)
+        ]
+
+
+def _repeat(call: Callable[[], object]) -> list[float]:
+    taken: list[float] = []
+    while len(taken) < _LEAST or (sum(taken) < _SECONDS and len(taken) < _MOST):
+        started = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - started)
+    return taken
+
+
+def peak_bytes(call: Callable[[], object]) -> int:
+    """The most bytes that PyTorch's CPU allocator held at once for `call`, its result included."""
+    # otherwise the profiler tells standard error that it has started and stopped
+    os.environ.setdefault(_PROFILER_LOG, "99")
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
+        result = call()
+    del result
+    assert profiled.profiler is not None
+    assert profiled.profiler.kineto_results is not None
+    events = [event for event in profiled.profiler.kineto_results.events() if event.name() == "[memory]"]
+    held = peak = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
+
+
+FITTED_POINTS: Final = 3
+"""An exponent is that of the largest sizes, where what grows fastest has overtaken the rest."""
+
+
+def fit_exponent(sizes: list[int], values: list[float]) -> Exponent | None:
+    """The exponent over the largest three of ascending `sizes`; None for fewer than two."""
+    x, y = sizes[-FITTED_POINTS:], values[-FITTED_POINTS:]
+    if len(x) < 2 or min(y) <= 0:
+        return None
+    slope = np.polyfit(np.log(x), np.log(y), 1)[0]
+    return Exponent(float(slope), x[0], x[-1])

@@ -1,0 +1,144 @@
+"""The comparison as one picture of six panels: counted, measured, differentiated and trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from dikkat.explain.comparison.copy_task import CHANCE
+from dikkat.explain.comparison.forms import WHOLE
+from dikkat.explain.comparison.kinds import KINDS, Kind
+from dikkat.explain.comparison.measurement import Exponent
+from dikkat.explain.comparison.result import Comparison
+from dikkat.explain.comparison.sweeps import Sweep
+from dikkat.explain.plots import _check_format as check_picture
+from dikkat.explain.plots import _new_figure, _save
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["check_picture", "draw_comparison"]
+
+# told apart by every kind of colour vision (Okabe and Ito 2008), and by marker in grey
+_COLOURS: Final[dict[Kind, str]] = {"convolution": "#E69F00", "recurrence": "#009E73", "self-attention": "#0072B2"}
+_MARKERS: Final[dict[Kind, str]] = {"convolution": "s", "recurrence": "^", "self-attention": "o"}
+_WHOLE = "#CC79A7"
+_INK, _FRAME = "#333333", "#888888"
+_SMALL, _LABEL = 8.5, 9.5
+_Place = Literal["upper left", "lower left"] | tuple[float, float]
+
+
+def draw_comparison(found: Comparison, path: Path) -> None:
+    """Write the picture as PNG or SVG, by the suffix of `path`.
+
+    Raises `UsageError` for another suffix, `DiskError` or `CannotCreateError` when `path` cannot be written.
+    """
+    check_picture(path)
+    figure = _new_figure((13.5, 8.4))
+    figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.12)
+    panels = figure.subplots(2, 3).flatten()
+    settings = found.settings
+    _draw_operations(panels[0], found)
+    _draw_sweep(panels[1], found.over_length)
+    _draw_memory(panels[2], found)
+    _draw_sweep(panels[3], found.over_width)
+    _draw_reach(panels[4], found)
+    _draw_copied(panels[5], found)
+    for axes in panels:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["bottom", "left"]].set_color(_FRAME)
+        axes.tick_params(which="both", labelsize=_SMALL, color=_FRAME, labelcolor=_INK)
+        axes.grid(which="major", alpha=0.25, linewidth=0.6)
+    figure.suptitle(
+        f"One layer each: convolution (k = {settings.kernel}), recurrence ({settings.cell.upper()}), self-attention",
+        fontsize=14,
+    )
+    _save(figure, path)
+
+
+def _draw_operations(axes: Axes, found: Comparison) -> None:
+    lengths = found.settings.lengths
+    for kind in KINDS:
+        of_kind = [each for each in found.costs if each.kind == kind]
+        _line(axes, kind, lengths, [each.with_projections for each in of_kind], kind)
+    bare = [each.without_projections for each in found.costs if each.kind == "self-attention"]
+    axes.plot(lengths, bare, ":", color=_COLOURS["self-attention"], linewidth=1.5, label="without its projections")
+    _sizes(axes, lengths, "n", log_values=True)
+    _describe(axes, f"Operations over length, d = {found.settings.width:,}", "multiply-adds, counted", "upper left")
+
+
+def _draw_sweep(axes: Axes, sweep: Sweep) -> None:
+    symbol, swept, held = ("n", "length", "d") if sweep.over == "length" else ("d", "width", "n")
+    for growth in sweep.growth:
+        milliseconds = [point.measured.seconds * 1e3 for point in sweep.of(growth.kind)]
+        _line(axes, growth.kind, sweep.sizes, milliseconds, _with_exponent(growth.kind, symbol, growth.seconds))
+    _sizes(axes, sweep.sizes, symbol, log_values=True)
+    _describe(axes, f"Time over {swept}, {held} = {sweep.fixed:,}", "milliseconds, measured", "upper left")
+
+
+def _draw_memory(axes: Axes, found: Comparison) -> None:
+    sweep = found.over_length
+    whole = found.forms.of(WHOLE)
+    if whole:
+        exponent = next(each.bytes for each in found.forms.growth if each.form == WHOLE)
+        axes.plot(
+            [point.length for point in whole],
+            [point.measured.peak_bytes / 2**20 for point in whole],
+            "--D",
+            color=_WHOLE,
+            markersize=4,
+            label=_with_exponent("attention, whole matrix", "n", exponent),
+        )
+    for growth in sweep.growth:
+        mebibytes = [point.measured.peak_bytes / 2**20 for point in sweep.of(growth.kind)]
+        _line(axes, growth.kind, sweep.sizes, mebibytes, _with_exponent(growth.kind, "n", growth.bytes))
+    _sizes(axes, sweep.sizes, "n", log_values=True)
+    _describe(axes, f"Memory over length, d = {sweep.fixed:,}", "MiB at the peak, measured", "upper left")
+
+
+def _draw_reach(axes: Axes, found: Comparison) -> None:
+    for each in found.reaches:
+        if each.layers == 1:
+            back = range(each.length - 1, -1, -1)
+            reached = [(distance, size) for distance, size in zip(back, each.sizes, strict=True) if size > 0.0]
+            x, y = zip(*reached, strict=True)
+            label = each.kind if each.reached == each.length else f"{each.kind}: exactly 0 further back"
+            axes.plot(x, y, color=_COLOURS[each.kind], marker=_MARKERS[each.kind], markersize=4, label=label)
+    axes.set_yscale("log")
+    axes.set_xlabel("steps back from the last position", fontsize=_LABEL)
+    _describe(axes, "Gradient of the last output, one layer", "size of the derivative by an input", "lower left")
+
+
+def _draw_copied(axes: Axes, found: Comparison) -> None:
+    lengths = found.settings.copy_lengths
+    for kind in KINDS:
+        accuracies = [100 * each.accuracy for each in found.copied if each.kind == kind]
+        _line(axes, kind, lengths, accuracies, kind)
+    axes.axhline(100 * CHANCE, color=_INK, linewidth=1, linestyle=(0, (4, 3)), label="chance")
+    axes.set_ylim(0, 105)
+    _sizes(axes, lengths, "n", log_values=False)
+    _describe(axes, "Learned: name the first of n tokens", "accuracy, %", (0.2, 0.4))
+
+
+def _line(axes: Axes, kind: Kind, x: Sequence[int], y: Sequence[float], label: str) -> None:
+    axes.plot(x, y, color=_COLOURS[kind], marker=_MARKERS[kind], markersize=5, linewidth=1.8, label=label)
+
+
+def _sizes(axes: Axes, sizes: Sequence[int], symbol: str, *, log_values: bool) -> None:
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    axes.xaxis.minorticks_off()
+    if log_values:
+        axes.set_yscale("log")
+    axes.set_xlabel("n, positions" if symbol == "n" else "d, width", fontsize=_LABEL)
+
+
+def _describe(axes: Axes, title: str, values: str, legend: _Place) -> None:
+    axes.set_title(title, fontsize=11, loc="left")
+    axes.set_ylabel(values, fontsize=_LABEL)
+    axes.legend(frameon=False, fontsize=_SMALL, loc=legend)
+
+
+def _with_exponent(name: str, symbol: str, fitted: Exponent | None) -> str:
+    return name if fitted is None else f"{name}: ${symbol}^{{{fitted.value:.2f}}}$"

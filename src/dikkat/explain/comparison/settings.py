@@ -1,0 +1,61 @@
+"""What a comparison is made of: sizes, kernel, stack, cell, and the budget of the learned task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dikkat.errors import UsageError, nearest
+from dikkat.explain.comparison.kinds import MATRIX_PAIRS, Cell
+
+LONGEST, WIDEST, LONGEST_COPY, DEEPEST, WIDEST_KERNEL = 32_768, 4_096, 1_024, 32, 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonSettings:
+    """Checked when made: raises `UsageError` naming the setting, the limit and the value given."""
+
+    lengths: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
+    """Ascending; the smallest is held while widths are swept."""
+    widths: tuple[int, ...] = (64, 128, 256, 512, 1024)
+    """Ascending; the smallest is held while lengths are swept, and is the width of all else."""
+    copy_lengths: tuple[int, ...] = (3, 4, 8, 16, 32, 64)
+    kernel: int = 3
+    layers: int = 2
+    """Of the stack through which gradients are followed, beside one layer."""
+    cell: Cell = "gru"
+    updates: int = 300
+    """Of each training."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _check_sizes("lengths", self.lengths, 1, LONGEST)
+        _check_sizes("widths", self.widths, 1, WIDEST)
+        _check_sizes("copy_lengths", self.copy_lengths, 2, LONGEST_COPY)
+        # a kernel of 1 joins no two positions, however many layers there are
+        _check("kernel", self.kernel, 2, WIDEST_KERNEL)
+        _check("layers", self.layers, 1, DEEPEST)
+        _check("updates", self.updates, 1, 1_000_000)
+        _check("seed", self.seed, 0, 2**32 - 1)
+        if self.cell not in MATRIX_PAIRS:
+            hint = nearest(self.cell, MATRIX_PAIRS)
+            raise UsageError(f'there is no cell "{self.cell}"{hint}; choose from {", ".join(MATRIX_PAIRS)}')
+
+    @property
+    def width(self) -> int:
+        """The width of everything but the sweep over widths."""
+        return self.widths[0]
+
+
+def _check_sizes(name: str, sizes: Sequence[int], least: int, most: int) -> None:
+    if not sizes:
+        raise UsageError(f"{name} must be at least one number")
+    for size in sizes:
+        _check(name, size, least, most)
+    if list(sizes) != sorted(set(sizes)):
+        raise UsageError(f"{name} must ascend, but are {', '.join(map(str, sizes))}")
+
+
+def _check(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise UsageError(f"{name} must be from {least:,} to {most:,}, not {value:,}")

@@ -1,0 +1,8 @@
+"""Proofs on any model of ours: each claim is named, with the violation that was measured."""
+
+from __future__ import annotations
+
+from dikkat.explain.doctor.examination import CLAIMS, Claim, examine
+from dikkat.explain.doctor.proof import Proof
+
+__all__ = ["CLAIMS", "Claim", "Proof", "examine"]

@@ -1,0 +1,138 @@
+"""The proofs, in the order in which one rests on another, and the examination that runs them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from dikkat.explain.doctor.finiteness import not_finite, without_gradient
+from dikkat.explain.doctor.neighbours import moved_by_batch, moved_by_padding
+from dikkat.explain.doctor.proof import Proof
+from dikkat.explain.doctor.rows import masked_rows_at_work, uneven_rows
+from dikkat.explain.doctor.specimen import Specimen, draw
+from dikkat.explain.doctor.steps import misplaced_steps, steps_apart
+from dikkat.explain.doctor.visibility import met_outside_attention, seen_future, seen_future_in_training
+from dikkat.models.encoder_decoder import EncoderDecoder
+
+Measure = Callable[[Specimen], tuple[float, str]]
+"""The violation, and where it was found. The model is in evaluation mode and the generator seeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """What a sound model keeps, and how to measure by how much another does not."""
+
+    name: str
+    says: str
+    measure: Measure
+    limit: float
+    rests_on: tuple[str, ...] = ()
+    """Claims without which this one cannot hold; when one of those fails, a violation here is no fault of its own."""
+
+
+CLAIMS = (
+    Claim("no NaN", "weights, logits and gradients are finite in float32 and bfloat16", not_finite, 0.0),
+    Claim(
+        "positions meet only in attention",
+        "with attention silenced, a token changes nothing at another position",
+        met_outside_attention,
+        1e-6,
+        ("no NaN",),
+    ),
+    Claim(
+        "no future in evaluation",
+        "later target tokens do not change earlier logits",
+        seen_future,
+        1e-6,
+        ("no NaN", "positions meet only in attention"),
+    ),
+    Claim(
+        "no future in training",
+        "later target tokens do not change earlier logits, with dropout on and drawn alike",
+        seen_future_in_training,
+        1e-6,
+        ("no NaN", "positions meet only in attention"),
+    ),
+    Claim(
+        "padding changes nothing",
+        "neither more padding nor what stands behind the mask changes a logit (float64)",
+        moved_by_padding,
+        1e-6,
+        ("no NaN", "positions meet only in attention"),
+    ),
+    Claim(
+        "batch changes nothing",
+        "a sentence has the same logits alone and among others",
+        moved_by_batch,
+        1e-5,
+        ("no NaN",),
+    ),
+    Claim(
+        "positions advance",
+        "at step t the first decoder layer weighs a repeated token as teacher forcing does at t",
+        misplaced_steps,
+        1e-5,
+        ("no NaN", "positions meet only in attention"),
+    ),
+    Claim(
+        "step = teacher forcing",
+        "cached steps of two hypotheses that change places give the logits of teacher forcing",
+        steps_apart,
+        1e-5,
+        (
+            "no NaN",
+            "positions meet only in attention",
+            "no future in evaluation",
+            "padding changes nothing",
+            "positions advance",
+        ),
+    ),
+    Claim(
+        "fully masked rows",
+        "a query that may attend to nothing gives zero, with finite gradients",
+        masked_rows_at_work,
+        1e-6,
+        ("no NaN",),
+    ),
+    Claim(
+        "weights sum to one",
+        "every row of weights sums to one, as recorded and as used; none is negative",
+        uneven_rows,
+        1e-5,
+        ("no NaN",),
+    ),
+    Claim("every parameter learns", "a training step has a gradient for each parameter", without_gradient, 0.0),
+)
+"""A proof may only rest on earlier ones."""
+
+
+def examine(model: EncoderDecoder, seed: int = 1) -> list[Proof]:
+    """Every claim, tried on `model` with sentences drawn from `seed`; model and generator are left as they were.
+
+    Raises `UsageError` for a model with fewer learned positions than the sentences need.
+    """
+    was_training = model.training
+    proofs: list[Proof] = []
+    with torch.random.fork_rng(devices=[]):
+        specimen = draw(model, seed)
+        for claim in CLAIMS:
+            proofs.append(_try(claim, specimen, proofs))
+    model.train(was_training)
+    return proofs
+
+
+def _try(claim: Claim, specimen: Specimen, earlier: list[Proof]) -> Proof:
+    specimen.model.eval()
+    torch.manual_seed(specimen.seed)
+    try:
+        violation, where = claim.measure(specimen)
+    except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        # a model that cannot even be run with these sentences has the fault that is looked for, or another
+        violation, where = float("inf"), f"{type(error).__name__}: {' '.join(str(error).split())}"
+    proof = Proof(claim.name, claim.says, violation, claim.limit, where)
+    if proof.passed:
+        return Proof(claim.name, claim.says, violation, claim.limit)
+    culprit = next((proof.name for proof in earlier if proof.name in claim.rests_on and proof.outcome == "fail"), None)
+    return Proof(claim.name, claim.says, violation, claim.limit, where, culprit)

@@ -1,0 +1,109 @@
+"""What a model is examined on: random sentences of its own vocabulary, and how two results are compared."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dikkat.errors import UsageError
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.nn.learned_positions import LearnedPositions
+from dikkat.nn.masks import length_mask
+from dikkat.text.tokenizer import PAD_ID
+
+LENGTHS = (7, 4, 1)
+"""Real source tokens of the B sentences: full, padded, and as short as can be. S is the first."""
+TARGET_LENGTH = 6
+"""T. Short, so that the largest model takes seconds; every claim is about neighbours, not about distance."""
+EXTRA = 3
+"""Columns of padding that are appended to see whether that changes anything."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Specimen:
+    """A model and B sentences for it. No token is padding: that comes from `mask` alone."""
+
+    model: EncoderDecoder
+    source: Int[Tensor, "B S"]
+    mask: Bool[Tensor, "B S"]
+    """True at the first `LENGTHS[b]` tokens."""
+    target: Int[Tensor, "B T"]
+    seed: int
+
+    @property
+    def every_token(self) -> Bool[Tensor, "B S"]:
+        """The mask of a batch without padding."""
+        return torch.ones_like(self.mask)
+
+    def tokens(self, *shape: int) -> Int[Tensor, "..."]:
+        """More random tokens."""
+        return _tokens(self.model, *shape)
+
+    def others(self, tokens: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
+        """As many tokens, each another one than in `tokens`."""
+        ordinary = _vocabulary(self.model) - 1
+        shift = torch.randint(1, ordinary, tokens.shape, device=tokens.device)
+        return 1 + (tokens - 1 + shift) % ordinary
+
+    def logits(
+        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B T V"]:
+        """Teacher forcing without gradient; in training mode dropout draws the same for inputs of one shape."""
+        torch.manual_seed(self.seed)
+        with torch.no_grad():
+            found: Tensor = self.model(source, target, mask)
+        return found
+
+    def of_type(self, dtype: torch.dtype) -> Specimen:
+        """The same sentences and a copy of the model that computes in `dtype`."""
+        return Specimen(copy.deepcopy(self.model).to(dtype), self.source, self.mask, self.target, self.seed)
+
+
+def draw(model: EncoderDecoder, seed: int) -> Specimen:
+    """The specimen of a model and a seed; it sets PyTorch's generator. Raises `UsageError`; see `examine`."""
+    _check_positions(model)
+    torch.manual_seed(seed)
+    lengths = torch.tensor(LENGTHS, device=model.output_weight.device)
+    source, target = (_tokens(model, len(LENGTHS), length) for length in (LENGTHS[0], TARGET_LENGTH))
+    return Specimen(model, source, length_mask(lengths, LENGTHS[0]), target, seed)
+
+
+def distance(found: Float[Tensor, "..."], reference: Float[Tensor, "..."]) -> float:
+    """The largest difference, in units of the largest logit if that is above 1; NaN if either holds one.
+
+    Relative, because that is how rounding grows: a trained model's logits reach 30, and there float32 moves by 2e-6
+    from the shape of a batch alone.
+    """
+    scale = max(1.0, float(reference.abs().max()))
+    return float((found - reference).abs().max()) / scale
+
+
+def worst(found: Mapping[str, float]) -> tuple[float, str]:
+    """The largest violation and its name; one that is not a number counts as the largest."""
+    where = max(found, key=lambda name: (math.isnan(found[name]), found[name]))
+    return found[where], where
+
+
+def _check_positions(model: EncoderDecoder) -> None:
+    needed = LENGTHS[0] + EXTRA
+    if isinstance(model.positions, LearnedPositions) and model.positions.max_positions < needed:
+        raise UsageError(
+            f"the doctor tries sentences of {needed} tokens, but the model has learned only max_positions = "
+            f"{model.positions.max_positions}; it can only examine one with at least {needed}"
+        )
+
+
+def _tokens(model: EncoderDecoder, *shape: int) -> Tensor:
+    # everything but padding; a vocabulary has at least three more entries, so another token always exists
+    device = model.output_weight.device
+    return torch.randint(PAD_ID + 1, _vocabulary(model), shape, device=device)
+
+
+def _vocabulary(model: EncoderDecoder) -> int:
+    return int(model.output_weight.shape[0])

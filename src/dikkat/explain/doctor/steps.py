@@ -1,0 +1,62 @@
+"""Decoding step by step does what teacher forcing does, in the right place."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from dikkat.explain.doctor.specimen import Specimen, distance, worst
+from dikkat.nn.recorder import MapName, record_attention
+
+ROWS = 2
+"""Hypotheses of one sentence, as in beam search."""
+FIRST = MapName("decoder", 0, "self")
+
+
+def misplaced_steps(specimen: Specimen) -> tuple[float, str]:
+    """How the first decoder layer spreads its attention at step t, against teacher forcing of t+1 tokens.
+
+    The sentence is one token over and over, so that nothing but its position tells one place from another. Teacher
+    forcing ends at t, so it has no future that it could see.
+    """
+    model = specimen.model
+    target = specimen.target[:, :1].expand_as(specimen.target)
+    length = target.shape[1]
+    with torch.no_grad():
+        memory = model.encode(specimen.source, specimen.mask)
+        cache = model.start_cache(memory, specimen.mask)
+        with record_attention(model, lambda name: name == FIRST) as maps:
+            for place in range(length):
+                model.step(target[:, place], cache)
+            for place in range(length):
+                model.decode(target[:, : place + 1], memory, specimen.mask)
+    # (B, H, 1, S) of the steps, (B, H, T, S) of teacher forcing -> (B, H, S)
+    rows = [weights[:, :, -1] for weights in maps[FIRST]]
+    stepped, forced = rows[:length], rows[length:]
+    return worst({f"step {place}": distance(stepped[place], forced[place]) for place in range(length)})
+
+
+def steps_apart(specimen: Specimen) -> tuple[float, str]:
+    """Logits of cached steps against teacher forcing, with two hypotheses a sentence that change places half-way."""
+    model = specimen.model
+    targets = specimen.tokens(specimen.source.shape[0] * ROWS, specimen.target.shape[1])
+    half = targets.shape[1] // 2
+    swapped = torch.arange(len(targets), device=targets.device).view(-1, ROWS).flip(1).flatten()
+    # row r begins as the hypothesis beside it
+    joined = torch.cat((targets[swapped, :half], targets[:, half:]), dim=1)
+    with torch.no_grad():
+        memory = model.encode(specimen.source, specimen.mask)
+        repeated, mask = (part.repeat_interleave(ROWS, dim=0) for part in (memory, specimen.mask))
+        forced = model.project(model.decode(joined, repeated, mask))
+        stepped = _walk(specimen, memory, targets, half, swapped)
+    return worst({f"step {place}": distance(stepped[:, place], forced[:, place]) for place in range(targets.shape[1])})
+
+
+def _walk(specimen: Specimen, memory: Tensor, targets: Tensor, half: int, swapped: Tensor) -> Float[Tensor, "R T V"]:
+    model = specimen.model
+    cache = model.start_cache(memory, specimen.mask, rows_per_sentence=ROWS)
+    before = [model.step(targets[:, place], cache)[swapped] for place in range(half)]
+    cache.reorder(swapped)
+    after = [model.step(targets[:, place], cache) for place in range(half, targets.shape[1])]
+    return torch.stack([*before, *after], dim=1)

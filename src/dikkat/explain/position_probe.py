@@ -1,0 +1,48 @@
+"""How well each layer still knows where a token stands: its position, read by a linear probe."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+def position_accuracies(blocks: Sequence[nn.Module], run: Callable[[], object]) -> list[float]:
+    """Accuracy of a probe on the input of the first block and on the output of each; `run` calls the model once.
+
+    The input should be many rows (B) of random tokens of one length (T), so that nothing but the position can be read.
+    A chance guess has 1/T. Raises `ValueError` for fewer rows than the probe needs.
+    """
+    states: list[Tensor] = []
+    handles = [blocks[0].register_forward_pre_hook(lambda _, inputs: states.append(inputs[0]))]
+    handles += [block.register_forward_hook(lambda _, __, output: states.append(output)) for block in blocks]
+    try:
+        with torch.no_grad():
+            run()
+    finally:
+        for handle in handles:
+            handle.remove()
+    return [position_accuracy(hidden) for hidden in states]
+
+
+def position_accuracy(hidden: Float[Tensor, "B T D"]) -> float:
+    """Share of the tokens of the second half of the rows whose position is right, by least squares on the first half.
+
+    The probe has one weight vector and bias a position (a linear probe, Alain and Bengio 2017). Raises `ValueError`
+    if the first half has fewer tokens than D + 1, the probe's weights a position.
+    """
+    rows, length, width = hidden.shape
+    half = rows // 2
+    if half * length <= width:
+        raise ValueError(
+            f"a probe of width {width} needs more than {width} tokens to be fitted, but has {half * length}"
+        )
+    wanted = torch.arange(length, device=hidden.device)
+    # (B, T, D) -> (B, T, D + 1): a column of ones carries the bias
+    features = torch.cat((hidden.double(), hidden.new_ones(rows, length, 1, dtype=torch.float64)), dim=-1)
+    targets = torch.eye(length, dtype=torch.float64, device=hidden.device).repeat(half, 1)
+    # the driver that copes with dependent columns, such as those of a normalised vector
+    probe = torch.linalg.lstsq(features[:half].flatten(0, 1), targets, driver="gelsd").solution
+    return float(((features[half:] @ probe).argmax(-1) == wanted).double().mean())

@@ -1,0 +1,109 @@
+"""What attention may be given: every refusal names the argument, its limit and the value given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def checked_head_dim(model_dim: int, num_heads: int, head_dim: int | None) -> int:
+    """K: `head_dim` itself or, left out, `model_dim / num_heads`.
+
+    Raises `ValueError` for a size below 1, and for heads that do not divide the width where they have to.
+    """
+    check_sizes(model_dim=model_dim, num_heads=num_heads, head_dim=head_dim)
+    if head_dim is not None:
+        return head_dim
+    if model_dim % num_heads:
+        raise ValueError(
+            f"num_heads must divide model_dim, but {num_heads} does not divide {model_dim}; "
+            "set head_dim to free the two"
+        )
+    return model_dim // num_heads
+
+
+def checked_kv_heads(num_heads: int, num_kv_heads: int | None) -> int:
+    """Heads of keys and values; left out, `num_heads`. Raises `ValueError` unless they divide the heads of queries."""
+    check_sizes(num_kv_heads=num_kv_heads)
+    if num_kv_heads is None:
+        return num_heads
+    if num_heads % num_kv_heads:
+        raise ValueError(f"num_kv_heads must divide num_heads, but {num_kv_heads} does not divide {num_heads}")
+    return num_kv_heads
+
+
+def check_sizes(**sizes: int | None) -> None:
+    """Raise `ValueError` for a size below 1; None is a size that was left out."""
+    for name, size in sizes.items():
+        if size is not None and size < 1:
+            raise ValueError(f"{name} must be at least 1, not {size}")
+
+
+def check_width(name: str, given: Tensor, width: int) -> None:
+    """Raise `ValueError` unless the last dimension of `given` has `width` entries."""
+    if given.shape[-1] != width:
+        raise ValueError(f"{name} must have the width {width}, but has {given.shape[-1]}")
+
+
+def check_positions(query: Tensor, key: Tensor) -> None:
+    """Raise `ValueError` for sequences of length 0."""
+    if query.shape[-2] == 0 or key.shape[-2] == 0:
+        raise ValueError(f"query and key must have at least 1 position, but have {query.shape[-2]} and {key.shape[-2]}")
+
+
+def check_same_width(query: Tensor, key: Tensor) -> None:
+    """Raise `ValueError` for a query and a key of two widths, which have no dot product."""
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(
+            f"query and key must have the same width, but query has {query.shape[-1]} and key has {key.shape[-1]}"
+        )
+
+
+def check_same_length(key: Tensor, value: Tensor) -> None:
+    """Raise `ValueError` unless every key has a value."""
+    if value.shape[-2] != key.shape[-2]:
+        raise ValueError(f"value must have the {key.shape[-2]} positions of the key, but has {value.shape[-2]}")
+
+
+def check_sequences(query: Tensor, key: Tensor, value: Tensor) -> None:
+    """Raise `ValueError` unless they are (B, H, T, K), (B, H, S, K) and (B, H, S, any), with T and S at least 1."""
+    check_positions(query, key)
+    check_same_width(query, key)
+    check_same_length(key, value)
+    for name, given in (("key", key), ("value", value)):
+        if given.shape[:-2] != query.shape[:-2]:
+            raise ValueError(
+                f"{name} must have the batch and heads {tuple(query.shape[:-2])} of the query, "
+                f"but has {tuple(given.shape[:-2])}"
+            )
+
+
+def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
+    """Raise `TypeError` for a mask that is not boolean, `ValueError` for one not broadcastable to `shape`."""
+    # PyTorch's kernel would add a float mask to the scores, and nothing here ever does
+    _check_boolean("mask", mask)
+    check_fits("mask", mask, shape)
+
+
+def check_real(real: Tensor, batch: int, length: int) -> None:
+    """Raise `TypeError` for a `real` that is not boolean, `ValueError` for one that is not (batch, length)."""
+    _check_boolean("real", real)
+    if tuple(real.shape) != (batch, length):
+        raise ValueError(f"real must have the shape {(batch, length)}, but has {tuple(real.shape)}")
+
+
+def check_fits(name: str, given: Tensor, shape: Sequence[int]) -> None:
+    """Raise `ValueError` unless `given` can be broadcast to `shape` without widening it."""
+    fits = all(size in (1, limit) for size, limit in zip(reversed(given.shape), reversed(shape), strict=False))
+    if given.dim() > len(shape) or not fits:
+        raise ValueError(
+            f"{name} must be broadcastable to the scores {tuple(shape)}, but has the shape {tuple(given.shape)}"
+        )
+
+
+def _check_boolean(name: str, given: Tensor) -> None:
+    kind = given.dtype if isinstance(given, Tensor) else f"a {type(given).__name__}, which is no tensor"
+    if kind is not torch.bool:
+        raise TypeError(f"{name} must be boolean (True = may attend), not {kind}")

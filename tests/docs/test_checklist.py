@@ -1,0 +1,138 @@
+"""docs/checklist.md is true: every row is there, every test it names exists, and no test of a row is left out."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from dikkat.cli.main import app
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "checklist.md"
+ROWS = {"A": 28, "B": 23, "C": 10, "D": 18, "E": 24, "F": 40}
+WAITING = {"A20", "A28", "C5", "C7", "D13", "D14", "D15", "E13", "E14", "E15", "E16", "E17", "E21", "E24"}
+"""The rows about classifiers, language models and pictures: the only ones that issue 3 lets wait."""
+_NAMED = re.compile(r"test_((?:[A-F]\d\d_)+)\w")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A row of the table."""
+
+    id: str
+    what: str
+    tests: tuple[str, ...]
+    """Each as path::name."""
+    example: str
+    waits_for: str
+
+
+def rows_of(page: str) -> list[Row]:
+    found = []
+    for line in page.split("\n"):
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if re.fullmatch(r"[A-Z]\d+", cells[0]):
+            name, what, tests, example, waits_for = cells
+            found.append(Row(name, what, tuple(re.findall(r"`([^`]+)`", tests)), example, waits_for))
+    return found
+
+
+@cache
+def named_tests() -> dict[str, set[str]]:
+    """The tests of each id, read from the sources with `ast`."""
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and (named := _NAMED.match(node.name)):
+                for name in re.findall(r"[A-F]\d\d", named[1]):
+                    place = f"{path.relative_to(ROOT)}::{node.name}"
+                    found.setdefault(f"{name[0]}{int(name[1:])}", set()).add(place)
+    return found
+
+
+def complaints(rows: list[Row], tree: dict[str, set[str]]) -> list[str]:
+    """What is wrong with a map."""
+    wanted = [f"{letter}{number}" for letter, count in ROWS.items() for number in range(1, count + 1)]
+    found = [row.id for row in rows]
+    wrong = [f"{name}: {found.count(name)} rows" for name in wanted if found.count(name) != 1]
+    wrong += [f"{name}: no such row in the seeds" for name in [*found, *tree] if name not in wanted]
+    for row in rows:
+        there = tree.get(row.id, set())
+        wrong += [f"{row.id}: there is no test {test}" for test in row.tests if test not in there]
+        wrong += [f"{row.id}: add {test}" for test in sorted(there - set(row.tests))]
+        if len(set(row.tests)) != len(row.tests):
+            wrong.append(f"{row.id}: a test twice")
+        if row.waits_for and (row.id not in WAITING or not re.fullmatch(r"issue [56]", row.waits_for)):
+            wrong.append(f"{row.id}: may not wait for {row.waits_for}")
+        if not row.waits_for and not (row.tests and row.example):
+            wrong.append(f"{row.id}: neither waiting nor shown by a test and an example")
+        if not row.what:
+            wrong.append(f"{row.id}: says nothing")
+        wrong += bad_example(row)
+    return wrong
+
+
+def bad_example(row: Row) -> list[str]:
+    """An example is a page that is there (that of a fault names it), a command that is there, or the test itself."""
+    wrong = []
+    for link in re.findall(r"\]\(([^)]+)\)", row.example):
+        page = PAGE.parent / link
+        if not page.exists():
+            wrong.append(f"{row.id}: there is no page {link}")
+        elif row.id.startswith("F") and f"({row.id})" not in page.read_text(encoding="utf-8"):
+            wrong.append(f"{row.id}: {link} does not speak of it")
+    groups = [group.name for group in app.registered_groups]
+    commands = {*groups, *(command.callback.__name__ for command in app.registered_commands if command.callback)}
+    used = re.findall(r"dikkat (\w+)", row.example)
+    return wrong + [f"{row.id}: there is no command {name}" for name in used if name not in commands]
+
+
+def test_the_map_is_true() -> None:
+    rows = rows_of(PAGE.read_text(encoding="utf-8"))
+    assert len(rows) == 103 + 40
+    assert complaints(rows, named_tests()) == []
+
+
+def line(name: str, test: str = "", example: str = "the test", waits_for: str = "") -> str:
+    return f"| {name} | what | {test} | {example} | {waits_for} |"
+
+
+F1 = "`tests/a.py::test_F01_x`"
+
+
+@pytest.mark.parametrize(
+    ("rows", "complaint"),
+    [
+        ([], "F1: 0 rows"),
+        ([line("F1", F1), line("F1", F1)], "F1: 2 rows"),
+        ([line("F1", F1), line("F41", F1)], "F41: no such row in the seeds"),
+        ([line("F1", "`tests/a.py::test_F01_y`")], "F1: there is no test tests/a.py::test_F01_y"),
+        ([line("F1", "`tests/b.py::test_F01_x`")], "F1: add tests/a.py::test_F01_x"),
+        ([line("F1", f"{F1} {F1}")], "F1: a test twice"),
+        ([line("F1", F1, waits_for="issue 6")], "F1: may not wait for issue 6"),
+        ([line("E24", waits_for="issue 9")], "E24: may not wait for issue 9"),
+        ([line("E24")], "E24: neither waiting nor shown by a test and an example"),
+        ([line("F1", F1, "")], "F1: neither waiting nor shown by a test and an example"),
+        ([line("F1", F1, "[p](nowhere.md)")], "F1: there is no page nowhere.md"),
+        ([line("F1", F1, "[p](log.md)")], "F1: log.md does not speak of it"),
+        ([line("F1", F1, "`dikkat nothing`")], "F1: there is no command nothing"),
+    ],
+)
+def test_a_false_map_is_found_out(rows: list[str], complaint: str) -> None:
+    tree = {"F1": {"tests/a.py::test_F01_x"}}
+    assert complaint in complaints(rows_of("\n".join(rows)), tree)
+    kept = complaints(rows_of(line("F1", F1)), tree)
+    assert not [each for each in kept if each.startswith("F1:")]
+
+
+def test_ids_are_read_from_names() -> None:
+    tree = named_tests()
+    place = "tests/unit/explain/test_trace.py::test_B03_scores_of_shiny"
+    assert place in tree["B3"]
+    both = "tests/unit/cli/test_explain.py::test_B02_B23_the_built_in_example"
+    assert both in tree["B2"] & tree["B23"]

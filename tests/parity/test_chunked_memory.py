@@ -1,0 +1,71 @@
+"""Chunked attention at 16,384 positions against the full matrix: the same numbers in at most an eighth of the memory.
+
+Memory is what Linux counts: the highest resident size (VmHWM) that a process of its own ever had, less the resident
+size (VmRSS) just before the call, when the library and the inputs are there already.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import dikkat
+
+STATUS = Path("/proc/self/status")
+LENGTH, WIDTH = 16384, 64
+MATRIX = LENGTH * LENGTH * 4
+"""Bytes of one matrix of float32 weights: 1 GiB."""
+
+SETTING = f"""
+import sys
+import numpy, torch
+from dikkat.nn import chunked_attention
+
+def kilobytes(name):
+    lines = open("{STATUS}", encoding="ascii").read().split("\\n")
+    return int(next(line for line in lines if line.startswith(name)).split()[1])
+
+torch.manual_seed(0)
+query, key, value = (torch.randn(1, 1, {LENGTH}, {WIDTH}) for _ in range(3))
+torch.softmax(query[..., :64, :] @ key[..., :64, :].mT, dim=-1) @ value[..., :64, :]
+before = kilobytes("VmRSS")
+"""
+CHUNKED = "output = chunked_attention(query, key, value)"
+# the textbook's three lines, each in place: the least that a full matrix can cost
+FULL = f"""
+weights = (query / {WIDTH**0.5}) @ key.mT
+weights.sub_(weights.amax(-1, keepdim=True)).exp_()
+output = weights.div_(weights.sum(-1, keepdim=True)) @ value
+"""
+REPORT = """
+print(1024 * (kilobytes("VmHWM") - before))
+numpy.save(sys.argv[1], output.numpy())
+"""
+
+
+def measured(code: str, result: Path) -> tuple[int, NDArray[np.float32]]:
+    """Bytes that `code` needed, and its output."""
+    environment = {**os.environ, "PYTHONPATH": str(Path(dikkat.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", SETTING + code + REPORT, str(result)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout), np.load(result)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not STATUS.exists(), reason=f"{STATUS} is not there: resident memory is read from Linux")
+def test_at_16384_positions_it_is_the_full_matrix_in_an_eighth_of_the_memory(tmp_path: Path) -> None:
+    """One head of width 64. The full matrix must show its size, or else nothing was measured."""
+    full_bytes, expected = measured(FULL, tmp_path / "full.npy")
+    chunked_bytes, found = measured(CHUNKED, tmp_path / "chunked.npy")
+    assert full_bytes >= MATRIX
+    assert chunked_bytes <= MATRIX / 8
+    assert expected.shape == found.shape == (1, 1, LENGTH, WIDTH)
+    assert np.abs(expected).max() > 1e-2
+    assert np.abs(found - expected).max() <= 1e-5

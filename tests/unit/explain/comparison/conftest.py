@@ -1,0 +1,19 @@
+"""One small comparison, shared by the tests of its forms."""
+
+from __future__ import annotations
+
+import pytest
+
+from dikkat.explain.comparison.result import Comparison
+from dikkat.explain.comparison.settings import ComparisonSettings
+from dikkat.pipelines.comparison import compare
+
+
+@pytest.fixture(scope="session")
+def small_settings() -> ComparisonSettings:
+    return ComparisonSettings(lengths=(16, 32), widths=(8, 16), copy_lengths=(3, 5), updates=2)
+
+
+@pytest.fixture(scope="session")
+def small(small_settings: ComparisonSettings) -> Comparison:
+    return compare(small_settings, lambda done, pieces, what: None)

@@ -1,0 +1,44 @@
+"""The learned task: what each path length allows, small and from a seed."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dikkat.explain.comparison.copy_task import CHANCE, TESTED, Copied, copy_first, copy_over
+from dikkat.explain.comparison.kinds import Cell, Kind
+
+# four standard deviations of a share of TESTED tries at chance
+AT_CHANCE = CHANCE + 4 * (CHANCE * (1 - CHANCE) / TESTED) ** 0.5
+
+
+def learned(kind: Kind, length: int, *, kernel: int = 3, cell: Cell = "rnn") -> Copied:
+    return copy_first(kind, length, 24, kernel=kernel, cell=cell, updates=200, seed=0)
+
+
+@pytest.mark.parametrize("length", [3, 8, 24])
+def test_C02_attention_copies_at_any_length(length: int) -> None:
+    assert learned("self-attention", length).accuracy >= 0.95
+
+
+def test_C02_a_convolution_copies_inside_its_field_only() -> None:
+    assert learned("convolution", 3).accuracy >= 0.95
+    assert learned("convolution", 4).accuracy <= AT_CHANCE
+    assert learned("convolution", 8, kernel=8).accuracy >= 0.95
+
+
+@pytest.mark.parametrize(("cell", "near", "far"), [("rnn", 3, 24), ("gru", 8, 40)])
+def test_C02_a_recurrence_forgets(cell: Cell, near: int, far: int) -> None:
+    assert learned("recurrence", near, cell=cell).accuracy >= 0.95
+    assert learned("recurrence", far, cell=cell).accuracy <= 0.3
+
+
+def test_a_seed_repeats_itself_and_disturbs_nobody() -> None:
+    heard: list[str] = []
+    state = torch.random.get_rng_state()
+    runs = [copy_over([4, 5], 8, kernel=3, cell="gru", updates=20, seed=seed, watch=heard.append) for seed in (7, 7, 8)]
+    first, second, other = ([(each.kind, each.length, each.accuracy) for each in run] for run in runs)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert first == second != other
+    assert [place[:2] for place in first][:3] == [("convolution", 4), ("recurrence", 4), ("self-attention", 4)]
+    assert heard[0] == "training convolution to copy the first of 4 tokens"

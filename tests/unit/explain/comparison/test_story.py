@@ -1,0 +1,130 @@
+"""The comparison told and written: every part, in the numbers that were found."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dikkat.explain.as_table import as_table
+from dikkat.explain.comparison.costs import costs
+from dikkat.explain.comparison.forms import FORMS, Forms
+from dikkat.explain.comparison.kinds import KINDS
+from dikkat.explain.comparison.result import Comparison, as_json
+from dikkat.explain.comparison.settings import ComparisonSettings
+from dikkat.explain.comparison.story import tell_comparison
+from dikkat.explain.story import Step, Table
+from dikkat.pipelines.comparison import compare
+
+
+def table(found: Comparison, number: int) -> Table:
+    step = tell_comparison(found).steps[number - 1]
+    assert step.heading.startswith(f"{number}. ")
+    assert step.table is not None
+    return step.table
+
+
+def step(found: Comparison, number: int) -> Step:
+    return tell_comparison(found).steps[number - 1]
+
+
+def test_F26_both_counts_are_in_the_table(small: Comparison) -> None:
+    formulas, numbers = table(small, 1), table(small, 2)
+    assert formulas.rows[2][1:3] == ("2 n² d", "2 n² d + 4 n d²")
+    attention = costs(32, 8, kernel=3, cell="gru")["self-attention"]
+    assert numbers.rows[1][0] == "32"
+    assert float(numbers.rows[1][4]) == pytest.approx(attention.without_projections / 1e6, abs=0.005)
+    assert float(numbers.rows[1][5]) == pytest.approx(attention.with_projections / 1e6, abs=0.005)
+    assert numbers.rows[1][6] == "16 / 32 / 1"
+    assert "n < 2 d = 16" in step(small, 2).after[0]
+
+
+def test_C02_the_measured_tables_carry_their_exponents_and_ranges(small: Comparison) -> None:
+    for number, sweep in ((3, small.over_length), (4, small.over_width)):
+        found = table(small, number)
+        assert [row[0] for row in found.rows] == [f"{size}" for size in sweep.sizes]
+        exponents = [each.seconds for each in sweep.growth] + [each.bytes for each in sweep.growth]
+        assert found.total == ("exponent", *(f"{each.value:.2f}" for each in exponents if each))
+    assert "fitted over n = 16 … 32" in step(small, 3).after[0]
+    assert "fitted over d = 8 … 16" in step(small, 4).after[0]
+    assert "PyTorch's allocator" in " ".join(step(small, 3).text)
+
+
+def test_E23_every_form_has_its_error_and_speed(small: Comparison) -> None:
+    found = table(small, 5)
+    assert [row[0] for row in found.rows] == list(FORMS)
+    assert found.rows[0][5] == "0"
+    assert float(found.rows[1][5]) < 1e-5
+
+
+def test_C02_reach_is_told_with_its_prediction(small: Comparison) -> None:
+    rows = {(row[0], row[1]): row[2:] for row in table(small, 6).rows}
+    assert rows["convolution", "1"][:4] == ("64", "3", "3", "x62")
+    assert rows["convolution", "2"][:4] == ("64", "5", "5", "x60")
+    assert rows["convolution", "1"][4] == "0"
+    assert rows["self-attention", "1"][:4] == rows["recurrence", "2"][:4] == ("64", "64", "64", "x1")
+    told = step(small, 6).after[0]
+    assert "For k = 3, L = 2 they join x1 and x5 (size of the derivative 0." in told
+    assert "but not x1 and x6 (0); 64 inputs take 32 layers." in told
+
+
+def test_C02_the_learned_task_is_told(small: Comparison) -> None:
+    rows = table(small, 7).rows
+    assert [row[0] for row in rows] == ["3", "5"]
+    accuracies = {(each.kind, each.length): each.accuracy for each in small.copied}
+    assert rows[1][3] == f"{accuracies['self-attention', 5]:.1%}"
+
+
+def test_JSON_holds_every_part(small: Comparison) -> None:
+    content: dict[str, Any] = json.loads(as_json(small))
+    assert set(content) == {
+        "settings", "machine", "formulas", "how", "costs", "over_length", "over_width", "forms", "reaches", "joined",
+        "missed", "copied", "seconds",
+    }  # fmt: skip
+    assert content["settings"]["lengths"] == [16, 32]
+    assert len(content["costs"]) == 2 * 3
+    assert content["costs"][2] == {
+        "kind": "self-attention", "length": 16, "width": 8, "without_projections": 2 * 16**2 * 8,
+        "with_projections": 2 * 16**2 * 8 + 4 * 16 * 8**2, "sequential_steps": 1, "path_length": 1,
+    }  # fmt: skip
+    assert len(content["over_length"]["points"]) == len(content["over_width"]["points"]) == 2 * 3
+    assert set(content["over_length"]["points"][0]) == {"kind", "length", "width", "operations", "measured"}
+    assert set(content["over_length"]["growth"][0]) == {"kind", "seconds", "bytes", "operations"}
+    assert len(content["forms"]["points"]) == 2 * len(FORMS)
+    assert [(each["kind"], each["layers"]) for each in content["reaches"]] == [(k, n) for n in (1, 2) for k in KINDS]
+    assert (content["joined"]["length"], content["joined"]["earliest"]) == (5, 1)
+    assert (content["missed"]["length"], content["missed"]["earliest"]) == (6, 2)
+    assert {each["kind"] for each in content["copied"]} == set(KINDS)
+    assert "allocator" in content["how"]["memory"]
+
+
+def test_where_there_is_nothing_to_fit_or_to_compare_with(small: Comparison) -> None:
+    """A single size; and a length at which the whole matrix was not computed."""
+    one = compare(
+        ComparisonSettings(lengths=(9,), widths=(4,), copy_lengths=(2,), layers=1, updates=1),
+        lambda done, pieces, what: None,
+    )
+    assert table(one, 3).total == ("exponent", *("–",) * 6)
+    assert step(one, 3).after == ()
+    assert json.loads(as_json(one))["over_length"]["growth"][0]["seconds"] is None
+    assert len(one.reaches) == 3
+    points = tuple(replace(point, error=None) for point in small.forms.points[len(FORMS) :][1:])
+    long = replace(small, forms=Forms(8, points, small.forms.growth))
+    assert table(long, 5).rows[0][1:3] == ("–", "–")
+    assert table(long, 5).rows[1][5] == "–"
+
+
+def test_the_tables_fit_a_hundred_columns(small: Comparison) -> None:
+    lines = as_table(tell_comparison(small), 100).split("\n")
+    assert max(map(len, lines)) <= 100
+    # no cell was folded: every row of the first table starts with its layer
+    at = lines.index(next(line for line in lines if line.startswith(" layer ")))
+    assert [line.split()[0] for line in lines[at + 2 : at + 5]] == list(KINDS)
+
+
+def test_progress_counts_to_its_end(small_settings: ComparisonSettings) -> None:
+    heard: list[tuple[int, int]] = []
+    compare(small_settings, lambda done, pieces, what: heard.append((done, pieces)))
+    assert [done for done, _ in heard] == list(range(heard[0][1]))

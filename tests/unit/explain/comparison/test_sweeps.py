@@ -1,0 +1,45 @@
+"""Sweeps over length and width: what is measured, and how attention grows."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from dikkat.explain.comparison.kinds import KINDS
+from dikkat.explain.comparison.sweeps import sweep
+
+
+def test_C02_E22_the_time_of_attention_grows_towards_the_square_of_the_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the processor's clock, which stands still while other programs have the processor."""
+    monkeypatch.setattr("dikkat.explain.comparison.measurement.time.perf_counter", time.process_time)
+    found = sweep("length", [1024, 2048, 4096], 16, kernel=3, cell="rnn", seed=0, watch=lambda _: None)
+    growth = {each.kind: each for each in found.growth}
+    counted = growth["self-attention"].operations
+    assert counted is not None
+    assert 1.97 < counted.value < 2.0
+    exponents = [each.seconds for each in found.growth]
+    convolution, recurrence, attention = (each.value for each in exponents if each is not None)
+    assert 1.6 < attention < 2.4
+    assert attention > max(convolution, recurrence) + 0.4
+    assert (counted.first, counted.last) == (1024, 4096)
+
+
+def test_points_name_their_sizes_and_their_operations() -> None:
+    heard: list[str] = []
+    found = sweep("width", [4, 8], 6, kernel=2, cell="rnn", seed=0, watch=heard.append)
+    assert [(point.kind, point.length, point.width) for point in found.points] == [
+        (kind, 6, width) for width in (4, 8) for kind in KINDS
+    ]
+    assert [point.operations for point in found.of("convolution")] == [2 * 6 * 16, 2 * 6 * 64]
+    assert heard[:2] == ["measuring convolution, n = 6, d = 4", "measuring recurrence, n = 6, d = 4"]
+    for point in found.points:
+        assert point.measured.seconds > 0
+        # at least the output
+        assert point.measured.peak_bytes >= 4 * point.length * point.width
+
+
+@pytest.mark.parametrize("over", ["length", "width"])
+def test_one_size_has_no_exponent(over: str) -> None:
+    found = sweep(over, [4], 4, kernel=2, cell="gru", seed=0, watch=lambda _: None)  # type: ignore[arg-type]
+    assert [(each.seconds, each.bytes, each.operations) for each in found.growth] == [(None, None, None)] * 3

@@ -1,0 +1,40 @@
+"""Padding and batch are told apart."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.unit.explain.doctor.patients import diagnosis, violation
+from tests.unit.models.small import small_model
+
+
+@pytest.mark.parametrize(
+    ("places", "follows"),
+    [
+        (("encoder_decoder", "decoder"), set()),
+        # forgotten for teacher forcing alone, the steps do better than what they are compared with
+        (("encoder_decoder",), {"step = teacher forcing"}),
+    ],
+)
+def test_F06_no_padding_mask(places: tuple[str, ...], follows: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for place in places:
+        monkeypatch.setattr(f"dikkat.models.{place}.key_mask", lambda real: torch.ones_like(real)[:, None, None])
+    assert diagnosis(small_model()) == ({"padding changes nothing"}, follows)
+
+
+def test_a_mask_that_lets_a_little_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A score lowered by 10 instead of hidden leaves five parts in 100,000: less than the eye sees, more than zero."""
+
+    def leaky(scores: torch.Tensor, mask: torch.Tensor | None, beta: float) -> torch.Tensor:
+        lowered = scores if mask is None else scores - 10.0 * (~mask).to(scores.dtype)
+        return torch.softmax(lowered * beta, dim=-1)
+
+    monkeypatch.setattr("dikkat.nn.explicit._weights", leaky)
+    assert violation(small_model(), "padding changes nothing").outcome == "fail"
+
+
+def test_a_norm_over_the_batch() -> None:
+    model = small_model()
+    model.encoder.register_forward_hook(lambda module, given, output: output - output.mean(dim=0, keepdim=True))
+    assert "batch changes nothing" in diagnosis(model)[0]
+    assert violation(model, "no future in evaluation").passed

@@ -1,0 +1,90 @@
+"""Rows that may look nowhere, and rows that do not sum to one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+from tests.unit.explain.doctor.patients import diagnosis, violation
+from tests.unit.models.small import small_model
+from torch import Tensor
+from torch.nn import functional as F
+
+from dikkat.nn import explicit, functional
+
+
+def test_F38_a_fully_masked_row_that_looks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    def uniform(scores: Tensor, mask: Tensor | None, beta: float) -> Tensor:
+        hidden = scores if mask is None else scores.masked_fill(~mask, -1e6)
+        return torch.softmax(hidden * beta, dim=-1)
+
+    monkeypatch.setattr("dikkat.nn.explicit._weights", uniform)
+    assert diagnosis(small_model()) == ({"fully masked rows"}, set())
+    assert violation(small_model(), "fully masked rows").where.endswith("5 tokens")
+
+
+def test_F19_zeros_out_but_gradients_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Minus infinity added gives NaN; zeros put in its place afterwards do not save the gradient that autograd takes.
+
+    The backward pass of our own starts from the zeros, so the fault needs attention as it is usually written.
+    """
+
+    def patched(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, beta: float, dropout: float) -> Tensor:
+        scores = q @ k.transpose(-2, -1) * beta
+        if mask is None:
+            return torch.softmax(scores, dim=-1) @ v
+        hidden = torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -math.inf)
+        return torch.softmax(scores + hidden, dim=-1).masked_fill(~mask, 0.0) @ v
+
+    monkeypatch.setattr(functional, "explicit_attention", patched)
+    assert diagnosis(small_model()) == ({"fully masked rows"}, set())
+    assert violation(small_model(), "fully masked rows").violation == math.inf
+
+
+def test_a_fault_of_the_fused_path_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    fused = F.scaled_dot_product_attention
+    monkeypatch.setattr(
+        F, "scaled_dot_product_attention", lambda *given, **options: fused(*given, **options) + torch.nan
+    )
+    found = violation(small_model(), "fully masked rows")
+    assert (found.outcome, found.violation) == ("fail", math.inf)
+    assert found.where.endswith("129 tokens")
+
+
+def test_a_row_of_zeros_that_may_look_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of padding may be zero within a window, those of real tokens not."""
+    forward = functional.attention_weights
+    model = small_model(attention_window=1)
+    assert violation(model, "weights sum to one").passed
+
+    def emptied(scores: Tensor, mask: Tensor | None = None, **how: Any) -> Tensor:
+        weights = forward(scores, mask, **how).clone()
+        weights[:, :, 0] = 0.0
+        return weights
+
+    monkeypatch.setattr("dikkat.nn.comparison.attention_weights", emptied)
+    found = violation(model, "weights sum to one")
+    assert (found.outcome, found.violation) == ("fail", 1.0)
+    assert found.where.endswith("recorded")
+
+
+def test_rows_that_do_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    softmax = torch.softmax
+    monkeypatch.setattr(torch, "softmax", lambda scores, dim: softmax(scores, dim) * 1.001)
+    found = violation(small_model(), "weights sum to one")
+    assert found.outcome == "fail"
+    assert found.violation == pytest.approx(1e-3, rel=1e-2)
+    assert diagnosis(small_model()) == ({"weights sum to one"}, set())
+
+
+def test_rows_that_only_the_fast_path_leaves_uneven(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recorder computes weights anew, so what it records is right here."""
+    weights = explicit._weights
+    monkeypatch.setattr(explicit, "_weights", lambda *given: weights(*given) * 1.001)
+    found = violation(small_model(), "weights sum to one")
+    assert found.outcome == "fail"
+    assert found.violation == pytest.approx(1e-3, rel=1e-2)
+    assert found.where.endswith("used")
+    assert diagnosis(small_model()) == ({"weights sum to one"}, set())
