@@ -4,6 +4,7 @@
  * Every kernel has a PyTorch twin (named above it) that gives the same result up to rounding. Tensors are bfloat16, or
  * float32 where `wide`; sums are float32. Work is cut in fixed shares, so the same input gives the same bits.
  */
+#include <float.h>
 #include <math.h>
 #include <omp.h>
 #include <stdint.h>
@@ -134,24 +135,25 @@ INLINE const void *shifted(const void *from, int64_t entries, int wide) {
 
 INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
 
-/* In place: scores to weights; a row that may attend to nothing becomes zero. */
+/* In place: scores to weights, up to the padded end of the row; one that may attend to nothing becomes zero. */
 INLINE void softmax_row(float *row, int64_t keys, const uint8_t *mask, int64_t mask_step) {
-    float largest = -INFINITY, total = 0.0f;
-    for (int64_t s = 0; s < keys; s++) {
-        if (mask && !mask[s * mask_step]) row[s] = -INFINITY;
-        largest = row[s] > largest || row[s] != row[s] ? row[s] : largest;
-    }
-    if (largest == -INFINITY) {
-        for (int64_t s = 0; s < keys; s++) row[s] = 0.0f;
-        return;
-    }
+    int64_t end = padded(keys);
+    float largest = -FLT_MAX, total = 0.0f;
+    for (int64_t s = keys; s < end; s++) row[s] = -INFINITY;
+    if (mask && mask_step == 1)
+        for (int64_t s = 0; s < keys; s++) row[s] = mask[s] ? row[s] : -INFINITY;
+    else if (mask)
+        for (int64_t s = 0; s < keys; s++) row[s] = mask[s * mask_step] ? row[s] : -INFINITY;
+#pragma omp simd reduction(max : largest)
+    for (int64_t s = 0; s < end; s++) largest = row[s] > largest ? row[s] : largest;
 #pragma omp simd reduction(+ : total)
-    for (int64_t s = 0; s < keys; s++) {
+    for (int64_t s = 0; s < end; s++) {
         row[s] = exponential(row[s] - largest);
         total += row[s];
     }
-    float share = 1.0f / total;
-    for (int64_t s = 0; s < keys; s++) row[s] *= share;
+    /* a score that is no number makes the total none, and so the whole row */
+    float share = total == 0.0f ? 0.0f : 1.0f / total;
+    for (int64_t s = 0; s < end; s++) row[s] *= share;
 }
 
 INLINE void drop_row(float *row, int64_t keys, const int16_t *draws, int64_t threshold, float scale) {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 from torch import Tensor
@@ -21,9 +19,8 @@ needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native
 
 
 @pytest.fixture
-def without_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "library", lambda: None)
-    yield
 
 
 def formula(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, beta: float, kept: Tensor) -> Tensor:
