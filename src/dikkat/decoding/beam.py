@@ -5,7 +5,8 @@ log-probability:
   1. the best 2k continuations become candidates (at most one of each parent ends, so k or more of them go on);
   2. those of the first k that end enter the finished store, which keeps the best k by normalised score;
   3. the first k that do not end live on;
-  4. a sentence is over when its store is full, when no live hypothesis can still enter its n-best, or at its cap;
+  4. a sentence is over when its store is full and no live hypothesis, ending now, would be its best; when none can
+     enter its n-best however it goes on; or at its cap;
   5. sentences that are over leave the batch.
 With k = 1 this is greedy decoding. Of equal continuations the one with the better-ranked parent, then the
 lower id, ranks first; of equal scores the earlier finish.
@@ -155,16 +156,19 @@ def _over(
 ) -> Bool[Tensor, "B"]:
     """Step 4.
 
-    Stopping when no live hypothesis can enter the n-best changes no result. Let s <= 0 be the log-probability of the
+    A full store alone ends nothing: a live hypothesis may outscore all that has ended, and with one place it never
+    does, since what lives on was ranked behind what ended. Beyond that, stopping when no live hypothesis can enter the n-best changes no result. Let s <= 0 be the log-probability of the
     best live hypothesis and c the length cap. A token adds at most 0, so whatever grows from any live hypothesis ends
     with p <= s, at a length l <= c. Since alpha >= 0, l ** alpha <= c ** alpha; both sides are negative or zero, so
     p / l ** alpha <= s / l ** alpha <= s / c ** alpha. Rounding keeps all three orders. If that bound does not exceed
     the n-th best score, a newcomer could at most equal it, and of equals the earlier finish ranks first.
     """
+    best = live.log_probability[:, 0]
     full = finished.scores[:, -1] > _NEVER
-    attainable = live.log_probability[:, 0] / penalties[stepper.caps]
-    hopeless = attainable <= finished.scores[:, n_best - 1]
-    return full | hopeless | (stepper.caps <= stepper.length)
+    # against the best, not the n-th: what a sentence finds must not depend on how much of it is asked for
+    settled = full & (best / penalties[stepper.length] <= finished.scores[:, 0])
+    hopeless = best / penalties[stepper.caps] <= finished.scores[:, n_best - 1]
+    return settled | hopeless | (stepper.caps <= stepper.length)
 
 
 def _outcome(

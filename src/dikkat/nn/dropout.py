@@ -5,24 +5,39 @@ The mask is a pure function of PyTorch's generator, which training seeds from (s
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
-_LEVELS = 1 << 16
+from dikkat.native import kernels
+from dikkat.native.kernels import LEVELS
+
+
+def drop_threshold(probability: float) -> int:
+    """The level below which a 16-bit draw drops an entry: the probability in multiples of 2**-16."""
+    return min(round(probability * LEVELS), LEVELS - 1)
+
+
+def random_levels(like: Tensor) -> Tensor:
+    """16-bit draws, uniform from -2**15, in the shape of `like`."""
+    entries = like.numel()
+    # one 64-bit draw makes four 16-bit ones; the range is given in full since the default leaves the sign bit out
+    draws = torch.empty((entries + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
+    return draws.view(torch.int16)[:entries].view(like.shape)
+
+
+def mask_of(levels: Tensor, threshold: int, dtype: torch.dtype) -> Tensor:
+    """0 where a draw lies below the threshold, else the scale that keeps the mean at exactly 1."""
+    return (levels >= threshold - LEVELS // 2).to(dtype).mul_(LEVELS / (LEVELS - threshold))
 
 
 def keep_mask(like: Tensor, probability: float) -> Tensor:
     """A tensor of the shape and type of `like`: 0 with `probability`, else `1 / (1 - probability)`.
 
-    The probability is rounded to a multiple of 2**-16; the scale uses the rounded one, so the mean stays exactly 1.
+    The probability is rounded to a multiple of 2**-16; the scale uses the rounded one.
     """
-    threshold = min(round(probability * _LEVELS), _LEVELS - 1)
-    entries = like.numel()
-    # one 64-bit draw makes four 16-bit ones; the range is given in full since the default leaves the sign bit out
-    draws = torch.empty((entries + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    levels = draws.view(torch.int16)[:entries].view(like.shape)
-    kept = levels >= threshold - _LEVELS // 2
-    return kept.to(like.dtype).mul_(_LEVELS / (_LEVELS - threshold))
+    return mask_of(random_levels(like), drop_threshold(probability), like.dtype)
 
 
 def dropout(x: Tensor, probability: float) -> Tensor:
@@ -54,7 +69,24 @@ class Dropout(nn.Module):
         """`residual + dropout(x)` in one pass over memory."""
         if not self.training or self.probability == 0.0:
             return residual + x
+        if kernels.runs_natively(residual, x):
+            return _AddDropped.apply(residual, x, random_levels(x), drop_threshold(self.probability))
         return torch.addcmul(residual, x, keep_mask(x, self.probability))
 
     def extra_repr(self) -> str:
         return f"probability={self.probability}"
+
+
+class _AddDropped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, residual: Tensor, x: Tensor, levels: Tensor, threshold: int) -> Tensor:
+        ctx.save_for_backward(levels)
+        ctx.threshold = threshold
+        return kernels.add_dropped(residual, x, levels, threshold)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        (levels,) = ctx.saved_tensors
+        if torch.is_grad_enabled():  # somebody differentiates twice, which a kernel cannot
+            return gradient, gradient * mask_of(levels, ctx.threshold, gradient.dtype), None, None
+        return gradient, kernels.add_dropped(None, gradient, levels, ctx.threshold), None, None

@@ -1,6 +1,7 @@
 """Attention as explicit products with a backward pass of its own: the fastest form for short sequences on a CPU.
 
-Half of what autograd would do here is copies and casts of small tensors; written out, each pass happens once.
+Half of what autograd would do here is copies and casts of small tensors; written out, each pass happens once. Where
+the native kernels are, one call does all of it, a head at a time in cache.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dikkat.nn.dropout import keep_mask
+from dikkat.native import kernels
+from dikkat.nn.dropout import drop_threshold, mask_of, random_levels
 
 
 def explicit_attention(
@@ -27,19 +29,53 @@ def explicit_attention(
 
     Rows that may attend to nothing give zero. Differentiable once.
     """
-    return _ExplicitAttention.apply(query, key, value, mask, beta, dropout)
+    levels = random_levels(query.new_empty(*query.shape[:3], key.shape[2])) if dropout > 0.0 else None
+    form = _NativeAttention if kernels.runs_natively(query, key, value) else _ExplicitAttention
+    return form.apply(query, key, value, mask, beta, levels, drop_threshold(dropout))
+
+
+class _NativeAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        beta: float,
+        levels: Tensor | None,
+        threshold: int,
+    ) -> Tensor:
+        output, weights = kernels.attention_forward(query, key, value, mask, beta, levels, threshold)
+        ctx.save_for_backward(query, key, value, weights, levels)
+        ctx.beta, ctx.threshold = beta, threshold
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        query, key, value, weights, levels = ctx.saved_tensors
+        found = kernels.attention_backward(gradient, query, key, value, weights, ctx.beta, levels, ctx.threshold)
+        return *found, None, None, None, None
 
 
 class _ExplicitAttention(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, dropout: float
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        beta: float,
+        levels: Tensor | None,
+        threshold: int,
     ) -> Tensor:
         # (B, H, T, K) -> (B * H, T, K): one copy each, reused by the backward pass
         q, k, v = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1)
         weights = _weights(torch.bmm(q, k.transpose(1, 2)).view(*query.shape[:3], -1), mask, beta).flatten(0, 1)
         used = weights.to(value.dtype)
-        kept = keep_mask(used, dropout) if dropout > 0.0 else None
+        kept = None if levels is None else mask_of(levels, threshold, used.dtype).flatten(0, 1)
         if kept is not None:
             used = used * kept
         ctx.save_for_backward(q, k, v, weights, used, kept)
@@ -48,7 +84,7 @@ class _ExplicitAttention(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         q, k, v, weights, used, kept = ctx.saved_tensors
         shape = gradient.shape[:2]
         of_output = gradient.flatten(0, 1)
@@ -61,7 +97,7 @@ class _ExplicitAttention(torch.autograd.Function):
         of_query = torch.bmm(of_scores, k).unflatten(0, shape)
         of_key = torch.bmm(of_scores.transpose(1, 2), q).unflatten(0, shape)
         of_value = torch.bmm(used.transpose(1, 2), of_output).unflatten(0, shape)
-        return of_query, of_key, of_value, None, None, None
+        return of_query, of_key, of_value, None, None, None, None
 
 
 def _weights(scores: Tensor, mask: Tensor | None, beta: float) -> Tensor:

@@ -18,6 +18,7 @@ from dikkat.data.text_files import read_lines
 from dikkat.errors import DataError, UsageError
 from dikkat.explain.plots import plot_training
 from dikkat.models.factory import build_model
+from dikkat.native.library import why_absent
 from dikkat.native.processor import has_fast_bfloat16, keep_freed_memory, processor_name
 from dikkat.pipelines.card import card
 from dikkat.pipelines.preparation import TrainRequest, prepare
@@ -129,7 +130,8 @@ def _facts(trainer: Trainer, config: RunConfig) -> dict[str, str]:
         "batches": f"{trainer.plan.batches_per_epoch:,} a pass, padding {padding[0]:.1%} of the source,"
         f" {padding[1]:.1%} of the target",
         "numbers": f"{str(trainer.parameters.working.dtype).removeprefix('torch.')},"
-        f" {torch.get_num_threads()} threads, {processor_name()}",
+        f" {torch.get_num_threads()} threads, {processor_name()},"
+        f" {'PyTorch alone (' + absent + ')' if (absent := why_absent()) else 'native kernels'}",
     }
 
 

@@ -11,8 +11,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from dikkat.native import kernels
+
 CHUNK_ENTRIES = 1 << 21
-"""Logits in one chunk: 8 MiB of float32."""
+"""Logits in one chunk: 4 MiB of bfloat16."""
 
 
 def smoothed_cross_entropy(
@@ -28,42 +30,45 @@ def smoothed_cross_entropy(
 
 
 class _SmoothedCrossEntropy(torch.autograd.Function):
+    """Both gradients are made on the way forward, a chunk at a time, and only scaled on the way back."""
+
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-        vocab_size = weight.shape[0]
-        keep_gradient = any(ctx.needs_input_grad)
-        gradient = hidden.new_empty(hidden.shape[0], vocab_size) if keep_gradient else None
         loss = torch.zeros((), dtype=torch.float32, device=hidden.device)
         likelihood = torch.zeros_like(loss)
-        column_sum = weight.float().sum(0)
-        rows = max(16, CHUNK_ENTRIES // vocab_size)
+        of_hidden, of_weight = torch.empty_like(hidden), torch.zeros_like(weight, dtype=torch.float32)
+        rows = max(16, CHUNK_ENTRIES // weight.shape[0])
+        space = hidden.new_empty(min(rows, hidden.shape[0]), weight.shape[0])
         for start in range(0, hidden.shape[0], rows):
-            chunk = slice(start, start + rows)
-            wanted = targets[chunk, None]
-            logits = (hidden[chunk] @ weight.t()).float()
-            right = logits.gather(1, wanted)
-            largest = logits.amax(dim=-1, keepdim=True)
-            # in place: from here on `logits` holds exp(logits - largest)
-            total = logits.sub_(largest).exp_().sum(dim=-1, keepdim=True)
-            normalizer = total.log() + largest
-            likelihood += (normalizer - right).sum()
-            even = normalizer[:, 0] - hidden[chunk].float() @ column_sum / vocab_size
-            loss += (normalizer - right).sum() * (1.0 - smoothing) + even.sum() * smoothing
-            if gradient is not None:
-                # probabilities, cast as they are written; only the right entry differs by more than a constant
-                torch.mul(logits, total.reciprocal(), out=gradient[chunk])
-                of_right = (right - normalizer).exp() - (1.0 - smoothing)
-                gradient[chunk].scatter_(1, wanted, of_right.to(gradient.dtype))
-        ctx.save_for_backward(hidden, weight, gradient, column_sum)
-        ctx.floor = smoothing / vocab_size
+            part, wanted = hidden[start : start + rows], targets[start : start + rows]
+            logits = torch.mm(part, weight.t(), out=space[: part.shape[0]])
+            chunk_loss, chunk_likelihood = smoothed_softmax(logits, wanted, smoothing)
+            loss += chunk_loss.sum()
+            likelihood += chunk_likelihood.sum()
+            if any(ctx.needs_input_grad):
+                torch.mm(logits, weight, out=of_hidden[start : start + rows])
+                of_weight += logits.t() @ part
+        ctx.save_for_backward(of_hidden, of_weight)
         ctx.mark_non_differentiable(likelihood)
         return loss, likelihood
 
     @staticmethod
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        hidden, weight, gradient, column_sum = ctx.saved_tensors
-        # the even part of the target is the same number everywhere, so its share of both products has rank one
-        of_hidden = gradient @ weight - ctx.floor * column_sum.to(hidden.dtype)
-        of_weight = gradient.t() @ hidden - ctx.floor * hidden.float().sum(0).to(hidden.dtype)
-        scale = scale.to(hidden.dtype)
-        return of_hidden * scale, of_weight * scale, None, None
+        of_hidden, of_weight = ctx.saved_tensors
+        return of_hidden * scale.to(of_hidden.dtype), (of_weight * scale).to(of_hidden.dtype), None, None
+
+
+def smoothed_softmax(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Turn (N, V) logits in place into the gradient of the smoothed loss; returns loss and likelihood of each row."""
+    if kernels.runs_natively(logits):
+        return kernels.smoothed_softmax(logits, targets, smoothing)
+    wanted, vocab_size = targets[:, None], logits.shape[1]
+    scores = logits.float()
+    right, mean = scores.gather(1, wanted), scores.mean(dim=-1)
+    largest = scores.amax(dim=-1, keepdim=True)
+    total = scores.sub_(largest).exp_().sum(dim=-1, keepdim=True)
+    normalizer = total.log() + largest
+    likelihood = (normalizer - right)[:, 0]
+    probabilities = scores.mul_(total.reciprocal()).sub_(smoothing / vocab_size)
+    logits.copy_(probabilities.scatter_add_(1, wanted, torch.full_like(right, smoothing - 1.0)))
+    return (1.0 - smoothing) * likelihood + smoothing * (normalizer[:, 0] - mean), likelihood

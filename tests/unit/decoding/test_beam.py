@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 from hypothesis import given, settings
@@ -25,7 +26,8 @@ def cap_of(source: Prefix, options: DecodingOptions) -> int:
 
 
 def twin(model: MockModel, source: Prefix, options: BeamOptions) -> list[Hypothesis]:
-    """Beam search for one sentence, without early stopping: it ends when k have finished, or at the cap."""
+    """Beam search for one sentence, without early stopping: it ends when k have finished and
+    the best of them would beat the best live one ending now, or at the cap."""
     k, alpha = options.beam_size, options.length_penalty
     live: list[tuple[float, Prefix]] = [(0.0, ())]
     done: list[Hypothesis] = []
@@ -39,7 +41,8 @@ def twin(model: MockModel, source: Prefix, options: BeamOptions) -> list[Hypothe
         best = sorted(grown, key=lambda entry: -entry[0])[: 2 * k]
         done += [Hypothesis(p[:-1], s / length**alpha, s, True) for s, p in best[:k] if p[-1] == EOS]
         live = [entry for entry in best if entry[1][-1] != EOS][:k]
-        if len(done) >= k or not live:
+        settled = len(done) >= k and live and live[0][0] / length**alpha <= max(each.score for each in done)
+        if settled or not live:
             break
     cut = [Hypothesis(p, s / length**alpha, s, False) for s, p in live]
     return (sorted(done, key=lambda hypothesis: -hypothesis.score)[:k] + cut)[: options.n_best]
@@ -96,6 +99,22 @@ def test_a_beam_as_wide_as_the_space_finds_the_true_best(alpha: float) -> None:
         every.sort(reverse=True)
         found = beam_search(model, *batch_of([source]), options)[0]
         assert [hypothesis.tokens for hypothesis in found] == [tokens for _, tokens in every[:20]]
+
+
+def test_a_full_store_does_not_end_a_search_that_is_still_winning() -> None:
+    """Two bad hypotheses end at once; the good one, which greedy decoding finds, needs a step more."""
+    # logits of pad, bos, eos and two tokens; what is not listed ends nearly surely
+    steps = {(): [-9.0, -9.0, 1.0, 3.0, 0.5], (3,): [-9.0, -9.0, 0.0, -9.0, 2.0], (4,): [-9.0, -9.0, 0.0, -9.0, -9.0]}
+
+    class Scripted(MockModel):
+        def logits(self, source: Prefix, prefix: Prefix) -> npt.NDArray[np.float32]:
+            return np.array(steps.get(prefix, [-9.0, -9.0, 9.0, -9.0, -9.0]), dtype=np.float32)
+
+    options = BeamOptions(beam_size=2, length_penalty=1.0, max_length_factor=1.0, max_length_offset=4)
+    model = Scripted(vocab_size=5)
+    found = beam_search(model, *batch_of([(7, 8, EOS)]), options)[0]
+    assert_same(found, twin(model, (7, 8, EOS), options))
+    assert found[0].tokens == (3, 4)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])

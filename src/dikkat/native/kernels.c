@@ -1,0 +1,334 @@
+/* The memory-bound chains of a training step, each in one pass over memory: the arithmetic of attention over short
+ * sequences, residual + dropout, and softmax + smoothed cross-entropy with its gradient.
+ *
+ * Every kernel has a PyTorch twin (named above it) that gives the same result up to rounding. Tensors are bfloat16, or
+ * float32 where `wide`; sums are float32. Work is cut in fixed shares, so the same input gives the same bits.
+ */
+#include <float.h>
+#include <math.h>
+#include <omp.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define LANES 16
+
+/* Sixteen numbers side by side; the compiler maps them to whatever the processor has. */
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+
+INLINE int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+
+INLINE float widened(uint16_t narrow) {
+    uint32_t bits = (uint32_t)narrow << 16;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+/* Round to nearest, ties to even. */
+INLINE uint16_t narrowed(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+INLINE float load(const void *from, int64_t at, int wide) {
+    return wide ? ((const float *)from)[at] : widened(((const uint16_t *)from)[at]);
+}
+
+INLINE void store(void *to, int64_t at, float value, int wide) {
+    if (wide)
+        ((float *)to)[at] = value;
+    else
+        ((uint16_t *)to)[at] = narrowed(value);
+}
+
+/* exp(x) to about one part in 2^22 for x <= 0, zero below -87. */
+INLINE float exponential(float x) {
+    float whole = nearbyintf(x * 1.44269504088896341f);
+    float rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
+    float series = 1.9875691500e-4f;
+    series = series * rest + 1.3981999507e-3f;
+    series = series * rest + 8.3334519073e-3f;
+    series = series * rest + 4.1665795894e-2f;
+    series = series * rest + 1.6666665459e-1f;
+    series = series * rest + 5.0000001201e-1f;
+    series = series * rest * rest + rest + 1.0f;
+    int32_t bits = (int32_t)(whole < -127.0f ? -127.0f : whole) + 127;
+    bits <<= 23;
+    float power;
+    memcpy(&power, &bits, 4);
+    return x < -87.0f ? 0.0f : series * power;
+}
+
+/* Copies `rows` strided rows of `width` into float32 rows padded with zeros. */
+INLINE void load_rows(float *to, const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
+    int64_t step = padded(width);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t at = 0; at < step; at++)
+            to[row * step + at] = at < width ? load(from, row * stride + at, wide) : 0.0f;
+}
+
+/* Writes float32 numbers as row number `row` of a dense tensor of such rows. */
+INLINE void store_row(void *to, int64_t row, const float *from, int64_t width, int wide) {
+    for (int64_t at = 0; at < width; at++) store(to, row * width + at, from[at], wide);
+}
+
+/* Copies strided rows transposed: (rows, width) to float32 (width, padded rows). */
+INLINE void load_columns(float *to, const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
+    int64_t step = padded(rows);
+    memset(to, 0, sizeof(float) * step * width);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t at = 0; at < width; at++) to[at * step + row] = load(from, row * stride + at, wide);
+}
+
+/* to (step) = row (inner, its entries `hop` apart) x matrix (inner, step); step is a multiple of LANES. */
+INLINE void row_times_matrix(float *to, const float *row, int64_t hop, const float *matrix, int64_t inner,
+                             int64_t step) {
+    int64_t at = 0;
+    for (; at + 4 * LANES <= step; at += 4 * LANES) {
+        vec a = {0}, b = {0}, c = {0}, d = {0};
+        for (int64_t i = 0; i < inner; i++) {
+            const float *from = matrix + i * step + at;
+            a += row[i * hop] * *(const vec *)from;
+            b += row[i * hop] * *(const vec *)(from + LANES);
+            c += row[i * hop] * *(const vec *)(from + 2 * LANES);
+            d += row[i * hop] * *(const vec *)(from + 3 * LANES);
+        }
+        *(vec *)(to + at) = a, *(vec *)(to + at + LANES) = b;
+        *(vec *)(to + at + 2 * LANES) = c, *(vec *)(to + at + 3 * LANES) = d;
+    }
+    for (; at < step; at += LANES) {
+        /* four sums, so that one need not wait for the other */
+        vec a = {0}, b = {0}, c = {0}, d = {0};
+        int64_t i = 0;
+        for (; i + 4 <= inner; i += 4) {
+            a += row[i * hop] * *(const vec *)(matrix + i * step + at);
+            b += row[(i + 1) * hop] * *(const vec *)(matrix + (i + 1) * step + at);
+            c += row[(i + 2) * hop] * *(const vec *)(matrix + (i + 2) * step + at);
+            d += row[(i + 3) * hop] * *(const vec *)(matrix + (i + 3) * step + at);
+        }
+        for (; i < inner; i++) a += row[i * hop] * *(const vec *)(matrix + i * step + at);
+        *(vec *)(to + at) = (a + b) + (c + d);
+    }
+}
+
+/* Sizes and addresses of one attention: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
+typedef struct {
+    int64_t batch, heads, queries, keys, width, value_width;
+    const void *query, *key, *value;
+    int64_t query_strides[3], key_strides[3], value_strides[3];
+    const uint8_t *mask; /* 1 = may attend; null: everything may */
+    int64_t mask_strides[4];
+    const int16_t *draws; /* (B, H, T, S); a weight is kept where draw >= threshold; null: all are kept */
+    int64_t threshold;
+    float beta, scale;
+    float *weights; /* (B, H, T, S), before dropout */
+    int64_t wide, threads;
+} Attention;
+
+INLINE const void *shifted(const void *from, int64_t entries, int wide) {
+    return (const char *)from + entries * (wide ? 4 : 2);
+}
+
+INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
+
+/* In place: scores to weights, up to the padded end of the row; one that may attend to nothing becomes zero. */
+INLINE void softmax_row(float *row, int64_t keys, const uint8_t *mask, int64_t mask_step) {
+    int64_t end = padded(keys);
+    float largest = -FLT_MAX, total = 0.0f;
+    for (int64_t s = keys; s < end; s++) row[s] = -INFINITY;
+    if (mask && mask_step == 1)
+        for (int64_t s = 0; s < keys; s++) row[s] = mask[s] ? row[s] : -INFINITY;
+    else if (mask)
+        for (int64_t s = 0; s < keys; s++) row[s] = mask[s * mask_step] ? row[s] : -INFINITY;
+#pragma omp simd reduction(max : largest)
+    for (int64_t s = 0; s < end; s++) largest = row[s] > largest ? row[s] : largest;
+#pragma omp simd reduction(+ : total)
+    for (int64_t s = 0; s < end; s++) {
+        row[s] = exponential(row[s] - largest);
+        total += row[s];
+    }
+    /* a score that is no number makes the total none, and so the whole row */
+    float share = total == 0.0f ? 0.0f : 1.0f / total;
+    for (int64_t s = 0; s < end; s++) row[s] *= share;
+}
+
+INLINE void drop_row(float *row, int64_t keys, const int16_t *draws, int64_t threshold, float scale) {
+    for (int64_t s = 0; s < keys; s++) row[s] = draws[s] >= threshold ? row[s] * scale : 0.0f;
+}
+
+INLINE void attention_forward_head(const Attention *a, void *output, float *scratch, int64_t pair, int wide) {
+    int64_t b = pair / a->heads, h = pair % a->heads;
+    int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
+    float *key = scratch, *value = key + a->width * keys, *query = value + a->keys * value_width;
+    float *row = query + width, *result = row + keys;
+    const void *from = shifted(a->query, head_offset(a->query_strides, b, h), wide);
+    load_columns(key, shifted(a->key, head_offset(a->key_strides, b, h), wide), a->keys, a->width, a->key_strides[2],
+                 wide);
+    load_rows(value, shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
+              a->value_strides[2], wide);
+    const uint8_t *mask = a->mask ? a->mask + head_offset(a->mask_strides, b, h) : 0;
+    for (int64_t t = 0; t < a->queries; t++) {
+        int64_t line = (pair * a->queries + t) * a->keys;
+        for (int64_t i = 0; i < a->width; i++) query[i] = load(from, t * a->query_strides[2] + i, wide) * a->beta;
+        row_times_matrix(row, query, 1, key, a->width, keys);
+        softmax_row(row, a->keys, mask ? mask + t * a->mask_strides[2] : 0, a->mask_strides[3]);
+        memcpy(a->weights + line, row, sizeof(float) * a->keys);
+        if (a->draws) drop_row(row, a->keys, a->draws + line, a->threshold, a->scale);
+        row_times_matrix(result, row, 1, value, a->keys, value_width);
+        store_row(output, (b * a->queries + t) * a->heads + h, result, a->value_width, wide);
+    }
+}
+
+/* Twin: nn/explicit.py, _ExplicitAttention.forward. `output` is (B, T, H, E). Returns 0, or 1 for want of memory. */
+int attention_forward(const Attention *a, void *output) {
+    int64_t each = padded(a->width * padded(a->keys) + a->keys * padded(a->value_width) + padded(a->width) +
+                          padded(a->keys) + padded(a->value_width));
+    float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
+    if (!scratch) return 1;
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t pair = 0; pair < a->batch * a->heads; pair++) {
+        float *own = scratch + each * omp_get_thread_num();
+        if (a->wide)
+            attention_forward_head(a, output, own, pair, 1);
+        else
+            attention_forward_head(a, output, own, pair, 0);
+    }
+    free(scratch);
+    return 0;
+}
+
+INLINE void attention_backward_head(const Attention *a, const void *gradient, const int64_t *strides, void *of_query,
+                                    void *of_key, void *of_value, float *scratch, int64_t pair, int wide) {
+    int64_t b = pair / a->heads, h = pair % a->heads;
+    int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
+    float *query = scratch, *key = query + a->queries * width, *value = key + a->keys * width;
+    float *output = value + a->value_width * keys, *scores = output + a->queries * value_width;
+    float *used = scores + a->queries * keys, *result = used + a->queries * keys;
+    load_rows(query, shifted(a->query, head_offset(a->query_strides, b, h), wide), a->queries, a->width,
+              a->query_strides[2], wide);
+    load_rows(key, shifted(a->key, head_offset(a->key_strides, b, h), wide), a->keys, a->width, a->key_strides[2],
+              wide);
+    load_columns(value, shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
+                 a->value_strides[2], wide);
+    load_rows(output, shifted(gradient, head_offset(strides, b, h), wide), a->queries, a->value_width, strides[2],
+              wide);
+    for (int64_t t = 0; t < a->queries; t++) {
+        int64_t line = (pair * a->queries + t) * a->keys;
+        const float *weights = a->weights + line;
+        float *row = scores + t * keys, *kept = used + t * keys;
+        row_times_matrix(row, output + t * value_width, 1, value, a->value_width, keys);
+        memcpy(kept, weights, sizeof(float) * a->keys);
+        if (a->draws) {
+            drop_row(row, a->keys, a->draws + line, a->threshold, a->scale);
+            drop_row(kept, a->keys, a->draws + line, a->threshold, a->scale);
+        }
+        /* d softmax: w (g - sum(g w)); a masked entry has weight 0, so nothing flows through it */
+        float mean = 0.0f;
+#pragma omp simd reduction(+ : mean)
+        for (int64_t s = 0; s < a->keys; s++) mean += weights[s] * row[s];
+        for (int64_t s = 0; s < a->keys; s++) row[s] = weights[s] * (row[s] - mean) * a->beta;
+        row_times_matrix(result, row, 1, key, a->keys, width);
+        store_row(of_query, (b * a->queries + t) * a->heads + h, result, a->width, wide);
+    }
+    for (int64_t s = 0; s < a->keys; s++) {
+        int64_t to = (b * a->keys + s) * a->heads + h;
+        row_times_matrix(result, scores + s, keys, query, a->queries, width);
+        store_row(of_key, to, result, a->width, wide);
+        row_times_matrix(result, used + s, keys, output, a->queries, value_width);
+        store_row(of_value, to, result, a->value_width, wide);
+    }
+}
+
+/* Twin: nn/explicit.py, _ExplicitAttention.backward. `gradient` (B, H, T, E) has `strides` of b, h and t; the others
+ * are (B, T, H, K), (B, S, H, K) and (B, S, H, E). Returns 0, or 1 for want of memory. */
+int attention_backward(const Attention *a, const void *gradient, const int64_t *strides, void *of_query, void *of_key,
+                       void *of_value) {
+    int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
+    int64_t each = padded((a->queries + a->keys) * width + a->value_width * keys + a->queries * value_width +
+                          2 * a->queries * keys + (width > value_width ? width : value_width));
+    float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
+    if (!scratch) return 1;
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t pair = 0; pair < a->batch * a->heads; pair++) {
+        float *own = scratch + each * omp_get_thread_num();
+        if (a->wide)
+            attention_backward_head(a, gradient, strides, of_query, of_key, of_value, own, pair, 1);
+        else
+            attention_backward_head(a, gradient, strides, of_query, of_key, of_value, own, pair, 0);
+    }
+    free(scratch);
+    return 0;
+}
+
+INLINE void add_dropped_entries(void *output, const void *rest, const void *x, const int16_t *draws, int64_t threshold,
+                                float scale, int64_t from, int64_t to, int wide) {
+#pragma omp simd
+    for (int64_t i = from; i < to; i++) {
+        float kept = draws[i] >= threshold ? load(x, i, wide) * scale : 0.0f;
+        store(output, i, (rest ? load(rest, i, wide) : 0.0f) + kept, wide);
+    }
+}
+
+/* Twin: nn/dropout.py, `rest + x * keep_mask`. output = rest + dropout(x); `rest` may be null. */
+void add_dropped(void *output, const void *rest, const void *x, const int16_t *draws, int64_t threshold, float scale,
+                 int64_t entries, int wide, int threads) {
+    int64_t block = 1 << 12;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t from = 0; from < entries; from += block) {
+        int64_t to = from + block < entries ? from + block : entries;
+        if (wide)
+            add_dropped_entries(output, rest, x, draws, threshold, scale, from, to, 1);
+        else if (rest)
+            add_dropped_entries(output, rest, x, draws, threshold, scale, from, to, 0);
+        else
+            add_dropped_entries(output, 0, x, draws, threshold, scale, from, to, 0);
+    }
+}
+
+INLINE void smoothed_softmax_row(void *logits, int64_t vocab, int64_t target, float smoothing, float *loss,
+                                 float *likelihood, float *row, int wide) {
+    float largest = -INFINITY, total = 0.0f, sum = 0.0f;
+#pragma omp simd reduction(max : largest) reduction(+ : sum)
+    for (int64_t v = 0; v < vocab; v++) {
+        row[v] = load(logits, v, wide);
+        largest = row[v] > largest ? row[v] : largest;
+        sum += row[v];
+    }
+    float right = row[target];
+#pragma omp simd reduction(+ : total)
+    for (int64_t v = 0; v < vocab; v++) {
+        row[v] = exponential(row[v] - largest);
+        total += row[v];
+    }
+    /* sum is not finite where a logit is not, which the largest alone might hide */
+    float normalizer = largest + logf(total), share = 1.0f / total, floor = smoothing / (float)vocab;
+    *likelihood = normalizer - right + (sum - sum);
+    *loss = (1.0f - smoothing) * *likelihood + smoothing * (normalizer - sum / (float)vocab);
+    row[target] -= (1.0f - smoothing) * total;
+#pragma omp simd
+    for (int64_t v = 0; v < vocab; v++) store(logits, v, row[v] * share - floor, wide);
+}
+
+/* Twin: training/objective.py, smoothed_softmax. In place: (rows, vocab) logits to the gradient of the smoothed loss;
+ * `loss` and `likelihood` are (rows). Returns 0, or 1 for want of memory. */
+int smoothed_softmax(void *logits, const int64_t *targets, int64_t rows, int64_t vocab, float smoothing, float *loss,
+                     float *likelihood, int wide, int threads) {
+    int64_t each = padded(vocab);
+    float *scratch = aligned_alloc(64, sizeof(float) * each * threads);
+    if (!scratch) return 1;
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t r = 0; r < rows; r++) {
+        void *own = (char *)logits + r * vocab * (wide ? 4 : 2);
+        float *row = scratch + each * omp_get_thread_num();
+        if (wide)
+            smoothed_softmax_row(own, vocab, targets[r], smoothing, loss + r, likelihood + r, row, 1);
+        else
+            smoothed_softmax_row(own, vocab, targets[r], smoothing, loss + r, likelihood + r, row, 0);
+    }
+    free(scratch);
+    return 0;
+}

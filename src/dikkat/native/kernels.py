@@ -1,0 +1,182 @@
+"""The native kernels over tensors: shapes and strides in, the same results as their PyTorch twins out."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_float, c_int64, c_void_p
+
+import torch
+from torch import Tensor
+
+from dikkat.native.library import library
+
+LEVELS = 1 << 16
+"""Values of one 16-bit draw."""
+
+
+class _Attention(ctypes.Structure):
+    """`Attention` of kernels.c."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("batch", "heads", "queries", "keys", "width", "value_width")),
+        *((name, c_void_p) for name in ("query", "key", "value")),
+        *((f"{name}_strides", c_int64 * 3) for name in ("query", "key", "value")),
+        ("mask", c_void_p),
+        ("mask_strides", c_int64 * 4),
+        ("draws", c_void_p),
+        ("threshold", c_int64),
+        ("beta", c_float),
+        ("scale", c_float),
+        ("weights", c_void_p),
+        ("wide", c_int64),
+        ("threads", c_int64),
+    )
+
+
+def runs_natively(*tensors: Tensor) -> bool:
+    """Whether there is a kernel for these: all on the CPU, in one type, float32 or bfloat16."""
+    types = {tensor.dtype for tensor in tensors}
+    on_cpu = all(tensor.device.type == "cpu" for tensor in tensors)
+    return on_cpu and len(types) == 1 and types <= {torch.float32, torch.bfloat16} and library() is not None
+
+
+def attention_forward(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, draws: Tensor | None, threshold: int
+) -> tuple[Tensor, Tensor]:
+    """Output (B, H, T, E), a view of (B, T, H, E), and float32 weights (B, H, T, S) before dropout.
+
+    A weight is kept where its 16-bit draw is at least `threshold - LEVELS / 2`, and scaled to keep the mean.
+    """
+    query, key, value = (_with_dense_rows(tensor) for tensor in (query, key, value))
+    batch, heads, queries, _ = query.shape
+    output = value.new_empty(batch, queries, heads, value.shape[-1])
+    weights = torch.empty(batch, heads, queries, key.shape[2])
+    job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
+    _checked(_library().attention_forward(ctypes.byref(job), _address(output)))
+    return output.transpose(1, 2), weights
+
+
+def attention_backward(
+    gradient: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    weights: Tensor,
+    beta: float,
+    draws: Tensor | None,
+    threshold: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of query, key and value from the gradient (B, H, T, E) of the output and the weights of the forward."""
+    query, key, value, gradient = (_with_dense_rows(tensor) for tensor in (query, key, value, gradient))
+    found = [
+        torch.empty(tensor.transpose(1, 2).shape, dtype=tensor.dtype).transpose(1, 2) for tensor in (query, key, value)
+    ]
+    job, _kept = _attention(query, key, value, None, beta, draws, threshold, weights)
+    strides = (c_int64 * 3)(*gradient.stride()[:3])
+    _checked(_library().attention_backward(ctypes.byref(job), _address(gradient), strides, *map(_address, found)))
+    return found[0], found[1], found[2]
+
+
+def add_dropped(rest: Tensor | None, x: Tensor, draws: Tensor, threshold: int) -> Tensor:
+    """`rest + dropout(x)`, or dropout alone; an entry is kept as in `attention_forward`."""
+    x = x.contiguous()
+    rest = None if rest is None else rest.contiguous()
+    output = torch.empty_like(x)
+    _library().add_dropped(
+        _address(output),
+        _address(rest),
+        _address(x),
+        _address(draws),
+        c_int64(threshold - LEVELS // 2),
+        c_float(_scale(threshold)),
+        c_int64(x.numel()),
+        _wide(x),
+        torch.get_num_threads(),
+    )
+    return output
+
+
+def smoothed_softmax(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Turn (N, V) logits in place into the gradient of the smoothed loss; returns loss and likelihood of each row."""
+    loss, likelihood = torch.empty(2, logits.shape[0])
+    _checked(
+        _library().smoothed_softmax(
+            _address(logits),
+            _address(targets),
+            c_int64(logits.shape[0]),
+            c_int64(logits.shape[1]),
+            c_float(smoothing),
+            _address(loss),
+            _address(likelihood),
+            _wide(logits),
+            torch.get_num_threads(),
+        )
+    )
+    return loss, likelihood
+
+
+def _attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    beta: float,
+    draws: Tensor | None,
+    threshold: int,
+    weights: Tensor,
+) -> tuple[_Attention, Tensor | None]:
+    """The structure, and what must live as long as it does."""
+    mask = None if mask is None else mask.expand(weights.shape)
+    strides = {f"{name}_strides": _strides(each) for name, each in (("query", query), ("key", key), ("value", value))}
+    job = _Attention(
+        *query.shape[:3],
+        key.shape[2],
+        query.shape[3],
+        value.shape[3],
+        query.data_ptr(),
+        key.data_ptr(),
+        value.data_ptr(),
+        **strides,
+        mask=_address(mask),
+        mask_strides=(c_int64 * 4)(*(mask.stride() if mask is not None else (0, 0, 0, 0))),
+        draws=_address(draws),
+        threshold=threshold - LEVELS // 2,
+        beta=beta,
+        scale=_scale(threshold),
+        weights=weights.data_ptr(),
+        wide=_wide(query),
+        threads=torch.get_num_threads(),
+    )
+    return job, mask
+
+
+def _library() -> ctypes.CDLL:
+    loaded = library()
+    if loaded is None:
+        raise RuntimeError("the native kernels are not here; ask runs_natively first")
+    return loaded
+
+
+def _checked(code: int) -> None:
+    if code:
+        raise MemoryError("no memory left for the scratch space of a native kernel")
+
+
+def _with_dense_rows(tensor: Tensor) -> Tensor:
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+def _strides(tensor: Tensor) -> ctypes.Array[c_int64]:
+    return (c_int64 * 3)(*tensor.stride()[:3])
+
+
+def _address(tensor: Tensor | None) -> c_void_p | None:
+    return None if tensor is None else c_void_p(tensor.data_ptr())
+
+
+def _wide(tensor: Tensor) -> int:
+    return int(tensor.dtype == torch.float32)
+
+
+def _scale(threshold: int) -> float:
+    return LEVELS / (LEVELS - threshold)

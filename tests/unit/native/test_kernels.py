@@ -1,0 +1,205 @@
+"""Every native kernel against the formula in float64, and against its PyTorch twin."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from dikkat.native import kernels, library
+from dikkat.nn.dropout import Dropout, drop_threshold, mask_of, random_levels
+from dikkat.nn.explicit import explicit_attention
+from dikkat.training import objective
+
+TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
+DTYPES = tuple(TOLERANCE)
+SHAPES = [(3, 4, 7, 9, 64, 64), (2, 2, 5, 5, 12, 20), (1, 1, 1, 33, 8, 8), (2, 3, 21, 16, 16, 5), (1, 2, 4, 1, 1, 1)]
+
+needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
+
+
+@pytest.fixture
+def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "library", lambda: None)
+
+
+def formula(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, beta: float, kept: Tensor) -> Tensor:
+    scores = (query.double() @ key.double().transpose(-2, -1) * beta).masked_fill(~mask, -torch.inf)
+    weights = torch.softmax(scores, dim=-1).nan_to_num(0.0) * kept.double()
+    return weights @ value.double()
+
+
+def inputs(shape: tuple[int, ...], dtype: torch.dtype, seed: int = 1) -> tuple[list[Tensor], Tensor]:
+    """Query, key, value and the gradient of the output, as heads cut out of packed rows; a mask with one empty row."""
+    torch.manual_seed(seed)
+    batch, heads, queries, keys, width, value_width = shape
+    sizes = ((queries, width), (keys, width), (keys, value_width), (queries, value_width))
+    tensors = [torch.randn(batch, n, heads, size).to(dtype).transpose(1, 2) for n, size in sizes]
+    mask = torch.rand(batch, 1, queries, keys) > 0.3
+    mask[0, 0, 0] = False
+    return tensors, mask
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("probability", [0.0, 0.3])
+def test_attention_and_its_gradients_are_those_of_the_formula(
+    shape: tuple[int, ...], dtype: torch.dtype, probability: float
+) -> None:
+    (query, key, value, gradient), mask = inputs(shape, dtype)
+    levels = random_levels(torch.empty(*shape[:4])) if probability else None
+    threshold = drop_threshold(probability)
+    kept = torch.ones(shape[:4]) if levels is None else mask_of(levels, threshold, torch.float64)
+    exact = [tensor.double().requires_grad_() for tensor in (query, key, value)]
+    expected = formula(exact[0], exact[1], exact[2], mask, 0.3, kept)
+    expected_gradients = torch.autograd.grad(expected, exact, gradient.double())
+
+    output, weights = kernels.attention_forward(query, key, value, mask, 0.3, levels, threshold)
+    found = kernels.attention_backward(gradient, query, key, value, weights, 0.3, levels, threshold)
+
+    assert not output[0, :, 0].any()
+    for ours, wanted in zip((output, *found), (expected, *expected_gradients), strict=True):
+        assert ours.shape == wanted.shape
+        assert ours.dtype == dtype
+        scale = max(1.0, float(wanted.detach().abs().max()))
+        assert float((ours.double() - wanted.detach()).abs().max()) <= TOLERANCE[dtype] * scale
+
+
+@needs_kernels
+@pytest.mark.parametrize("mask", ["none", "lengths", "causal"])
+def test_masks_of_every_shape(mask: str) -> None:
+    (query, key, value, _), _ = inputs((2, 3, 6, 6, 8, 8), torch.float32)
+    given = {
+        "none": None,
+        "lengths": (torch.arange(6) < torch.tensor([[4], [6]]))[:, None, None],
+        "causal": torch.ones(6, 6, dtype=torch.bool).tril(),
+    }[mask]
+    everything = torch.ones(6, 6, dtype=torch.bool) if given is None else given
+    output, weights = kernels.attention_forward(query, key, value, given, 0.5, None, 0)
+    wanted = formula(query, key, value, everything, 0.5, torch.ones(()))
+    torch.testing.assert_close(output.double(), wanted, atol=2e-6, rtol=0)
+    assert not weights.masked_select(~everything.expand(weights.shape)).any()
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_twin_gives_the_same_attention(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    (query, key, value, gradient), mask = inputs((3, 4, 7, 9, 16, 16), dtype)
+    found = []
+    for absent in (False, True):
+        if absent:
+            monkeypatch.setattr(kernels, "library", lambda: None)
+        torch.manual_seed(7)
+        leaves = [tensor.detach().clone().requires_grad_() for tensor in (query, key, value)]
+        output = explicit_attention(leaves[0], leaves[1], leaves[2], mask, 0.25, 0.2)
+        found.append((output, *torch.autograd.grad(output, leaves, gradient)))
+    for native, twin in zip(*found, strict=True):
+        torch.testing.assert_close(native, twin, atol=4 * TOLERANCE[dtype], rtol=4 * TOLERANCE[dtype])
+
+
+@needs_kernels
+def test_a_score_that_is_no_number_is_not_hidden() -> None:
+    (query, key, value, _), _ = inputs((1, 1, 3, 4, 8, 8), torch.float32)
+    query[0, 0, 1] = torch.nan
+    output, _ = kernels.attention_forward(query, key, value, None, 0.5, None, 0)
+    assert output[0, 0, 1].isnan().all()
+    assert output[0, 0, [0, 2]].isfinite().all()
+
+
+@needs_kernels
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_same_bits_every_time(threads: int) -> None:
+    (query, key, value, gradient), mask = inputs((5, 4, 12, 12, 32, 32), torch.bfloat16)
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        runs = []
+        for _ in range(2):
+            output, weights = kernels.attention_forward(query, key, value, mask, 0.5, None, 0)
+            runs.append((output, *kernels.attention_backward(gradient, query, key, value, weights, 0.5, None, 0)))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(first, second) for first, second in zip(*runs, strict=True))
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("entries", [1, 63, 4096, 10_001])
+def test_add_dropped_is_its_formula(dtype: torch.dtype, entries: int) -> None:
+    rest, x = torch.randn(2, entries).to(dtype)
+    levels, threshold = random_levels(x), drop_threshold(0.1)
+    dropped = x.double() * mask_of(levels, threshold, torch.float64)
+    for given, wanted in ((rest, rest.double() + dropped), (None, dropped)):
+        found = kernels.add_dropped(given, x, levels, threshold)
+        torch.testing.assert_close(found, wanted.to(dtype), atol=1e-6, rtol=1e-6 if dtype == torch.float32 else 8e-3)
+
+
+@needs_kernels
+def test_dropout_and_its_gradient_are_those_of_the_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    rest, x = torch.randn(2, 40, 16)
+    found = []
+    for absent in (False, True):
+        if absent:
+            monkeypatch.setattr(kernels, "library", lambda: None)
+        torch.manual_seed(3)
+        leaves = rest.clone().requires_grad_(), x.clone().requires_grad_()
+        output = Dropout(0.3).train().add_to(*leaves)
+        found.append((output, *torch.autograd.grad(output.square().sum(), leaves)))
+    for native, twin in zip(*found, strict=True):
+        torch.testing.assert_close(native, twin)
+
+
+@needs_kernels
+def test_dropout_differentiates_twice() -> None:
+    x = torch.randn(12, requires_grad=True)
+    torch.manual_seed(3)
+    output = Dropout(0.3).train().add_to(torch.zeros(12), x)
+    (first,) = torch.autograd.grad(output.square().sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), x)
+    # output = x * kept, so d2/dx2 of its square is 2 kept^2
+    kept = (output / x).detach()
+    torch.testing.assert_close(second, 2 * kept.square())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("native", [pytest.param(True, marks=needs_kernels), False])
+def test_the_loss_and_its_gradient_are_those_of_the_formula(
+    dtype: torch.dtype, smoothing: float, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not native:
+        monkeypatch.setattr(kernels, "library", lambda: None)
+    logits, targets = (torch.randn(9, 77) * 3).to(dtype), torch.randint(0, 77, (9,))
+    exact = logits.double().requires_grad_()
+    wanted = torch.nn.functional.cross_entropy(exact, targets, reduction="none", label_smoothing=smoothing)
+    (gradient,) = torch.autograd.grad(wanted.sum(), exact)
+    plain = torch.nn.functional.cross_entropy(exact, targets, reduction="none")
+    loss, likelihood = objective.smoothed_softmax(logits, targets, smoothing)
+    torch.testing.assert_close(loss.double(), wanted.detach(), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(likelihood.double(), plain.detach(), atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(logits.double(), gradient, atol=4e-3 if dtype == torch.bfloat16 else 1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
+@pytest.mark.parametrize("native", [pytest.param(True, marks=needs_kernels), False])
+def test_a_logit_that_is_no_number_is_not_hidden(wrong: float, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not native:
+        monkeypatch.setattr(kernels, "library", lambda: None)
+    logits = torch.zeros(3, 20)
+    logits[1, 4] = wrong
+    loss, _ = objective.smoothed_softmax(logits, torch.zeros(3, dtype=torch.int64), 0.1)
+    assert not loss[1].isfinite()
+    assert loss[[0, 2]].isfinite().all()
+
+
+def test_other_types_and_mixtures_are_left_to_pytorch() -> None:
+    assert not kernels.runs_natively(torch.zeros(2, dtype=torch.float64))
+    assert not kernels.runs_natively(torch.zeros(2), torch.zeros(2, dtype=torch.bfloat16))
+
+
+@pytest.mark.usefixtures("without_kernels")
+def test_asking_for_a_kernel_that_is_not_here_is_an_error() -> None:
+    assert not kernels.runs_natively(torch.zeros(2))
+    with pytest.raises(RuntimeError, match="native kernels are not here"):
+        kernels.smoothed_softmax(torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64), 0.0)
