@@ -30,6 +30,14 @@ def shared_data() -> Path:
 
 
 @pytest.fixture
+def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch does the work of the native kernels, as on a computer without a C compiler."""
+    from dikkat.native import kernels
+
+    monkeypatch.setattr(kernels, "library", lambda: None)
+
+
+@pytest.fixture
 def unchecked_shapes() -> Iterator[None]:
     """Switches the shape checks off, so that a wrong argument meets our own error message."""
     jaxtyping.config.update("jaxtyping_disable", True)

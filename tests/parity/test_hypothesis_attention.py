@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import product
 from unittest.mock import Mock, patch
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from dikkat.nn import functional
+from dikkat.native import kernels
+from dikkat.native.library import library, why_absent
+from dikkat.nn import explicit, functional
 from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.masks import causal_mask, valid_length_mask, window_mask
 
@@ -31,7 +34,9 @@ EXAMPLES, GRADIENT_EXAMPLES = 1000, 300
 DTYPES = (torch.float32, torch.bfloat16)
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 HEADS, WIDTHS = (1, 2, 3, 8), (1, 4, 7, 16, 64)
-PATHS = ("products", "kernel")
+PATHS = ("native", "products", "kernel")
+"""Our C kernel and its PyTorch twin for short sequences, PyTorch's fused kernel for long ones."""
+needs_kernels = pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 # the same cases in every run
 steady = settings(derandomize=True, deadline=None, database=None)
 
@@ -160,12 +165,15 @@ def formula(query: Tensor, key: Tensor, value: Tensor, allowed: Allowed) -> tupl
 
 @contextmanager
 def only(path: str) -> Iterator[None]:
-    """Send `fused_attention` one way, and let the other one raise."""
+    """Send `fused_attention` one way, and let the others raise."""
     forbidden = Mock(side_effect=AssertionError("the other path was taken"))
     other = (functional, "explicit_attention") if path == "kernel" else (F, "scaled_dot_product_attention")
     limit = 0 if path == "kernel" else functional.EXPLICIT_LIMIT
-    with patch.object(functional, "EXPLICIT_LIMIT", limit), patch.object(*other, forbidden):
-        yield
+    twin = "_ExplicitAttention" if path == "native" else "_NativeAttention"
+    absent = patch.object(kernels, "library", lambda: None) if path == "products" else nullcontext()
+    with patch.object(functional, "EXPLICIT_LIMIT", limit), patch.object(*other, forbidden), absent:
+        with patch.object(explicit, twin, forbidden):
+            yield
 
 
 def fused(path: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
@@ -182,6 +190,7 @@ def furthest(found: Tensor, expected: Array) -> float:
     return float(np.abs(values - expected).max())
 
 
+@needs_kernels
 def test_one_thousand_cases_of_reference_products_and_kernel() -> None:
     """Values lie in [-1, 1], so that bfloat16's three digits allow a bound that is absolute."""
     seen: Counter[tuple[str, torch.dtype]] = Counter()
@@ -211,6 +220,7 @@ def test_one_thousand_cases_of_reference_products_and_kernel() -> None:
     assert min(empty_rows, other_lengths) >= EXAMPLES // 10
 
 
+@needs_kernels
 def test_gradients_of_products_and_kernel_are_those_of_the_reference_in_float64() -> None:
     """By autograd through the reference; its own gradients are compared with finite differences elsewhere."""
     count = 0
@@ -222,6 +232,8 @@ def test_gradients_of_products_and_kernel_are_those_of_the_reference_in_float64(
         exact = case.of(torch.float64)
         attention(*exact, case.mask)[0].sin().sum().backward()
         for path, (dtype, bound) in product(PATHS, ((torch.float64, 1e-12), (torch.float32, 1e-5))):
+            if path == "native" and dtype == torch.float64:
+                continue  # the kernels have float32 and bfloat16
             inputs = case.of(dtype)
             fused(path, *inputs, case.mask).sin().sum().backward()
             for mine, reference in zip(inputs, exact, strict=True):

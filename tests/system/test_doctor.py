@@ -63,6 +63,13 @@ FAULTS = {
         # in the first layer query and key are still numbers, and those alone say where it looks
         NEEDS_NUMBERS - {"positions advance"},
     ),
+    "F18 in C": Fault(
+        "native/kernels.c",
+        "row[s] = mask[s] ? row[s] : -INFINITY;",
+        "row[s] += !mask[s] * -INFINITY;",
+        "no NaN",
+        NEEDS_NUMBERS - {"positions advance"},
+    ),
     # over positions and width, at any length: the seed's fixed [100, 24] could not even run on sentences of another one
     "F34": Fault(
         "nn/residual.py",
@@ -119,10 +126,11 @@ def copied_sources(folder: Path) -> Path:
     return shutil.copytree(PACKAGE_ROOT / "dikkat", folder / "dikkat", ignore=shutil.ignore_patterns("__pycache__"))
 
 
-def in_copy(copy: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def in_copy(copy: Path, *arguments: str | Path, native: bool = True) -> subprocess.CompletedProcess[str]:
+    own = {"PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1", "XDG_CACHE_HOME": str(copy / "cache")}
     return subprocess.run(
         [sys.executable, "-m", "dikkat", *map(str, arguments)],
-        env={**os.environ, "PYTHONPATH": str(copy), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, **own, "DIKKAT_NATIVE": "1" if native else "0"},
         capture_output=True,
         text=True,
         check=False,
@@ -143,7 +151,7 @@ def test_a_planted_fault_is_named(fault: str, norm_placement: str, tmp_path: Pat
     assert text.count(plan.ours) == 1, f"{plan.file} no longer holds the line into which {fault} is planted"
     run = untrained_run(tmp_path / "run", norm_placement)
     file.write_text(text.replace(plan.ours, plan.planted), encoding="utf-8")
-    sick = in_copy(tmp_path, "doctor", run, "--json")
+    sick = in_copy(tmp_path, "doctor", run, "--json", native=plan.file.endswith(".c"))
     assert sick.returncode == 1, sick.stderr
     found = json.loads(sick.stdout)
     consequences = plan.consequences | (plan.in_pre_norm if norm_placement == "pre" else frozenset())

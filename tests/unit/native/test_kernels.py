@@ -18,11 +18,6 @@ SHAPES = [(3, 4, 7, 9, 64, 64), (2, 2, 5, 5, 12, 20), (1, 1, 1, 33, 8, 8), (2, 3
 needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 
 
-@pytest.fixture
-def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernels, "library", lambda: None)
-
-
 def formula(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, beta: float, kept: Tensor) -> Tensor:
     scores = (query.double() @ key.double().transpose(-2, -1) * beta).masked_fill(~mask, -torch.inf)
     weights = torch.softmax(scores, dim=-1).nan_to_num(0.0) * kept.double()

@@ -22,6 +22,7 @@ def test_F06_no_padding_mask(places: tuple[str, ...], follows: set[str], monkeyp
     assert diagnosis(small_model()) == ({"padding changes nothing"}, follows)
 
 
+@pytest.mark.usefixtures("without_kernels")
 def test_a_mask_that_lets_a_little_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """A score lowered by 10 instead of hidden leaves five parts in 100,000: less than the eye sees, more than zero."""
 

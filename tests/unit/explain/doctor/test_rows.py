@@ -12,9 +12,12 @@ from tests.unit.models.small import small_model
 from torch import Tensor
 from torch.nn import functional as F
 
+from dikkat.native import kernels
+from dikkat.native.library import why_absent
 from dikkat.nn import explicit, functional
 
 
+@pytest.mark.usefixtures("without_kernels")
 def test_F38_a_fully_masked_row_that_looks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def uniform(scores: Tensor, mask: Tensor | None, beta: float) -> Tensor:
         hidden = scores if mask is None else scores.masked_fill(~mask, -1e6)
@@ -70,6 +73,7 @@ def test_a_row_of_zeros_that_may_look_somewhere(monkeypatch: pytest.MonkeyPatch)
     assert found.where.endswith("recorded")
 
 
+@pytest.mark.usefixtures("without_kernels")
 def test_rows_that_do_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     softmax = torch.softmax
     monkeypatch.setattr(torch, "softmax", lambda scores, dim: softmax(scores, dim) * 1.001)
@@ -79,6 +83,7 @@ def test_rows_that_do_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
     assert diagnosis(small_model()) == ({"weights sum to one"}, set())
 
 
+@pytest.mark.usefixtures("without_kernels")
 def test_rows_that_only_the_fast_path_leaves_uneven(monkeypatch: pytest.MonkeyPatch) -> None:
     """The recorder computes weights anew, so what it records is right here."""
     weights = explicit._weights
@@ -87,4 +92,18 @@ def test_rows_that_only_the_fast_path_leaves_uneven(monkeypatch: pytest.MonkeyPa
     assert found.outcome == "fail"
     assert found.violation == pytest.approx(1e-3, rel=1e-2)
     assert found.where.endswith("used")
+    assert diagnosis(small_model()) == ({"weights sum to one"}, set())
+
+
+def test_rows_that_only_the_native_kernel_leaves_uneven(monkeypatch: pytest.MonkeyPatch) -> None:
+    if kernels.library() is None:
+        pytest.skip(f"no native kernels: {why_absent()}")
+    forward = kernels.attention_forward
+
+    def uneven(*given: Any) -> tuple[Tensor, Tensor]:
+        output, weights = forward(*given)
+        return output * 1.001, weights
+
+    monkeypatch.setattr(kernels, "attention_forward", uneven)
+    assert violation(small_model(), "weights sum to one").where.endswith("used")
     assert diagnosis(small_model()) == ({"weights sum to one"}, set())
