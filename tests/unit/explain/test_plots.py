@@ -42,13 +42,13 @@ def make_maps(
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures as they were saved."""
     saved: list[Figure] = []
-    save = plots._save
+    save = plots.save_figure
 
     def keep(figure: Figure, path: Path) -> None:
         saved.append(figure)
         save(figure, path)
 
-    monkeypatch.setattr(plots, "_save", keep)
+    monkeypatch.setattr(plots, "save_figure", keep)
     return saved
 
 
