@@ -8,10 +8,14 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.classify import classify
 from dikkat.cli.compare import compare
 from dikkat.cli.doctor import doctor
+from dikkat.cli.embed import embed
 from dikkat.cli.evaluate import evaluate
 from dikkat.cli.explain import explain
+from dikkat.cli.generate import generate
+from dikkat.cli.import_checkpoint import import_checkpoint
 from dikkat.cli.quickstart import quickstart
 from dikkat.cli.signals import Interrupted
 from dikkat.cli.train import train
@@ -29,10 +33,14 @@ app = typer.Typer(
 app.command()(quickstart)
 app.add_typer(train, name="train")
 app.command()(translate)
+app.command()(classify)
+app.command()(generate)
 app.command()(evaluate)
+app.command()(embed)
 app.command()(explain)
 app.command()(compare)
 app.command()(doctor)
+app.command("import")(import_checkpoint)
 
 
 @app.callback()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dikkat.training.loop import StepReport
     from dikkat.training.task import Validation
 
-_SCORES = {"chrf": "chrF", "bleu": "BLEU"}
+_SCORES = {"chrf": "chrF", "bleu": "BLEU", "macro_f1": "macro F1"}
 
 PLAIN_EVERY = 15.0
 """Seconds between two lines where there is no terminal."""
@@ -52,7 +52,7 @@ class TrainProgress:
     def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
         """What was read, what was left out and why, and what will be trained."""
         if report is not None:
-            self.note(f"read {report.read:,} pairs, kept {report.kept:,}")
+            self.note(f"read {report.read:,} {report.unit}, kept {report.kept:,}")
             for reason, count, example in report.rows():
                 self.note(f"  left out {count:,}: {reason}, as {example}")
         for name, fact in facts.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 import tomllib
@@ -51,7 +52,10 @@ def parse_settings(assignments: list[str]) -> Settings:
 
 
 def run_job(kind: str, job: Job, out: Path, resume: bool, started: float, ending: str) -> int:
-    """Train, tell, and return the exit code. `ending` is told of a finished run; {score} in it is the best score."""
+    """Train, tell, and return the exit code.
+
+    `ending` is told of a finished run; in it {score} stands for the best score and {loss} for minus that.
+    """
     from dikkat.pipelines.training import train
 
     if not job.data and not resume:
@@ -63,5 +67,6 @@ def run_job(kind: str, job: Job, out: Path, resume: bool, started: float, ending
         go_on = shlex.join(["dikkat", "train", kind, "--out", str(out), "--resume"])
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
         return stop.exit_code
-    print(f"{out}: {ending.format(score=outcome.best_score)}", file=sys.stderr)
+    best = math.nan if outcome.best_score is None else outcome.best_score
+    print(f"{out}: {ending.format(score=best, loss=-best)}", file=sys.stderr)
     return 0

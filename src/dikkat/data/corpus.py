@@ -84,6 +84,11 @@ class Corpus:
         return self._sequence(2 * range(len(self))[index] + 1)
 
     @property
+    def ids(self) -> Ids:
+        """All ids of all pairs one after the other, the source before its target."""
+        return self._ids
+
+    @property
     def source_lengths(self) -> NDArray[np.int64]:
         """Source tokens of each pair, `(N,)`, without `<eos>`."""
         return np.diff(self._offsets)[0::2]

@@ -56,12 +56,13 @@ def plot_heads(maps: Sequence[AttentionMap], path: Path, title: str = "") -> Non
 def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> None:
     """Draw the losses and, below, the validation scores of a run over its updates.
 
-    Rows of `metrics` have `step` and any of `train_loss`, `valid_loss` (nats a target token), `chrf`, `bleu`
-    (0 to 100). Raises `UsageError` for an unknown suffix, `DataError` when there is nothing to draw.
+    Rows of `metrics` have `step` and any of `train_loss`, `valid_loss` (nats a prediction), `chrf`, `bleu`,
+    `accuracy`, `macro_f1` (0 to 100). Raises `UsageError` for an unknown suffix, `DataError` when there is nothing to
+    draw.
     """
     check_format(path)
     losses = _series(metrics, {"train_loss": "training", "valid_loss": "validation"})
-    scores = _series(metrics, {"chrf": "chrF", "bleu": "BLEU"})
+    scores = _series(metrics, {"chrf": "chrF", "bleu": "BLEU", "accuracy": "accuracy", "macro_f1": "macro F1"})
     panels = [
         (curves, label)
         for curves, label in ((losses, "loss (nats per target token)"), (scores, "validation score (0–100)"))

@@ -18,7 +18,8 @@ from dikkat.nn.named_positions import Positions
 class EncoderDecoder(nn.Module):
     """Embeddings, encoder, decoder and output matrix (Vaswani et al. 2017, figure 1).
 
-    `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be its matrix.
+    `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be its matrix. `positions`
+    and `embedding_norm` serve both sides.
     """
 
     def __init__(
@@ -26,6 +27,7 @@ class EncoderDecoder(nn.Module):
         source_embedding: TokenEmbedding,
         target_embedding: TokenEmbedding,
         positions: Positions,
+        embedding_norm: nn.Module,
         encoder: Encoder,
         decoder: Decoder,
         output_weight: nn.Parameter,
@@ -35,6 +37,7 @@ class EncoderDecoder(nn.Module):
         self.source_embedding = source_embedding
         self.target_embedding = target_embedding
         self.positions = positions
+        self.embedding_norm = embedding_norm
         self.encoder = encoder
         self.decoder = decoder
         self.output_weight = output_weight
@@ -51,7 +54,7 @@ class EncoderDecoder(nn.Module):
 
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """Memory of the source; `source_mask` is True at real tokens."""
-        x = self.dropout(self.positions(self.source_embedding(source)))
+        x = self.dropout(self.embedding_norm(self.positions(self.source_embedding(source))))
         return self.encoder(x, key_mask(source_mask))
 
     def decode(
@@ -61,7 +64,7 @@ class EncoderDecoder(nn.Module):
         source_mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T D"]:
         """Hidden states of all target positions at once; `project` turns them into logits."""
-        x = self.dropout(self.positions(self.target_embedding(target)))
+        x = self.dropout(self.embedding_norm(self.positions(self.target_embedding(target))))
         return self.decoder(x, memory, key_mask(source_mask))
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
@@ -81,5 +84,5 @@ class EncoderDecoder(nn.Module):
     def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
         """Logits of the next token; the position of `tokens` is the length of the cache, which grows by one."""
         # (R,) -> (R, 1, D) -> (R, V)
-        x = self.positions(self.target_embedding(tokens[:, None]), offset=cache.length)
+        x = self.embedding_norm(self.positions(self.target_embedding(tokens[:, None]), offset=cache.length))
         return self.project(self.decoder.step(self.dropout(x), cache)[:, 0])

@@ -136,7 +136,7 @@ def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float) -> 
 def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> Budget:
     if config.minutes is not None:
         return TimeBudget(max(1.0, config.minutes * 60.0 - END_RESERVE), started)
-    return UpdateBudget(max(1, round(config.max_epochs * batches_per_epoch / config.accumulate)))
+    return UpdateBudget(config.max_updates or max(1, round(config.max_epochs * batches_per_epoch / config.accumulate)))
 
 
 def compute_dtype(config: TrainingConfig) -> torch.dtype:

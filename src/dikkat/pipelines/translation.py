@@ -13,7 +13,7 @@ from dikkat.decoding.hypothesis import Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream, pad_sources
-from dikkat.errors import DataError
+from dikkat.errors import DataError, UsageError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
@@ -52,10 +52,13 @@ class Translator:
     def load(cls, path: str | Path) -> Translator:
         """The translator of a run directory, in float32.
 
-        Raises `MissingInputError` or `DataError` naming the file that is missing or damaged.
+        Raises `UsageError` for a model of another kind, and `MissingInputError` or `DataError` naming the file that is
+        missing or damaged.
         """
         run = RunDirectory.open(Path(path))
         settings = run.read_config()
+        if (task := settings.get("task", "translator")) != "translator":
+            raise UsageError(f'{path}: holds a "{task}", not a translator')
         config = run_config(settings, str(run.config))
         model = build_model(config.model, seed=0)
         parameters = FlatParameters(model)

@@ -20,7 +20,7 @@ from dikkat.run_directory.metrics import SETTINGS_HASH, append_metrics, read_met
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
 
 # What a run writes before its config.json, which ends the preparation of the data.
-_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out"})
+_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +154,10 @@ class RunDirectory:
     def write_text(self, name: str, text: str) -> None:
         """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""
         write_atomically(self.path / name, text.encode())
+
+    def write_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
+        """Replace the safetensors file `name`. Raises `DiskError` or `CannotCreateError`."""
+        write_atomically(self.path / name, encode_tensors(tensors, {}))
 
     def save_weights(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
         """Replace model.safetensors. Raises `DiskError` or `CannotCreateError`; the old weights then stay."""

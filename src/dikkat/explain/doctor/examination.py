@@ -11,7 +11,7 @@ from dikkat.explain.doctor.finiteness import not_finite, without_gradient
 from dikkat.explain.doctor.neighbours import moved_by_batch, moved_by_padding
 from dikkat.explain.doctor.proof import Proof
 from dikkat.explain.doctor.rows import masked_rows_at_work, uneven_rows
-from dikkat.explain.doctor.specimen import Specimen, draw
+from dikkat.explain.doctor.specimen import Patient, Specimen, draw
 from dikkat.explain.doctor.steps import misplaced_steps, steps_apart
 from dikkat.explain.doctor.visibility import met_outside_attention, seen_future, seen_future_in_training
 from dikkat.models.encoder_decoder import EncoderDecoder
@@ -30,6 +30,8 @@ class Claim:
     limit: float
     rests_on: tuple[str, ...] = ()
     """Claims without which this one cannot hold; when one of those fails, a violation here is no fault of its own."""
+    of_decoder: bool = False
+    """Whether it is about the decoder: a classifier has none and is not asked."""
 
 
 CLAIMS = (
@@ -47,6 +49,7 @@ CLAIMS = (
         seen_future,
         1e-6,
         ("no NaN", "positions meet only in attention"),
+        of_decoder=True,
     ),
     Claim(
         "no future in training",
@@ -54,6 +57,7 @@ CLAIMS = (
         seen_future_in_training,
         1e-6,
         ("no NaN", "positions meet only in attention"),
+        of_decoder=True,
     ),
     Claim(
         "padding changes nothing",
@@ -75,6 +79,7 @@ CLAIMS = (
         misplaced_steps,
         1e-5,
         ("no NaN", "positions meet only in attention"),
+        of_decoder=True,
     ),
     Claim(
         "step = teacher forcing",
@@ -88,6 +93,7 @@ CLAIMS = (
             "padding changes nothing",
             "positions advance",
         ),
+        of_decoder=True,
     ),
     Claim(
         "fully masked rows",
@@ -108,8 +114,8 @@ CLAIMS = (
 """A proof may only rest on earlier ones."""
 
 
-def examine(model: EncoderDecoder, seed: int = 1) -> list[Proof]:
-    """Every claim, tried on `model` with sentences drawn from `seed`; model and generator are left as they were.
+def examine(model: Patient, seed: int = 1) -> list[Proof]:
+    """Every claim about its kind, tried on `model` with sentences drawn from `seed`; nothing is left changed.
 
     Raises `UsageError` for a model with fewer learned positions than the sentences need.
     """
@@ -118,6 +124,8 @@ def examine(model: EncoderDecoder, seed: int = 1) -> list[Proof]:
     with torch.random.fork_rng(devices=[]):
         specimen = draw(model, seed)
         for claim in CLAIMS:
+            if claim.of_decoder and not isinstance(model, EncoderDecoder):
+                continue
             proofs.append(_try(claim, specimen, proofs))
     model.train(was_training)
     return proofs

@@ -12,10 +12,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dikkat.errors import UsageError
+from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.masks import length_mask
 from dikkat.text.tokenizer import PAD_ID
+
+Patient = EncoderDecoder | EncoderClassifier
+"""The kinds of models that can be examined."""
 
 LENGTHS = (7, 4, 1)
 """Real source tokens of the B sentences: full, padded, and as short as can be. S is the first."""
@@ -29,12 +33,20 @@ EXTRA = 3
 class Specimen:
     """A model and B sentences for it. No token is padding: that comes from `mask` alone."""
 
-    model: EncoderDecoder
+    model: Patient
     source: Int[Tensor, "B S"]
     mask: Bool[Tensor, "B S"]
     """True at the first `LENGTHS[b]` tokens."""
     target: Int[Tensor, "B T"]
+    """A classifier has none and does not look at it."""
     seed: int
+
+    @property
+    def translator(self) -> EncoderDecoder:
+        """The model, for claims about what only a decoder has. Raises `TypeError` for a classifier."""
+        if not isinstance(self.model, EncoderDecoder):
+            raise TypeError(f"a decoder is wanted, but the model is of the type {type(self.model).__name__}")
+        return self.model
 
     @property
     def every_token(self) -> Bool[Tensor, "B S"]:
@@ -54,10 +66,19 @@ class Specimen:
     def logits(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B T V"]:
-        """Teacher forcing without gradient; in training mode dropout draws the same for inputs of one shape."""
+        """`with_gradient` without one; in training mode dropout draws the same for inputs of one shape."""
         torch.manual_seed(self.seed)
         with torch.no_grad():
-            found: Tensor = self.model(source, target, mask)
+            return self.with_gradient(source, target, mask)
+
+    def with_gradient(
+        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B T V"]:
+        """Logits of teacher forcing; of a classifier (B, 1, C), as if it wrote one token, the class."""
+        if isinstance(self.model, EncoderClassifier):
+            classes: Tensor = self.model(source, mask)
+            return classes[:, None]
+        found: Tensor = self.model(source, target, mask)
         return found
 
     def of_type(self, dtype: torch.dtype) -> Specimen:
@@ -65,11 +86,11 @@ class Specimen:
         return Specimen(copy.deepcopy(self.model).to(dtype), self.source, self.mask, self.target, self.seed)
 
 
-def draw(model: EncoderDecoder, seed: int) -> Specimen:
+def draw(model: Patient, seed: int) -> Specimen:
     """The specimen of a model and a seed; it sets PyTorch's generator. Raises `UsageError`; see `examine`."""
     _check_positions(model)
     torch.manual_seed(seed)
-    lengths = torch.tensor(LENGTHS, device=model.output_weight.device)
+    lengths = torch.tensor(LENGTHS, device=_embedding(model).device)
     source, target = (_tokens(model, len(LENGTHS), length) for length in (LENGTHS[0], TARGET_LENGTH))
     return Specimen(model, source, length_mask(lengths, LENGTHS[0]), target, seed)
 
@@ -90,7 +111,7 @@ def worst(found: Mapping[str, float]) -> tuple[float, str]:
     return found[where], where
 
 
-def _check_positions(model: EncoderDecoder) -> None:
+def _check_positions(model: Patient) -> None:
     needed = LENGTHS[0] + EXTRA
     if isinstance(model.positions, LearnedPositions) and model.positions.max_positions < needed:
         raise UsageError(
@@ -99,11 +120,15 @@ def _check_positions(model: EncoderDecoder) -> None:
         )
 
 
-def _tokens(model: EncoderDecoder, *shape: int) -> Tensor:
+def _tokens(model: Patient, *shape: int) -> Tensor:
     # everything but padding; a vocabulary has at least three more entries, so another token always exists
-    device = model.output_weight.device
-    return torch.randint(PAD_ID + 1, _vocabulary(model), shape, device=device)
+    return torch.randint(PAD_ID + 1, _vocabulary(model), shape, device=_embedding(model).device)
 
 
-def _vocabulary(model: EncoderDecoder) -> int:
-    return int(model.output_weight.shape[0])
+def _vocabulary(model: Patient) -> int:
+    return int(_embedding(model).shape[0])
+
+
+def _embedding(model: Patient) -> Tensor:
+    """(V, D)"""
+    return (model.embedding if isinstance(model, EncoderClassifier) else model.target_embedding).weight

@@ -20,7 +20,7 @@ def misplaced_steps(specimen: Specimen) -> tuple[float, str]:
     The sentence is one token over and over, so that nothing but its position tells one place from another. Teacher
     forcing ends at t, so it has no future that it could see.
     """
-    model = specimen.model
+    model = specimen.translator
     target = specimen.target[:, :1].expand_as(specimen.target)
     length = target.shape[1]
     with torch.no_grad():
@@ -39,7 +39,7 @@ def misplaced_steps(specimen: Specimen) -> tuple[float, str]:
 
 def steps_apart(specimen: Specimen) -> tuple[float, str]:
     """Logits of cached steps against teacher forcing, with two hypotheses a sentence that change places half-way."""
-    model = specimen.model
+    model = specimen.translator
     targets = specimen.tokens(specimen.source.shape[0] * ROWS, specimen.target.shape[1])
     half = targets.shape[1] // 2
     swapped = torch.arange(len(targets), device=targets.device).view(-1, ROWS).flip(1).flatten()
@@ -54,7 +54,7 @@ def steps_apart(specimen: Specimen) -> tuple[float, str]:
 
 
 def _walk(specimen: Specimen, memory: Tensor, targets: Tensor, half: int, swapped: Tensor) -> Float[Tensor, "R T V"]:
-    model = specimen.model
+    model = specimen.translator
     cache = model.start_cache(memory, specimen.mask, rows_per_sentence=ROWS)
     before = [model.step(targets[:, place], cache)[swapped] for place in range(half)]
     cache.reorder(swapped)

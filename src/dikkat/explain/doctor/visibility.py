@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dikkat.explain.doctor.specimen import Specimen, distance, worst
+from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.attention import MultiHeadAttention
 
 
@@ -17,21 +18,16 @@ def met_outside_attention(specimen: Specimen) -> tuple[float, str]:
     """With every attention silenced, what another token at one position changes at all the others."""
     place = specimen.target.shape[1] // 2
     elsewhere = torch.arange(specimen.source.shape[1], device=specimen.source.device) != place
+    full = specimen.every_token
     with _silent_attention(specimen.model), torch.no_grad():
-        memory, other_memory = (
-            specimen.model.encode(_replaced(specimen, specimen.source, place, place + 1, changed), specimen.every_token)
-            for changed in (False, True)
-        )
-        hidden, other_hidden = (
-            specimen.model.decode(
-                _replaced(specimen, specimen.target, place, place + 1, changed), memory, specimen.every_token
-            )
-            for changed in (False, True)
-        )
-    found = {
-        "encoder": distance(other_memory[:, elsewhere], memory[:, elsewhere]),
-        "decoder": distance(other_hidden[:, elsewhere[: hidden.shape[1]]], hidden[:, elsewhere[: hidden.shape[1]]]),
-    }
+        sources = [_replaced(specimen, specimen.source, place, place + 1, changed) for changed in (False, True)]
+        memory, other_memory = (specimen.model.encode(source, full) for source in sources)
+        found = {"encoder": distance(other_memory[:, elsewhere], memory[:, elsewhere])}
+        if isinstance(specimen.model, EncoderDecoder):
+            targets = [_replaced(specimen, specimen.target, place, place + 1, changed) for changed in (False, True)]
+            hidden, other_hidden = (specimen.model.decode(target, memory, full) for target in targets)
+            before = elsewhere[: hidden.shape[1]]
+            found["decoder"] = distance(other_hidden[:, before], hidden[:, before])
     return worst(found)
 
 
