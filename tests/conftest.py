@@ -32,9 +32,10 @@ def shared_data() -> Path:
 @pytest.fixture
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch does the work of the native kernels, as on a computer without a C compiler."""
-    from dikkat.native import kernels
+    from dikkat.native import decoder, kernels
 
-    monkeypatch.setattr(kernels, "library", lambda: None)
+    for module in (decoder, kernels):
+        monkeypatch.setattr(module, "library", lambda: None)
 
 
 @pytest.fixture

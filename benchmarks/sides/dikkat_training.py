@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.sides.memory import resident_bytes
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
@@ -49,6 +50,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "losses": [report.loss for report in watch.reports],
         "dtype": str(trainer.parameters.working.dtype).removeprefix("torch."),
         "parameters": trainer.parameters.master.numel(),
+        "peak_bytes": resident_bytes("VmHWM"),
         "versions": {"torch": torch.__version__},
     }
 

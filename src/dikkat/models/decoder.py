@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dikkat.nn.blocks import DecoderBlock
-from dikkat.nn.cache import DecoderCache
+from dikkat.nn.cache import CrossAttentionCache, DecoderCache
 from dikkat.nn.masks import causal_mask, key_mask
 
 
@@ -33,11 +33,15 @@ class Decoder(nn.Module):
             x = block(x, memory, mask, memory_mask)
         return self.final_norm(x)
 
+    def project_memory(self, memory: Float[Tensor, "B S D"]) -> list[CrossAttentionCache]:
+        """Keys and values of the source for every layer."""
+        return [cast(DecoderBlock, block).cross_attention.project_memory(memory) for block in self.blocks]
+
     def start_cache(
         self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], rows_per_sentence: int = 1
     ) -> DecoderCache:
         """Project keys and values of the source once for every layer."""
-        cross = [cast(DecoderBlock, block).cross_attention.project_memory(memory) for block in self.blocks]
+        cross = self.project_memory(memory)
         for layer in cross:
             # every step multiplies by these: laid out by head once, not copied at each step
             layer.key, layer.value = layer.key.contiguous(), layer.value.contiguous()
