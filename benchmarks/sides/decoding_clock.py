@@ -7,6 +7,7 @@ Needs nothing but Python, since it runs in the environments of the peers as well
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -47,7 +48,7 @@ def alone(engine: Engine, lines: Sequence[str], beam: int) -> dict[str, float]:
     for line in lines[:WARM_SENTENCES]:
         engine.translate([line], beam, 1)
     seconds = sorted(timed(engine.translate, [line], beam, 1)[0] for line in lines)
-    return {"alone_p50": statistics.median(seconds), "alone_p90": seconds[int(0.9 * (len(seconds) - 1))]}
+    return {"alone_p50": statistics.median(seconds), "alone_p90": seconds[math.ceil(0.9 * len(seconds)) - 1]}
 
 
 def spread(lines: Sequence[str], count: int) -> list[str]:

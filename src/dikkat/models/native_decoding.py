@@ -20,7 +20,6 @@ from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.learned_positions import LearnedPositions, NoPositions
-from dikkat.nn.masks import key_mask
 from dikkat.nn.positions import SinusoidalPositions
 from dikkat.nn.residual import PostNormResidual, PreNormResidual
 
@@ -106,10 +105,11 @@ class NativeCache(DecoderCache):
         self, parts: DecoderParts, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], rows: int
     ) -> None:
         """`rows` for each sentence; `parts` must say that they can begin."""
-        super().__init__(parts.decoder.project_memory(memory), key_mask(source_mask), rows)
+        super().__init__(*parts.decoder.read_source(memory, source_mask), rows)
         pairs = [(layer.key, layer.value) for layer in self.cross_attention]
         self._parts = parts
-        self._steps: DecoderSteps | None = DecoderSteps(parts.weights(), pairs, source_mask, rows)
+        # (B, 1, 1, S) -> (B, S)
+        self._steps: DecoderSteps | None = DecoderSteps(parts.weights(), pairs, self.mask[:, 0, 0], rows)
         self._nowhere = torch.zeros(1, 1, memory.shape[-1])
 
     @property
