@@ -171,9 +171,9 @@ def only(path: str) -> Iterator[None]:
     limit = 0 if path == "kernel" else functional.EXPLICIT_LIMIT
     twin = "_ExplicitAttention" if path == "native" else "_NativeAttention"
     absent = patch.object(kernels, "library", lambda: None) if path == "products" else nullcontext()
-    with patch.object(functional, "EXPLICIT_LIMIT", limit), patch.object(*other, forbidden), absent:
-        with patch.object(explicit, twin, forbidden):
-            yield
+    others = patch.object(*other, forbidden), patch.object(explicit, twin, forbidden)
+    with patch.object(functional, "EXPLICIT_LIMIT", limit), others[0], others[1], absent:
+        yield
 
 
 def fused(path: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:

@@ -75,10 +75,10 @@ def parse_sizes(name: str, text: str) -> tuple[int, ...]:
 
 def _check_outputs(json: Path | None, picture: Path | None) -> None:
     """Before a minute of work rather than after it."""
-    from dikkat.explain.comparison.picture import check_picture
+    from dikkat.explain.pictures import check_format
 
     if picture is not None:
-        check_picture(picture)
+        check_format(picture)
     if json is not None and json == picture:
         raise UsageError(f"{json}: --json and --picture name one file; give them two")
     for path in (json, picture):

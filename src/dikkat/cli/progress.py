@@ -33,6 +33,7 @@ class TrainProgress:
         self._task: TaskID | None = None
         self._recent: deque[tuple[int, float, float]] = deque(maxlen=30)
         self._last_line = time.monotonic()
+        self._told = ""
 
     def __enter__(self) -> TrainProgress:
         # elsewhere the bar would still write an empty line when it ends
@@ -71,12 +72,19 @@ class TrainProgress:
         )
         if self._task is not None:
             self._bar.update(self._task, completed=report.progress, told=told)
-        elif time.monotonic() - self._last_line > PLAIN_EVERY:
-            self._last_line = time.monotonic()
-            print(f"{report.progress:4.0%}  {told}", file=sys.stderr, flush=True)
+            return
+        self._told = f"{report.progress:4.0%}  {told}"
+        if time.monotonic() - self._last_line > PLAIN_EVERY:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._last_line = time.monotonic()
+        print(self._told, file=sys.stderr, flush=True)
 
     def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
         """Scores, and one sentence in three versions."""
+        if self._told:
+            self._tell()
         mark = " (best so far)" if is_best else ""
         self.note(
             f"pass {row['epoch']:.1f}, {_clock(row['seconds'])}: validation loss {row['valid_loss']:.3f},"

@@ -157,7 +157,9 @@ def _over(
     """Step 4.
 
     A full store alone ends nothing: a live hypothesis may outscore all that has ended, and with one place it never
-    does, since what lives on was ranked behind what ended. Beyond that, stopping when no live hypothesis can enter the n-best changes no result. Let s <= 0 be the log-probability of the
+    does, since what lives on was ranked behind what ended.
+
+    Stopping when no live hypothesis can enter the n-best changes no result. Let s <= 0 be the log-probability of the
     best live hypothesis and c the length cap. A token adds at most 0, so whatever grows from any live hypothesis ends
     with p <= s, at a length l <= c. Since alpha >= 0, l ** alpha <= c ** alpha; both sides are negative or zero, so
     p / l ** alpha <= s / l ** alpha <= s / c ** alpha. Rounding keeps all three orders. If that bound does not exceed

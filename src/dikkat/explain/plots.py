@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dikkat.disk import write_atomically
-from dikkat.errors import DataError, UsageError
+from dikkat.errors import DataError
 from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.pictures import check_format, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-_FORMATS = (".png", ".svg")
 _FONT_POINTS = 8.0
 _TITLE_POINTS = 11.0
 _CELL_INCHES = 0.24
@@ -32,11 +30,11 @@ def plot_heads(maps: Sequence[AttentionMap], path: Path, title: str = "") -> Non
     Raises `UsageError` for a suffix that is not .png or .svg, `DataError` without maps, `DiskError` or
     `CannotCreateError` when `path` cannot be written.
     """
-    _check_format(path)
+    check_format(path)
     if not maps:
         raise DataError("there is no attention map to draw; choose at least one head")
     grid = _Grid(maps)
-    figure = _new_figure(grid.size)
+    figure = new_figure(grid.size)
     cells = figure.subplots(grid.rows, grid.columns, squeeze=False).flatten()
     largest = max((float(each.weights.max()) for each in maps if each.weights.size), default=0.0) or 1.0
     images = [_draw_map(axes, each, largest, grid) for axes, each in zip(cells, maps, strict=False)]
@@ -52,7 +50,7 @@ def plot_heads(maps: Sequence[AttentionMap], path: Path, title: str = "") -> Non
     bar = figure.colorbar(images[0], ax=list(cells), shrink=0.6, pad=0.02)
     bar.set_label("attention weight", fontsize=_FONT_POINTS)
     bar.ax.tick_params(labelsize=_FONT_POINTS - 1)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> None:
@@ -61,7 +59,7 @@ def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str =
     Rows of `metrics` have `step` and any of `train_loss`, `valid_loss` (nats a target token), `chrf`, `bleu`
     (0 to 100). Raises `UsageError` for an unknown suffix, `DataError` when there is nothing to draw.
     """
-    _check_format(path)
+    check_format(path)
     losses = _series(metrics, {"train_loss": "training", "valid_loss": "validation"})
     scores = _series(metrics, {"chrf": "chrF", "bleu": "BLEU"})
     panels = [
@@ -71,7 +69,7 @@ def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str =
     ]
     if not panels:
         raise DataError("there is no training curve to draw: no validation has been recorded yet")
-    figure = _new_figure((7.0, 0.6 + 2.8 * len(panels)))
+    figure = new_figure((7.0, 0.6 + 2.8 * len(panels)))
     stacked = figure.subplots(len(panels), 1, squeeze=False, sharex=True).flatten()
     for axes, (curves, label) in zip(stacked, panels, strict=True):
         _draw_curves(axes, curves, label)
@@ -82,7 +80,7 @@ def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str =
     figure.align_ylabels()
     if title:
         _set_title(figure, title)
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 class _Grid:
@@ -175,31 +173,8 @@ def _mark_best(axes: Axes, steps: list[int], values: list[float], name: str) -> 
     axes.set_title(f"best {name} {best:.1f} at update {steps[values.index(best)]:,}", fontsize="small", loc="right")
 
 
-def _check_format(path: Path) -> None:
-    if path.suffix.lower() not in _FORMATS:
-        wanted = " or ".join(_FORMATS)
-        raise UsageError(f"{path}: a picture is {wanted}, not {path.suffix or 'a file without suffix'}; rename it")
-
-
-def _new_figure(size: tuple[float, float]) -> Figure:
-    # Not pyplot: it keeps figures and a display in global state, a server thread has neither.
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=size, layout="constrained")
-
-
 def _set_title(figure: Figure, title: str) -> None:
     per_line = int(figure.get_figwidth() * 72 / (0.62 * _TITLE_POINTS))  # 0.62: a mean character of DejaVu Sans, in ems
     lines = textwrap.wrap(_printable(title, 4 * per_line), per_line)
     figure.set_figheight(figure.get_figheight() + (len(lines) - 1) * 1.4 * _TITLE_POINTS / 72)
     figure.suptitle("\n".join(lines), fontsize=_TITLE_POINTS, parse_math=False)
-
-
-def _save(figure: Figure, path: Path) -> None:
-    import matplotlib
-
-    kind = path.suffix.lower().removeprefix(".")
-    content = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "dikkat"}):  # equal data, equal file
-        figure.savefig(content, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
-    write_atomically(path, content.getvalue())

@@ -248,8 +248,7 @@ static void attend(float *output, const float *query, const float *keys, const f
     int64_t end = padded(count);
     for (int64_t at = 0; at < end; at += LANES)
         row_times_matrix(scratch + at, query, 1, keys + at * width, width, LANES);
-    for (int64_t at = 0; at < end; at++) scratch[at] *= beta;
-    softmax_row(scratch, count, mask, 1);
+    softmax_row(scratch, count, beta, mask, 1);
     row_times_matrix(result, scratch, 1, values, count, padded(width));
     memcpy(output, result, sizeof(float) * width);
 }

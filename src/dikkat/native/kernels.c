@@ -47,12 +47,54 @@ INLINE void store_row(void *to, int64_t row, const float *from, int64_t width, i
     for (int64_t at = 0; at < width; at++) store(to, row * width + at, from[at], wide);
 }
 
+/* Sixteen numbers of a row, at any address. */
+INLINE vec load_vec(const void *from, int64_t at, int wide) {
+    vec values;
+    if (wide) {
+        memcpy(&values, (const float *)from + at, sizeof values);
+    } else {
+        uint16_t narrow __attribute__((vector_size(2 * LANES)));
+        memcpy(&narrow, (const uint16_t *)from + at, sizeof narrow);
+        values = (vec)(__builtin_convertvector(narrow, ivec) << 16);
+    }
+    return values;
+}
+
+/* rows[i][j] and rows[j][i] change places: blocks of 8, of 4, of 2, then single entries are swapped across. */
+INLINE void transpose(vec rows[LANES]) {
+#pragma GCC unroll 4
+    for (int step = LANES / 2; step > 0; step /= 2) {
+        ivec low, high;
+        for (int i = 0; i < LANES; i++) {
+            low[i] = i & step ? LANES + i - step : i;
+            high[i] = i & step ? LANES + i : i + step;
+        }
+#pragma GCC unroll 16
+        for (int row = 0; row < LANES; row++) {
+            if (row & step) continue;
+            vec above = rows[row], below = rows[row + step];
+            rows[row] = __builtin_shuffle(above, below, low);
+            rows[row + step] = __builtin_shuffle(above, below, high);
+        }
+    }
+}
+
 /* Copies strided rows transposed: (rows, width) to float32 (width, padded rows). */
 INLINE void load_columns(float *to, const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
     int64_t step = padded(rows);
-    memset(to, 0, sizeof(float) * step * width);
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t at = 0; at < width; at++) to[at * step + row] = load(from, row * stride + at, wide);
+    for (int64_t row = 0; row < step; row += LANES) {
+        int64_t at = 0;
+        for (; at + LANES <= width; at += LANES) {
+            vec block[LANES];
+            for (int i = 0; i < LANES; i++)
+                block[i] = row + i < rows ? load_vec(from, (row + i) * stride + at, wide) : (vec){0};
+            transpose(block);
+            for (int i = 0; i < LANES; i++) *(vec *)(to + (at + i) * step + row) = block[i];
+        }
+        for (; at < width; at++)
+            for (int64_t i = row; i < row + LANES; i++)
+                to[at * step + i] = i < rows ? load(from, i * stride + at, wide) : 0.0f;
+    }
 }
 
 /* Sizes and addresses of one attention: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
@@ -79,33 +121,38 @@ INLINE void drop_row(float *row, int64_t keys, const int16_t *draws, int64_t thr
     for (int64_t s = 0; s < keys; s++) row[s] = draws[s] >= threshold ? row[s] * scale : 0.0f;
 }
 
+/* Each stage runs over all rows before the next: a row alone is one long chain in which every step waits for the last. */
 INLINE void attention_forward_head(const Attention *a, void *output, float *scratch, int64_t pair, int wide) {
     int64_t b = pair / a->heads, h = pair % a->heads;
     int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
-    float *key = scratch, *value = key + a->width * keys, *query = value + a->keys * value_width;
-    float *row = query + width, *result = row + keys;
-    const void *from = shifted(a->query, head_offset(a->query_strides, b, h), wide);
+    float *query = scratch, *key = query + a->queries * width, *value = key + a->width * keys;
+    float *rows = value + a->keys * value_width, *result = rows + a->queries * keys;
+    load_rows(query, shifted(a->query, head_offset(a->query_strides, b, h), wide), a->queries, a->width,
+              a->query_strides[2], wide);
     load_columns(key, shifted(a->key, head_offset(a->key_strides, b, h), wide), a->keys, a->width, a->key_strides[2],
                  wide);
     load_rows(value, shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
               a->value_strides[2], wide);
     const uint8_t *mask = a->mask ? a->mask + head_offset(a->mask_strides, b, h) : 0;
+    for (int64_t t = 0; t < a->queries; t++)
+        row_times_matrix(rows + t * keys, query + t * width, 1, key, a->width, keys);
     for (int64_t t = 0; t < a->queries; t++) {
         int64_t line = (pair * a->queries + t) * a->keys;
-        for (int64_t i = 0; i < a->width; i++) query[i] = load(from, t * a->query_strides[2] + i, wide) * a->beta;
-        row_times_matrix(row, query, 1, key, a->width, keys);
-        softmax_row(row, a->keys, mask ? mask + t * a->mask_strides[2] : 0, a->mask_strides[3]);
+        float *row = rows + t * keys;
+        softmax_row(row, a->keys, a->beta, mask ? mask + t * a->mask_strides[2] : 0, a->mask_strides[3]);
         memcpy(a->weights + line, row, sizeof(float) * a->keys);
         if (a->draws) drop_row(row, a->keys, a->draws + line, a->threshold, a->scale);
-        row_times_matrix(result, row, 1, value, a->keys, value_width);
+    }
+    for (int64_t t = 0; t < a->queries; t++) {
+        row_times_matrix(result, rows + t * keys, 1, value, a->keys, value_width);
         store_row(output, (b * a->queries + t) * a->heads + h, result, a->value_width, wide);
     }
 }
 
 /* Twin: nn/explicit.py, _ExplicitAttention.forward. `output` is (B, T, H, E). Returns 0, or 1 for want of memory. */
 int attention_forward(const Attention *a, void *output) {
-    int64_t each = padded(a->width * padded(a->keys) + a->keys * padded(a->value_width) + padded(a->width) +
-                          padded(a->keys) + padded(a->value_width));
+    int64_t each = padded(a->queries * (padded(a->width) + padded(a->keys)) + a->width * padded(a->keys) +
+                          (a->keys + 1) * padded(a->value_width));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
     if (!scratch) return 1;
 #pragma omp parallel for schedule(static) num_threads(a->threads)
@@ -135,11 +182,12 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
                  a->value_strides[2], wide);
     load_rows(output, shifted(gradient, head_offset(strides, b, h), wide), a->queries, a->value_width, strides[2],
               wide);
+    for (int64_t t = 0; t < a->queries; t++)
+        row_times_matrix(scores + t * keys, output + t * value_width, 1, value, a->value_width, keys);
     for (int64_t t = 0; t < a->queries; t++) {
         int64_t line = (pair * a->queries + t) * a->keys;
         const float *weights = a->weights + line;
         float *row = scores + t * keys, *kept = used + t * keys;
-        row_times_matrix(row, output + t * value_width, 1, value, a->value_width, keys);
         memcpy(kept, weights, sizeof(float) * a->keys);
         if (a->draws) {
             drop_row(row, a->keys, a->draws + line, a->threshold, a->scale);
@@ -150,7 +198,9 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
 #pragma omp simd reduction(+ : mean)
         for (int64_t s = 0; s < a->keys; s++) mean += weights[s] * row[s];
         for (int64_t s = 0; s < a->keys; s++) row[s] = weights[s] * (row[s] - mean) * a->beta;
-        row_times_matrix(result, row, 1, key, a->keys, width);
+    }
+    for (int64_t t = 0; t < a->queries; t++) {
+        row_times_matrix(result, scores + t * keys, 1, key, a->keys, width);
         store_row(of_query, (b * a->queries + t) * a->heads + h, result, a->width, wide);
     }
     for (int64_t s = 0; s < a->keys; s++) {

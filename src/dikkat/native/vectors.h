@@ -65,10 +65,11 @@ INLINE void row_times_matrix(float *to, const float *row, int64_t hop, const flo
     }
 }
 
-/* In place: scores to weights, up to the padded end of the row; one that may attend to nothing becomes zero. */
-INLINE void softmax_row(float *row, int64_t keys, const uint8_t *mask, int64_t mask_step) {
+/* In place: products to weights, up to the padded end of the row; one that may attend to nothing becomes zero. */
+INLINE void softmax_row(float *row, int64_t keys, float beta, const uint8_t *mask, int64_t mask_step) {
     int64_t end = padded(keys);
     float largest = -FLT_MAX, total = 0.0f;
+    for (int64_t s = 0; s < end; s++) row[s] *= beta;
     for (int64_t s = keys; s < end; s++) row[s] = -INFINITY;
     if (mask && mask_step == 1)
         for (int64_t s = 0; s < keys; s++) row[s] = mask[s] ? row[s] : -INFINITY;

@@ -272,6 +272,7 @@ def test_B20_two_columns_from_two_narrow_heads_and_the_size_of_gpt_2() -> None:
         assert module(torch.randn(1, 1024, 768), mask=causal_mask(1024)).shape == (1, 1024, 768)
 
 
+@pytest.mark.usefixtures("without_kernels")  # the counter sees PyTorch's products only
 @pytest.mark.parametrize(("length", "width", "heads"), [(32, 64, 4), (7, 48, 6), (50, 24, 8)])
 def test_B22_heads_that_split_the_width_cost_as_one(length: int, width: int, heads: int) -> None:
     """Why heads split the width: with w = heads x head width the cost is 8 n d w + 4 n^2 w, and w is d or heads x d."""

@@ -157,7 +157,7 @@ def test_E18_a_decoder_alone_writes() -> None:
     def loss(tokens: Tensor) -> Tensor:
         return F.cross_entropy(logits(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
-    trained(model, batch, loss, 400)
+    trained(model, batch, loss, 800)
     (rows,) = batch(200)
     written = rows[:, :2]
     with torch.no_grad():

@@ -17,6 +17,7 @@ from PIL import Image
 
 from dikkat.errors import CannotCreateError, DataError, DiskError, UsageError
 from dikkat.explain import AttentionMap, plots
+from dikkat.explain.pictures import save_figure
 from dikkat.explain.plots import plot_heads, plot_training
 
 ENGLISH = ["the", "little", "girl", "who", "was", "wearing", "a", "red", "dress", "did", "not", "want", "apples", "."]
@@ -42,13 +43,13 @@ def make_maps(
 def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     """The figures as they were saved."""
     saved: list[Figure] = []
-    save = plots._save
+    save = save_figure
 
     def keep(figure: Figure, path: Path) -> None:
         saved.append(figure)
         save(figure, path)
 
-    monkeypatch.setattr(plots, "_save", keep)
+    monkeypatch.setattr(plots, "save_figure", keep)
     return saved
 
 

@@ -12,13 +12,10 @@ from dikkat.explain.comparison.kinds import KINDS, Kind
 from dikkat.explain.comparison.measurement import Exponent
 from dikkat.explain.comparison.result import Comparison
 from dikkat.explain.comparison.sweeps import Sweep
-from dikkat.explain.plots import _check_format as check_picture
-from dikkat.explain.plots import _new_figure, _save
+from dikkat.explain.pictures import check_format, new_figure, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-__all__ = ["check_picture", "draw_comparison"]
 
 # told apart by every kind of colour vision (Okabe and Ito 2008), and by marker in grey
 _COLOURS: Final[dict[Kind, str]] = {"convolution": "#E69F00", "recurrence": "#009E73", "self-attention": "#0072B2"}
@@ -34,8 +31,8 @@ def draw_comparison(found: Comparison, path: Path) -> None:
 
     Raises `UsageError` for another suffix, `DiskError` or `CannotCreateError` when `path` cannot be written.
     """
-    check_picture(path)
-    figure = _new_figure((13.5, 8.4))
+    check_format(path)
+    figure = new_figure((13.5, 8.4))
     figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.12)
     panels = figure.subplots(2, 3).flatten()
     settings = found.settings
@@ -54,7 +51,7 @@ def draw_comparison(found: Comparison, path: Path) -> None:
         f"One layer each: convolution (k = {settings.kernel}), recurrence ({settings.cell.upper()}), self-attention",
         fontsize=14,
     )
-    _save(figure, path)
+    save_figure(figure, path)
 
 
 def _draw_operations(axes: Axes, found: Comparison) -> None:

@@ -23,6 +23,7 @@ def multiply_adds(module: nn.Module, x: Tensor) -> int:
     return counter.get_total_flops() // 2
 
 
+@pytest.mark.usefixtures("without_kernels")  # the counter sees PyTorch's products only
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("cell", ["gru", "rnn"])
 @pytest.mark.parametrize(("length", "width", "kernel"), SIZES)

@@ -18,7 +18,7 @@ from dikkat.errors import CannotCreateError, UsageError
 from dikkat.explain.comparison.forms import Forms
 from dikkat.explain.comparison.picture import draw_comparison
 from dikkat.explain.comparison.result import Comparison
-from dikkat.explain.plots import _save
+from dikkat.explain.pictures import save_figure
 
 
 @pytest.fixture
@@ -28,9 +28,9 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
 
     def keep(figure: Figure, path: Path) -> None:
         saved.append(figure)
-        _save(figure, path)
+        save_figure(figure, path)
 
-    monkeypatch.setattr("dikkat.explain.comparison.picture._save", keep)
+    monkeypatch.setattr("dikkat.explain.comparison.picture.save_figure", keep)
     return saved
 
 

@@ -1,0 +1,41 @@
+"""A matplotlib figure without global state, written whole or not at all."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dikkat.disk import write_atomically
+from dikkat.errors import UsageError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_FORMATS = (".png", ".svg")
+
+
+def check_format(path: Path) -> None:
+    """Raise `UsageError` unless the suffix names a picture; called before the work, not after it."""
+    if path.suffix.lower() not in _FORMATS:
+        wanted = " or ".join(_FORMATS)
+        raise UsageError(f"{path}: a picture is {wanted}, not {path.suffix or 'a file without suffix'}; rename it")
+
+
+def new_figure(size: tuple[float, float]) -> Figure:
+    """An empty figure of so many inches."""
+    # Not pyplot: it keeps figures and a display in global state, a server thread has neither.
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=size, layout="constrained")
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Draw and write it, whole or not at all. Raises `DiskError` or `CannotCreateError`."""
+    import matplotlib
+
+    kind = path.suffix.lower().removeprefix(".")
+    content = io.BytesIO()
+    with matplotlib.rc_context({"svg.hashsalt": "dikkat"}):  # equal data, equal file
+        figure.savefig(content, format=kind, dpi=150, metadata={"Date": None} if kind == "svg" else None)
+    write_atomically(path, content.getvalue())
