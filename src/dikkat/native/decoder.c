@@ -4,36 +4,17 @@
  * All numbers are float32. Weights are read where they lie, so a changed weight counts at the next step. Every sum has
  * one order whatever the number of rows, of threads and of padded positions: a row has the same bits in any company.
  */
-#include "vectors.h"
+#include "linear.h"
 
 #include <omp.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* Outputs and rows that one innermost product computes side by side: 16 sums fit into the registers. */
-#define OUTPUTS 4
-#define ROWS 4
-/* Rows whose inputs stay in cache while all weights pass by. */
-#define CHUNK 64
 /* Multiply-adds below which one more thread costs more than it brings. */
 #define SHARE (1 << 20)
 /* Linear layers of a decoder block: self-attention in and out, cross-attention query and out, feed-forward. */
 #define LINEARS 6
-
-#ifdef __clang__
-#define SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define SHUFFLED(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
-#endif
-
-/* Sixteen numbers at any address. */
-typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
-
-typedef struct {
-    const float *weight, *bias; /* (outputs, inputs), (outputs) or null */
-    int64_t inputs, outputs;
-} Linear;
 
 typedef struct {
     const float *weight, *bias; /* (D) or null */
@@ -76,10 +57,17 @@ INLINE int64_t head_scratch(const Decoder *d) {
     return largest_of(d->capacity, d->source_length) + padded(d->head_width);
 }
 
+/* And for a panel of any layer's weights. */
+INLINE int64_t panel_scratch(const Decoder *d) {
+    int64_t largest = 0;
+    for (int64_t i = 0; i <= LINEARS * d->layers; i++) largest = largest_of(largest, panel_size(d->linears + i));
+    return largest;
+}
+
 /* How many numbers `scratch` holds. */
 int64_t decoder_scratch(const Decoder *d) {
     int64_t row = 3 * padded(d->width) + padded(3 * joined_width(d)) + padded(joined_width(d)) + padded(d->hidden);
-    return d->slots * row + d->threads * head_scratch(d);
+    return d->slots * row + d->threads * (head_scratch(d) + panel_scratch(d));
 }
 
 /* A place where all threads of a step wait for each other. One that waits long lets others have the processor. */
@@ -90,6 +78,7 @@ typedef struct {
 typedef struct {
     int64_t number, count;
     Meeting *meeting;
+    float *head, *panel; /* its own scratch */
 } Worker;
 
 static void meet(const Worker *worker) {
@@ -108,70 +97,17 @@ static void meet(const Worker *worker) {
 /* Where the share of a worker begins; that of the next worker begins where it ends. */
 INLINE int64_t share_start(int64_t total, int64_t number, const Worker *worker) { return total * number / worker->count; }
 
-/* The same for the outputs of a linear layer, in whole blocks. */
+/* The same for the outputs of a linear layer, in whole panels. */
 INLINE int64_t first_output(const Linear *linear, int64_t number, const Worker *worker) {
-    int64_t first = OUTPUTS * share_start((linear->outputs + OUTPUTS - 1) / OUTPUTS, number, worker);
+    int64_t first = PANEL * share_start((linear->outputs + PANEL - 1) / PANEL, number, worker);
     return first < linear->outputs ? first : linear->outputs;
 }
 
-/* Sums of the lanes of four vectors: lane i + lane i + 8, then + 4, + 2, + 1. */
-INLINE void lane_sums(float *to, const vec *v) {
-    vec halves[2], quarters;
-    for (int i = 0; i < 2; i++)
-        halves[i] = SHUFFLED(v[2 * i], v[2 * i + 1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-                    SHUFFLED(v[2 * i], v[2 * i + 1], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
-    quarters = SHUFFLED(halves[0], halves[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-               SHUFFLED(halves[0], halves[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-    quarters += SHUFFLED(quarters, quarters, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-    quarters += SHUFFLED(quarters, quarters, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
-    for (int i = 0; i < OUTPUTS; i++) to[i] = quarters[4 * i];
-}
-
-/* Four outputs (fewer at the end) of `rows` rows; `rows` is a constant where this is used. */
-INLINE void product_block(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
-                          int64_t output, const int rows) {
-    vec sums[ROWS][OUTPUTS] = {{{0}}};
-    const float *weight[OUTPUTS];
-    int64_t inputs = linear->inputs, whole = inputs / LANES * LANES, last = linear->outputs - 1;
-    for (int i = 0; i < OUTPUTS; i++) weight[i] = linear->weight + (output + i < last ? output + i : last) * inputs;
-    for (int64_t at = 0; at < whole; at += LANES) {
-        vec w[OUTPUTS];
-        for (int i = 0; i < OUTPUTS; i++) w[i] = *(const loose *)(weight[i] + at);
-        for (int r = 0; r < rows; r++)
-            for (int i = 0; i < OUTPUTS; i++) sums[r][i] += w[i] * *(const vec *)(from + r * from_step + at);
-    }
-    if (whole < inputs) {
-        vec w[OUTPUTS] = {{0}};
-        for (int i = 0; i < OUTPUTS; i++) memcpy(&w[i], weight[i] + whole, sizeof(float) * (inputs - whole));
-        for (int r = 0; r < rows; r++)
-            for (int i = 0; i < OUTPUTS; i++) sums[r][i] += w[i] * *(const vec *)(from + r * from_step + whole);
-    }
-    for (int r = 0; r < rows; r++) {
-        float found[OUTPUTS];
-        lane_sums(found, sums[r]);
-        for (int i = 0; i < OUTPUTS && output + i <= last; i++)
-            to[r * to_step + output + i] = found[i] + (linear->bias ? linear->bias[output + i] : 0.0f);
-    }
-}
-
-/* Twin: F.linear. The worker's share of the outputs of all rows. */
-static void product(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
-                    int64_t rows, const Worker *worker) {
-    int64_t end = first_output(linear, worker->number + 1, worker);
-    for (int64_t chunk = 0; chunk < rows; chunk += CHUNK) {
-        int64_t chunk_end = chunk + CHUNK < rows ? chunk + CHUNK : rows;
-        for (int64_t output = first_output(linear, worker->number, worker); output < end; output += OUTPUTS)
-            for (int64_t row = chunk; row < chunk_end; row += ROWS) {
-                float *there = to + row * to_step;
-                const float *here = from + row * from_step;
-                switch (chunk_end - row) {
-                case 1: product_block(there, to_step, here, from_step, linear, output, 1); break;
-                case 2: product_block(there, to_step, here, from_step, linear, output, 2); break;
-                case 3: product_block(there, to_step, here, from_step, linear, output, 3); break;
-                default: product_block(there, to_step, here, from_step, linear, output, ROWS);
-                }
-            }
-    }
+/* The worker's share of the outputs of all rows. */
+INLINE void product(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear, int64_t rows,
+                    const Worker *worker) {
+    int64_t start = first_output(linear, worker->number, worker), end = first_output(linear, worker->number + 1, worker);
+    linear_rows(to, to_step, from, from_step, linear, rows, start, end, worker->panel);
 }
 
 /* Twin: F.gelu. The complementary error function as in Abramowitz and Stegun 7.1.26, to 1.5e-7. */
@@ -261,7 +197,7 @@ INLINE void remember(float *keys, float *values, const float *key, const float *
 }
 
 /* Twin: nn/cache.py, append, and the attention that follows; `projected` holds query, key and value of each row. */
-static void attend_self(const Decoder *d, const Activations *a, int64_t layer, float *scratch, const Worker *worker) {
+static void attend_self(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
     int64_t width = d->head_width, joined = joined_width(d), pairs = d->rows * d->heads;
     int64_t end = share_start(pairs, worker->number + 1, worker);
     for (int64_t pair = share_start(pairs, worker->number, worker); pair < end; pair++) {
@@ -271,12 +207,12 @@ static void attend_self(const Decoder *d, const Activations *a, int64_t layer, f
         const float *query = a->projected + row * padded(3 * joined) + head * width;
         remember(keys, values, query + joined, query + 2 * joined, d->length, width);
         attend(a->context + row * padded(joined) + head * width, query, keys, values, 0, d->length + 1, width,
-               d->betas[2 * layer], scratch, scratch + head_scratch(d) - padded(width));
+               d->betas[2 * layer], worker->head, worker->head + head_scratch(d) - padded(width));
     }
 }
 
 /* Twin: nn/attention.py, attend_memory; `projected` holds the query of each row. Padding at the end is not read. */
-static void attend_source(const Decoder *d, const Activations *a, int64_t layer, float *scratch, const Worker *worker) {
+static void attend_source(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
     int64_t width = d->head_width, joined = joined_width(d), pairs = d->rows * d->heads;
     int64_t end = share_start(pairs, worker->number + 1, worker);
     for (int64_t pair = share_start(pairs, worker->number, worker); pair < end; pair++) {
@@ -286,22 +222,22 @@ static void attend_source(const Decoder *d, const Activations *a, int64_t layer,
         while (count && !mask[count - 1]) count--;
         attend(a->context + row * padded(joined) + head * width, a->projected + row * padded(3 * joined) + head * width,
                d->source_keys + block * width, d->source_values + block * padded(width), mask, count, width,
-               d->betas[2 * layer + 1], scratch, scratch + head_scratch(d) - padded(width));
+               d->betas[2 * layer + 1], worker->head, worker->head + head_scratch(d) - padded(width));
     }
 }
 
 /* Twin: nn/blocks.py, DecoderBlock.step. */
-static void block_step(const Decoder *d, const Activations *a, int64_t layer, float *scratch, const Worker *worker) {
+static void block_step(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
     const Linear *linear = d->linears + LINEARS * layer;
     const Norm *after = d->norms + 3 * layer + 1;
     int64_t rows = d->rows, width = padded(d->width), joined = padded(joined_width(d));
     int64_t three = padded(3 * joined_width(d)), hidden = padded(d->hidden);
     product(a->projected, three, a->input, width, linear, rows, worker), meet(worker);
-    attend_self(d, a, layer, scratch, worker), meet(worker);
+    attend_self(d, a, layer, worker), meet(worker);
     product(a->change, width, a->context, joined, linear + 1, rows, worker), meet(worker);
     add_and_normalize(d, a, after, worker), meet(worker);
     product(a->projected, three, a->input, width, linear + 2, rows, worker), meet(worker);
-    attend_source(d, a, layer, scratch, worker), meet(worker);
+    attend_source(d, a, layer, worker), meet(worker);
     product(a->change, width, a->context, joined, linear + 3, rows, worker), meet(worker);
     add_and_normalize(d, a, after + 1, worker), meet(worker);
     product(a->hidden, hidden, a->input, width, linear + 4, rows, worker);
@@ -338,9 +274,10 @@ int decoder_step(const Decoder *d, const int64_t *tokens, const float *position,
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         Worker worker = {omp_get_thread_num(), omp_get_num_threads(), &meeting};
+        worker.head = scratches + worker.number * (head_scratch(d) + panel_scratch(d));
+        worker.panel = worker.head + head_scratch(d);
         embed(d, &a, tokens, position, &worker), meet(&worker);
-        for (int64_t layer = 0; layer < d->layers; layer++)
-            block_step(d, &a, layer, scratches + worker.number * head_scratch(d), &worker);
+        for (int64_t layer = 0; layer < d->layers; layer++) block_step(d, &a, layer, &worker);
         product(logits, d->vocabulary, a.input, padded(d->width), d->linears + LINEARS * d->layers, d->rows, &worker);
     }
     return 0;

@@ -60,25 +60,6 @@ INLINE vec load_vec(const void *from, int64_t at, int wide) {
     return values;
 }
 
-/* rows[i][j] and rows[j][i] change places: blocks of 8, of 4, of 2, then single entries are swapped across. */
-INLINE void transpose(vec rows[LANES]) {
-#pragma GCC unroll 4
-    for (int step = LANES / 2; step > 0; step /= 2) {
-        ivec low, high;
-        for (int i = 0; i < LANES; i++) {
-            low[i] = i & step ? LANES + i - step : i;
-            high[i] = i & step ? LANES + i : i + step;
-        }
-#pragma GCC unroll 16
-        for (int row = 0; row < LANES; row++) {
-            if (row & step) continue;
-            vec above = rows[row], below = rows[row + step];
-            rows[row] = __builtin_shuffle(above, below, low);
-            rows[row + step] = __builtin_shuffle(above, below, high);
-        }
-    }
-}
-
 /* Copies strided rows transposed: (rows, width) to float32 (width, padded rows). */
 INLINE void load_columns(float *to, const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
     int64_t step = padded(rows);

@@ -20,7 +20,7 @@ import torch  # noqa: F401
 from dikkat.native.processor import processor_flags
 
 SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "decoder.c"))
-HEADER = Path(__file__).with_name("vectors.h")
+HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "linear.h"))
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-shared", "-fPIC")
 SECONDS_TO_COMPILE = 120
 
@@ -56,7 +56,7 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
 def _compiled(compiler: str) -> Path:
     """The library for these sources, compiler and processor, from the cache or made now."""
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True, timeout=30).stdout
-    texts = [path.read_text(encoding="utf-8") for path in (HEADER, *SOURCES)]
+    texts = [path.read_text(encoding="utf-8") for path in (*HEADERS, *SOURCES)]
     named = "\n".join([*texts, version, *FLAGS, *sorted(processor_flags())])
     folder = cache_folder()
     path = folder / f"kernels-{hashlib.sha256(named.encode()).hexdigest()[:16]}.so"

@@ -14,6 +14,9 @@
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 
+/* The same at any address. */
+typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
+
 INLINE int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
 /* exp(x) to about one part in 2^22 for x <= 0, zero below -87. */
@@ -32,6 +35,25 @@ INLINE float exponential(float x) {
     float power;
     memcpy(&power, &bits, 4);
     return x < -87.0f ? 0.0f : series * power;
+}
+
+/* rows[i][j] and rows[j][i] change places: blocks of 8, of 4, of 2, then single entries are swapped across. */
+INLINE void transpose(vec rows[LANES]) {
+#pragma GCC unroll 4
+    for (int step = LANES / 2; step > 0; step /= 2) {
+        ivec low, high;
+        for (int i = 0; i < LANES; i++) {
+            low[i] = i & step ? LANES + i - step : i;
+            high[i] = i & step ? LANES + i : i + step;
+        }
+#pragma GCC unroll 16
+        for (int row = 0; row < LANES; row++) {
+            if (row & step) continue;
+            vec above = rows[row], below = rows[row + step];
+            rows[row] = __builtin_shuffle(above, below, low);
+            rows[row + step] = __builtin_shuffle(above, below, high);
+        }
+    }
 }
 
 /* to (step) = row (inner, its entries `hop` apart) x matrix (inner, step); step is a multiple of LANES. */

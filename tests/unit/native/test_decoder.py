@@ -173,7 +173,7 @@ def test_every_step_is_the_formula(widths: str, post_norm: bool, gelu: bool, bia
 
 
 @needs_kernels
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 8, 63, 64, 65, 67, 130])
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 5, 8, 23, 24, 25, 29, 31, 64, 67, 130])
 def test_any_number_of_rows(number: int) -> None:
     rows = Rows(some_weights("odd"), [9] * number, rows=1)
     rows.step()
@@ -201,8 +201,8 @@ def test_a_gap_in_the_mask_is_not_attended_to() -> None:
     close(rows.step(), rows.expected())
 
 
-COMPANY = 150
-"""Rows at once, enough for two threads."""
+COMPANY = 151
+"""Rows at once, enough for two threads and for panels of weights."""
 
 
 @pytest.fixture
