@@ -77,8 +77,11 @@ class EncoderDecoder(nn.Module):
         rows_per_sentence: int = 1,
     ) -> DecoderCache:
         """Begin decoding: the cross-attention of each sentence is projected once, for all its hypotheses."""
-        parts = DecoderParts(self.target_embedding, self.positions, self.decoder, self.output_weight)
-        if 0 not in memory.shape and parts.can_begin():
+        parts = DecoderParts(
+            self, self.target_embedding, self.positions, self.dropout, self.decoder, self.output_weight
+        )
+        # a derived class may step in another way
+        if type(self) is EncoderDecoder and 0 not in memory.shape and parts.can_begin():
             return NativeCache(parts, memory, source_mask, rows_per_sentence)
         return self.decoder.start_cache(memory, source_mask, rows_per_sentence)
 

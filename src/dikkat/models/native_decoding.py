@@ -1,4 +1,8 @@
-"""Which decodes step natively, and what the native step computes with: the one place where that is decided."""
+"""Which decodes step natively, and what the native step computes with: the one place where that is decided.
+
+Nobody who looks on or interferes may be overlooked: a hook or an attention observer anywhere in the model, a method put
+in place of another, training, a gradient or autocast, and PyTorch takes the step.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ from typing import cast
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
+from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_hooks
 
 from dikkat.models.decoder import Decoder
 from dikkat.native.decoder import DecoderSteps, DecoderWeights, LinearWeights, NormWeights, can_step
@@ -30,33 +35,46 @@ COVERED = (
 """Modules whose arithmetic the native step has. Exactly these types: a class derived from one may do something else."""
 
 
+METHODS = frozenset(("forward", "step", "project"))
+"""What a step calls, and an instance may have replaced."""
+
+
 class DecoderParts:
-    """What a step of an encoder-decoder runs through, and whether the native step does the same.
+    """What a step of a model runs through, and whether the native step does the same.
 
     Weights are used where they lie and nothing of them is packed, so those of a model in training are never stale.
     """
 
-    def __init__(self, embedding: nn.Module, positions: nn.Module, decoder: nn.Module, output_weight: Tensor) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        embedding: nn.Module,
+        positions: nn.Module,
+        dropout: nn.Module,
+        decoder: nn.Module,
+        output_weight: Tensor,
+    ) -> None:
+        """`model` is what the parts are parts of."""
         # so much for the types; nothing is read off the parts before they are known to be covered
         self._embedding, self.decoder = cast(TokenEmbedding, embedding), cast(Decoder, decoder)
         self.positions, self._output = positions, output_weight
-        self._modules = [module for part in (embedding, positions, decoder) for module in part.modules()]
+        self._modules = [module for part in (embedding, positions, dropout, decoder) for module in part.modules()]
+        self._everything = list(model.modules())
         # each lives as long as its module, and holds whoever listens or interferes
-        self._listeners: list[Sized] = [
-            listeners
-            for module in self._modules
-            for listeners in (module._forward_hooks, module._forward_pre_hooks, vars(module).get("_observers", ()))
-        ]
+        self._listeners: list[Sized] = [_global_forward_hooks, _global_forward_pre_hooks]
+        for module in self._everything:
+            self._listeners += (module._forward_hooks, module._forward_pre_hooks, vars(module).get("_observers", ()))
 
     def can_begin(self) -> bool:
         """Whether a decode may begin natively: there is a native step, it is the same, and nobody is in its way."""
-        return can_step() and self.are_undisturbed() and self.are_covered()
+        replaced = any(not METHODS.isdisjoint(vars(module)) for module in self._everything)
+        return can_step() and self.are_undisturbed() and not replaced and self.are_covered()
 
     def are_undisturbed(self) -> bool:
         """Whether the next step may be native: no training, no gradient, no autocast, no observer and no hook."""
         if torch.is_grad_enabled() or torch.is_autocast_enabled("cpu") or any(self._listeners):
             return False
-        return not any(module.training for module in self._modules)
+        return not any(module.training for module in self._everything)
 
     def are_covered(self) -> bool:
         """Whether the native step has all this arithmetic: plain dot-product attention of as many key as query heads,

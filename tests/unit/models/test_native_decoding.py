@@ -15,6 +15,7 @@ from dikkat.models import native_decoding
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.native_decoding import NativeCache
 from dikkat.native.library import library, why_absent
+from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.learned_positions import BeyondPositionsError
@@ -122,7 +123,13 @@ def ended_by_a_norm(model: EncoderDecoder) -> None:
     model.decoder.final_norm = nn.LayerNorm(16)
 
 
-@pytest.mark.parametrize("change", [derive, shift, narrow, unlike, transposed, ended_by_a_norm])
+def shift_before_the_decoder(model: EncoderDecoder) -> None:
+    model.dropout = Shifted()  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "change", [derive, shift, shift_before_the_decoder, narrow, unlike, transposed, ended_by_a_norm]
+)
 @torch.no_grad()
 def test_what_is_not_covered_is_left_to_pytorch(change: Callable[[EncoderDecoder], None]) -> None:
     model = small_model(norm_placement="post")
@@ -144,6 +151,11 @@ def test_a_source_without_positions_is_left_to_pytorch() -> None:
 
 def test_a_gradient_is_pytorchs() -> None:
     model = small_model()
+    with torch.inference_mode():
+        cache = begun(model)
+        assert is_native(cache)
+    assert not is_native(cache)
+    assert not is_native(begun(model))
     model.step(some_tokens(6), begun(model)).sum().backward()
     assert model.output_weight.grad is not None
 
@@ -151,7 +163,7 @@ def test_a_gradient_is_pytorchs() -> None:
 @torch.no_grad()
 def test_training_and_autocast_are_pytorchs() -> None:
     model = small_model()
-    for part in (model, model.decoder, model.decoder.blocks[1]):
+    for part in (model, model.decoder, model.decoder.blocks[1], model.dropout):
         part.train()
         assert not is_native(begun(model))
         model.eval()
@@ -186,16 +198,98 @@ def test_whoever_begins_to_look_on_sees_pytorchs_steps(after: int, monkeypatch: 
         torch.testing.assert_close(ours, twin, rtol=0, atol=1e-5)
 
 
+def modules_of(model: EncoderDecoder) -> dict[str, nn.Module]:
+    return {name or "model": module for name, module in model.named_modules()}
+
+
+@pytest.mark.parametrize("name", modules_of(small_model()))
 @torch.no_grad()
-def test_a_hook_is_called() -> None:
-    model, calls = small_model(), []
+def test_a_hook_anywhere_leaves_the_step_to_pytorch(name: str) -> None:
+    """Before a decode and in the midst of one; when it is gone, decodes begin natively again."""
+    model = small_model()
+    module = modules_of(model)[name]
+    for register in (module.register_forward_hook, module.register_forward_pre_hook):
+        cache = begun(model)
+        assert is_native(cache)
+        handle = register(lambda *_: None)
+        assert not is_native(cache)
+        assert not is_native(begun(model))
+        handle.remove()
+        assert is_native(begun(model))
+
+
+@torch.no_grad()
+def test_a_hook_on_all_modules_leaves_the_step_to_pytorch() -> None:
+    registers = (nn.modules.module.register_module_forward_hook, nn.modules.module.register_module_forward_pre_hook)
+    for register in registers:
+        handle = register(lambda *_: None)
+        try:
+            assert not is_native(begun(small_model()))
+        finally:
+            handle.remove()
+
+
+@pytest.mark.parametrize("kind", ["self_attention", "cross_attention"])
+@torch.no_grad()
+def test_an_observed_attention_leaves_the_step_to_pytorch(kind: str) -> None:
+    model = small_model()
+    seen: list[Observation] = []
+    attention = model.decoder.get_submodule(f"blocks.1.{kind}")
+    assert isinstance(attention, MultiHeadAttention)
     cache = begun(model)
+    handle = attention.observe(seen.append)
     model.step(some_tokens(6), cache)
-    handle = model.decoder.final_norm.register_forward_hook(lambda *_: calls.append(1))
-    model.step(some_tokens(6), cache)
-    assert calls == [1]
+    assert not is_native(begun(model))
+    assert len(seen) == 1
     handle.remove()
     assert is_native(begun(model))
+
+
+@pytest.mark.parametrize("kind", ["self_attention", "cross_attention"])
+@torch.no_grad()
+def test_a_head_taken_out_by_a_hook_is_out(kind: str) -> None:
+    """As if the columns of the output projection that belong to it were zero."""
+    model, tokens = small_model(), some_tokens(4, 6)
+    projection = model.decoder.get_submodule(f"blocks.0.{kind}.out_projection")
+    head = slice(4, 8)
+
+    def ablate(_: nn.Module, given: tuple[Tensor]) -> Tensor:
+        joined = given[0].clone()
+        joined[..., head] = 0.0
+        return joined
+
+    def steps() -> Tensor:
+        cache = begun(model)
+        return torch.stack([model.step(each, cache) for each in tokens])
+
+    untouched = steps()
+    handle = projection.register_forward_pre_hook(ablate)
+    found = steps()
+    handle.remove()
+    assert isinstance(projection.weight, Tensor)
+    projection.weight[:, head] = 0.0
+    assert is_native(begun(model))
+    torch.testing.assert_close(found, steps(), rtol=0, atol=1e-5)
+    assert float((found - untouched).abs().max()) > 1e-2
+
+
+@torch.no_grad()
+def test_a_replaced_method_is_called() -> None:
+    class Doubling(EncoderDecoder):
+        def project(self, hidden: Tensor) -> Tensor:
+            return 2 * super().project(hidden)
+
+    model, tokens = small_model(), some_tokens(6)
+    expected = 2 * model.step(tokens, begun(model))
+    derived = small_model()
+    derived.load_state_dict(model.state_dict())
+    derived.__class__ = Doubling
+    replaced = model.project
+    model.project = lambda hidden: 2 * replaced(hidden)  # type: ignore[method-assign]
+    for each in (model, derived):
+        cache = begun(each)
+        assert not is_native(cache)
+        torch.testing.assert_close(each.step(tokens, cache), expected, rtol=0, atol=1e-5)
 
 
 @torch.no_grad()
