@@ -12,26 +12,21 @@ A table goes to standard error, one JSON line to standard output. Exit code 1: a
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 # a script has its own folder on the path, and the benchmarks are a package of the one above
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.train_speed import git, machine, note  # noqa: E402
+from benchmarks.harness import OWN_PYTHON, Measured, child, note, parser, provenance
 
 FULL, KERNEL = "full matrix", "fused kernel"
 FORMS = (FULL, KERNEL, "chunked", "sliding window", "linear")
-Measured = dict[str, Any]
 
 
 def main() -> None:
@@ -48,19 +43,16 @@ def main() -> None:
 
 
 def parse() -> argparse.Namespace:
-    first, _, rest = (__doc__ or "").partition("\n\n")
-    parser = argparse.ArgumentParser(
-        description=first, epilog=rest, formatter_class=argparse.ArgumentDefaultsHelpFormatter
-    )
-    parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 4096, 16384], help="positions")
-    parser.add_argument("--width", type=int, default=64, help="width of the one head")
-    parser.add_argument("--window", type=int, default=128, help="how far the sliding window sees, either way")
-    parser.add_argument("--rounds", type=int, default=3, help="times that each form runs")
-    parser.add_argument("--repeats", type=int, default=5, help="timed calls in each run, after one that is not")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of every form")
-    options = parser.parse_args()
+    known = parser(__doc__)
+    known.add_argument("--lengths", type=int, nargs="+", default=[1024, 4096, 16384], help="positions")
+    known.add_argument("--width", type=int, default=64, help="width of the one head")
+    known.add_argument("--window", type=int, default=128, help="how far the sliding window sees, either way")
+    known.add_argument("--rounds", type=int, default=3, help="times that each form runs")
+    known.add_argument("--repeats", type=int, default=5, help="timed calls in each run, after one that is not")
+    known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of every form")
+    options = known.parse_args()
     if min(*options.lengths, options.width, options.rounds, options.repeats, options.threads) < 1 or options.window < 0:
-        parser.error("--window must be at least 0, every other number at least 1")
+        known.error("--window must be at least 0, every other number at least 1")
     return options
 
 
@@ -68,28 +60,20 @@ def one_round(options: argparse.Namespace, number: int) -> dict[str, dict[str, M
     """All forms at all lengths; their errors, which no round changes, in the first one."""
     turn = number % len(FORMS)
     order = FORMS[turn:] + FORMS[:turn]
-    job = {"width": options.width, "window": options.window, "repeats": options.repeats, "threads": options.threads}
+    job = {"width": options.width, "window": options.window, "repeats": options.repeats}
     found = {}
     for length in options.lengths:
-        each = {form: child({**job, "form": form, "length": length, "errors": number == 0}) for form in order}
+        each = {
+            form: child(
+                OWN_PYTHON,
+                "attention_form",
+                {**job, "form": form, "length": length, "errors": number == 0},
+                options.threads,
+            )
+            for form in order
+        }
         found[str(length)] = {form: each[form] for form in FORMS}
     return found
-
-
-def child(job: dict[str, Any]) -> Measured:
-    """Run one form in a process of its own; its last line of output is what it found."""
-    environment = {**os.environ, "OMP_NUM_THREADS": str(job["threads"]), "PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, str(HERE / "sides/attention_form.py"), json.dumps(job)]
-    done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        fail(f"{job['form']} at {job['length']} ended with exit code {done.returncode}; see its message above")
-    found: Measured = json.loads(done.stdout.rstrip("\n").rpartition("\n")[2])
-    return found
-
-
-def fail(message: str) -> NoReturn:
-    print(f"efficient_attention: {message}", file=sys.stderr)
-    sys.exit(1)
 
 
 def summary(rounds: list[dict[str, dict[str, Measured]]]) -> dict[str, dict[str, Measured]]:
@@ -126,10 +110,7 @@ def context(options: argparse.Namespace, rounds: list[dict[str, dict[str, Measur
     """What a reader needs in order to judge the numbers."""
     first = rounds[0][str(options.lengths[0])][FULL]
     return {
-        "claim": "efficient_attention",
-        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "commit": git("describe", "--always", "--dirty"),
-        "machine": machine(),
+        **provenance("efficient_attention"),
         "versions": {**first["versions"], "python": platform.python_version()},
         "setting": {
             "lengths": options.lengths,

@@ -32,9 +32,21 @@ def shared_data() -> Path:
 @pytest.fixture
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch does the work of the native kernels, as on a computer without a C compiler."""
-    from dikkat.native import kernels
+    from dikkat.native import decoder, kernels, ranking
 
-    monkeypatch.setattr(kernels, "library", lambda: None)
+    for module in (decoder, kernels, ranking):
+        monkeypatch.setattr(module, "library", lambda: None)
+
+
+@pytest.fixture(params=["native", "pytorch"])
+def either_path(request: pytest.FixtureRequest) -> None:
+    """Decoding in both ways, one after the other: with the native kernels and as if there were none."""
+    from dikkat.native.library import library, why_absent
+
+    if request.param == "pytorch":
+        request.getfixturevalue("without_kernels")
+    elif library() is None:
+        pytest.skip(f"no native kernels: {why_absent()}")
 
 
 @pytest.fixture

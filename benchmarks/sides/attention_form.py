@@ -7,10 +7,10 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.sides.memory import resident_bytes
 from torch import Tensor
 
 from dikkat.nn import chunked_attention, fused_attention, linear_attention, sliding_window_attention
@@ -27,9 +27,9 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     attend = form(job["form"], job["window"])
     few = slice(0, 8)
     attend(query[..., few, :], key[..., few, :], value[..., few, :])  # what is loaded once is no cost of a call
-    before = kibibytes("VmRSS")
+    before = resident_bytes("VmRSS")
     seconds, output = timed(lambda: attend(query, key, value), job["repeats"])
-    peak = 1024 * (kibibytes("VmHWM") - before)
+    peak = resident_bytes("VmHWM") - before
     return {
         "seconds": seconds,
         "peak_bytes": peak,
@@ -78,11 +78,6 @@ def error(output: Tensor, query: Tensor, key: Tensor, value: Tensor, window: int
         largest = max(largest, difference.abs().max().item())
         wrong, whole = wrong + difference.square().sum().item(), whole + exact.square().sum().item()
     return {"largest": largest, "relative": (wrong / whole) ** 0.5}
-
-
-def kibibytes(name: str) -> int:
-    lines = Path("/proc/self/status").read_text(encoding="ascii").split("\n")
-    return int(next(line for line in lines if line.startswith(f"{name}:")).split()[1])
 
 
 if __name__ == "__main__":

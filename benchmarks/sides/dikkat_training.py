@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.sides.memory import resident_bytes
 
 from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.preparation import TrainRequest
@@ -47,6 +48,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "losses": [report.loss for report in watch.reports],
         "dtype": str(trainer.parameters.working.dtype).removeprefix("torch."),
         "parameters": trainer.parameters.master.numel(),
+        "peak_bytes": resident_bytes("VmHWM"),
         "versions": {"torch": torch.__version__},
     }
 

@@ -14,18 +14,18 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
+from benchmarks.sides.huggingface_marian import PAD_ID, build
+from benchmarks.sides.memory import resident_bytes
 from torch import Tensor
 from torch.nn import functional as F
-from transformers import MarianConfig, MarianMTModel
 
-PAD_ID, BOS_ID, EOS_ID = 0, 1, 2
 Ids = dict[str, Tensor]
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(job["threads"])
     torch.manual_seed(1)
-    model = build(job["model"]).train()
+    model = build(job["model"], job["attention"]).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
     batches = read(job["ids"], job["warm"] + job["steps"])
     seconds, losses = [], []
@@ -40,32 +40,9 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "dtype": job["dtype"],
         "attention": model.config._attn_implementation,
         "parameters": sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
+        "peak_bytes": resident_bytes("VmHWM"),
         "versions": {"torch": torch.__version__, "transformers": transformers.__version__},
     }
-
-
-def build(shape: dict[str, Any]) -> Any:
-    """Random weights in the shape of ours; post-norm, sines and tied embeddings are Marian's own."""
-    return MarianMTModel(
-        MarianConfig(
-            vocab_size=shape["vocab_size"],
-            d_model=shape["model_dim"],
-            encoder_layers=shape["encoder_layers"],
-            decoder_layers=shape["decoder_layers"],
-            encoder_attention_heads=shape["num_heads"],
-            decoder_attention_heads=shape["num_heads"],
-            encoder_ffn_dim=shape["feed_forward_dim"],
-            decoder_ffn_dim=shape["feed_forward_dim"],
-            dropout=shape["dropout"],
-            activation_function=shape["activation"],
-            scale_embedding=True,
-            pad_token_id=PAD_ID,
-            bos_token_id=BOS_ID,
-            eos_token_id=EOS_ID,
-            forced_eos_token_id=EOS_ID,
-            decoder_start_token_id=BOS_ID,
-        )
-    )
 
 
 def read(path: str, count: int) -> list[Ids]:

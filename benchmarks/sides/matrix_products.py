@@ -1,4 +1,4 @@
-"""Child of train_speed.py: how fast this machine multiplies the matrices of the model, the roof over any training."""
+"""Child of train_speed.py and decode_speed.py: how fast this machine multiplies the matrices of a model, and copies."""
 
 from __future__ import annotations
 
@@ -12,30 +12,39 @@ from typing import Any
 import torch
 from torch import Tensor
 
+COPIED_FLOATS = 1 << 26
+"""More than any cache holds: 256 MiB."""
 
-def main(job: dict[str, Any]) -> dict[str, list[float]]:
-    """For both types, FLOP/s at each (inputs, outputs) of `shapes`."""
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    """For both types, FLOP/s at each (rows, inputs, outputs) of `shapes`; bytes a second read and written by a copy."""
     torch.set_num_threads(job["threads"])
     return {
-        str(dtype).removeprefix("torch."): [
-            rate(job["rows"], inputs, outputs, dtype, job["repeats"]) for inputs, outputs in job["shapes"]
-        ]
-        for dtype in (torch.float32, torch.bfloat16)
+        "rates": {
+            str(dtype).removeprefix("torch."): [
+                rate(rows, inputs, outputs, dtype, job) for rows, inputs, outputs in job["shapes"]
+            ]
+            for dtype in (torch.float32, torch.bfloat16)
+        },
+        "copy_bytes_per_second": copy_rate(job["repeats"]),
     }
 
 
-def rate(rows: int, inputs: int, outputs: int, dtype: torch.dtype, repeats: int) -> float:
-    """FLOP/s over the three products that a linear layer needs in training: forward, input and weight gradient."""
+def rate(rows: int, inputs: int, outputs: int, dtype: torch.dtype, job: dict[str, Any]) -> float:
+    """FLOP/s of a linear layer forward; with `backward`, over the three products of training it."""
     x = torch.randn(rows, inputs).to(dtype)
     weight = torch.randn(outputs, inputs).to(dtype)
     gradient = torch.randn(rows, outputs).to(dtype)
-    products: list[Callable[[], Tensor]] = [
-        lambda: x @ weight.t(),
-        lambda: gradient @ weight,
-        lambda: gradient.t() @ x,
-    ]
-    seconds = sum(median_seconds(product, repeats) for product in products)
-    return 3 * 2.0 * rows * inputs * outputs / seconds
+    products: list[Callable[[], Tensor]] = [lambda: x @ weight.t()]
+    if job["backward"]:
+        products += [lambda: gradient @ weight, lambda: gradient.t() @ x]
+    seconds = sum(median_seconds(product, job["repeats"]) for product in products)
+    return len(products) * 2.0 * rows * inputs * outputs / seconds
+
+
+def copy_rate(repeats: int) -> float:
+    source, copy = torch.ones(COPIED_FLOATS), torch.ones(COPIED_FLOATS)
+    return 2 * 4 * COPIED_FLOATS / median_seconds(lambda: copy.copy_(source), repeats)
 
 
 def median_seconds(product: Callable[[], Tensor], repeats: int) -> float:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from benchmarks import harness
+from benchmarks.decode_speed import CTRANSLATE2_TAKES, MARIAN_TAKES, unlike
+from benchmarks.decode_summary import conclusion, summary
+from benchmarks.train_peers import TOOLKITS
+from tests.system.toy import child, settings, toy_sentences
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
@@ -23,6 +30,11 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
     ("script", "promises"),
     [
         ("train_speed.py", ("target tokens a second", "MarianMT", "--rounds", "--threads", "--data", "--env")),
+        ("train_peers.py", ("target tokens a second", "Joey NMT", "eole", "--rounds", "--intervals", "--env-joeynmt")),
+        (
+            "decode_speed.py",
+            ("sentences a second", "CTranslate2", "MarianMT", "--run", "--beam", "--batches", "--env-ctranslate2"),
+        ),
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
     ],
 )
@@ -33,8 +45,15 @@ def test_help_says_what_is_measured(script: str, promises: tuple[str, ...]) -> N
         assert promised in " ".join(done.stdout.split())
 
 
-def test_missing_data_is_said_loudly_and_nothing_is_installed(tmp_path: Path) -> None:
-    done = run("train_speed.py", "--data", str(tmp_path), "--env", str(tmp_path / "env"))
+@pytest.mark.parametrize(
+    ("script", "environments"),
+    [("train_speed.py", ("--env",)), ("train_peers.py", ("--env-joeynmt", "--env-eole"))],
+)
+def test_missing_data_is_said_loudly_and_nothing_is_installed(
+    script: str, environments: tuple[str, ...], tmp_path: Path
+) -> None:
+    folders = [word for option in environments for word in (option, str(tmp_path / "env"))]
+    done = run(script, "--data", str(tmp_path), *folders)
     assert done.returncode == 66
     assert f"{tmp_path / 'train.en.gz'}: not there" in done.stderr
     assert done.stdout == ""
@@ -46,6 +65,21 @@ def test_impossible_sizes_of_efficient_attention_are_refused(wrong: tuple[str, .
     done = run("efficient_attention.py", *wrong)
     assert done.returncode == 2
     assert "--window must be at least 0, every other number at least 1" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", ["--rounds", "--updates", "--intervals", "--threads"])
+def test_impossible_sizes_of_train_peers_are_refused(wrong: str) -> None:
+    done = run("train_peers.py", wrong, "0")
+    assert done.returncode == 2
+    assert "--rounds, --updates, --intervals and --threads must be at least 1" in done.stderr
+
+
+def test_train_peers_reads_the_target_speed_in_the_logs_of_the_peers() -> None:
+    """A line of each, as Joey NMT 2.3.0 and eole 0.6.4 wrote them."""
+    joey = "Epoch   1, Step:        2, Batch Loss:     7.482682, Batch Acc: 0.065107, Tokens per Sec:      317, Lr: 0.0"
+    eole = "lr: 1.00e-03; sents:     240; bsz: 3360/3840/240; 163/1186 tok/s;     53 sec;"
+    assert re.findall(TOOLKITS["joeynmt"].pattern, joey) == ["317"]
+    assert re.findall(TOOLKITS["eole"].pattern, eole) == ["1186"]
 
 
 @pytest.mark.slow
@@ -68,3 +102,110 @@ def test_efficient_attention_measures_every_form_in_turn() -> None:
         assert form["times_full_matrix"] == pytest.approx(sum(ratios) / 2)
         assert form["seconds"] > 0
     assert forms["sliding window"]["errors"]["keys in the window"]["largest"] <= 1e-5
+
+
+def test_decode_speed_says_loudly_what_is_missing_and_installs_nothing(tmp_path: Path) -> None:
+    environments = ["--env-ctranslate2", str(tmp_path / "one"), "--env-huggingface", str(tmp_path / "two")]
+    done = run("decode_speed.py", "--run", str(tmp_path / "run"), *environments)
+    assert done.returncode == 66
+    assert f"{tmp_path / 'run/config.json'}: not there, so nothing was measured; see --run" in done.stderr
+    assert done.stdout == ""
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("wrong", [("--beam", "1"), ("--batches", "8", "0"), ("--sentences", "0"), ("--alone", "0")])
+def test_impossible_sizes_of_decode_speed_are_refused(wrong: tuple[str, ...]) -> None:
+    done = run("decode_speed.py", "--run", "any", *wrong)
+    assert done.returncode == 2
+    assert "--beam must be at least 2, every other number at least 1" in done.stderr
+
+
+def test_a_model_that_the_peers_cannot_hold_is_named() -> None:
+    model = {**dict.fromkeys(MARIAN_TAKES), **{name: values[0] for name, values in MARIAN_TAKES.items()}}
+    assert unlike(model, MARIAN_TAKES) == ""
+    other = {**model, "positions": "rotary", "norm_placement": "pre"}
+    assert unlike(other, CTRANSLATE2_TAKES) == "positions = rotary"
+    assert unlike(other, MARIAN_TAKES) == "positions = rotary, norm_placement = pre"
+
+
+def decoded(seconds: float, alone: float) -> dict[str, Any]:
+    greedy = {"batch_seconds": {"32": 2 * seconds, "64": seconds}, "alone_p50": alone, "alone_p90": 2 * alone}
+    return {"searches": {"greedy": greedy}}
+
+
+def test_decode_speed_compares_with_the_fastest_variant_of_equal_quality() -> None:
+    """Ten sentences, a roof of 1 FLOP/s, one linear layer's worth of tokens; the ratios are worked out by hand."""
+    model = {"model_dim": 1, "feed_forward_dim": 1, "encoder_layers": 0, "decoder_layers": 0, "vocab_size": 5}
+    data: dict[str, Any] = {
+        "sentences": 10,
+        "source_tokens": 40,
+        "target_tokens": {"greedy": 50},
+        "model": model,
+        "scores": {"dikkat": {"greedy": {"bleu": 30.0}}, "dikkat pytorch": {"greedy": {"bleu": 30.0}}}
+        | {name: {"greedy": {"bleu": bleu}} for name, bleu in (("exact", 30.2), ("sloppy", 29.7))},
+    }
+    engines = {"dikkat pytorch": "dikkat pytorch", "dikkat": "dikkat", "exact": "peer", "sloppy": "peer"}
+    engines["unlike"] = "other weights"
+    rates = dict.fromkeys(("source batch", "source alone", "greedy batch", "greedy alone"), [100.0] * 6)
+    rounds = []
+    for ours in (1.0, 2.0, 4.0):
+        sides = {"dikkat": decoded(ours, 0.1), "dikkat pytorch": decoded(10.0, 0.3), "exact": decoded(4.0, 0.2)}
+        sides |= {"sloppy": decoded(0.5, 0.01), "unlike": decoded(20.0, 0.4)}
+        rounds.append({"sides": sides, "roof": {"flop_per_second": rates, "copy_bytes_per_second": 1.0}})
+    found = summary(rounds, engines, data)
+    ours = found["medians"]["dikkat"]["greedy"]
+    # 2 FLOP x 50 tokens x 5 weights at 100 FLOP/s are 5 s for all sentences, 0.5 s for one
+    assert (ours["batch_size"], ours["sentences_per_second"], ours["share_of_roof"]) == (64, 5.0, 2.5)
+    assert (ours["alone_p50"], ours["alone_p90"], ours["alone_share_of_roof"]) == (0.1, 0.2, 5.0)
+    first, other = found["comparisons"][:2]
+    assert first["batch"] == {
+        "peer": "exact",
+        "speed_ratio": 2.0,
+        "rounds": [4.0, 2.0, 1.0],
+        "bleu_difference": pytest.approx(-0.2),
+        "equal_quality": True,
+    }
+    assert (first["alone"]["peer"], first["alone"]["time_ratio"]) == ("exact", 0.5)
+    assert (other["batch"]["peer"], other["batch"]["equal_quality"]) == ("unlike", None)
+    data["scores"]["exact"]["greedy"]["bleu"] = 29.7
+    unequal = summary(rounds, engines, data)["comparisons"][0]
+    assert (unequal["batch"]["peer"], unequal["batch"]["equal_quality"]) == ("sloppy", False)
+    assert "NOT of equal quality" in conclusion({"comparisons": [unequal]})
+
+
+@pytest.mark.slow
+@pytest.mark.peer
+def test_marian_of_decode_speed_writes_what_dikkat_writes(tmp_path: Path) -> None:
+    """The sides as the script runs them, with a toy translator; Marian gets its weights and must give its texts."""
+    pytest.importorskip("transformers", reason="needs Hugging Face transformers, which the extra [test] brings")
+    pairs = toy_sentences(600)
+    data = tmp_path / "toy.tsv"
+    data.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
+    options = settings(model__norm_placement="post", model__model_dim=64, training__max_epochs=25)
+    trained = child(["train", "translator", str(data), "--out", str(tmp_path / "run"), *options])
+    assert trained.wait(timeout=300) == 0, trained.communicate()[1]
+    for side, place in (("sources", 0), ("references", 1)):
+        (tmp_path / side).write_text("".join(f"{pair[place]}\n" for pair in pairs[:20]), encoding="utf-8")
+    files = {name: str(tmp_path / name) for name in ("run", "sources", "references")}
+    files |= {"weights": str(tmp_path / "weights.npz"), "lines": str(tmp_path / "lines.json")}
+    prepared = side_of("decoding_preparation", {**files, "sentences": 20})
+    assert prepared["sentences"] == 20
+    assert unlike(prepared["model"], MARIAN_TAKES) == ""
+    searches = {"greedy": {"beam_size": 1, "batch_sizes": [3, 20]}, "beam 5": {"beam_size": 5, "batch_sizes": [20]}}
+    job = {**files, "searches": searches, "length_penalty": 1.0, "warm": 2, "alone": 2}
+    ours, theirs = str(tmp_path / "ours.json"), str(tmp_path / "theirs.json")
+    found = side_of("dikkat_decoding", {**job, "texts": ours})
+    assert set(found["searches"]["greedy"]["batch_seconds"]) == {"3", "20"}
+    side_of(
+        "huggingface_decoding",
+        {**job, "texts": theirs, "model": prepared["model"], "dtype": "float32", "attention": "sdpa"},
+    )
+    scored = side_of("translation_scores", {**files, "texts": {"ours": ours, "theirs": theirs}, "reference": "ours"})
+    assert scored["sides"]["theirs"]["greedy"]["same_text"] == 1.0
+    assert scored["sides"]["theirs"]["beam 5"]["same_text"] >= 0.8  # their beam ends by another rule
+    texts = json.loads((tmp_path / "ours.json").read_text(encoding="utf-8"))["greedy"]
+    assert len(set(texts)) > 10
+
+
+def side_of(name: str, job: dict[str, Any]) -> dict[str, Any]:
+    return harness.child(harness.OWN_PYTHON, name, job, threads=1)

@@ -64,7 +64,7 @@ FAULTS = {
         NEEDS_NUMBERS - {"positions advance"},
     ),
     "F18 in C": Fault(
-        "native/kernels.c",
+        "native/vectors.h",
         "row[s] = mask[s] ? row[s] : -INFINITY;",
         "row[s] += !mask[s] * -INFINITY;",
         "no NaN",
@@ -152,7 +152,7 @@ def test_a_planted_fault_is_named(fault: str, norm_placement: str, tmp_path: Pat
     assert text.count(plan.ours) == 1, f"{plan.file} no longer holds the line into which {fault} is planted"
     run = untrained_run(tmp_path / "run", norm_placement)
     file.write_text(text.replace(plan.ours, plan.planted), encoding="utf-8")
-    sick = in_copy(tmp_path, "doctor", run, "--json", native=plan.file.endswith(".c"))
+    sick = in_copy(tmp_path, "doctor", run, "--json", native=plan.file.startswith("native/"))
     assert sick.returncode == 1, sick.stderr
     found = json.loads(sick.stdout)
     consequences = plan.consequences | (plan.in_pre_norm if norm_placement == "pre" else frozenset())

@@ -117,7 +117,7 @@ def best_continuations(following: NextTokens, live: Live) -> Candidates:
     batch_size, beam_size = live.log_probability.shape
     per_row = min(beam_size + 1, following.logits.shape[-1])
     best_logits, ids = top(following.logits, per_row)
-    scores = following.log_probabilities.gather(1, ids).masked_fill(best_logits == _NEVER, _NEVER)
+    scores = following.log_probabilities(best_logits)
     # (R, c) -> (B, k, c) -> (B, k * c)
     totals = (live.log_probability.unsqueeze(-1) + scores.view(batch_size, beam_size, per_row)).flatten(1)
     log_probability, places = top(totals, 2 * beam_size)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from dikkat.decoding.hypothesis import Hypothesis
 from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.ranking import top
 from dikkat.decoding.single import decode_single
 from dikkat.decoding.stepper import CachedModel, Stepper
 
@@ -24,5 +25,4 @@ def greedy(
 
 
 def _most_probable(logits: Float[Tensor, "B V"], _: Stepper) -> Int[Tensor, "B"]:
-    # argmax promises the first of equal entries
-    return logits.argmax(dim=-1)
+    return top(logits, 1)[1].squeeze(1)

@@ -1,6 +1,7 @@
-"""The k largest entries of each row, with one answer on every device: of equal entries the lowest index wins.
+"""What decoding asks of logits: the k largest, with one answer on every device, and how to make log-probabilities.
 
-`torch.topk` leaves open which of several equal entries it returns, and equal logits are common in bfloat16.
+`torch.topk` leaves open which of several equal entries it returns, and equal logits are common in bfloat16: here the
+lowest index wins. Native kernels and PyTorch find the same entries; their sums differ in the last bits.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from dikkat.native import ranking
 
 _BLOCK = 64
 
@@ -20,6 +23,12 @@ def top(values: Float[Tensor, "N M"], k: int) -> tuple[Float[Tensor, "N k"], Int
     lies in one of the k blocks that rank first by their largest entry (ties again to the lowest), for otherwise k
     blocks each hold an entry that ranks before it. So only k blocks are searched, at about the price of one maximum.
     """
+    if ranking.runs_natively(values):
+        return ranking.top(values, k)
+    if k == 1:
+        # which promises the first of equal entries
+        largest, places = values.max(dim=-1, keepdim=True)
+        return largest, places
     rows, width = values.shape
     num_blocks = -(-width // _BLOCK)
     if num_blocks <= 2 * k:
@@ -33,6 +42,18 @@ def top(values: Float[Tensor, "N M"], k: int) -> tuple[Float[Tensor, "N k"], Int
     candidates = blocks.gather(1, best_blocks.unsqueeze(-1).expand(-1, -1, _BLOCK)).flatten(1)
     found, places = _top_by_key(candidates, k)
     return found, best_blocks.gather(1, places // _BLOCK) * _BLOCK + places % _BLOCK
+
+
+def normalizers(logits: Float[Tensor, "N M"]) -> tuple[Float[Tensor, "N 1"], Float[Tensor, "N 1"]]:
+    """The largest logit of each row, and the logarithm of the sum of exp(logit - largest).
+
+    A logit less the first, less the second, is its log-probability: never above 0, whatever the size of the logits
+    exact to rounding, and the same whatever the other rows.
+    """
+    if ranking.runs_natively(logits):
+        return ranking.normalizers(logits)
+    # the largest log-probability is 0 less that logarithm; half the time of `torch.logsumexp`, which is several kernels
+    return logits.amax(dim=-1, keepdim=True), -logits.log_softmax(dim=-1).amax(dim=-1, keepdim=True)
 
 
 def _top_by_key(values: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -37,7 +37,8 @@ def decode_single(
     while True:
         following = stepper.next_tokens()
         tokens = choose(following.logits, stepper)
-        total = total + following.log_probabilities.gather(1, tokens.unsqueeze(1)).squeeze(1)
+        chosen = following.logits.gather(1, tokens.unsqueeze(1))
+        total = total + following.log_probabilities(chosen).squeeze(1)
         history[:, stepper.length - 1] = tokens
         parts = split_ended((tokens == EOS) | (stepper.caps <= stepper.length))
         staying = None

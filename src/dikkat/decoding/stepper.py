@@ -13,6 +13,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.ranking import normalizers
 
 PAD, BOS, EOS = 0, 1, 2
 """Ids of padding, begin mark and end mark."""
@@ -64,8 +65,14 @@ class NextTokens:
 
     logits: Float[Tensor, "R V"]
     """For choosing: minus infinity at the padding and the begin mark, which are never emitted."""
-    log_probabilities: Float[Tensor, "R V"]
-    """For scoring: the model's own, over the whole vocabulary; non-increasing along falling logits."""
+    largest: Float[Tensor, "R 1"]
+    """Of all logits, those of the two marks too."""
+    log_sums: Float[Tensor, "R 1"]
+    """Logarithm of the sum of exp(logit - largest), over the whole vocabulary."""
+
+    def log_probabilities(self, logits: Float[Tensor, "R c"]) -> Float[Tensor, "R c"]:
+        """For scoring: the model's own, of some of the logits; non-increasing along falling logits, never above 0."""
+        return logits - self.largest - self.log_sums
 
 
 def length_caps(source_mask: Bool[Tensor, "B S"], options: DecodingOptions) -> list[int]:
@@ -108,9 +115,9 @@ class Stepper:
     def next_tokens(self) -> NextTokens:
         """Run the model on the last tokens."""
         logits = self._model.step(self._tokens, self._cache).float()
-        log_probabilities = logits.log_softmax(dim=-1)
+        largest, log_sums = normalizers(logits)
         logits[:, [PAD, BOS]] = float("-inf")
-        return NextTokens(logits, log_probabilities)
+        return NextTokens(logits, largest, log_sums)
 
     def advance(
         self, tokens: Int[Tensor, "B rows"], parents: Int[Tensor, "B rows"], staying: Int[Tensor, "N"] | None

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.ranking import top
 from dikkat.decoding.stepper import EOS, CachedModel, Stepper
 
 
@@ -21,7 +22,7 @@ def token_stream(
         stepper = Stepper(model, source, source_mask, options)
     while True:
         with torch.inference_mode():
-            chosen = stepper.next_tokens().logits.argmax(dim=-1)
+            _, chosen = top(stepper.next_tokens().logits, 1)
         token = int(chosen)
         if token == EOS:
             return
@@ -29,4 +30,4 @@ def token_stream(
         if stepper.length >= stepper.max_cap:
             return
         with torch.inference_mode():
-            stepper.advance(chosen.unsqueeze(1), torch.zeros_like(chosen).unsqueeze(1), None)
+            stepper.advance(chosen, torch.zeros_like(chosen), None)

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dikkat.nn.blocks import DecoderBlock
-from dikkat.nn.cache import DecoderCache
+from dikkat.nn.cache import CrossAttentionCache, DecoderCache
 from dikkat.nn.masks import causal_mask, key_mask
 
 
@@ -33,15 +33,22 @@ class Decoder(nn.Module):
             x = block(x, memory, mask, memory_mask)
         return self.final_norm(x)
 
+    def read_source(
+        self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"]
+    ) -> tuple[list[CrossAttentionCache], Bool[Tensor, "B 1 1 S"]]:
+        """Keys and values of the source for every layer, and where they may be attended to."""
+        cross = [cast(DecoderBlock, block).cross_attention.project_memory(memory) for block in self.blocks]
+        return cross, key_mask(source_mask)
+
     def start_cache(
         self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], rows_per_sentence: int = 1
     ) -> DecoderCache:
         """Project keys and values of the source once for every layer."""
-        cross = [cast(DecoderBlock, block).cross_attention.project_memory(memory) for block in self.blocks]
+        cross, mask = self.read_source(memory, source_mask)
         for layer in cross:
             # every step multiplies by these: laid out by head once, not copied at each step
             layer.key, layer.value = layer.key.contiguous(), layer.value.contiguous()
-        return DecoderCache(cross, key_mask(source_mask), rows_per_sentence)
+        return DecoderCache(cross, mask, rows_per_sentence)
 
     def step(self, x: Float[Tensor, "R 1 D"], cache: DecoderCache) -> Float[Tensor, "R 1 D"]:
         """One more position of R hypotheses."""

@@ -8,6 +8,7 @@ from torch.nn import functional as F
 
 from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
+from dikkat.models.native_decoding import DecoderParts, NativeCache
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
@@ -79,10 +80,19 @@ class EncoderDecoder(nn.Module):
         rows_per_sentence: int = 1,
     ) -> DecoderCache:
         """Begin decoding: the cross-attention of each sentence is projected once, for all its hypotheses."""
+        parts = DecoderParts(
+            self, self.target_embedding, self.positions, self.dropout, self.decoder, self.output_weight
+        )
+        # a derived class may step in another way, and the native step has no norm behind the embedding
+        is_plain = type(self) is EncoderDecoder and isinstance(self.embedding_norm, nn.Identity)
+        if is_plain and 0 not in memory.shape and parts.can_begin():
+            return NativeCache(parts, memory, source_mask, rows_per_sentence)
         return self.decoder.start_cache(memory, source_mask, rows_per_sentence)
 
     def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
         """Logits of the next token; the position of `tokens` is the length of the cache, which grows by one."""
+        if isinstance(cache, NativeCache) and cache.steps_natively:
+            return cache.step(tokens)
         # (R,) -> (R, 1, D) -> (R, V)
         x = self.embedding_norm(self.positions(self.target_embedding(tokens[:, None]), offset=cache.length))
         return self.project(self.decoder.step(self.dropout(x), cache)[:, 0])

@@ -4,21 +4,10 @@
  * Every kernel has a PyTorch twin (named above it) that gives the same result up to rounding. Tensors are bfloat16, or
  * float32 where `wide`; sums are float32. Work is cut in fixed shares, so the same input gives the same bits.
  */
-#include <float.h>
-#include <math.h>
+#include "vectors.h"
+
 #include <omp.h>
-#include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
-
-#define INLINE static inline __attribute__((always_inline))
-#define LANES 16
-
-/* Sixteen numbers side by side; the compiler maps them to whatever the processor has. */
-typedef float vec __attribute__((vector_size(4 * LANES)));
-typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
-
-INLINE int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
 INLINE float widened(uint16_t narrow) {
     uint32_t bits = (uint32_t)narrow << 16;
@@ -43,24 +32,6 @@ INLINE void store(void *to, int64_t at, float value, int wide) {
         ((float *)to)[at] = value;
     else
         ((uint16_t *)to)[at] = narrowed(value);
-}
-
-/* exp(x) to about one part in 2^22 for x <= 0, zero below -87. */
-INLINE float exponential(float x) {
-    float whole = nearbyintf(x * 1.44269504088896341f);
-    float rest = (x - whole * 0.693359375f) + whole * 2.12194440e-4f;
-    float series = 1.9875691500e-4f;
-    series = series * rest + 1.3981999507e-3f;
-    series = series * rest + 8.3334519073e-3f;
-    series = series * rest + 4.1665795894e-2f;
-    series = series * rest + 1.6666665459e-1f;
-    series = series * rest + 5.0000001201e-1f;
-    series = series * rest * rest + rest + 1.0f;
-    int32_t bits = (int32_t)(whole < -127.0f ? -127.0f : whole) + 127;
-    bits <<= 23;
-    float power;
-    memcpy(&power, &bits, 4);
-    return x < -87.0f ? 0.0f : series * power;
 }
 
 /* Copies `rows` strided rows of `width` into float32 rows padded with zeros. */
@@ -89,25 +60,6 @@ INLINE vec load_vec(const void *from, int64_t at, int wide) {
     return values;
 }
 
-/* rows[i][j] and rows[j][i] change places: blocks of 8, of 4, of 2, then single entries are swapped across. */
-INLINE void transpose(vec rows[LANES]) {
-#pragma GCC unroll 4
-    for (int step = LANES / 2; step > 0; step /= 2) {
-        ivec low, high;
-        for (int i = 0; i < LANES; i++) {
-            low[i] = i & step ? LANES + i - step : i;
-            high[i] = i & step ? LANES + i : i + step;
-        }
-#pragma GCC unroll 16
-        for (int row = 0; row < LANES; row++) {
-            if (row & step) continue;
-            vec above = rows[row], below = rows[row + step];
-            rows[row] = __builtin_shuffle(above, below, low);
-            rows[row + step] = __builtin_shuffle(above, below, high);
-        }
-    }
-}
-
 /* Copies strided rows transposed: (rows, width) to float32 (width, padded rows). */
 INLINE void load_columns(float *to, const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
     int64_t step = padded(rows);
@@ -123,37 +75,6 @@ INLINE void load_columns(float *to, const void *from, int64_t rows, int64_t widt
         for (; at < width; at++)
             for (int64_t i = row; i < row + LANES; i++)
                 to[at * step + i] = i < rows ? load(from, i * stride + at, wide) : 0.0f;
-    }
-}
-
-/* to (step) = row (inner, its entries `hop` apart) x matrix (inner, step); step is a multiple of LANES. */
-INLINE void row_times_matrix(float *to, const float *row, int64_t hop, const float *matrix, int64_t inner,
-                             int64_t step) {
-    int64_t at = 0;
-    for (; at + 4 * LANES <= step; at += 4 * LANES) {
-        vec a = {0}, b = {0}, c = {0}, d = {0};
-        for (int64_t i = 0; i < inner; i++) {
-            const float *from = matrix + i * step + at;
-            a += row[i * hop] * *(const vec *)from;
-            b += row[i * hop] * *(const vec *)(from + LANES);
-            c += row[i * hop] * *(const vec *)(from + 2 * LANES);
-            d += row[i * hop] * *(const vec *)(from + 3 * LANES);
-        }
-        *(vec *)(to + at) = a, *(vec *)(to + at + LANES) = b;
-        *(vec *)(to + at + 2 * LANES) = c, *(vec *)(to + at + 3 * LANES) = d;
-    }
-    for (; at < step; at += LANES) {
-        /* four sums, so that one need not wait for the other */
-        vec a = {0}, b = {0}, c = {0}, d = {0};
-        int64_t i = 0;
-        for (; i + 4 <= inner; i += 4) {
-            a += row[i * hop] * *(const vec *)(matrix + i * step + at);
-            b += row[(i + 1) * hop] * *(const vec *)(matrix + (i + 1) * step + at);
-            c += row[(i + 2) * hop] * *(const vec *)(matrix + (i + 2) * step + at);
-            d += row[(i + 3) * hop] * *(const vec *)(matrix + (i + 3) * step + at);
-        }
-        for (; i < inner; i++) a += row[i * hop] * *(const vec *)(matrix + i * step + at);
-        *(vec *)(to + at) = (a + b) + (c + d);
     }
 }
 
@@ -176,28 +97,6 @@ INLINE const void *shifted(const void *from, int64_t entries, int wide) {
 }
 
 INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
-
-/* In place: products to weights, up to the padded end of the row; one that may attend to nothing becomes zero. */
-INLINE void softmax_row(float *row, int64_t keys, float beta, const uint8_t *mask, int64_t mask_step) {
-    int64_t end = padded(keys);
-    float largest = -FLT_MAX, total = 0.0f;
-    for (int64_t s = 0; s < end; s++) row[s] *= beta;
-    for (int64_t s = keys; s < end; s++) row[s] = -INFINITY;
-    if (mask && mask_step == 1)
-        for (int64_t s = 0; s < keys; s++) row[s] = mask[s] ? row[s] : -INFINITY;
-    else if (mask)
-        for (int64_t s = 0; s < keys; s++) row[s] = mask[s * mask_step] ? row[s] : -INFINITY;
-#pragma omp simd reduction(max : largest)
-    for (int64_t s = 0; s < end; s++) largest = row[s] > largest ? row[s] : largest;
-#pragma omp simd reduction(+ : total)
-    for (int64_t s = 0; s < end; s++) {
-        row[s] = exponential(row[s] - largest);
-        total += row[s];
-    }
-    /* a score that is no number makes the total none, and so the whole row */
-    float share = total == 0.0f ? 0.0f : 1.0f / total;
-    for (int64_t s = 0; s < end; s++) row[s] *= share;
-}
 
 INLINE void drop_row(float *row, int64_t keys, const int16_t *draws, int64_t threshold, float scale) {
     for (int64_t s = 0; s < keys; s++) row[s] = draws[s] >= threshold ? row[s] * scale : 0.0f;

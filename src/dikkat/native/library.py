@@ -19,14 +19,15 @@ import torch  # noqa: F401
 
 from dikkat.native.processor import processor_flags
 
-SOURCE = Path(__file__).with_name("kernels.c")
+SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "decoder.c", "ranking.c"))
+HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "linear.h"))
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-shared", "-fPIC")
 SECONDS_TO_COMPILE = 120
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The loaded kernels, compiled at the first call on this computer (2 s); None where they cannot be."""
+    """The loaded kernels, compiled at the first call on this computer (a few seconds); None where they cannot be."""
     return None if why_absent() else _load()[0]
 
 
@@ -53,9 +54,10 @@ def _load() -> tuple[ctypes.CDLL | None, str]:
 
 
 def _compiled(compiler: str) -> Path:
-    """The library for this source, compiler and processor, from the cache or made now."""
+    """The library for these sources, compiler and processor, from the cache or made now."""
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True, timeout=30).stdout
-    named = "\n".join([SOURCE.read_text(encoding="utf-8"), version, *FLAGS, *sorted(processor_flags())])
+    texts = [path.read_text(encoding="utf-8") for path in (*HEADERS, *SOURCES)]
+    named = "\n".join([*texts, version, *FLAGS, *sorted(processor_flags())])
     folder = cache_folder()
     path = folder / f"kernels-{hashlib.sha256(named.encode()).hexdigest()[:16]}.so"
     if path.exists():
@@ -64,7 +66,7 @@ def _compiled(compiler: str) -> Path:
     # built beside and renamed: two processes at once each find a whole file
     with tempfile.TemporaryDirectory(dir=folder) as beside:
         built = Path(beside) / path.name
-        command = [compiler, *FLAGS, str(SOURCE), "-o", str(built), "-lm"]
+        command = [compiler, *FLAGS, *map(str, SOURCES), "-o", str(built), "-lm"]
         subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS_TO_COMPILE)
         built.replace(path)
     return path

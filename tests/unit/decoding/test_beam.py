@@ -18,6 +18,8 @@ from dikkat.decoding.hypothesis import Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.stepper import BOS, EOS, PAD
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 NEVER = float("-inf")
 
 

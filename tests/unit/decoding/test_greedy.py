@@ -12,6 +12,8 @@ from dikkat.decoding.hypothesis import Hypothesis
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.stepper import BOS, EOS, PAD
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 OPTIONS = DecodingOptions(max_length_factor=1.0, max_length_offset=3)
 
 

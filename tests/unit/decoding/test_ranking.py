@@ -1,4 +1,4 @@
-"""`top` against numpy's stable sort, with and without ties, narrow rows and blocked ones."""
+"""`top` against numpy's stable sort, with and without ties, narrow rows and blocked ones; normalizers in float64."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dikkat.decoding.ranking import top
+from dikkat.decoding.ranking import normalizers, top
+
+pytestmark = pytest.mark.usefixtures("either_path")
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
@@ -49,3 +51,20 @@ def test_bfloat16_ties_are_broken_by_index() -> None:
 def test_the_sign_of_zero_does_not_count() -> None:
     _, places = top(torch.tensor([[-0.0, 0.0, -1.0, -0.0]]), 3)
     assert places.tolist() == [[0, 1, 3]]
+
+
+@pytest.mark.parametrize("width", [1, 3, 64, 4097])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 100.0])
+def test_normalizers_make_log_probabilities(width: int, spread: float) -> None:
+    logits = torch.randn(6, width) * spread - 5
+    largest, log_sums = normalizers(logits)
+    found = logits - largest - log_sums
+    torch.testing.assert_close(found.double(), logits.double().log_softmax(dim=-1), rtol=2e-6, atol=2e-6)
+    assert float(found.max()) <= 0.0
+
+
+def test_normalizers_do_not_depend_on_the_other_rows() -> None:
+    logits = torch.randn(64, 4097) * 3
+    together = torch.cat(normalizers(logits), dim=1)
+    for rows in (slice(0, 1), slice(7, 9), slice(20, 63)):
+        assert torch.equal(torch.cat(normalizers(logits[rows]), dim=1), together[rows])

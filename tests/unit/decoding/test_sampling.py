@@ -14,6 +14,8 @@ from dikkat.decoding.options import DecodingOptions, SamplingOptions
 from dikkat.decoding.sampling import candidates, draw, sample
 from dikkat.decoding.stepper import EOS
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 KNOWN = [0.5, 0.25, 0.125, 0.0625, 0.0625]
 
 

@@ -16,6 +16,8 @@ from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
 from dikkat.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 ALL_OPTIONS = [DecodingOptions(), BeamOptions(beam_size=3, n_best=2), SamplingOptions(seed=5)]
 
 

@@ -17,6 +17,8 @@ from dikkat.errors import DataError, MissingInputError, UsageError
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import BOS_ID, EOS_ID
 
+pytestmark = pytest.mark.usefixtures("either_path")
+
 SOURCE, TARGET = "my name is ada .", "adım ada ."
 
 

@@ -1,0 +1,306 @@
+"""Claim: how many sentences a second dikkat translates, how soon one alone, and how CTranslate2 and MarianMT do.
+
+All translate the same test file with the weights of one run directory, from text to text: dikkat, dikkat without its
+native code, CTranslate2 in int8 and float32 (as many workers of one thread as there are threads, or one worker with all
+of them; with AVX512 forced too where the processor has it), and Hugging Face's MarianMT in float32 and bfloat16. Each
+side runs in a fresh process; in each round all take their turn, every round beginning with another one. In the first
+round a side tries every batch size, afterwards it keeps its fastest. Speed only counts at equal quality: every side's
+BLEU is given, and the share of sentences that read as those of dikkat without its native code.
+
+A table goes to standard error, one JSON line to standard output. Exit codes: 66 the run or the test file is not there,
+1 a side failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+# a script has its own folder on the path, and the benchmarks are a package of the one above
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.decode_summary import CT2_EXACT, OURS, PLAIN, conclusion, summary, table
+from benchmarks.harness import (
+    EXIT_MISSING_INPUT,
+    HERE,
+    OWN_PYTHON,
+    ROOT,
+    Measured,
+    child,
+    fail,
+    make_environment,
+    note,
+    parser,
+    processor_flags,
+    provenance,
+)
+from benchmarks.roof import linear_layers, measure_products
+
+ENCODED_ROWS = 1024
+"""Tokens of a batch of sources, about, when the roof of the encoder is measured."""
+CTRANSLATE2_TAKES = {
+    "positions": ("sinusoidal", "sinusoidal_concatenated"),
+    "activation": ("relu", "gelu"),
+    "score": ("scaled_dot",),
+    "selection": ("soft",),
+    "head_dim": (None,),
+    "num_kv_heads": (None,),
+    "inverse_temperature": (None,),
+    "attention_window": (None,),
+}
+MARIAN_VARIANTS = {
+    "huggingface float32": {"dtype": "float32", "attention": "sdpa"},
+    "huggingface bfloat16": {"dtype": "bfloat16", "attention": "sdpa"},
+    "huggingface bfloat16 eager": {"dtype": "bfloat16", "attention": "eager"},
+}
+"""`generate` in float32 won nothing by eager attention, in bfloat16 an eighth to a fifth (one thread, 64 sentences)."""
+MARIAN_TAKES = {
+    **CTRANSLATE2_TAKES,
+    "norm_placement": ("post",),
+    "norm": ("layer",),
+    "norm_eps": (1e-5,),
+    "attention_bias": (True,),
+    "tie_embeddings": (True,),
+}
+"""Settings of a model under which its weights mean the same there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One way to translate, in a process of its own."""
+
+    engine: str
+    """What it is a variant of."""
+    script: str
+    python: Path
+    job: Measured = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def main() -> None:
+    options = parse()
+    check_inputs(options)
+    pythons = {
+        "ctranslate2": make_environment(options.env_ctranslate2, HERE / "requirements-ctranslate2.txt"),
+        "huggingface": make_environment(options.env_huggingface, HERE / "requirements.txt"),
+    }
+    with tempfile.TemporaryDirectory(prefix="dikkat-decode-speed-") as folder:
+        print(json.dumps(measure(options, pythons, Path(folder)), ensure_ascii=False))
+
+
+def parse() -> argparse.Namespace:
+    known = parser(__doc__)
+    multi30k = ROOT.parent / "shared/data/multi30k"
+    known.add_argument("--run", type=Path, required=True, help="run directory of a trained translator")
+    known.add_argument("--sources", type=Path, default=multi30k / "test_2016_flickr.en.gz", help="lines to translate")
+    known.add_argument(
+        "--references", type=Path, default=multi30k / "test_2016_flickr.de.gz", help="their translations"
+    )
+    known.add_argument("--sentences", type=int, help="translate so many lines only; left out, all")
+    known.add_argument("--alone", type=int, default=100, help="sentences that are translated alone, in each run")
+    known.add_argument("--batches", type=int, nargs="+", default=[32, 64, 128], help="sentences in a batch, to try")
+    known.add_argument("--beam", type=int, default=5, help="beam size beside greedy search")
+    known.add_argument("--length-penalty", type=float, default=1.3, help="of the beam search of all sides")
+    known.add_argument("--rounds", type=int, default=3, help="times that each side runs")
+    known.add_argument("--warm", type=int, default=128, help="sentences before the clock starts, at each batch size")
+    known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of every side")
+    for peer in ("ctranslate2", "huggingface"):
+        where = HERE / f".venv-{peer}"
+        known.add_argument(f"--env-{peer}", type=Path, default=where, help=f"where {peer} is installed")
+    options = known.parse_args()
+    counts = (options.alone, *options.batches, options.rounds, options.warm, options.threads)
+    if min(counts) < 1 or options.beam < 2 or (options.sentences is not None and options.sentences < 1):
+        known.error("--beam must be at least 2, every other number at least 1")
+    return options
+
+
+def check_inputs(options: argparse.Namespace) -> None:
+    for path in (options.run / "config.json", options.sources, options.references):
+        if not path.exists():
+            fail(
+                f"{path}: not there, so nothing was measured; see --run, --sources and --references", EXIT_MISSING_INPUT
+            )
+
+
+def measure(options: argparse.Namespace, pythons: dict[str, Path], folder: Path) -> Measured:
+    """All rounds, and what they come to."""
+    load = os.getloadavg()[0]
+    data = prepare(options, pythons, folder)
+    each = sides(options, pythons, folder, data)
+    note(f"{data['sentences']:,} sentences, {options.threads} threads, {options.rounds} rounds of {len(each)} sides")
+    rounds: list[Measured] = []
+    for number in range(options.rounds):
+        rounds.append(one_round(options, each, folder, data, rounds))
+        if number == 0:
+            data = {**data, **scored(options, each, folder, data)}
+        note(f"round {number + 1}\n{table(summary(rounds[-1:], engines(each), data))}")
+    found = summary(rounds, engines(each), data)
+    note(f"medians\n{table(found)}\n{conclusion(found)}")
+    return {**context(options, data, rounds), "load_average_before": load, **found, "rounds": rounds}
+
+
+def engines(each: dict[str, Side]) -> dict[str, str]:
+    return {name: side.engine for name, side in each.items()}
+
+
+def prepare(options: argparse.Namespace, pythons: dict[str, Path], folder: Path) -> Measured:
+    """Weights and lines for all sides, and the model of CTranslate2. Ends the script if that cannot hold the model."""
+    files = {"weights": str(folder / "weights.npz"), "lines": str(folder / "lines.json")}
+    texts = {"sources": str(options.sources), "references": str(options.references), "sentences": options.sentences}
+    data = child(OWN_PYTHON, "decoding_preparation", {"run": str(options.run), **files, **texts}, options.threads)
+    if found := unlike(data["model"], CTRANSLATE2_TAKES):
+        fail(f"{options.run}: CTranslate2 cannot hold this model, which has {found}; name another run")
+    if data["lowercase"]:
+        fail(f"{options.run}: the peers would lower-case by other rules; name a run without tokenizer.lowercase")
+    convert = {"run": str(options.run), "model": data["model"], "weights": files["weights"]}
+    child(
+        pythons["ctranslate2"],
+        "ctranslate2_conversion",
+        {**convert, "converted": str(folder / "ctranslate2")},
+        options.threads,
+    )
+    different = unlike(data["model"], MARIAN_TAKES)
+    random = f"Marian cannot hold these weights ({different}): same sizes, random weights, as many steps as dikkat took"
+    return {**data, **files, "huggingface_weights": random if different else "those of the run"}
+
+
+def unlike(model: Measured, takes: Measured) -> str:
+    """The settings of the model that are not among those taken."""
+    return ", ".join(f"{name} = {model[name]}" for name, values in takes.items() if model[name] not in values)
+
+
+def sides(options: argparse.Namespace, pythons: dict[str, Path], folder: Path, data: Measured) -> dict[str, Side]:
+    """By name. The one that the texts of all are compared with comes first."""
+    found = {
+        PLAIN: Side(PLAIN, "dikkat_decoding", OWN_PYTHON, environment={"DIKKAT_NATIVE": "0"}),
+        OURS: Side(OURS, "dikkat_decoding", OWN_PYTHON),
+    }
+    forced = {"": {}, " AVX512": {"CT2_FORCE_CPU_ISA": "AVX512"}}
+    if "avx512f" not in processor_flags():
+        del forced[" AVX512"]
+    for dtype in ("int8", "float32"):
+        for workers, threads in sorted({(options.threads, 1), (1, options.threads)}):
+            job = {
+                "dtype": dtype,
+                "workers": workers,
+                "threads_each": threads,
+                "converted": str(folder / "ctranslate2"),
+            }
+            for suffix, environment in forced.items():
+                name = f"ctranslate2 {dtype} {workers}x{threads}{suffix}"
+                side = Side(f"ctranslate2 {dtype}", "ctranslate2_decoding", pythons["ctranslate2"], job, environment)
+                found[name] = side
+    same = data["huggingface_weights"] == "those of the run"
+    marian = {"model": data["model"], "weights": data["weights"] if same else ""}
+    for name, variant in MARIAN_VARIANTS.items():
+        found[name] = Side("huggingface", "huggingface_decoding", pythons["huggingface"], {**marian, **variant})
+    return found
+
+
+def one_round(
+    options: argparse.Namespace, each: dict[str, Side], folder: Path, data: Measured, before: list[Measured]
+) -> Measured:
+    """Every side in its turn, and the roof."""
+    names = list(each)
+    turn = len(before) % len(names)
+    found = {}
+    for name in names[turn:] + names[:turn]:
+        side, searches = each[name], {}
+        for search, beam in (("greedy", 1), (f"beam {options.beam}", options.beam)):
+            sizes = options.batches
+            if before:
+                tried = before[0]["sides"][name]["searches"][search]["batch_seconds"]
+                sizes = [int(min(tried, key=tried.__getitem__))]
+            searches[search] = {"beam_size": beam, "batch_sizes": sizes}
+        job = {
+            **side.job,
+            "run": str(options.run),
+            "lines": data["lines"],
+            "texts": texts_of(name, folder),
+            "reference_texts": texts_of(PLAIN, folder),
+            "searches": searches,
+            "length_penalty": options.length_penalty,
+            "warm": options.warm,
+            "alone": options.alone,
+        }
+        found[name] = child(side.python, side.script, job, options.threads, side.environment)
+    return {"sides": {name: found[name] for name in names}, "roof": roof(options, data)}
+
+
+def texts_of(name: str, folder: Path) -> str:
+    return str(folder / f"{name.replace(' ', '-')}.json")
+
+
+def roof(options: argparse.Namespace, data: Measured) -> Measured:
+    """FLOP/s of each linear layer at the rows of each way to decode, the best that this machine was seen to do.
+
+    That is in float32 or bfloat16, with all threads at one product or one thread a product; in batches, every thread
+    may have a product of its own.
+    """
+    layers = linear_layers(data["model"])
+    alone = max(1, round(data["source_tokens"] / data["sentences"]))
+    rows = {"source batch": ENCODED_ROWS, "source alone": alone}
+    for search, beam in (("greedy", 1), (f"beam {options.beam}", options.beam)):
+        rows |= {f"{search} batch": beam * max(options.batches), f"{search} alone": beam}
+    products = [(count, layer) for count in rows.values() for layer in layers]
+    together = measure_products(products, options.threads, backward=False)
+    single = measure_products(products, 1, backward=False)
+    best = {name: [0.0] * len(layers) for name in rows}
+    for measured, side_by_side in ((together, 1), (single, options.threads)):
+        for rates in measured["rates"].values():
+            for place, rate in enumerate(rates):
+                name, layer = list(rows)[place // len(layers)], place % len(layers)
+                times = side_by_side if name.endswith("batch") else 1
+                best[name][layer] = max(best[name][layer], times * rate)
+    return {"rows": rows, "flop_per_second": best, "copy_bytes_per_second": together["copy_bytes_per_second"]}
+
+
+def scored(options: argparse.Namespace, each: dict[str, Side], folder: Path, data: Measured) -> Measured:
+    """Quality of all sides with the run's weights. Ends the script if the converted model does not write as ours."""
+    same = [name for name in each if each[name].job.get("weights", "same")]
+    job = {"run": str(options.run), "lines": data["lines"], "reference": PLAIN}
+    found = child(
+        OWN_PYTHON,
+        "translation_scores",
+        {**job, "texts": {name: texts_of(name, folder) for name in same}},
+        options.threads,
+    )
+    for name, side in each.items():
+        share = found["sides"].get(name, {}).get("greedy", {}).get("same_text", 1.0)
+        if side.engine == CT2_EXACT and share <= 0.5:
+            fail(f"{name} writes only {share:.0%} of the sentences as dikkat does: its weights are not the same")
+    return {"target_tokens": found["target_tokens"], "scores": found["sides"], "bleu_signature": found["signature"]}
+
+
+def context(options: argparse.Namespace, data: Measured, rounds: list[Measured]) -> Measured:
+    """What a reader needs in order to judge the numbers."""
+    versions = {key: value for side in rounds[0]["sides"].values() for key, value in side["versions"].items()}
+    return {
+        **provenance("decode_speed"),
+        "versions": {**versions, "python": platform.python_version()},
+        "run": str(options.run),
+        "model": data["model"],
+        "test": [str(options.sources), str(options.references)],
+        "sentences": data["sentences"],
+        "source_tokens": data["source_tokens"],
+        "target_tokens": data["target_tokens"],
+        "beam": options.beam,
+        "length_penalty": options.length_penalty,
+        "threads": options.threads,
+        "alone": options.alone,
+        "bleu_signature": data["bleu_signature"],
+        "huggingface_weights": data["huggingface_weights"],
+        "from": "text to text, tokenizer included; tokenizing_seconds is its part for all sentences",
+        "flop_formula": "2 x weights of the linear layers x tokens through each (beam x target tokens); the roof is the"
+        " fastest of float32 and bfloat16 products at these shapes, by one thread or all; int8 is not measured",
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Child of decode_speed.py: dikkat's own translator, as a program would use it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from benchmarks.sides.decoding_clock import against_the_clock
+
+from dikkat.decoding.options import BeamOptions, DecodingOptions
+from dikkat.native.library import why_absent
+from dikkat.pipelines import Translator
+
+
+class Dikkat:
+    def __init__(self, run: str, length_penalty: float) -> None:
+        self.translator = Translator.load(run)
+        self.length_penalty = length_penalty
+
+    def translate(self, lines: Sequence[str], beam_size: int, batch_size: int) -> list[str]:
+        options = DecodingOptions(length_penalty=self.length_penalty)
+        if beam_size > 1:
+            options = BeamOptions(length_penalty=self.length_penalty, beam_size=beam_size)
+        found = self.translator.stream(lines, options, batch_size=batch_size)
+        return [translation.text for translation in found]
+
+    def turn_around(self, lines: Sequence[str]) -> list[str]:
+        return self.translator.tokenizer.decode_batch([self.translator.encode(line) for line in lines])
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    torch.set_num_threads(job["threads"])
+    found = against_the_clock(Dikkat(job["run"], job["length_penalty"]), job)
+    return {**found, "native": why_absent() or "yes", "versions": {"torch": torch.__version__}}
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))

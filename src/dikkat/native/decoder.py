@@ -1,0 +1,283 @@
+"""The native decoding step over tensors: rows of hypotheses with their cache, and the same logits as PyTorch's step."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import c_float, c_int64, c_void_p
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from dikkat.native.library import library
+
+LANES = 16
+"""Positions of one block of keys, as in vectors.h."""
+FIRST_CAPACITY = 32
+"""Target positions that the cache has room for before it first grows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearWeights:
+    """`x @ weight.T + bias`."""
+
+    weight: Tensor
+    """(outputs, inputs)."""
+    bias: Tensor | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NormWeights:
+    """Layer norm; without weight and bias, the norm alone."""
+
+    weight: Tensor | None
+    bias: Tensor | None
+    eps: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecoderWeights:
+    """All that a step computes with: contiguous float32 tensors on the CPU, read where they lie at each step."""
+
+    num_heads: int
+    head_dim: int
+    post_norm: bool
+    gelu: bool
+    """Else ReLU."""
+    embedding: Tensor
+    """(V, D)."""
+    embedding_scale: float
+    linears: tuple[LinearWeights, ...]
+    """Six a layer: self-attention in and out, cross-attention query and out, feed-forward inner and outer; the output
+    matrix at the end."""
+    norms: tuple[NormWeights | None, ...]
+    """What precedes the first linear layer, then what follows each of the three sub-layers of each layer."""
+    betas: tuple[float, ...]
+    """Inverse temperatures of self- and cross-attention, of each layer."""
+
+    @property
+    def num_layers(self) -> int:
+        return len(self.betas) // 2
+
+
+class _Linear(ctypes.Structure):
+    """`Linear` of decoder.c."""
+
+    _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("inputs", c_int64), ("outputs", c_int64))
+
+
+class _Norm(ctypes.Structure):
+    """`Norm` of decoder.c."""
+
+    _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("present", c_int64), ("eps", c_float))
+
+
+class _Decoder(ctypes.Structure):
+    """`Decoder` of decoder.c."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("layers", "width", "heads", "head_width", "hidden", "vocabulary")),
+        ("embedding", c_void_p),
+        ("embedding_scale", c_float),
+        ("post_norm", c_int64),
+        ("gelu", c_int64),
+        *((name, c_void_p) for name in ("linears", "norms", "betas")),
+        *((name, c_int64) for name in ("slots", "capacity", "sentences", "source_length")),
+        *((name, c_void_p) for name in ("keys", "values", "source_keys", "source_values", "source_mask")),
+        ("rows", c_int64),
+        ("length", c_int64),
+        *((name, c_void_p) for name in ("row_slots", "row_owners")),
+        ("threads", c_int64),
+        ("scratch", c_void_p),
+    )
+
+
+class DecoderSteps:
+    """The steps of B sentences with `rows_per_sentence` hypotheses each, and the cache that they fill.
+
+    A row keeps its keys and values in a slot of its own. When rows are reordered, the first row that goes on from
+    another takes over its slot, and only the further ones need a copy; when sentences leave, nothing moves.
+    """
+
+    def __init__(
+        self,
+        weights: DecoderWeights,
+        memory: Sequence[tuple[Tensor, Tensor]],
+        mask: Tensor,
+        rows_per_sentence: int,
+    ) -> None:
+        """`memory` holds key and value (B, H, S, K) of the source, a pair a layer; `mask` (B, S) is True at tokens."""
+        sentences = mask.shape[0]
+        self.weights = weights
+        self.sentences = list(range(sentences))
+        """Numbers, in the batch this began with, of those still in it."""
+        self.rows_per_sentence = rows_per_sentence
+        self._slots = list(range(sentences * rows_per_sentence))
+        self._library = _library()
+        self._job, self._kept = _job(weights)
+        self._job.slots, self._job.sentences = len(self._slots), sentences
+        self._read_source(memory, mask)
+        self._keys: Tensor
+        self._values: Tensor
+        self._grow(FIRST_CAPACITY)
+        self._place_rows()
+
+    @property
+    def length(self) -> int:
+        """Target positions held: the position of the next token."""
+        return int(self._job.length)
+
+    @property
+    def rows(self) -> int:
+        """R, rows of the sentences that are still in."""
+        return len(self._slots)
+
+    def step(self, tokens: Tensor, position: Tensor) -> Tensor:
+        """Logits (R, V) of the token after `tokens` (R,); `position` (D,) is added to each of their embeddings.
+
+        Raises `IndexError` for a token outside the vocabulary and `ValueError` for more or fewer tokens than rows.
+        """
+        if tokens.shape != (self.rows,):
+            raise ValueError(f"the cache has {self.rows} rows, but the tokens have the shape {tuple(tokens.shape)}")
+        if self.length == self._job.capacity:
+            self._grow(2 * self._job.capacity)
+        tokens, position = tokens.to("cpu", torch.int64).contiguous(), position.to(torch.float32).contiguous()
+        logits = torch.empty(self.rows, self._job.vocabulary)
+        job = ctypes.byref(self._job)
+        if self._library.decoder_step(job, _address(tokens), _address(position), _address(logits)):
+            raise IndexError(f"a token must lie between 0 and {self._job.vocabulary - 1}")
+        self._job.length += 1
+        return logits
+
+    def reorder(self, index: Tensor) -> None:
+        """Row r goes on from what row `index[r]` had, of the same sentence; as many rows as before."""
+        self._continue_from(index.tolist())
+
+    def drop(self, keep: Tensor) -> None:
+        """Only the sentences at these places stay."""
+        places, rows = keep.tolist(), self.rows_per_sentence
+        self.sentences = [self.sentences[place] for place in places]
+        self._continue_from([place * rows + row for place in places for row in range(rows)])
+
+    def keys_and_values(self) -> list[tuple[Tensor, Tensor]]:
+        """What the cache holds of each layer, as PyTorch's step keeps it: (R, H, T, K) each, in copies."""
+        layers, slots, heads, _, width, _ = self._keys.shape
+        # (L, slots, H, blocks, K, 16) -> (L, slots, H, blocks * 16, K)
+        keys = self._keys.transpose(4, 5).reshape(layers, slots, heads, -1, width)
+        places = torch.tensor(self._slots, dtype=torch.int64)
+        kept = [part[:, :, :, : self.length, :width].index_select(1, places).unbind(0) for part in (keys, self._values)]
+        return list(zip(*kept, strict=True))
+
+    def _read_source(self, memory: Sequence[tuple[Tensor, Tensor]], mask: Tensor) -> None:
+        job, length = self._job, mask.shape[1]
+        self._source_mask = F.pad(mask.to(torch.uint8), (0, -length % LANES))
+        job.source_length, job.source_mask = self._source_mask.shape[1], self._source_mask.data_ptr()
+        self._source = _rooms(self.weights, job.sentences, job.source_length)
+        job.source_keys, job.source_values = (part.data_ptr() for part in self._source)
+        for layer, pair in enumerate(memory):
+            key, value = (part if part.stride(-1) == 1 else part.contiguous() for part in pair)
+            strides = ((c_int64 * 3)(*part.stride()[:3]) for part in (key, value))
+            place = c_int64(layer), _address(key), _address(value)
+            self._library.decoder_read_source(ctypes.byref(job), *place, *strides, c_int64(length))
+
+    def _continue_from(self, parents: list[int]) -> None:
+        wanted = [self._slots[parent] for parent in parents]
+        free = sorted(set(range(self._job.slots)).difference(wanted), reverse=True)
+        taken: set[int] = set()
+        copies: list[tuple[int, int]] = []
+        for row, slot in enumerate(wanted):
+            if slot in taken:
+                copies.append((slot, free.pop()))
+                wanted[row] = copies[-1][1]
+            taken.add(slot)
+        if copies and self.length:
+            numbers = c_int64 * len(copies)
+            sources, targets = zip(*copies, strict=True)
+            job = ctypes.byref(self._job)
+            self._library.decoder_copy(job, numbers(*sources), numbers(*targets), c_int64(len(copies)))
+        self._slots = wanted
+        self._place_rows()
+
+    def _place_rows(self) -> None:
+        numbers = c_int64 * self.rows
+        self._row_slots = numbers(*self._slots)
+        self._row_owners = numbers(*(owner for owner in self.sentences for _ in range(self.rows_per_sentence)))
+        self._job.rows = self.rows
+        self._job.row_slots = ctypes.addressof(self._row_slots)
+        self._job.row_owners = ctypes.addressof(self._row_owners)
+
+    def _grow(self, capacity: int) -> None:
+        """Room for `capacity` positions, a multiple of 16."""
+        job = self._job
+        keys, values = _rooms(self.weights, job.slots, capacity)
+        if job.length:
+            keys[:, :, :, : self._keys.shape[3]] = self._keys
+            values[:, :, :, : self._values.shape[3]] = self._values
+        self._keys, self._values = keys, values
+        job.capacity, job.keys, job.values = capacity, keys.data_ptr(), values.data_ptr()
+        job.threads = torch.get_num_threads()
+        # zero, since products read the padding of every row
+        self._scratch = torch.zeros(self._library.decoder_scratch(ctypes.byref(job)))
+        job.scratch = self._scratch.data_ptr()
+
+
+def can_step() -> bool:
+    """Whether the native step is here."""
+    return library() is not None
+
+
+def _job(weights: DecoderWeights) -> tuple[_Decoder, object]:
+    """The structure, and what must live as long as it does."""
+    linears = (_Linear * len(weights.linears))(*map(_linear, weights.linears))
+    norms = (_Norm * len(weights.norms))(*map(_norm, weights.norms))
+    betas = (c_float * len(weights.betas))(*weights.betas)
+    job = _Decoder(
+        layers=weights.num_layers,
+        width=weights.embedding.shape[1],
+        heads=weights.num_heads,
+        head_width=weights.head_dim,
+        hidden=max((each.weight.shape[0] for each in weights.linears[4:-1:6]), default=0),
+        vocabulary=weights.embedding.shape[0],
+        embedding=weights.embedding.data_ptr(),
+        embedding_scale=weights.embedding_scale,
+        post_norm=weights.post_norm,
+        gelu=weights.gelu,
+        linears=ctypes.addressof(linears),
+        norms=ctypes.addressof(norms),
+        betas=ctypes.addressof(betas),
+    )
+    return job, (linears, norms, betas)
+
+
+def _linear(weights: LinearWeights) -> _Linear:
+    return _Linear(_pointer(weights.weight), _pointer(weights.bias), *reversed(weights.weight.shape))
+
+
+def _norm(weights: NormWeights | None) -> _Norm:
+    if weights is None:
+        return _Norm(present=0)
+    return _Norm(_pointer(weights.weight), _pointer(weights.bias), 1, weights.eps)
+
+
+def _rooms(weights: DecoderWeights, rows: int, length: int) -> tuple[Tensor, Tensor]:
+    """Empty keys (L, rows, H, length / 16, K, 16) and values (L, rows, H, length, K in whole vectors)."""
+    shape, width = (weights.num_layers, rows, weights.num_heads), weights.head_dim
+    return torch.empty(*shape, length // LANES, width, LANES), torch.empty(*shape, length, width + -width % LANES)
+
+
+def _library() -> ctypes.CDLL:
+    loaded = library()
+    if loaded is None:
+        raise RuntimeError("the native decoding step is not here; ask can_step first")
+    loaded.decoder_scratch.restype = c_int64
+    return loaded
+
+
+def _pointer(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+def _address(tensor: Tensor) -> c_void_p:
+    return c_void_p(tensor.data_ptr())

@@ -1,0 +1,169 @@
+/* Linear layers over rows, few or many: a row has the same bits in any company.
+ *
+ * So all sums have one order. The inputs i with equal i mod 16 are a class; each class is summed in rising order, then
+ * classes c and c + 8 are added, the sums of those at c and c + 4, at c and c + 2, at c and c + 1. Few rows read the
+ * weights as they lie, with a class in each lane, and add across lanes. Many rows get them copied into panels, with an
+ * output in each lane: no sums across lanes, and registers that are always busy, at the price of the copy.
+ */
+#ifndef DIKKAT_LINEAR_H
+#define DIKKAT_LINEAR_H
+
+#include "vectors.h"
+
+/* Outputs and rows that the innermost product of few rows computes side by side: 16 sums fit into the registers. */
+#define OUTPUTS 4
+#define ROWS 4
+/* The same for many rows, where each sum is of two classes at once: 24 vectors of sums. */
+#define PANEL (2 * LANES)
+#define PANEL_ROWS 6
+/* Rows from which a copy of the weights pays: measured on Zen 4, where it costs as much as about 19 rows save. */
+#define MANY 24
+
+#ifdef __clang__
+#define SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLED(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
+#endif
+
+typedef struct {
+    const float *weight, *bias; /* (outputs, inputs), (outputs) or null */
+    int64_t inputs, outputs;
+} Linear;
+
+/* How many numbers the panel of a layer holds. */
+INLINE int64_t panel_size(const Linear *linear) { return PANEL * padded(linear->inputs); }
+
+/* Sums of the lanes of four vectors: lane i + lane i + 8, then + 4, + 2, + 1. */
+INLINE void lane_sums(float *to, const vec *v) {
+    vec halves[2], quarters;
+    for (int i = 0; i < 2; i++)
+        halves[i] = SHUFFLED(v[2 * i], v[2 * i + 1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+                    SHUFFLED(v[2 * i], v[2 * i + 1], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+    quarters = SHUFFLED(halves[0], halves[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+               SHUFFLED(halves[0], halves[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+    quarters += SHUFFLED(quarters, quarters, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    quarters += SHUFFLED(quarters, quarters, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    for (int i = 0; i < OUTPUTS; i++) to[i] = quarters[4 * i];
+}
+
+/* Four outputs (fewer at the end) of `rows` rows; `rows` is a constant where this is used. */
+INLINE void few_rows_block(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
+                           int64_t output, const int rows) {
+    vec sums[ROWS][OUTPUTS] = {{{0}}};
+    const float *weight[OUTPUTS];
+    int64_t inputs = linear->inputs, whole = inputs / LANES * LANES, last = linear->outputs - 1;
+    for (int i = 0; i < OUTPUTS; i++) weight[i] = linear->weight + (output + i < last ? output + i : last) * inputs;
+    for (int64_t at = 0; at < whole; at += LANES) {
+        vec w[OUTPUTS];
+        for (int i = 0; i < OUTPUTS; i++) w[i] = *(const loose *)(weight[i] + at);
+        for (int r = 0; r < rows; r++)
+            for (int i = 0; i < OUTPUTS; i++) sums[r][i] += w[i] * *(const vec *)(from + r * from_step + at);
+    }
+    if (whole < inputs) {
+        vec w[OUTPUTS] = {{0}};
+        for (int i = 0; i < OUTPUTS; i++) memcpy(&w[i], weight[i] + whole, sizeof(float) * (inputs - whole));
+        for (int r = 0; r < rows; r++)
+            for (int i = 0; i < OUTPUTS; i++) sums[r][i] += w[i] * *(const vec *)(from + r * from_step + whole);
+    }
+    for (int r = 0; r < rows; r++) {
+        float found[OUTPUTS];
+        lane_sums(found, sums[r]);
+        for (int i = 0; i < OUTPUTS && output + i <= last; i++)
+            to[r * to_step + output + i] = found[i] + (linear->bias ? linear->bias[output + i] : 0.0f);
+    }
+}
+
+static void few_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
+                     int64_t rows, int64_t start, int64_t end) {
+    for (int64_t output = start; output < end; output += OUTPUTS)
+        for (int64_t row = 0; row < rows; row += ROWS) {
+            float *there = to + row * to_step;
+            const float *here = from + row * from_step;
+            switch (rows - row) {
+            case 1: few_rows_block(there, to_step, here, from_step, linear, output, 1); break;
+            case 2: few_rows_block(there, to_step, here, from_step, linear, output, 2); break;
+            case 3: few_rows_block(there, to_step, here, from_step, linear, output, 3); break;
+            default: few_rows_block(there, to_step, here, from_step, linear, output, ROWS);
+            }
+        }
+}
+
+/* The first classes of the pairs (c, c + 8), in the order in which their sums can be added up; it is its own inverse. */
+static const int PAIRS[LANES / 2] = {0, 4, 2, 6, 1, 5, 3, 7};
+
+/* The weights of 32 outputs from `output` on as (8 pairs, inputs / 16, 2 classes, 32), and zeros where there are none. */
+static void pack_panel(float *panel, const Linear *linear, int64_t output) {
+    int64_t inputs = linear->inputs, groups = padded(inputs) / LANES;
+    for (int64_t half = 0; half < 2; half++)
+        for (int64_t group = 0; group < groups; group++) {
+            vec block[LANES];
+            int64_t first = output + half * LANES, at = group * LANES, left = inputs - at;
+            for (int i = 0; i < LANES; i++) {
+                const float *from = linear->weight + (first + i) * inputs + at;
+                block[i] = (vec){0};
+                if (first + i >= linear->outputs) continue;
+                if (left >= LANES)
+                    block[i] = *(const loose *)from;
+                else
+                    memcpy(&block[i], from, sizeof(float) * left);
+            }
+            transpose(block);
+            for (int i = 0; i < LANES; i++) {
+                int64_t place = (PAIRS[i % 8] * groups + group) * 2 + i / 8;
+                *(vec *)(panel + place * PANEL + half * LANES) = block[i];
+            }
+        }
+}
+
+/* The outputs of a panel, as many as there are, of six rows. */
+static void panel_block(float *to, int64_t to_step, const float *from, int64_t from_step, const float *panel,
+                        int64_t groups, const vec *bias, int64_t outputs) {
+    /* partial sums of 2, 4, 8 and 16 classes, each until its neighbour is there */
+    vec partial[4][PANEL_ROWS][2];
+    for (int pair = 0; pair < LANES / 2; pair++) {
+        vec sums[2][PANEL_ROWS][2] = {{{{0}}}};
+        const float *x = from + PAIRS[pair];
+        for (int64_t group = 0; group < groups; group++, x += LANES, panel += 2 * PANEL)
+            for (int r = 0; r < PANEL_ROWS; r++)
+                for (int half = 0; half < 2; half++) {
+                    sums[0][r][half] += x[r * from_step] * *(const vec *)(panel + half * LANES);
+                    sums[1][r][half] += x[r * from_step + 8] * *(const vec *)(panel + PANEL + half * LANES);
+                }
+        for (int r = 0; r < PANEL_ROWS; r++)
+            for (int half = 0; half < 2; half++) sums[0][r][half] += sums[1][r][half];
+        int level = 0;
+        for (; pair >> level & 1; level++)
+            for (int r = 0; r < PANEL_ROWS; r++)
+                for (int half = 0; half < 2; half++) sums[0][r][half] += partial[level][r][half];
+        memcpy(partial[level], sums[0], sizeof sums[0]);
+    }
+    for (int r = 0; r < PANEL_ROWS; r++) {
+        vec found[2] = {partial[3][r][0] + bias[0], partial[3][r][1] + bias[1]};
+        memcpy(to + r * to_step, found, sizeof(float) * outputs);
+    }
+}
+
+/* Rows in sixes. */
+static void many_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
+                      int64_t rows, int64_t start, int64_t end, float *panel) {
+    for (int64_t output = start; output < end; output += PANEL) {
+        int64_t outputs = end - output < PANEL ? end - output : PANEL;
+        vec bias[2] = {{0}};
+        if (linear->bias) memcpy(bias, linear->bias + output, sizeof(float) * outputs);
+        pack_panel(panel, linear, output);
+        for (int64_t row = 0; row < rows; row += PANEL_ROWS)
+            panel_block(to + row * to_step + output, to_step, from + row * from_step, from_step, panel,
+                        padded(linear->inputs) / LANES, bias, outputs);
+    }
+}
+
+/* Twin: F.linear. Outputs `start` to `end` of all rows; rows of `from` are aligned and end in zeros, `start` is a
+ * multiple of PANEL, `panel` holds panel_size() numbers. */
+static void linear_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
+                        int64_t rows, int64_t start, int64_t end, float *panel) {
+    int64_t many = rows < MANY ? 0 : rows / PANEL_ROWS * PANEL_ROWS;
+    many_rows(to, to_step, from, from_step, linear, many, start, many ? end : start, panel);
+    few_rows(to + many * to_step, to_step, from + many * from_step, from_step, linear, rows - many, start, end);
+}
+
+#endif
