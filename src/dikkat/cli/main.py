@@ -8,11 +8,15 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.attend import attend
 from dikkat.cli.compare import compare
 from dikkat.cli.doctor import doctor
+from dikkat.cli.draw import draw
 from dikkat.cli.evaluate import evaluate
 from dikkat.cli.explain import explain
+from dikkat.cli.heads import heads
 from dikkat.cli.quickstart import quickstart
+from dikkat.cli.report import report
 from dikkat.cli.signals import Interrupted
 from dikkat.cli.train import train
 from dikkat.cli.translate import translate
@@ -30,7 +34,11 @@ app.command()(quickstart)
 app.add_typer(train, name="train")
 app.command()(translate)
 app.command()(evaluate)
+app.command()(attend)
 app.command()(explain)
+app.command()(heads)
+app.command()(report)
+app.add_typer(draw, name="draw")
 app.command()(compare)
 app.command()(doctor)
 

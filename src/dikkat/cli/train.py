@@ -50,6 +50,7 @@ def translator(
     source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")] = False,
+    watch: Annotated[Path | None, typer.Option(help="HTML file to write that follows the run as it learns.")] = None,
 ) -> int:
     """Train a translator from parallel text."""
     started = time.monotonic()
@@ -75,6 +76,7 @@ def translator(
             should_stop=stop,
             started=started,
             command=shlex.join(["dikkat", *sys.argv[1:]]),
+            watch=watch,
         )
     if not outcome.finished:
         go_on = shlex.join(["dikkat", "train", "translator", "--out", str(out), "--resume"])

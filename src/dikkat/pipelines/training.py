@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +24,7 @@ from dikkat.native.processor import has_fast_bfloat16, keep_freed_memory, proces
 from dikkat.pipelines.card import card
 from dikkat.pipelines.preparation import TrainRequest, prepare
 from dikkat.pipelines.translation import run_config
+from dikkat.pipelines.watching import MapDiary, WatchedValidator
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
@@ -59,12 +61,15 @@ def train_translator(
     should_stop: Callable[[], bool] = lambda: False,
     started: float | None = None,
     command: str = "",
+    watch: Path | None = None,
 ) -> Outcome:
     """Read, clean, split, tokenize, train, validate, and leave a run directory at `out`.
 
-    `started` is when the time limit began to count (`time.monotonic`). Raises the errors of every step.
+    `started` is when the time limit began to count (`time.monotonic`). `watch` is an HTML file that follows the run.
+    Raises the errors of every step.
     """
     started = time.monotonic() if started is None else started
+    diary = None if watch is None else MapDiary(watch, RunDirectory(out), watcher, watcher.note)
     run = RunDirectory.create(out, resume=resume)
     report = None
     if resume and run.has_config:
@@ -75,7 +80,7 @@ def train_translator(
         config, report = prepare(request, run)
     else:
         raise UsageError(f"{out}: its preparation was interrupted; give the data again")
-    trainer = _trainer(run, config, started)
+    trainer = _trainer(run, config, started, diary)
     watcher.prepared(config, report, _facts(trainer, config))
     if checkpoint := run.latest_checkpoint():
         for problem in checkpoint.problems:
@@ -87,18 +92,32 @@ def train_translator(
     else:
         # the first validation writes its row before its checkpoint
         run.truncate_metrics(after_step=0)
-    finished = trainer.train(watcher, should_stop, started)
+    finished = _train(trainer, watcher, diary, should_stop, started)
     if finished:
         _finish(run, command)
     return Outcome(finished, trainer.state.best_chrf)
 
 
-def _trainer(run: RunDirectory, config: RunConfig, started: float) -> Trainer:
+def _train(
+    trainer: Trainer, watcher: Watcher, diary: MapDiary | None, should_stop: Callable[[], bool], started: float
+) -> bool:
+    if diary is None:
+        return trainer.train(watcher, should_stop, started)
+    finished = False
+    try:
+        finished = trainer.train(diary, should_stop, started)
+    finally:
+        diary.close(finished=finished)
+    return finished
+
+
+def _trainer(run: RunDirectory, config: RunConfig, started: float, diary: MapDiary | None) -> Trainer:
     keep_freed_memory()
     tokenizer = Tokenizer.load(run.tokenizer)
     corpus = Corpus.open(run.corpus, "train")
     sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
-    validator = Validator(Corpus.open(run.corpus, "validation"), tokenizer, sources, targets)
+    new_validator = Validator if diary is None else partial(WatchedValidator, diary)
+    validator = new_validator(Corpus.open(run.corpus, "validation"), tokenizer, sources, targets)
     model = build_model(config.model, config.training.seed)
     settings = config.training
     plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, settings.tokens_per_batch, settings.seed)
