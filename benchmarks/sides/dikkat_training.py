@@ -9,17 +9,15 @@ from typing import Any
 
 import torch
 
-from dikkat.data.corpus import Corpus
-from dikkat.data.text_files import read_lines
-from dikkat.models.factory import build_model
 from dikkat.native.processor import keep_freed_memory
+from dikkat.pipelines.preparation import TrainRequest
+from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.training import compute_dtype
-from dikkat.pipelines.translation import run_config
+from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.budget import UpdateBudget
 from dikkat.training.loop import StepReport, Trainer
-from dikkat.training.validation import Validation, Validator
+from dikkat.training.task import Validation
 
 FAR_AWAY = 1_000_000
 """Updates of the planned run: no validation falls into the measurement."""
@@ -45,7 +43,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     trainer.train(watch, should_stop=lambda: len(watch.reports) == job["warm"] + job["steps"])
     return {
         "seconds": [report.seconds for report in watch.reports],
-        "target_tokens": [report.tokens for report in watch.reports],
+        "target_tokens": [report.count for report in watch.reports],
         "losses": [report.loss for report in watch.reports],
         "dtype": str(trainer.parameters.working.dtype).removeprefix("torch."),
         "parameters": trainer.parameters.master.numel(),
@@ -57,13 +55,8 @@ def open_trainer(prepared: RunDirectory, out: RunDirectory) -> Trainer:
     """A new trainer on the prepared data, as `dikkat train` builds it; it saves into `out`."""
     keep_freed_memory()
     config = run_config(prepared.read_config(), str(prepared.config))
-    sources, targets = (list(read_lines(prepared.held_out("validation", side))) for side in ("source", "target"))
-    held_out = Corpus.open(prepared.corpus, "validation")
-    validator = Validator(held_out, Tokenizer.load(prepared.tokenizer), sources, targets)
-    model = build_model(config.model, config.training.seed)
-    corpus = Corpus.open(prepared.corpus, "train")
-    dtype = compute_dtype(config.training)
-    return Trainer(model, corpus, validator, out, config.training, UpdateBudget(FAR_AWAY), dtype)
+    task = TranslatorJob(TrainRequest(())).task(prepared, config)
+    return Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), compute_dtype(config.training))
 
 
 if __name__ == "__main__":

@@ -391,6 +391,6 @@ class TestFullDisk:
         assert not (run / "config.json").exists()
         (small_disk / "music").unlink()
         subprocess.run(["mount", "-o", "remount,size=16m", small_disk], check=True)
-        resume = ["--resume"] if list(run.iterdir()) else []
+        resume = ["--resume"] if run.exists() else []
         code, _, notes = dikkat(*TRAIN, toy_data, "--out", run, *settings(training__max_epochs=1), *resume)
         assert code == 0, notes

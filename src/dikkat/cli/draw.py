@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dikkat.cli.train import parse_settings
+from dikkat.cli.training import parse_settings
 from dikkat.config import build_config, merge, read_toml
 from dikkat.config import preset as settings_of
 from dikkat.errors import UsageError
@@ -51,7 +51,7 @@ def model(
 
 
 def _of_run(path: Path) -> tuple[ModelConfig, str]:
-    from dikkat.pipelines.translation import run_config
+    from dikkat.pipelines.settings import run_config
     from dikkat.run_directory import RunDirectory
 
     run = RunDirectory.open(path)

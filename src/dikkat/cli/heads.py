@@ -23,9 +23,7 @@ def heads(
     path: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of a translator.", show_default=False)],
     data: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[DATA]...", help="Pairs to examine on; if absent, those held out for validation."
-        ),
+        typer.Argument(metavar="[DATA]...", help="Pairs to examine on; if absent, those held out for validation."),
     ] = None,
     sentences: Annotated[int, typer.Option(min=1, help="Pairs to examine on, evenly spread over the data.")] = 100,
     gold: Annotated[

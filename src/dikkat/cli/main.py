@@ -21,6 +21,7 @@ from dikkat.cli.signals import Interrupted
 from dikkat.cli.train import train
 from dikkat.cli.translate import translate
 from dikkat.errors import DikkatError
+from dikkat.native.environment import set_environment
 
 app = typer.Typer(
     name="dikkat",
@@ -59,8 +60,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
-    # before torch loads OpenMP: a thread that waits sleeps, instead of taking a core from whoever it waits for
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    set_environment()
     try:
         result = app(arguments, prog_name="dikkat", standalone_mode=False)
     except DikkatError as error:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from dikkat.config import RunConfig
     from dikkat.data.cleaning import CleaningReport
     from dikkat.training.loop import StepReport
-    from dikkat.training.validation import Validation
+    from dikkat.training.task import Validation
+
+_SCORES = {"chrf": "chrF", "bleu": "BLEU"}
 
 PLAIN_EVERY = 15.0
 """Seconds between two lines about training where there is no terminal."""
@@ -65,12 +67,12 @@ class TrainProgress:
 
     def step(self, report: StepReport) -> None:
         """One more update."""
-        self._recent.append((report.tokens, report.seconds, report.loss))
-        tokens, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
+        self._recent.append((report.count, report.seconds, report.loss))
+        count, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
         left = "" if report.seconds_left is None else f", {_clock(report.seconds_left)} left"
         told = (
             f"pass {report.epoch:.1f}, update {report.updates:,}, loss {losses / len(self._recent):.3f},"
-            f" {tokens / max(seconds, 1e-9):,.0f} tokens/s{left}"
+            f" {count / max(seconds, 1e-9):,.0f} {report.unit}/s{left}"
         )
         if self._task is not None:
             self._bar.update(self._task, completed=report.progress, told=told)
@@ -84,15 +86,15 @@ class TrainProgress:
         print(self._told, file=sys.stderr, flush=True)
 
     def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
-        """Scores, and one sentence in three versions."""
+        """Scores, and something to look at."""
         if self._told:
             self._tell()
         mark = " (best so far)" if is_best else ""
+        scores = "".join(f", {_SCORES.get(name, name)} {value:.4g}" for name, value in found.scores.items())
         self.note(
-            f"pass {row['epoch']:.1f}, {_clock(row['seconds'])}: validation loss {row['valid_loss']:.3f},"
-            f" chrF {row['chrf']:.1f}, BLEU {row['bleu']:.1f}{mark}"
+            f"pass {row['epoch']:.1f}, {_clock(row['seconds'])}: validation loss {row['valid_loss']:.3f}{scores}{mark}"
         )
-        for label, text in (("source", found.source), ("model", found.translation), ("human", found.reference)):
+        for label, text in found.shown:
             self.note(f"  {label}  {text}")
 
 

@@ -8,7 +8,7 @@ from dikkat.errors import DataError
 from dikkat.explain.doctor import Proof, examine
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.pipelines.translation import run_config
+from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.training.parameters import FlatParameters

@@ -177,7 +177,7 @@ def _measure(translator: Translator, sample: Sequence[_Pair]) -> Measure:
 
     def measure() -> Quality:
         found = validate(translator.model, 0)
-        return Quality(found.loss, found.scores.chrf)
+        return Quality(found.loss, found.score)
 
     return measure
 

@@ -11,8 +11,9 @@ from dikkat.explain.plots import plot_heads
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.evaluation import Evaluation, evaluate_translator
 from dikkat.pipelines.preparation import PHRASEBOOK, TrainRequest
-from dikkat.pipelines.training import TrainWatcher, train_translator
+from dikkat.pipelines.training import TrainWatcher, train
 from dikkat.pipelines.translation import Translator
+from dikkat.pipelines.translator_job import TranslatorJob
 
 SETTINGS = {"training": {"minutes": 1.6, "validations": 4}}
 """Time to train; the rest of the two minutes goes to scoring and drawing."""
@@ -33,9 +34,8 @@ def run_quickstart(
 ) -> Quickstart | None:
     """Train, score on held-out pairs and draw one attention map; None if it was stopped (and saved)."""
     request = TrainRequest([f"{PHRASEBOOK}{language}"], preset="tiny", settings=SETTINGS)
-    outcome = train_translator(
-        request, out, watcher, should_stop=should_stop, command=f"dikkat quickstart --language {language}"
-    )
+    command = f"dikkat quickstart --language {language}"
+    outcome = train(TranslatorJob(request), out, watcher, should_stop=should_stop, command=command)
     if not outcome.finished:
         return None
     evaluation = evaluate_translator(out, (), BeamOptions())

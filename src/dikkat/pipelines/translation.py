@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from dikkat.config import RunConfig, build_config
+from dikkat.config import RunConfig
 from dikkat.decoding.hypothesis import Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
@@ -18,6 +18,7 @@ from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.pipelines.attending import Attending
+from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.parameters import FlatParameters
@@ -113,8 +114,3 @@ class Translator:
         ]
         best = found[0]
         return Translation(best.text, best.score, best.tokens, tuple(found[1:]))
-
-
-def run_config(settings: dict[str, object], where: str) -> RunConfig:
-    """The `RunConfig` in a config.json, without what else it records. Raises `UsageError` for an unknown key."""
-    return build_config({key: settings[key] for key in RunConfig.model_fields if key in settings}, where=where)

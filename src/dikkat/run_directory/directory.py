@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -181,6 +182,11 @@ class RunDirectory:
         Raises `DataError` when there are checkpoints and every one is damaged.
         """
         return latest_checkpoint(self.checkpoints)
+
+    def remove_if_empty(self) -> None:
+        """Take the folder away again if nothing was written into it."""
+        with suppress(OSError):
+            self.path.rmdir()
 
     def _require_writable_content(self, resume: bool) -> None:
         if not self.path.is_dir():

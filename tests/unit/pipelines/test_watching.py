@@ -14,9 +14,10 @@ from dikkat.errors import CannotCreateError, UsageError
 from dikkat.explain.report.watch_page import Followed
 from dikkat.pipelines import watching
 from dikkat.pipelines.preparation import TrainRequest
-from dikkat.pipelines.training import train_translator
+from dikkat.pipelines.training import train
 from dikkat.pipelines.translation import Translator
-from dikkat.pipelines.watching import MapDiary
+from dikkat.pipelines.translator_job import TranslatorJob
+from dikkat.pipelines.watching import MapDiary, train_watched
 from dikkat.run_directory import RunDirectory
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -60,9 +61,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture(scope="module")
 def watched(data: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunDirectory, Watcher]:
     folder = tmp_path_factory.mktemp("watched")
-    watcher = Watcher(folder / "watch.html")
+    watcher = Watcher(page := folder / "watch.html")
     request = TrainRequest([data], settings=SETTINGS)
-    assert train_translator(request, folder / "run", watcher, watch=watcher.page).finished
+    assert train_watched(TranslatorJob(request), folder / "run", watcher, page=page).finished
     return RunDirectory.open(folder / "run"), watcher
 
 
@@ -75,7 +76,7 @@ def test_a_watched_run_is_the_unwatched_one_bit_for_bit(
     data: str, watched: tuple[RunDirectory, Watcher], tmp_path: Path
 ) -> None:
     run, watcher = watched
-    train_translator(TrainRequest([data], settings=SETTINGS), tmp_path / "run", alone := Watcher())
+    train(TranslatorJob(TrainRequest([data], settings=SETTINGS)), tmp_path / "run", alone := Watcher())
     other = RunDirectory.open(tmp_path / "run")
     assert len(tensors(run)) == 1 + 2 * SETTINGS["training"]["validations"] - 2
     assert tensors(run) == tensors(other)
@@ -108,10 +109,10 @@ def test_what_is_shown_is_what_the_model_does(
     monkeypatch.setattr(watching, "MOST_SHOWN", 3)
     run, _ = watched
     translator = Translator.load(run.path)
-    diary = MapDiary(tmp_path / "watch.html", run, Watcher(), print)
+    diary = MapDiary(tmp_path / "watch.html", run, Watcher())
     for step in range(1, 6):
         diary.look(translator.model)
-        diary.note({"step": step})
+        diary.record({"step": step})
     sentences = shown[-1]
     assert len({each.source for each in sentences}) == 3
     pairs = [run.held_out("validation", side).read_text("utf-8").split("\n") for side in ("source", "target")]
@@ -133,7 +134,7 @@ def test_looking_leaves_the_random_state_and_the_model_as_they_are(
     run, _ = watched
     model = Translator.load(run.path).model
     before, state = [each.detach().clone() for each in model.parameters()], torch.get_rng_state()
-    MapDiary(tmp_path / "watch.html", run, Watcher(), print).look(model)
+    MapDiary(tmp_path / "watch.html", run, Watcher()).look(model)
     assert torch.equal(torch.get_rng_state(), state)
     assert all(map(torch.equal, model.parameters(), before))
     assert not model.training
@@ -142,12 +143,12 @@ def test_looking_leaves_the_random_state_and_the_model_as_they_are(
 def test_a_page_that_cannot_be_written_any_more_is_told_and_training_goes_on(
     watched: tuple[RunDirectory, Watcher], tmp_path: Path
 ) -> None:
-    folder, told = tmp_path / "folder", list[str]()
+    folder, watcher = tmp_path / "folder", Watcher()
     folder.mkdir()
-    diary = MapDiary(folder / "watch.html", watched[0], Watcher(), told.append)
+    diary = MapDiary(folder / "watch.html", watched[0], watcher)
     folder.rmdir()
-    diary.note({"step": 1})
-    assert told == [
+    diary.record({"step": 1})
+    assert watcher.notes == [
         f"{folder}/watch.html: cannot be written: the folder {folder} does not exist; create it first;"
         " training goes on without its page"
     ]
@@ -156,10 +157,8 @@ def test_a_page_that_cannot_be_written_any_more_is_told_and_training_goes_on(
 def test_a_stopped_run_leaves_a_page_that_says_so(data: str, tmp_path: Path) -> None:
     watcher = Watcher()
     page = tmp_path / "watch.html"
-    outcome = train_translator(
-        TrainRequest([data], settings=SETTINGS), tmp_path / "run", watcher, watch=page,
-        should_stop=lambda: len(watcher.rows) == 1,
-    )  # fmt: skip
+    job = TranslatorJob(TrainRequest([data], settings=SETTINGS))
+    outcome = train_watched(job, tmp_path / "run", watcher, page=page, should_stop=lambda: len(watcher.rows) == 1)
     assert not outcome.finished
     found = seen(page.read_text(encoding="utf-8"))
     assert "stopped" in found.text
@@ -177,6 +176,7 @@ def test_a_stopped_run_leaves_a_page_that_says_so(data: str, tmp_path: Path) -> 
 def test_a_bad_place_is_known_before_anything_is_made(
     name: str, error: type[Exception], message: str, data: str, tmp_path: Path
 ) -> None:
+    job = TranslatorJob(TrainRequest([data], settings=SETTINGS))
     with pytest.raises(error, match=message):
-        train_translator(TrainRequest([data], settings=SETTINGS), tmp_path / "run", Watcher(), watch=tmp_path / name)
+        train_watched(job, tmp_path / "run", Watcher(), page=tmp_path / name)
     assert list(tmp_path.iterdir()) == []
