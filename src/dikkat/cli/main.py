@@ -8,15 +8,19 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.attend import attend
 from dikkat.cli.classify import classify
 from dikkat.cli.compare import compare
 from dikkat.cli.doctor import doctor
+from dikkat.cli.draw import draw
 from dikkat.cli.embed import embed
 from dikkat.cli.evaluate import evaluate
 from dikkat.cli.explain import explain
 from dikkat.cli.generate import generate
+from dikkat.cli.heads import heads
 from dikkat.cli.import_checkpoint import import_checkpoint
 from dikkat.cli.quickstart import quickstart
+from dikkat.cli.report import report
 from dikkat.cli.signals import Interrupted
 from dikkat.cli.train import train
 from dikkat.cli.translate import translate
@@ -38,7 +42,11 @@ app.command()(classify)
 app.command()(generate)
 app.command()(evaluate)
 app.command()(embed)
+app.command()(attend)
 app.command()(explain)
+app.command()(heads)
+app.command()(report)
+app.add_typer(draw, name="draw")
 app.command()(compare)
 app.command()(doctor)
 app.command("import")(import_checkpoint)

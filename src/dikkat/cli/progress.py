@@ -1,4 +1,4 @@
-"""Live progress of training on standard error: a moving bar on a terminal, plain lines elsewhere."""
+"""Live progress of long work on standard error: a moving bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 _SCORES = {"chrf": "chrF", "bleu": "BLEU", "macro_f1": "macro F1"}
 
 PLAIN_EVERY = 15.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines about training where there is no terminal."""
+WORK_EVERY = 5.0
+"""The same about shorter work."""
 
 
 class TrainProgress:
@@ -94,6 +96,39 @@ class TrainProgress:
         )
         for label, text in found.shown:
             self.note(f"  {label}  {text}")
+
+
+class WorkProgress:
+    """Which of many pieces of work comes now, on standard error: a bar on a terminal, plain lines elsewhere."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True, highlight=False)
+        # drawn between the measurements only: a thread that redraws would take its time from them
+        self._bar = Progress(
+            BarColumn(), TextColumn("{task.description}"), console=console, auto_refresh=False, transient=True
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._is_terminal = console.is_terminal
+        self._last_line = -WORK_EVERY
+
+    def __enter__(self) -> WorkProgress:
+        # elsewhere the bar would still write an empty line when it ends
+        if self._is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_terminal:
+            self._bar.stop()
+
+    def __call__(self, done: int, pieces: int, what: str) -> None:
+        if self._is_terminal:
+            self._bar.update(self._task, completed=done, total=pieces, description=what, refresh=True)
+        elif time.monotonic() - self._last_line >= WORK_EVERY:
+            self._last_line = time.monotonic()
+            print(f"{done + 1}/{pieces}  {what}", file=sys.stderr, flush=True)
 
 
 def _clock(seconds: float) -> str:

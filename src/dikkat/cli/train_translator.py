@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -33,6 +35,10 @@ def translator(
     source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
     resume: Resume = False,
+    watch: Annotated[
+        Path | None,
+        typer.Option(help="HTML page that follows the run.", show_default=False),
+    ] = None,
 ) -> int:
     """Train a translator from parallel text."""
     started = time.monotonic()
@@ -40,8 +46,10 @@ def translator(
 
     from dikkat.pipelines.preparation import TrainRequest
     from dikkat.pipelines.translator_job import TranslatorJob
+    from dikkat.pipelines.watching import train_watched
 
     columns = (source_column, target_column)
     request = TrainRequest(data or (), valid or (), columns, preset, settings, str(config or "settings"))
     ending = f"best validation chrF {{score:.2f}}; try: echo … | dikkat translate {out}"
-    return run_job("translator", TranslatorJob(request), out, resume, started, ending)
+    runner = partial(train_watched, page=watch) if watch else None
+    return run_job("translator", TranslatorJob(request), out, resume, started, ending, runner)

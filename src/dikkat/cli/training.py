@@ -6,6 +6,7 @@ import math
 import shlex
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from dikkat.config import TrainingConfig, merge, read_toml
 from dikkat.errors import UsageError
 
 if TYPE_CHECKING:
-    from dikkat.pipelines.training import Job
+    from dikkat.pipelines.training import Job, Outcome
 
 Out = Annotated[Path, typer.Option(help="Run directory to make.", show_default=False)]
 Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
@@ -51,10 +52,19 @@ def parse_settings(assignments: list[str]) -> Settings:
     return settings
 
 
-def run_job(kind: str, job: Job, out: Path, resume: bool, started: float, ending: str) -> int:
-    """Train, tell, and return the exit code.
+def run_job(
+    kind: str,
+    job: Job,
+    out: Path,
+    resume: bool,
+    started: float,
+    ending: str,
+    runner: Callable[..., Outcome] | None = None,
+) -> int:
+    """Train, tell, and return the exit code. `ending` is told of a finished run; in it {score} is the best score
+    and {loss} minus that.
 
-    `ending` is told of a finished run; in it {score} stands for the best score and {loss} for minus that.
+    `runner` is `train` or something that is called like it.
     """
     from dikkat.pipelines.training import train
 
@@ -62,7 +72,8 @@ def run_job(kind: str, job: Job, out: Path, resume: bool, started: float, ending
         raise UsageError("name the data to train on, or add --resume to go on with the run in --out")
     stop, command = StopSignal(), shlex.join(["dikkat", *sys.argv[1:]])
     with TrainProgress() as progress:
-        outcome = train(job, out, progress, resume=resume, should_stop=stop, started=started, command=command)
+        run = runner or train
+        outcome = run(job, out, progress, resume=resume, should_stop=stop, started=started, command=command)
     if not outcome.finished:
         go_on = shlex.join(["dikkat", "train", kind, "--out", str(out), "--resume"])
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)

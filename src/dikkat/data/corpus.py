@@ -72,6 +72,13 @@ class Corpus:
             raise DataError(f"{offsets_path}: does not fit {ids_path.name} ({ids.size} ids); prepare the data again")
         return cls(ids, offsets)
 
+    @classmethod
+    def in_memory(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Corpus:
+        """The same without files, for a handful of pairs."""
+        sequences = [sequence for pair in pairs for sequence in pair]
+        offsets = np.cumsum([0, *map(len, sequences)], dtype=np.int64)
+        return cls(np.array([token for sequence in sequences for token in sequence], np.uint32), offsets)
+
     def __len__(self) -> int:
         return self._offsets.size // 2
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dikkat.decoding.options import BeamOptions
 from dikkat.explain.plots import plot_heads
+from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.evaluation import Evaluation, evaluate_translator
 from dikkat.pipelines.preparation import PHRASEBOOK, TrainRequest
 from dikkat.pipelines.training import TrainWatcher, train
@@ -46,6 +47,7 @@ def run_quickstart(
 
 def draw_cross_attention(translator: Translator, sentence: str, picture: Path) -> None:
     """All heads of the last decoder layer looking back at the source."""
-    maps = [each for each in translator.attention(sentence) if each.stack == "decoder" and each.kind == "cross"]
-    last = max(each.layer for each in maps)
-    plot_heads([each for each in maps if each.layer == last], picture, title=sentence)
+    attending = Attending(translator)
+    last = translator.config.model.decoder_layers - 1
+    found = attending.greedy(sentence, attending.choose("decoder", "cross", last))
+    plot_heads(found.maps, picture, title=sentence)

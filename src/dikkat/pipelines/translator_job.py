@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ class TranslatorJob:
     """A translator from parallel text; see `Job`."""
 
     request: TrainRequest
+    new_validator: Callable[[Corpus, Tokenizer, list[str], list[str]], Validator] = Validator
+    """Makes the validator; another one may watch the model as well."""
 
     @property
     def data(self) -> tuple[str, ...]:
@@ -38,7 +41,7 @@ class TranslatorJob:
     def task(self, run: RunDirectory, config: RunConfig) -> TranslationTask:
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         tokenizer = Tokenizer.load(run.tokenizer)
-        validator = Validator(Corpus.open(run.corpus, "validation"), tokenizer, sources, targets)
+        validator = self.new_validator(Corpus.open(run.corpus, "validation"), tokenizer, sources, targets)
         model = build_model(config.model, config.training.seed)
         return TranslationTask(model, Corpus.open(run.corpus, "train"), validator, config.training)
 

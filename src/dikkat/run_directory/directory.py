@@ -13,7 +13,7 @@ from typing import Any, Literal
 from torch import Tensor
 
 from dikkat.config import FORMAT_VERSION
-from dikkat.disk import TEMPORARY_PREFIX, temporary_beside, write_atomically, write_errors, write_new
+from dikkat.disk import TEMPORARY_PREFIX, probe_beside, write_atomically, write_errors
 from dikkat.errors import CannotCreateError, DataError, MissingInputError
 from dikkat.run_directory.checkpoints import Checkpoint, latest_checkpoint, save_checkpoint
 from dikkat.run_directory.metrics import SETTINGS_HASH, append_metrics, read_metrics, settings_hash, truncate_metrics
@@ -44,7 +44,7 @@ class RunDirectory:
                 raise MissingInputError(f"{path}: there is no run to resume; leave --resume out to start one")
             path.mkdir(parents=True, exist_ok=True)
             run._remove_leftovers()
-            run._probe()
+            probe_beside(run.config)
         return run
 
     @classmethod
@@ -233,14 +233,6 @@ class RunDirectory:
         for entry in self.path.glob(f"{TEMPORARY_PREFIX}*"):
             if entry.is_file():
                 entry.unlink(missing_ok=True)
-
-    def _probe(self) -> None:
-        # A place that cannot be written should be known before hours of work, not after.
-        probe = temporary_beside(self.config)
-        try:
-            write_new(probe, b"\n")
-        finally:
-            probe.unlink(missing_ok=True)
 
 
 def _installed_version() -> str:
