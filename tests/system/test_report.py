@@ -79,7 +79,7 @@ def test_a_model_that_cannot_be_drawn_is_one_line(
     assert message in dikkat.fails(code, "draw", "model", *arguments)
 
 
-def test_C5_C6_C7_the_positions_are_drawn_and_told(dikkat: Command, tmp_path: Path) -> None:
+def test_C05_C06_C07_the_positions_are_drawn_and_told(dikkat: Command, tmp_path: Path) -> None:
     out = tmp_path / "positions.svg"
     code, output, complaint = dikkat(
         "draw", "positions", "--kind", "sinusoidal", "--dim", "32", "--length", "60", "--out", out

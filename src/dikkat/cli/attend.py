@@ -1,4 +1,4 @@
-"""`dikkat attend`: where a translator looks while it reads and writes a sentence."""
+"""`dikkat attend`: where a model looks while it reads a text, and while it writes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from dikkat.decoding.options import BeamOptions
 from dikkat.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from dikkat.config import ModelConfig
     from dikkat.explain.attention_map import Kind, Stack
     from dikkat.explain.sentence_maps import SentenceMaps
-    from dikkat.nn.recorder import MapName
-    from dikkat.pipelines import Translator
+    from dikkat.pipelines import Classifier, Embedder, LanguageModel, Translator
+    from dikkat.pipelines.attending import Attending
+    from dikkat.pipelines.attending_reader import AttendingReader
+    from dikkat.pipelines.attention_recorder import Wanted
 
     Choice = tuple[Stack, Kind, int | None, int | None]
     """Stack, kind, layer and head from 0; None is every one."""
+    Place = tuple["Attention | None", int | None, int | None]
+    """Kind, layer and head from 1, as they were given."""
 
 
 class Attention(StrEnum):
@@ -40,6 +43,11 @@ class Colours(StrEnum):
     Blues = "Blues"
 
 
+PLACES: dict[Attention, tuple[Stack, Kind]] = {
+    Attention.encoder: ("encoder", "self"),
+    Attention.decoder: ("decoder", "self"),
+    Attention.cross: ("decoder", "cross"),
+}
 PICTURES, DATA, ALIGNMENT, PAGE = (".png", ".svg"), (".json", ".npz"), ".align", ".html"
 SUFFIXES = (*PICTURES, *DATA, ALIGNMENT, PAGE)
 BEAM = BeamOptions()
@@ -51,7 +59,8 @@ def attend(
     out: Annotated[Path, typer.Option(help=f"File to write: {', '.join(SUFFIXES)}.", show_default=False)],
     target: Annotated[str | None, typer.Option(help="A translation instead of the model's own.")] = None,
     kind: Annotated[
-        Attention | None, typer.Option(help="Within the encoder or decoder, or cross; in JSON and npz all if absent.")
+        Attention | None,
+        typer.Option(help="Within the encoder or decoder, or cross (if absent, where there is); JSON and npz: all."),
     ] = None,
     layer: Annotated[int | None, typer.Option(help="From 1; the last if absent, in JSON and npz all.")] = None,
     head: Annotated[int | None, typer.Option(help="From 1; all if absent.")] = None,
@@ -62,30 +71,35 @@ def attend(
     ] = None,
     n_best: Annotated[int | None, typer.Option(help="Translations whose maps are written; 1 if absent.")] = None,
 ) -> None:
-    """Write what a translation attends to: a picture, data, a word alignment, or a page to explore.
+    """Write what a model attends to in a text: a picture, data, a word alignment, or a page to explore.
 
-    Its translations go to standard output. A picture shows the heads of one layer; .align links each target word to a
+    A translator translates it, and the translations go to standard output; a classifier and an encoder read it, a
+    language model reads it as a prompt, and of those there are pictures and data. A picture shows the heads of one layer; .align links each target word to a
     source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
     """
-    given = {"target": target, "kind": kind, "layer": layer, "head": head, "words": words or None, "colours": colours}
-    _check(out, sentence, {**given, "beam": beam, "n-best": n_best})
+    given: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
+    given |= {"head": head, "words": words or None, "colours": colours}
+    _check(out, sentence, given)
     from dikkat.disk import probe_beside, write_errors
-    from dikkat.pipelines import load
+    from dikkat.pipelines import Translator, load
 
     with write_errors(out):
         probe_beside(out)
-    translator = load(run)
-    if out.suffix.lower() == PAGE:
+    trained = load(run)
+    sentences = _sentences(sentence)
+    place = kind, layer, head
+    if not isinstance(trained, Translator):
+        found = _read(trained, sentences, run, out, place, given)
+    elif out.suffix.lower() == PAGE:
         from dikkat.pipelines.page import write_page
 
-        texts = list(_sentences(sentence))
-        write_page(translator, texts, out, targets=None if target is None else [target])
+        write_page(trained, list(sentences), out, targets=None if target is None else [target])
         return
-    options = BeamOptions(
-        beam_size=BEAM.beam_size if beam is None else beam, n_best=BEAM.n_best if n_best is None else n_best
-    )
-    choices = _choices(kind, layer, head, translator.config.model, everything=out.suffix.lower() in DATA)
-    found = _recorded(translator, _sentences(sentence), target, options, choices)
+    else:
+        options = BeamOptions(
+            beam_size=BEAM.beam_size if beam is None else beam, n_best=BEAM.n_best if n_best is None else n_best
+        )
+        found = _translated(trained, sentences, out, place, target, options)
     _write(found, out, words, colours or Colours.Reds)
 
 
@@ -133,40 +147,74 @@ def _sentences(sentence: str) -> Iterator[str]:
         raise DataError("standard input: there is no sentence; give one a line")
 
 
-def _choices(
-    kind: Attention | None, layer: int | None, head: int | None, model: ModelConfig, *, everything: bool
-) -> list[Choice]:
-    attentions: dict[Attention, tuple[Stack, Kind, int]] = {
-        Attention.encoder: ("encoder", "self", model.encoder_layers),
-        Attention.decoder: ("decoder", "self", model.decoder_layers),
-        Attention.cross: ("decoder", "cross", model.decoder_layers),
-    }
-    kinds = list(attentions) if kind is None and everything else [kind or Attention.cross]
-    choices: list[Choice] = []
-    for stack, of, layers in (attentions[each] for each in kinds):
-        chosen = layers if layer is None and not everything else layer
-        choices.append((stack, of, None if chosen is None else chosen - 1, None if head is None else head - 1))
-    return choices
-
-
-def _recorded(
-    translator: Translator, sentences: Iterable[str], target: str | None, options: BeamOptions, choices: list[Choice]
+def _translated(
+    translator: Translator, sentences: Iterable[str], out: Path, place: Place, target: str | None, options: BeamOptions
 ) -> Iterator[SentenceMaps]:
     from dikkat.pipelines.attending import Attending
 
     attending = Attending(translator)
-    wanted = [attending.choose(*choice) for choice in choices]
-
-    def is_wanted(name: MapName) -> bool:
-        return any(each(name) for each in wanted)
-
+    choices = _choices(attending, "a translator", out, place)
+    wanted = _wanted(attending, choices)
     for sentence in sentences:
         if target is None:
-            outputs = attending.hypotheses(sentence, options, is_wanted)
+            outputs = attending.hypotheses(sentence, options, wanted)
         else:
-            outputs = (attending.forced(sentence, target, is_wanted),)
+            outputs = (attending.forced(sentence, target, wanted),)
         for found in outputs:
-            yield replace(found, maps=tuple(each for choice in choices for each in found.select(*choice)))
+            yield _selected(found, choices)
+
+
+def _read(
+    trained: Classifier | LanguageModel | Embedder,
+    sentences: Iterable[str],
+    run: Path,
+    out: Path,
+    place: Place,
+    given: Mapping[str, object],
+) -> Iterator[SentenceMaps]:
+    from dikkat.pipelines import Classifier, Embedder, LanguageModel
+    from dikkat.pipelines.attending_reader import AttendingReader
+
+    name = {Classifier: "a classifier", LanguageModel: "a language model", Embedder: "an encoder"}[type(trained)]
+    if out.suffix.lower() in (ALIGNMENT, PAGE):
+        known = ", ".join((*PICTURES, *DATA))
+        raise UsageError(f"{out}: only of a translator, but {run} holds {name}; write one of {known}")
+    _refuse(given, ("target", "beam", "n-best"), f"is for a translator, but {run} holds {name}")
+    if isinstance(trained, Embedder):
+        _refuse(given, ("words",), "joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
+    attending = AttendingReader.of(trained)
+    choices = _choices(attending, name, out, place)
+    wanted = _wanted(attending, choices)
+    for sentence in sentences:
+        yield _selected(attending.read(sentence, wanted), choices)
+
+
+def _choices(attending: Attending | AttendingReader, name: str, out: Path, place: Place) -> list[Choice]:
+    from dikkat.explain.sentence_maps import attention_name
+
+    kind, layer, head = place
+    everything = out.suffix.lower() in DATA
+    layers = attending.layers
+    there = [each for each, its_place in PLACES.items() if its_place in layers]
+    if kind is not None and kind not in there:
+        known = ", ".join(there)
+        raise UsageError(f"--kind {kind}: {name} has no {attention_name(*PLACES[kind])}; choose from {known}")
+    # cross-attention is the last of those there are
+    kinds = there if kind is None and everything else [kind or there[-1]]
+    choices: list[Choice] = []
+    for each in kinds:
+        chosen = layers[PLACES[each]] if layer is None and not everything else layer
+        choices.append((*PLACES[each], None if chosen is None else chosen - 1, None if head is None else head - 1))
+    return choices
+
+
+def _wanted(attending: Attending | AttendingReader, choices: list[Choice]) -> Wanted:
+    wanted = [attending.choose(*choice) for choice in choices]
+    return lambda name: any(each(name) for each in wanted)
+
+
+def _selected(found: SentenceMaps, choices: list[Choice]) -> SentenceMaps:
+    return replace(found, maps=tuple(each for choice in choices for each in found.select(*choice)))
 
 
 def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Colours) -> None:
@@ -181,14 +229,15 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     def shown() -> Iterator[SentenceMaps]:
         # one sentence at a time: standard input may hold many
         for found in recorded:
-            outputs.append(found.output)
+            if found.source_tokens and found.output_tokens:
+                outputs.append(found.output)
             cautions.append(caution(found))
             yield join_words(found) if words else found
 
     suffix = out.suffix.lower()
     if suffix in PICTURES:
         (found,) = shown()
-        is_read_only = found.maps[0].stack == "encoder"
+        is_read_only = found.maps[0].stack == "encoder" or not found.source_tokens
         title = found.source if is_read_only else f"{found.source} → {found.output}"
         plot_heads(found.maps, out, title, colours=colours.value)
     else:
@@ -197,4 +246,4 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
         print(output)
     for number, line in enumerate(cautions, start=1):
         if line is not None:
-            print(line if len(outputs) == 1 else f"{number}: {line}", file=sys.stderr)
+            print(line if len(cautions) == 1 else f"{number}: {line}", file=sys.stderr)

@@ -48,14 +48,19 @@ class Words:
 
 def has_spaces(tokens: Sequence[str]) -> bool:
     """Whether tokens tell where a word starts: the first of a text does in a vocabulary of subwords."""
-    return bool(tokens) and tokens[0].startswith(_SPACE)
+    return next((token for token in tokens if token not in _SPECIAL), "").startswith(_SPACE)
 
 
 def join_words(found: SentenceMaps) -> SentenceMaps:
     """The same maps between words; every row still sums to 1."""
-    spaced = has_spaces(found.source_tokens)
+    if found.source_tokens:
+        spaced, fed = has_spaces(found.source_tokens), found.output
+    else:
+        # a prompt begins without a space, which only its other words tell
+        fed = found.source
+        spaced = len(fed.split()) < 2 or any(_SPACE in token for token in found.output_tokens)
     reads = Words.of(found.source_tokens, found.source, spaced=spaced)
-    writes = Words.of(found.output_tokens, found.output, spaced=spaced)
+    writes = Words.of(found.output_tokens, fed, spaced=spaced)
     maps = tuple(join_map(each, *axes_of(each.stack, each.kind, reads, writes)) for each in found.maps)
     return replace(found, source_tokens=reads.names, output_tokens=writes.names, maps=maps)
 

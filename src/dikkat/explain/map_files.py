@@ -8,7 +8,9 @@ The first two hold one document, in JSON or as the array `document` of the npz:
 
 Layers and heads count from 1; head null is the mean of heads. Row t of `weights`, over column s, is how much query
 token t attends to key token s. The queries are `source_tokens` in the encoder, else `output_tokens`; the keys are
-`output_tokens` in the decoder's self-attention, else `source_tokens`. There is no padding. In JSON, `weights` are
+`output_tokens` in the decoder's self-attention, else `source_tokens`. A classifier and an encoder write nothing: their
+"output" is "" without tokens. So is that of a language model, whose `output_tokens` are those of its prompt, the
+"source", and which has no `source_tokens`. There is no padding. In JSON, `weights` are
 rows of numbers; in an npz, the name of a float32 array (T, S), such as `1.decoder.cross.layer2.head3` for sentence 1.
 """
 

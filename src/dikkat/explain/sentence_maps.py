@@ -26,11 +26,13 @@ class SentenceMaps:
     source: str
     """The text as it was read."""
     output: str
-    """The text as it was written; "" for a model without a decoder."""
+    """The text as it was written; "" for a model that only reads."""
     source_tokens: tuple[str, ...]
-    """S tokens: the pieces of `source`, then `<eos>`."""
+    """S tokens that an encoder reads: the pieces of `source` with its special tokens, of a translator `<eos>` at the
+    end; none without an encoder."""
     output_tokens: tuple[str, ...]
-    """T tokens that the decoder is fed: `<bos>`, then the pieces of `output`; none without a decoder."""
+    """T tokens that a decoder is fed: `<bos>`, then the pieces of `output`; of a language model those of `source`; none
+    without a decoder."""
     maps: tuple[AttentionMap, ...]
 
     def select(

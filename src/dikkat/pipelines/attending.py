@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Protocol, cast
+from collections.abc import Sequence
+from typing import Protocol
 
 import torch
 
@@ -12,17 +12,11 @@ from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import pad_sources
 from dikkat.errors import DataError
-from dikkat.explain.attention_map import AttentionMap, Kind, Stack
-from dikkat.explain.sentence_maps import BEGIN, END, SentenceMaps, axes_of, require_place
+from dikkat.explain.attention_map import Kind, Stack
+from dikkat.explain.sentence_maps import BEGIN, END, SentenceMaps
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.attention import MultiHeadAttention
-from dikkat.nn.recorder import MapName, name_of, record_attention
+from dikkat.pipelines.attention_recorder import AttentionRecorder, Wanted, everything
 from dikkat.text.tokenizer import BOS_ID, Tokenizer
-
-MOST_WEIGHTS = 2**28
-"""Of one sentence, 1 GiB in float32: two layers of four heads on 5,000 tokens."""
-
-Wanted = Callable[[MapName], bool]
 
 
 class Reader(Protocol):
@@ -37,10 +31,6 @@ class Reader(Protocol):
         ...
 
 
-def _everything(name: MapName) -> bool:
-    return True
-
-
 class Attending:
     """Records the attention maps of `translator`; fused kernels stay on, only what is `wanted` is computed again.
 
@@ -50,27 +40,25 @@ class Attending:
 
     def __init__(self, translator: Reader) -> None:
         self.translator = translator
-        modules = translator.model.named_modules()
-        self._heads = {name_of(path): part.num_heads for path, part in modules if isinstance(part, MultiHeadAttention)}
+        self._recorder = AttentionRecorder(translator.model)
+
+    @property
+    def layers(self) -> dict[tuple[Stack, Kind], int]:
+        """How many layers each kind of attention has."""
+        return self._recorder.layers
 
     def choose(self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None) -> Wanted:
         """What is `wanted` for maps of one attention, layer and head from 0 (None: every one).
 
         Raises `UsageError`, which counts from 1, with the choices that this model has.
         """
-        places = [
-            (cast(Stack, name.stack), name.kind, name.layer, number)
-            for name, heads in self._heads.items()
-            for number in range(heads)
-        ]
-        require_place(places, stack, kind, layer, head)
-        return lambda name: (name.stack, name.kind) == (stack, kind) and layer in (None, name.layer)
+        return self._recorder.choose(stack, kind, layer, head)
 
-    def greedy(self, text: str, wanted: Wanted = _everything) -> SentenceMaps:
+    def greedy(self, text: str, wanted: Wanted = everything) -> SentenceMaps:
         """The maps of the translation that takes the likeliest token at each step."""
         return self.hypotheses(text, DecodingOptions(), wanted)[0]
 
-    def hypotheses(self, text: str, options: DecodingOptions, wanted: Wanted = _everything) -> tuple[SentenceMaps, ...]:
+    def hypotheses(self, text: str, options: DecodingOptions, wanted: Wanted = everything) -> tuple[SentenceMaps, ...]:
         """The maps of each hypothesis that decoding by `options` returns, best first, all its tokens read at once."""
         source = self._source(text)
         ids, mask = pad_sources([source], torch.device("cpu"))
@@ -81,7 +69,7 @@ class Attending:
             for output, hypothesis in zip(texts, found, strict=True)
         )
 
-    def forced(self, text: str, target: str, wanted: Wanted = _everything) -> SentenceMaps:
+    def forced(self, text: str, target: str, wanted: Wanted = everything) -> SentenceMaps:
         """The maps while reading `target`, whatever the model itself would write; an empty one has the row `<bos>`."""
         source, output = self._source(text), target.strip()
         written = self.translator.tokenizer.encode(output, self.translator.config.data.target_language)
@@ -98,28 +86,11 @@ class Attending:
     ) -> SentenceMaps:
         reads = (*self.translator.tokenizer.pieces(source), END)
         writes = (BEGIN, *self.translator.tokenizer.pieces(target))
-        self._require_room(len(reads), len(writes), wanted)
         ids, mask = pad_sources([source], torch.device("cpu"))
         model = self.translator.model
-        with torch.inference_mode(), record_attention(model, wanted) as recorded:
-            model.decode(torch.tensor([[BOS_ID, *target]]), model.encode(ids, mask), mask)
-        maps = []
-        for name, (weights,) in recorded.items():
-            stack = cast(Stack, name.stack)
-            queries, keys = axes_of(stack, name.kind, reads, writes)
-            for head, each in enumerate(weights[0].float().numpy()):
-                maps.append(AttentionMap(each, queries, keys, stack, name.layer, head, name.kind))
-        return SentenceMaps(text.strip(), output, reads, writes, tuple(maps))
 
-    def _require_room(self, reads: int, writes: int, wanted: Wanted) -> None:
-        sizes = [
-            heads * rows * columns
-            for name, heads in self._heads.items()
-            if wanted(name)
-            for rows, columns in [axes_of(cast(Stack, name.stack), name.kind, reads, writes)]
-        ]
-        if sum(sizes) > MOST_WEIGHTS:
-            raise DataError(
-                f"the maps of {reads:,} source and {writes:,} output tokens hold {sum(sizes):,} weights, over the limit"
-                f" of {MOST_WEIGHTS:,}; choose a kind and one layer, or shorten the text"
-            )
+        def compute() -> None:
+            model.decode(torch.tensor([[BOS_ID, *target]]), model.encode(ids, mask), mask)
+
+        maps = self._recorder.record(compute, reads, writes, wanted)
+        return SentenceMaps(text.strip(), output, reads, writes, maps)

@@ -7,7 +7,7 @@ from pathlib import Path
 from dikkat.errors import DataError, UsageError
 from dikkat.explain.doctor import Proof, examine
 from dikkat.explain.doctor.specimen import Patient
-from dikkat.models.factory import build_classifier, build_model
+from dikkat.models.factory import build_classifier, build_language_model, build_model
 from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
@@ -47,5 +47,7 @@ def _new_model(run: RunDirectory) -> Patient:
             return build_model(config.model, seed=0)
         case "classifier":
             return build_classifier(config.model, config.classifier, len(settings["labels"]), seed=0)
+        case "lm":
+            return build_language_model(config.model, config.language_model.objective, seed=0)
         case task:
             raise UsageError(f'{run.path}: holds a "{task}", which the doctor cannot examine')

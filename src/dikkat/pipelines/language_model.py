@@ -143,18 +143,23 @@ class LanguageModel:
         """Ids of a prompt, those that begin a text for an empty one. Raises as `generate`."""
         if self.model.objective == "masked":
             raise UsageError("this model was trained to fill in hidden tokens (objective masked); it cannot write on")
-        ids = self.tokenizer.encode(prompt)
-        context = options.context or self.context
-        if len(ids) > context:
-            raise DataError(
-                f"the prompt has {len(ids):,} tokens, but the model sees at most {context:,} (its context);"
-                " give only the end of it"
-            )
+        ids = self.read(prompt, options.context)
         if ids:
             return ids
         if self.tokenizer.bos_id is None:
             raise DataError("the prompt is empty, but this model has no mark to begin a text with; give a few words")
         return [self.tokenizer.bos_id]
+
+    def read(self, text: str, context: int | None = None) -> list[int]:
+        """Ids of a text; raises `DataError` for more than the `context`, left out that of training."""
+        ids = self.tokenizer.encode(text)
+        longest = context or self.context
+        if len(ids) > longest:
+            raise DataError(
+                f"the prompt has {len(ids):,} tokens, but the model sees at most {longest:,} (its context);"
+                " give only the end of it"
+            )
+        return ids
 
     def unknown(self, text: str) -> list[str]:
         """What of `text` the model has no token for, each once; it reads `<unk>` in its place."""

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from dikkat.config import EncoderConfig, RunConfig, first_complaint
 from dikkat.errors import DataError, UsageError
+from dikkat.explain.attention_map import Stack
 from dikkat.models.factory import Factory
 from dikkat.models.sentence_encoder import SentenceEncoder
 from dikkat.nn.masks import causal_mask, key_mask
@@ -32,6 +33,10 @@ from dikkat.training.parameters import FlatParameters
 class Trunk:
     """A trained model as far as its hidden states."""
 
+    model: nn.Module
+    """What computes the hidden states, its attentions included."""
+    stack: Stack
+    """Which of its stacks does."""
     encode: Callable[[str], list[int]]
     """Ids of a text that is not empty, without special tokens."""
     read: Callable[[list[int]], list[int]]
@@ -66,6 +71,8 @@ def _translator(run: RunDirectory) -> Trunk:
     translator = Translator.load(run.path)
     longest = _longest(translator.config, translator.config.data.max_length, special=1)
     return Trunk(
+        model=translator.model,
+        stack="encoder",
         encode=translator.encode,
         read=lambda ids: [*ids[:longest], EOS_ID],
         longest=longest,
@@ -76,11 +83,12 @@ def _translator(run: RunDirectory) -> Trunk:
     )
 
 
-def _classifier(run: RunDirectory) -> Trunk:
+def classifier_trunk(classifier: Classifier) -> Trunk:
     """The encoder with its own pooling: the vector of a line is what its class is read off."""
-    classifier = Classifier.load(run.path)
     settings = classifier.config.classifier
     return Trunk(
+        model=classifier.model,
+        stack="encoder",
         encode=lambda text: classifier.encode([text])[0],
         read=lambda ids: read_ids(ids, settings),
         longest=settings.max_tokens,
@@ -105,6 +113,8 @@ def _language_model(run: RunDirectory) -> Trunk:
         return found.model.hidden(tokens, seen)
 
     return Trunk(
+        model=found.model,
+        stack="decoder",
         encode=tokenizer.encode,
         read=lambda ids: [*before, *ids[:longest]],
         longest=longest,
@@ -128,6 +138,8 @@ def _encoder(run: RunDirectory) -> Trunk:
     tokenizer = ForeignTokenizer.load(run.tokenizer)
     longest = _longest(config, around.max_length, special=tokenizer.frame_size)
     return Trunk(
+        model=model,
+        stack="encoder",
         encode=tokenizer.encode,
         read=lambda ids: tokenizer.framed(ids[:longest]),
         longest=longest,
@@ -140,7 +152,7 @@ def _encoder(run: RunDirectory) -> Trunk:
 
 _LOADERS: dict[Any, Callable[[RunDirectory], Trunk]] = {
     "translator": _translator,
-    "classifier": _classifier,
+    "classifier": lambda run: classifier_trunk(Classifier.load(run.path)),
     "lm": _language_model,
     "encoder": _encoder,
 }

@@ -21,6 +21,7 @@ CHOICES: dict[str, dict[str, Any]] = {
     "multi-query": {"num_kv_heads": 1},
     "free head width": {"head_dim": 6},
     "three heads": {"num_heads": 3, "head_dim": 4},
+    "no bias but the last": {"attention_bias": False, "attention_output_bias": True},
     "temperature": {"inverse_temperature": 0.7},
     "window": {"attention_window": 2},
     "window and global": {"attention_window": 1, "global_tokens": 2},

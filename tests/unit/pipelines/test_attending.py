@@ -22,7 +22,7 @@ from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.functional import attention
 from dikkat.nn.recorder import MapName, name_of, record_attention
-from dikkat.pipelines import attending as module
+from dikkat.pipelines import attention_recorder as module
 from dikkat.pipelines.attending import Attending
 from dikkat.text.tokenizer import BOS_ID
 

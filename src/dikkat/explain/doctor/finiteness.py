@@ -7,7 +7,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.explain.doctor.specimen import Specimen
-from dikkat.models.encoder_decoder import EncoderDecoder
 
 
 def not_finite(specimen: Specimen) -> tuple[float, str]:
@@ -33,15 +32,14 @@ def _numbers(specimen: Specimen) -> dict[str, list[Tensor]]:
     gradients = [gradient for gradient in _gradients(specimen).values() if gradient is not None]
     # the sentences use few of the embeddings, so the weights are looked at themselves
     weights = [parameter.detach() for parameter in specimen.model.parameters()]
-    steps = {"logits of the steps": _steps(specimen)} if isinstance(specimen.model, EncoderDecoder) else {}
+    steps = {"logits of the steps": _steps(specimen)} if specimen.writes else {}
     return {"weights": weights, "logits": [logits], **steps, "gradients": gradients}
 
 
 def _steps(specimen: Specimen) -> list[Tensor]:
-    model = specimen.translator
     with torch.no_grad():
-        cache = model.start_cache(model.encode(specimen.source, specimen.mask), specimen.mask)
-        return [model.step(specimen.target[:, place], cache) for place in range(specimen.target.shape[1])]
+        steps = specimen.begin()
+        return [steps.step(specimen.target[:, place]) for place in range(specimen.target.shape[1])]
 
 
 def _gradients(specimen: Specimen) -> dict[str, Tensor | None]:

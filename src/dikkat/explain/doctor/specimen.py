@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,11 +16,12 @@ from torch import Tensor
 from dikkat.errors import UsageError
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.language_model import LanguageModel
 from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.masks import length_mask
 from dikkat.text.tokenizer import PAD_ID
 
-Patient = EncoderDecoder | EncoderClassifier
+Patient = EncoderDecoder | EncoderClassifier | LanguageModel
 """The kinds of models that can be examined."""
 
 LENGTHS = (7, 4, 1)
@@ -29,12 +32,22 @@ EXTRA = 3
 """Columns of padding that are appended to see whether that changes anything."""
 
 
+class Steps(NamedTuple):
+    """Writing one token at a time, through a cache."""
+
+    step: Callable[[Int[Tensor, "R"]], Float[Tensor, "R V"]]
+    """Logits of the token that follows."""
+    reorder: Callable[[Int[Tensor, "R"]], None]
+    """Row r continues what row `index[r]` had."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Specimen:
     """A model and B sentences for it. No token is padding: that comes from `mask` alone."""
 
     model: Patient
     source: Int[Tensor, "B S"]
+    """A language model has none and does not look at it, nor at the mask."""
     mask: Bool[Tensor, "B S"]
     """True at the first `LENGTHS[b]` tokens."""
     target: Int[Tensor, "B T"]
@@ -42,11 +55,33 @@ class Specimen:
     seed: int
 
     @property
-    def translator(self) -> EncoderDecoder:
-        """The model, for claims about what only a decoder has. Raises `TypeError` for a classifier."""
-        if not isinstance(self.model, EncoderDecoder):
-            raise TypeError(f"a decoder is wanted, but the model is of the type {type(self.model).__name__}")
-        return self.model
+    def writes(self) -> bool:
+        """Whether the model predicts each next token; a classifier does not, nor does what fills in hidden tokens."""
+        return isinstance(self.model, EncoderDecoder) or (
+            isinstance(self.model, LanguageModel) and self.model.objective != "masked"
+        )
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether the model has an encoder, and a mask that hides padding from it."""
+        return not isinstance(self.model, LanguageModel)
+
+    def begin(self, rows_per_sentence: int = 1) -> Steps:
+        """An empty cache, of so many hypotheses a sentence. Raises `TypeError` for a classifier."""
+        model = self.model
+        if isinstance(model, LanguageModel):
+            texts = model.start_cache()
+            return Steps(partial(model.step, cache=texts), texts.reorder)
+        if isinstance(model, EncoderDecoder):
+            memory = model.encode(self.source, self.mask)
+            cache = model.start_cache(memory, self.mask, rows_per_sentence=rows_per_sentence)
+            return Steps(partial(model.step, cache=cache), cache.reorder)
+        raise TypeError(f"a model that writes is wanted, not one of the type {type(model).__name__}")
+
+    def forced(self, targets: Int[Tensor, "R T"], rows_per_sentence: int = 1) -> Float[Tensor, "R T V"]:
+        """Logits of teacher forcing, of so many hypotheses a sentence."""
+        source, mask = (part.repeat_interleave(rows_per_sentence, dim=0) for part in (self.source, self.mask))
+        return self.with_gradient(source, targets, mask)
 
     @property
     def every_token(self) -> Bool[Tensor, "B S"]:
@@ -78,7 +113,8 @@ class Specimen:
         if isinstance(self.model, EncoderClassifier):
             classes: Tensor = self.model(source, mask)
             return classes[:, None]
-        found: Tensor = self.model(source, target, mask)
+        given = (target,) if isinstance(self.model, LanguageModel) else (source, target, mask)
+        found: Tensor = self.model(*given)
         return found
 
     def of_type(self, dtype: torch.dtype) -> Specimen:
@@ -131,4 +167,4 @@ def _vocabulary(model: Patient) -> int:
 
 def _embedding(model: Patient) -> Tensor:
     """(V, D)"""
-    return (model.embedding if isinstance(model, EncoderClassifier) else model.target_embedding).weight
+    return (model.target_embedding if isinstance(model, EncoderDecoder) else model.embedding).weight
