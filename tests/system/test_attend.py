@@ -8,13 +8,11 @@ import math
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from PIL import Image
 from tests.system.toy import Command
-from torch import nn
 
 from dikkat import Translator
 from dikkat.explain.map_files import read_json, read_npz
@@ -195,23 +193,6 @@ def test_a_place_that_cannot_be_written(dikkat: Command, trained: Path, tmp_path
 def test_no_such_run(dikkat: Command, tmp_path: Path) -> None:
     message = dikkat.fails(66, "attend", tmp_path / "nowhere", SENTENCE, "--out", tmp_path / "a.png")
     assert "there is no such run directory" in message
-
-
-def test_a_model_without_cross_attention(
-    dikkat: Command, trained: Path, tmp_path: Path, translator: Translator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What loading gives for a run of an encoder alone."""
-    alone = SimpleNamespace(
-        model=nn.ModuleDict({"encoder": translator.model.encoder}),
-        tokenizer=translator.tokenizer,
-        config=translator.config,
-        encode=translator.encode,
-    )
-    monkeypatch.setattr("dikkat.pipelines.load", lambda path: alone)
-    for name in ("a.png", "a.align"):
-        message = dikkat.fails(2, "attend", trained, SENTENCE, "--out", tmp_path / name)
-        assert message == "there is no cross-attention here; choose from encoder self-attention"
-    assert os.listdir(tmp_path) == []
 
 
 def test_five_thousand_tokens(dikkat: Command, trained: Path, tmp_path: Path, translator: Translator) -> None:

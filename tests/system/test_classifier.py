@@ -19,6 +19,7 @@ from dikkat.cli.main import run as run_command
 from dikkat.config import RunConfig
 from dikkat.errors import DataError
 from dikkat.explain.doctor import examine
+from dikkat.explain.map_files import read_json, read_npz
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.pipelines.classifier_job import best_row
 from dikkat.pipelines.decisive_words import decisive_words
@@ -89,6 +90,41 @@ def standard_input(monkeypatch: pytest.MonkeyPatch) -> object:
 
 
 class TestUse:
+    def test_attend_shows_what_the_encoder_looks_at(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
+        text = "the film was superb"
+        for name in ("a.png", "a.svg", "a.npz", "a.json"):
+            assert dikkat("attend", run, text, "--out", tmp_path / name) == (0, "", "")
+        (found,), (packed,) = read_json(tmp_path / "a.json"), read_npz(tmp_path / "a.npz")
+        assert (found.source, found.output, found.output_tokens) == (text, "", ())
+        assert found.source_tokens[0] == "<bos>"
+        assert found.source_tokens == packed.source_tokens
+        assert {(each.stack, each.kind) for each in found.maps} == {("encoder", "self")}
+        assert dikkat("attend", run, text, "--words", "--head", "1", "--out", tmp_path / "w.json")[0] == 0
+        (words,) = read_json(tmp_path / "w.json")
+        assert words.source_tokens == ("<bos>", *text.split())
+        assert {each.head for each in words.maps} == {0}
+
+    @pytest.mark.parametrize(
+        ("name", "arguments", "message"),
+        [
+            ("a.png", ["--kind", "cross"], "--kind cross: a classifier has no cross-attention; choose from encoder"),
+            ("a.png", ["--beam", "2"], "--beam is for a translator, but {run} holds a classifier; leave it out"),
+            ("a.json", ["--target", "x"], "--target is for a translator, but {run} holds a classifier; leave it out"),
+            ("a.npz", ["--n-best", "2"], "--n-best is for a translator, but {run} holds a classifier; leave it out"),
+            ("a.align", [], "a.align: only of a translator, but {run} holds a classifier; write one of .png, .svg, "),
+            ("a.html", [], "a.html: only of a translator, but {run} holds a classifier; write one of .png, .svg, "),
+            ("a.png", ["--layer", "9"], "there is no layer 9 in the encoder self-attention: choose from"),
+        ],
+    )
+    def test_attend_refuses_what_only_a_translator_has(
+        self, dikkat: Command, run: Path, tmp_path: Path, name: str, arguments: list[str], message: str
+    ) -> None:
+        complaint = dikkat.fails(2, "attend", run, "the film", *arguments, "--out", tmp_path / name)
+        assert message.format(run=run) in complaint
+        empty = dikkat.fails(65, "attend", run, " ", "--out", tmp_path / "e.png")
+        assert empty == "there is nothing to attend to in an empty text; give a few words"
+        assert not list(tmp_path.iterdir())
+
     def test_learns_what_one_word_decides(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
         test = write_table(tmp_path / "test.tsv", reviews(200, seed=77))
         code, output, _ = dikkat("evaluate", run, test)

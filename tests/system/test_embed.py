@@ -15,6 +15,7 @@ from tests.system.toy import Command, toy_sentences
 from tests.unit.interop.checkpoints import bert_folder, change_weights, gpt2_folder
 
 from dikkat import Embedder, load
+from dikkat.explain.map_files import read_json
 from dikkat.text.tokenizer import Tokenizer
 
 
@@ -135,6 +136,24 @@ def test_an_imported_bert_embeds_and_an_imported_gpt2_writes(dikkat: Command, te
     assert code == 0
     assert output.startswith("A dog")
     assert len(output) > 10
+
+
+def test_attend_shows_an_encoder_with_its_special_tokens(dikkat: Command, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert dikkat("import", bert_folder(tmp_path / "theirs"), "--out", out)[0] == 0
+    for name in ("a.png", "a.svg", "a.npz", "a.json"):
+        assert dikkat("attend", out, "the dog sees a cat", "--out", tmp_path / name) == (0, "", "")
+    (found,) = read_json(tmp_path / "a.json")
+    assert found.source_tokens == ("[CLS]", "the", "dog", "sees", "a", "cat", "[SEP]")
+    assert (found.output, found.output_tokens, len(found.maps)) == ("", (), 2 * 3)
+    arguments = ("attend", out, "the dog", "--out", tmp_path / "b.json")
+    assert dikkat.fails(2, *arguments, "--kind", "decoder") == (
+        "--kind decoder: an encoder has no decoder self-attention; choose from encoder"
+    )
+    assert "--words joins the subwords of dikkat's own tokenizers, not those of an imported" in dikkat.fails(
+        2, *arguments, "--words"
+    )
+    assert not (tmp_path / "b.json").exists()
 
 
 def test_other_commands_refuse_an_encoder_in_one_line(dikkat: Command, text: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from tests.system.toy import Command, kept_signals, toy_sentences
@@ -16,6 +17,7 @@ from tests.system.toy import Command, kept_signals, toy_sentences
 from dikkat import LanguageModel, load
 from dikkat.cli.main import run as run_command
 from dikkat.decoding.options import GenerationOptions
+from dikkat.explain.map_files import read_json
 
 SETTINGS = {
     "model.model_dim": 32,
@@ -130,6 +132,33 @@ def test_generate_prints_the_prompt_and_its_continuation(
     assert code == 0
     assert output.startswith("--- 1 of 2 ---\nthe king")
     assert "--- 2 of 2 ---\nthe king" in output
+
+
+def test_attend_shows_what_a_prompt_looks_at(dikkat: Command, written: Path, tmp_path: Path) -> None:
+    for name in ("a.png", "a.svg", "a.npz", "a.json"):
+        assert dikkat("attend", written, "the king sees", "--out", tmp_path / name) == (0, "", "")
+    (found,) = read_json(tmp_path / "a.json")
+    assert found.output_tokens == tuple("the▁king▁sees")
+    assert (found.source, found.source_tokens, found.output) == ("the king sees", (), "")
+    assert len(found.maps) == 2 * 2
+    for each in found.maps:
+        assert (each.stack, each.kind) == ("decoder", "self")
+        assert not np.triu(each.weights, 1).any()
+        np.testing.assert_allclose(each.weights.sum(axis=1), 1.0, rtol=0, atol=1e-5)
+    assert dikkat("attend", written, "the king sees", "--words", "--out", tmp_path / "w.json")[0] == 0
+    assert read_json(tmp_path / "w.json")[0].output_tokens == ("the", "king", "sees")
+    for kind, name in (("encoder", "encoder self-attention"), ("cross", "cross-attention")):
+        message = dikkat.fails(2, "attend", written, "the", "--kind", kind, "--out", tmp_path / "b.png")
+        assert message == f"--kind {kind}: a language model has no {name}; choose from decoder"
+    long = dikkat.fails(65, "attend", written, "the dog sees a cat " * 3, "--out", tmp_path / "b.png")
+    assert long == "the prompt has 57 tokens, but the model sees at most 32 (its context); give only the end of it"
+    assert not (tmp_path / "b.png").exists()
+
+
+def test_the_doctor_examines_a_language_model(dikkat: Command, written: Path) -> None:
+    code, output, complaint = dikkat("doctor", written)
+    assert (code, complaint) == (0, ""), output
+    assert output.endswith("all 10 proofs pass\n")
 
 
 def test_an_unknown_character_is_said(dikkat: Command, written: Path) -> None:

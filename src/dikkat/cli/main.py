@@ -33,7 +33,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Train a translator from your own text on the machine you have, and see exactly what it attends to.",
+    help="Train a Transformer from your own text on the machine you have, and see exactly what it attends to.",
 )
 app.command()(quickstart)
 app.add_typer(train, name="train")

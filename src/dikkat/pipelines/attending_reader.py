@@ -22,7 +22,8 @@ class AttendingReader:
     """Records the attention maps of the one stack of `model` while it reads a text.
 
     The axes carry the tokens that the model is given, special ones included, and no others: of a text that is longer
-    than a classifier or an encoder can read, only what it reads. A prompt is read as `generate` reads it: without `<bos>`.
+    than a classifier or an encoder can read, only what it reads. A prompt
+    is read as `generate` reads it, without `<bos>`.
     """
 
     def __init__(
