@@ -7,18 +7,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-from benchmarks.sides.memory import resident_bytes
+from dikkat.native.environment import set_environment
 
-from dikkat.native.processor import keep_freed_memory
-from dikkat.pipelines.preparation import TrainRequest
-from dikkat.pipelines.settings import run_config
-from dikkat.pipelines.training import compute_dtype
-from dikkat.pipelines.translator_job import TranslatorJob
-from dikkat.run_directory import RunDirectory
-from dikkat.training.budget import UpdateBudget
-from dikkat.training.loop import StepReport, Trainer
-from dikkat.training.task import Validation
+# as the command does, before torch is loaded
+set_environment()
+
+import torch  # noqa: E402
+from benchmarks.sides.memory import resident_bytes  # noqa: E402
+
+from dikkat.native.processor import keep_freed_memory  # noqa: E402
+from dikkat.pipelines.preparation import TrainRequest  # noqa: E402
+from dikkat.pipelines.settings import run_config  # noqa: E402
+from dikkat.pipelines.training import compute_dtype  # noqa: E402
+from dikkat.pipelines.translator_job import TranslatorJob  # noqa: E402
+from dikkat.run_directory import RunDirectory  # noqa: E402
+from dikkat.training.budget import UpdateBudget  # noqa: E402
+from dikkat.training.loop import StepReport, Trainer  # noqa: E402
+from dikkat.training.task import Validation  # noqa: E402
 
 FAR_AWAY = 1_000_000
 """Updates of the planned run: no validation falls into the measurement."""
