@@ -185,8 +185,8 @@ def _read(
     attending = AttendingReader.of(trained)
     choices = _choices(attending, name, out, place)
     wanted = _wanted(attending, choices)
-    for sentence in sentences:
-        yield _selected(attending.read(sentence, wanted), choices)
+    # not a generator itself: what is wrong is said before a file of its kind is begun
+    return (_selected(attending.read(sentence, wanted), choices) for sentence in sentences)
 
 
 def _choices(attending: Attending | AttendingReader, name: str, out: Path, place: Place) -> list[Choice]:
