@@ -56,9 +56,9 @@ def join_words(found: SentenceMaps) -> SentenceMaps:
     if found.source_tokens:
         spaced, fed = has_spaces(found.source_tokens), found.output
     else:
-        # a prompt begins without a space, which only its other words tell
+        # a prompt may begin without a space, which only its other words tell; that of a character is itself
         fed = found.source
-        spaced = len(fed.split()) < 2 or any(_SPACE in token for token in found.output_tokens)
+        spaced = len(fed.split()) < 2 or any(token.startswith((_SPACE, " ")) for token in found.output_tokens)
     reads = Words.of(found.source_tokens, found.source, spaced=spaced)
     writes = Words.of(found.output_tokens, fed, spaced=spaced)
     maps = tuple(join_map(each, *axes_of(each.stack, each.kind, reads, writes)) for each in found.maps)
