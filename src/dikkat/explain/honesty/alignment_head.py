@@ -77,7 +77,8 @@ class Agreements:
 
 def most_attended(weights: Array) -> NDArray[np.int64]:
     """(T, S) -> (T-1,): the source token of each written token, the first of equals; marks are neither."""
-    return weights[:-1, :-1].argmax(axis=1)
+    found: NDArray[np.int64] = weights[:-1, :-1].argmax(axis=1)
+    return found
 
 
 def word_links(weights: Array, words: WordNumbers) -> set[Link]:

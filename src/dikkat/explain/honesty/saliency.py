@@ -45,7 +45,7 @@ def gradient_times_input(model: EncoderDecoder, source: Int[Tensor, "S"], target
     with torch.no_grad():
         embedded = model.source_embedding(source), model.target_embedding(fed)
     size = max(1, MOST_ENTRIES // (max(len(source), len(fed)) * embedded[0].shape[-1]))
-    parts = [_gradient_rows(model, embedded, rows, written[rows]) for rows in torch.arange(len(fed)).split(size)]
+    parts = [_gradient_rows(model, embedded, rows, written[rows]) for rows in torch.split(torch.arange(len(fed)), size)]
     return Influence(*(_array(torch.cat(side)) for side in zip(*parts, strict=True)))
 
 
@@ -63,7 +63,7 @@ def occlusion(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tenso
     size = max(1, MOST_ENTRIES // (steps * model.output_weight.shape[0]))
     with torch.no_grad():
         whole = _log_probabilities(model, source, target, seen)
-        hidden = torch.cat([_log_probabilities(model, source, target, part) for part in masks.split(size)])
+        hidden = torch.cat([_log_probabilities(model, source, target, part) for part in torch.split(masks, size)])
     # (S, T) -> (T, S)
     return _array((whole - hidden).T)
 
@@ -75,7 +75,8 @@ def _gradient_rows(
     # (S, D) -> (N, S, D), (T, D) -> (N, T, D)
     x, y = (each.expand(len(rows), -1, -1).clone().requires_grad_() for each in embedded)
     with torch.enable_grad():
-        hidden = model.decoder(model.positions(y), model.encoder(model.positions(x)))
+        read, fed = (model.embedding_norm(model.positions(each)) for each in (x, y))
+        hidden = model.decoder(fed, model.encoder(read))
         # (N, T, D) -> (N, V)
         logits = model.project(hidden[range(len(rows)), rows])
         chosen = logits.log_softmax(dim=-1).gather(1, wanted[:, None])
