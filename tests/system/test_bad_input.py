@@ -161,7 +161,8 @@ class TestData:
 
     def test_preset(self, dikkat: Command, toy_data: Path, out: Path) -> None:
         message = dikkat.fails(2, *TRAIN, toy_data, "--out", out, "--preset", "smal")
-        assert message == 'no preset is called "smal"; did you mean "small"? known: tiny, small, base, d2l'
+        known = "tiny, small, base, d2l, nanogpt_cpu, imdb_seed"
+        assert message == f'no preset is called "smal"; did you mean "small"? known: {known}'
 
     def test_usage(self, dikkat: Command, toy_data: Path, out: Path) -> None:
         assert "No such option: --sed" in dikkat.fails(2, *TRAIN, toy_data, "--out", out, "--sed", "1")

@@ -147,15 +147,15 @@ def hits(model: EncoderDecoder, data: list[tuple[list[int], list[int], int, int]
 
 
 def test_heads_of_a_run_are_told(dikkat: Command, trained: Path, tmp_path: Path) -> None:
-    code, told, notes = dikkat("heads", trained, "--sentences", 6, "--prune", 2)
+    code, told, notes = dikkat("heads", trained, "--sentences", "6", "--prune", "2")
     assert code == 0, notes
     for wanted in ("encoder", "decoder", "cross", "entropy"):
         assert wanted in told
-    code, turkish, _ = dikkat("heads", trained, "--sentences", 6, "--language", "tr")
+    code, turkish, _ = dikkat("heads", trained, "--sentences", "6", "--language", "tr")
     assert code == 0
     assert turkish != told
     assert "AER" not in told
     gold = tmp_path / "gold"
     gold.write_text("0-x\n", encoding="utf-8")
     assert f'{gold}:1: "0-x" is no link' in dikkat.fails(65, "heads", trained, "--gold", gold)
-    assert "--prune 99: this model has only" in dikkat.fails(2, "heads", trained, "--prune", 99)
+    assert "--prune 99: this model has only" in dikkat.fails(2, "heads", trained, "--prune", "99")

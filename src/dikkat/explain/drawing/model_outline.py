@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 import torch
@@ -70,7 +71,7 @@ class _Reader:
         return Stack(
             name="encoder",
             reads="source ids (B, S)",
-            below=(self._embedding(self.model.source_embedding), *self._positions("S")),
+            below=self._reading(self.model.source_embedding, "S"),
             layers=len(encoder.blocks),
             block=(
                 self._sub_layer(
@@ -86,7 +87,7 @@ class _Reader:
     def _decoder(self) -> Stack:
         decoder = self.model.decoder
         block = cast(DecoderBlock, decoder.blocks[0])
-        below = (self._embedding(self.model.target_embedding), *self._positions("T"))
+        below = self._reading(self.model.target_embedding, "T")
         causal = self._attention(block.self_attention, "Masked self-attention", "mask: causal (no future)")
         sub_layers = (
             self._sub_layer(causal, block.self_residual.norm),
@@ -108,11 +109,15 @@ class _Reader:
             gives="probabilities (B, T, V)",
         )
 
+    def _reading(self, embedding: TokenEmbedding, length: str) -> tuple[Part, ...]:
+        return (self._embedding(embedding), *self._positions(length), *self._embedding_norm())
+
     def _embedding(self, module: TokenEmbedding) -> Part:
         rows, width = module.weight.shape
         parameters = self._count(module.weight)
         tied = () if parameters else ("the matrix of the source embedding",)
-        return Part("embedding", "Embedding × √D", (f"V × D = {rows:,} × {width:,}", *tied), parameters)
+        title = "Embedding × √D" if self.config.scale_embeddings else "Embedding"
+        return Part("embedding", title, (f"V × D = {rows:,} × {width:,}", *tied), parameters)
 
     def _positions(self, length: str) -> tuple[Part, ...]:
         name = self.config.positions
@@ -159,6 +164,12 @@ class _Reader:
         gated = inner.out_features != hidden
         sizes = (f"D → F → D: {width:,} → {hidden:,} → {outer.out_features:,}", f"{name}, gated" if gated else name)
         return Part("feed_forward", "Feed-forward", sizes, self._count(*block.feed_forward.parameters()))
+
+    def _embedding_norm(self) -> tuple[Part, ...]:
+        if not self.config.embedding_norm:
+            return ()
+        part = self._norm(self.model.embedding_norm)
+        return (part if part.parameters else replace(part, sizes=("the norm of the encoder",)),)
 
     def _sub_layer(self, part: Part, norm: nn.Module, *, reads_memory: bool = False) -> SubLayer:
         return SubLayer(part, self._norm(norm), reads_memory)

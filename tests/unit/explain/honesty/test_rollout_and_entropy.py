@@ -15,7 +15,7 @@ def test_rollout_is_the_product_of_half_attention_and_half_identity() -> None:
     generator = np.random.default_rng(1)
     layers = generator.dirichlet(np.ones(5), size=(3, 2, 5))
     wanted = np.eye(5)
-    for found, heads in zip(attention_rollout(layers), layers, strict=True):
+    for found, heads in zip(attention_rollout(list(layers)), layers, strict=True):
         wanted = (0.5 * (heads[0] + heads[1]) / 2 + 0.5 * np.eye(5)) @ wanted
         np.testing.assert_allclose(found, wanted, atol=1e-12)
         np.testing.assert_allclose(found.sum(axis=1), 1.0)
