@@ -1,10 +1,11 @@
 """Claim: how many target tokens a second dikkat trains, and how many times what a Hugging Face MarianMT loop trains.
 
 Setting: multi30k en-de, joint BPE of 8,000 entries, 3+3 layers, D=256, F=1024, H=4, batches of at most 4,096 padded
-tokens, dropout 0.1, label smoothing 0.1. Both sides get the same batches of ids, the same number of threads and the
-same PyTorch; they run in turn, each time in a fresh process. The peer runs in float32 and under bfloat16 autocast, with
-its default attention (sdpa) and with eager attention, and the fastest of the four is what dikkat is compared with. The
-highest resident memory of each side is taken, and in the same rounds the rate of the bare matrix products.
+tokens, dropout 0.1, label smoothing 0.1; with --size large 6+6 layers, D=512, F=2048, H=8. Both sides get the same
+batches of ids, the same number of threads and the same PyTorch; they run in turn, each time in a fresh process. The
+peer runs in float32 and under bfloat16 autocast, with its default attention (sdpa) and with eager attention, and the
+fastest of the four is what dikkat is compared with. The highest resident memory of each side is taken, and in the same
+rounds the rate of the bare matrix products.
 
 A table goes to standard error, one JSON line to standard output. Exit codes: 66 the data is not there, 1 a side failed.
 """
@@ -53,6 +54,14 @@ MODEL = {
     "norm_placement": "post",  # Marian has no other
 }
 TRAINING = {"tokens_per_batch": TOKENS_PER_BATCH, "label_smoothing": 0.1, "clip_norm": 1.0, "optimizer": "adamw"}
+LARGE = {
+    "model_dim": 512,
+    "feed_forward_dim": 2048,
+    "num_heads": 8,
+    "encoder_layers": 6,
+    "decoder_layers": 6,
+}
+SIZES: dict[str, Measured] = {"small": MODEL, "large": {**MODEL, **LARGE}}
 SETTINGS = {"model": MODEL, "tokenizer": {"kind": "bpe", "vocab_size": 8000}, "training": TRAINING}
 OURS = "dikkat"
 PEERS = {
@@ -83,6 +92,7 @@ def parse() -> argparse.Namespace:
     known.add_argument("--rounds", type=int, default=3, help="times that each side runs")
     known.add_argument("--warm", type=int, default=12, help="updates before the clock starts, in each run")
     known.add_argument("--steps", type=int, default=20, help="timed updates, in each run")
+    known.add_argument("--size", choices=SIZES, default="small", help="of the model")
     known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of either side")
     known.add_argument("--data", type=Path, default=ROOT.parent / "shared/data/multi30k", help="folder of multi30k")
     known.add_argument("--env", type=Path, default=HERE / ".venv-huggingface", help="where the peer is installed")
@@ -100,8 +110,10 @@ def measure(options: argparse.Namespace, peer_python: Path, folder: Path) -> Mea
     """All rounds, and what they come to."""
     run, ids, load = folder / "run", folder / "ids.npz", os.getloadavg()[0]
     count = options.warm + options.steps
-    prepare = {"data": str(options.data), "run": str(run), "ids": str(ids), "batches": count, "settings": SETTINGS}
+    settings = {**SETTINGS, "model": SIZES[options.size]}
+    prepare = {"data": str(options.data), "run": str(run), "ids": str(ids), "batches": count, "settings": settings}
     data = child(OWN_PYTHON, "preparation", prepare, options.threads)
+    data["shape"] = {**SIZES[options.size], "vocab_size": data["vocab_size"]}
     note(describe(options, data))
     rounds = []
     for number in range(options.rounds):
@@ -116,7 +128,7 @@ def one_round(options: argparse.Namespace, peer_python: Path, folder: Path, data
     """Ours, theirs in all four variants, and the roof."""
     timing = {"warm": options.warm, "steps": options.steps}
     own = {**timing, "run": str(folder / "run"), "out": str(folder / f"round-{number}")}
-    shape = {**MODEL, "vocab_size": data["vocab_size"]}
+    shape = data["shape"]
     theirs = {**timing, "ids": str(folder / "ids.npz"), "model": shape, **TRAINING}
     found = {OURS: child(OWN_PYTHON, "dikkat_training", own, options.threads)}
     for name, variant in PEERS.items():
@@ -151,14 +163,14 @@ def result(found: Measured, data: Measured, warm: int, rates: Measured) -> Measu
 def work(data: Measured, warm: int, rates: list[float]) -> tuple[float, float]:
     """FLOP of the timed updates, and the seconds that they would take if only matrix products took time."""
     source, target = sum(data["source_tokens"][warm:]), sum(data["target_tokens"][warm:])
-    layers = linear_layers({**MODEL, "vocab_size": data["vocab_size"]})
+    layers = linear_layers(data["shape"])
     flops = [FLOP_PER_WEIGHT * layer.products(source, target) for layer in layers]
     return sum(flops), sum(flop / rate for flop, rate in zip(flops, rates, strict=True))
 
 
 def roof(rates: Measured, data: Measured) -> Measured:
     """For both types: FLOP/s over all products of an update, the target tokens a second it allows, each shape."""
-    layers = linear_layers({**MODEL, "vocab_size": data["vocab_size"]})
+    layers = linear_layers(data["shape"])
     shapes = [f"{TOKENS_PER_BATCH}x{layer.inputs}x{layer.outputs}" for layer in layers]
     found: Measured = {}
     for dtype, each in rates.items():
@@ -198,7 +210,7 @@ def context(options: argparse.Namespace, data: Measured, rounds: list[Measured])
     return {
         **provenance("train_speed"),
         "versions": {**versions, "python": platform.python_version()},
-        "setting": {**SETTINGS, "pairs": data["pairs"], "vocab_size": data["vocab_size"]},
+        "setting": {**SETTINGS, "model": data["shape"], "pairs": data["pairs"], "vocab_size": data["vocab_size"]},
         "threads": options.threads,
         "warm": options.warm,
         "steps": options.steps,

@@ -7,20 +7,23 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import torch
-from benchmarks.sides.memory import resident_bytes
+from dikkat.native.environment import set_environment
 
-from dikkat.data.corpus import Corpus
-from dikkat.data.text_files import read_lines
-from dikkat.models.factory import build_model
-from dikkat.native.processor import keep_freed_memory
-from dikkat.pipelines.training import compute_dtype
-from dikkat.pipelines.translation import run_config
-from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
-from dikkat.training.budget import UpdateBudget
-from dikkat.training.loop import StepReport, Trainer
-from dikkat.training.validation import Validation, Validator
+# as the command does, before torch is loaded
+set_environment()
+
+import torch  # noqa: E402
+from benchmarks.sides.memory import resident_bytes  # noqa: E402
+
+from dikkat.native.processor import keep_freed_memory  # noqa: E402
+from dikkat.pipelines.preparation import TrainRequest  # noqa: E402
+from dikkat.pipelines.settings import run_config  # noqa: E402
+from dikkat.pipelines.training import compute_dtype  # noqa: E402
+from dikkat.pipelines.translator_job import TranslatorJob  # noqa: E402
+from dikkat.run_directory import RunDirectory  # noqa: E402
+from dikkat.training.budget import UpdateBudget  # noqa: E402
+from dikkat.training.loop import StepReport, Trainer  # noqa: E402
+from dikkat.training.task import Validation  # noqa: E402
 
 FAR_AWAY = 1_000_000
 """Updates of the planned run: no validation falls into the measurement."""
@@ -46,7 +49,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     trainer.train(watch, should_stop=lambda: len(watch.reports) == job["warm"] + job["steps"])
     return {
         "seconds": [report.seconds for report in watch.reports],
-        "target_tokens": [report.tokens for report in watch.reports],
+        "target_tokens": [report.count for report in watch.reports],
         "losses": [report.loss for report in watch.reports],
         "dtype": str(trainer.parameters.working.dtype).removeprefix("torch."),
         "parameters": trainer.parameters.master.numel(),
@@ -59,13 +62,8 @@ def open_trainer(prepared: RunDirectory, out: RunDirectory) -> Trainer:
     """A new trainer on the prepared data, as `dikkat train` builds it; it saves into `out`."""
     keep_freed_memory()
     config = run_config(prepared.read_config(), str(prepared.config))
-    sources, targets = (list(read_lines(prepared.held_out("validation", side))) for side in ("source", "target"))
-    held_out = Corpus.open(prepared.corpus, "validation")
-    validator = Validator(held_out, Tokenizer.load(prepared.tokenizer), sources, targets)
-    model = build_model(config.model, config.training.seed)
-    corpus = Corpus.open(prepared.corpus, "train")
-    dtype = compute_dtype(config.training)
-    return Trainer(model, corpus, validator, out, config.training, UpdateBudget(FAR_AWAY), dtype)
+    task = TranslatorJob(TrainRequest(())).task(prepared, config)
+    return Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), compute_dtype(config.training))
 
 
 if __name__ == "__main__":

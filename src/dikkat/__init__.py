@@ -5,9 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dikkat.pipelines import Translation, Translator, load
+    from dikkat.pipelines import (
+        Classification,
+        Classifier,
+        Continuation,
+        Embedder,
+        LanguageModel,
+        Translation,
+        Translator,
+        load,
+    )
 
-__all__ = ["Translation", "Translator", "load"]
+__all__ = [
+    "Classification",
+    "Classifier",
+    "Continuation",
+    "Embedder",
+    "LanguageModel",
+    "Translation",
+    "Translator",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

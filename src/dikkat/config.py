@@ -13,6 +13,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from dikkat.errors import DataError, MissingInputError, UsageError, nearest
+from dikkat.presets import PRESETS
 
 FORMAT_VERSION = 1
 
@@ -46,8 +47,9 @@ class ModelConfig(Section):
     """Probability of dropping an entry of a sub-layer's output and of the embeddings."""
     attention_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Probability of dropping an attention weight."""
-    activation: Literal["relu", "gelu", "geglu", "swiglu"] = "relu"
-    """Non-linearity of the feed-forward network; geglu and swiglu are gated and half as large again."""
+    activation: Literal["relu", "gelu", "gelu_tanh", "geglu", "swiglu"] = "relu"
+    """Non-linearity of the feed-forward network; gelu_tanh is an approximation, geglu and swiglu are gated, with half
+    as many weights again."""
     norm: Literal["layer", "rms"] = "layer"
     """Layer norm, or root-mean-square norm, which has no mean and no bias."""
     norm_placement: Literal["pre", "post"] = "pre"
@@ -72,6 +74,12 @@ class ModelConfig(Section):
     """First positions of a sentence that see all and are seen by all in spite of the window."""
     attention_bias: bool = True
     """Whether the query, key, value and output projections have a bias."""
+    attention_output_bias: bool | None = None
+    """Whether the output projection has one; left out, as attention_bias says."""
+    scale_embeddings: bool = True
+    """Whether embeddings are multiplied by sqrt(model_dim) (the paper), or taken as they are (BERT, GPT-2)."""
+    embedding_norm: bool = False
+    """Whether the sum of embedding and position passes a norm before the first block (Devlin et al. 2019)."""
     tie_embeddings: bool = True
     """One matrix for source embedding, target embedding and output projection (Press and Wolf 2017)."""
 
@@ -94,11 +102,61 @@ class ModelConfig(Section):
         return self
 
 
+class EncoderConfig(Section):
+    """What a sentence encoder has around its blocks."""
+
+    segments: int = Field(2, gt=0)
+    """Kinds of tokens, each with a learned vector (BERT's token types); a text alone is of the first."""
+    pooler: bool = False
+    """Whether a layer with a tanh follows on the first position, as BERT's."""
+    pooling: Literal["mean", "first", "pooler"] = "mean"
+    """What a sentence's vector is made from: all positions, the first one, or that one after the pooler."""
+    normalize: bool = False
+    """Whether a sentence's vector is divided by its length."""
+    max_length: int = Field(512, gt=2)
+    """Most tokens of a text that are read, special ones included."""
+
+    @model_validator(mode="after")
+    def _has_its_pooler(self) -> EncoderConfig:
+        if self.pooling == "pooler" and not self.pooler:
+            raise ValueError('pooling = "pooler" needs a pooler, but there is none')
+        return self
+
+
+class LanguageModelConfig(Section):
+    """What a language model learns from its text; its layers are `model.decoder_layers`."""
+
+    objective: Literal["causal", "masked", "prefix"] = "causal"
+    """Predict each next token, the tokens that were hidden, or the tokens after a prefix that is read both ways."""
+    context: int = Field(256, gt=1)
+    """Most tokens that the model sees at once, in training and in writing."""
+    masked_share: float = Field(0.15, gt=0.0, lt=1.0)
+    """Share of the tokens to predict where the objective is masked."""
+
+
+class ClassifierConfig(Section):
+    """What a classifier has around its encoder, and what it learns by."""
+
+    pooling: Literal["mean", "first", "attention"] = "mean"
+    """One vector from a text: the mean of its positions, the first one, or what a learned query attends to."""
+    max_tokens: int = Field(400, gt=1)
+    """Most tokens that are read of a text; of a longer one its beginning and its end."""
+    beginning: float = Field(0.25, ge=0.0, le=1.0)
+    """Share of those tokens that is kept for the beginning of a longer text."""
+    objective: Literal["cross_entropy", "binary"] = "cross_entropy"
+    """A logit for each class, or for two classes a single one (binary cross-entropy)."""
+    balance: bool = False
+    """Whether each class counts the same in training however rare, and the best weights are those of macro F1."""
+    word_dropout: float = Field(0.0, ge=0.0, lt=1.0)
+    """Probability of hiding a token from attention and pooling, in training."""
+
+
 class TokenizerConfig(Section):
     """How text becomes ids."""
 
-    kind: Literal["bpe", "words"] = "bpe"
-    """Joint byte-level BPE (nothing is unknown), or whole words (teaching presets; rare words are unknown)."""
+    kind: Literal["bpe", "words", "characters", "bytes"] = "bpe"
+    """Joint byte-level BPE (nothing is unknown), whole words (teaching presets; rare words are unknown), the characters
+    of the training text, or the 256 bytes (nothing is unknown)."""
     vocab_size: int = Field(8000, gt=300)
     """Most entries of the joint vocabulary, special tokens included."""
     min_frequency: int = Field(2, gt=0)
@@ -135,6 +193,8 @@ class TrainingConfig(Section):
     """Micro-batches summed into one update."""
     max_epochs: float = Field(30.0, gt=0.0)
     """Passes over the data when no time limit is given."""
+    max_updates: int | None = Field(None, gt=0)
+    """Updates when no time limit is given; left out, as many as max_epochs takes."""
     minutes: float | None = Field(None, gt=0.0)
     """Plan the whole run, data preparation and last validation included, to end after this long."""
     optimizer: Literal["adamw", "muon"] = "muon"
@@ -178,37 +238,8 @@ class RunConfig(Section):
     tokenizer: TokenizerConfig = TokenizerConfig()
     data: DataConfig = DataConfig()
     training: TrainingConfig = TrainingConfig()
-
-
-PRESETS: dict[str, dict[str, dict[str, Any]]] = {
-    "tiny": {
-        "model": {
-            "model_dim": 128, "num_heads": 4, "feed_forward_dim": 256, "encoder_layers": 2, "decoder_layers": 2,
-        },
-        "tokenizer": {"vocab_size": 2000},
-        "training": {"tokens_per_batch": 2048},
-    },
-    "small": {},
-    "base": {
-        "model": {
-            "model_dim": 512, "num_heads": 8, "feed_forward_dim": 2048, "encoder_layers": 6, "decoder_layers": 6,
-        },
-        "tokenizer": {"vocab_size": 16000},
-        "training": {"learning_rate": 1e-3, "matrix_learning_rate": 2e-3, "warmup_steps": 1000},
-    },
-    "d2l": {
-        "model": {
-            "model_dim": 32, "num_heads": 4, "feed_forward_dim": 64, "encoder_layers": 2, "decoder_layers": 2,
-            "norm_placement": "post", "attention_bias": False, "tie_embeddings": False,
-        },
-        "tokenizer": {"kind": "words", "lowercase": True},
-        "training": {
-            "optimizer": "adamw", "tokens_per_batch": 640, "learning_rate": 5e-3, "beta2": 0.999, "warmup_steps": 0,
-            "max_epochs": 200.0, "label_smoothing": 0.0, "average": "none", "precision": "float32",
-        },
-    },
-}  # fmt: skip
-"""Named starting points; each lists only what differs from the defaults above."""
+    language_model: LanguageModelConfig = LanguageModelConfig()
+    classifier: ClassifierConfig = ClassifierConfig()
 
 
 def preset(name: str) -> dict[str, dict[str, Any]]:
@@ -233,7 +264,7 @@ def build_config(settings: dict[str, Any], where: str = "configuration") -> RunC
     try:
         return RunConfig.model_validate(settings)
     except ValidationError as error:
-        raise UsageError(f"{where}: {_first_complaint(error)}") from None
+        raise UsageError(f"{where}: {first_complaint(error)}") from None
 
 
 def read_toml(path: Path) -> dict[str, dict[str, Any]]:
@@ -252,7 +283,8 @@ def read_toml(path: Path) -> dict[str, dict[str, Any]]:
     return settings
 
 
-def _first_complaint(error: ValidationError) -> str:
+def first_complaint(error: ValidationError) -> str:
+    """What is wrong with settings, in one line: the key, what it must be and what was given."""
     detail = error.errors()[0]
     path = [str(part) for part in detail["loc"]]
     key = ".".join(path)

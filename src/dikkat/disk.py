@@ -63,6 +63,18 @@ def write_atomically(path: Path, content: bytes) -> None:
         sync_directory(path.parent)
 
 
+def probe_beside(path: Path) -> None:
+    """Write and remove a file beside `path`: a place that cannot be written should be known before the work, not after.
+
+    Raises `OSError`.
+    """
+    probe = temporary_beside(path)
+    try:
+        write_new(probe, b"\n")
+    finally:
+        probe.unlink(missing_ok=True)
+
+
 def write_new(path: Path, content: bytes) -> None:
     """Write and fsync a file that does not exist yet. Raises `OSError`."""
     # Not tempfile: its files are readable by their owner only, a run directory follows the umask.

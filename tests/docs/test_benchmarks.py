@@ -35,6 +35,7 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
             "decode_speed.py",
             ("sentences a second", "CTranslate2", "MarianMT", "--run", "--beam", "--batches", "--env-ctranslate2"),
         ),
+        ("attention_cost.py", ("what the recorder of attention costs when nobody listens", "--rounds", "--repeats")),
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
     ],
 )
@@ -65,6 +66,13 @@ def test_impossible_sizes_of_efficient_attention_are_refused(wrong: tuple[str, .
     done = run("efficient_attention.py", *wrong)
     assert done.returncode == 2
     assert "--window must be at least 0, every other number at least 1" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", [("--length", "1"), ("--rounds", "0"), ("--batch", "0")])
+def test_impossible_sizes_of_attention_cost_are_refused(wrong: tuple[str, ...]) -> None:
+    done = run("attention_cost.py", *wrong)
+    assert done.returncode == 2
+    assert "--length must be at least 2, every other number at least 1" in done.stderr
 
 
 @pytest.mark.parametrize("wrong", ["--rounds", "--updates", "--intervals", "--threads"])
@@ -102,6 +110,25 @@ def test_efficient_attention_measures_every_form_in_turn() -> None:
         assert form["times_full_matrix"] == pytest.approx(sum(ratios) / 2)
         assert form["seconds"] > 0
     assert forms["sliding window"]["errors"]["keys in the window"]["largest"] <= 1e-5
+
+
+@pytest.mark.slow
+def test_attention_cost_measures_every_case_in_turn() -> None:
+    done = run("attention_cost.py", "--rounds", "2", "--repeats", "1", "--batch", "2", "--length", "6", bare=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("\n") == 1
+    result = json.loads(done.stdout)
+    assert not result["pytorch"]["native"]
+    for side in ("native", "pytorch"):
+        assert 1 <= result[side]["decoded_tokens"] <= 6
+        for work in ("training", "decoding"):
+            rounds, found = [one[work] for one in result[side]["rounds"]], result[side]["found"][work]
+            assert min(min(one.values()) for one in rounds) > 0
+            ratios = [one["watched before"] / one["never watched"] for one in rounds]
+            assert found["ratios"]["watched before"] == ratios
+            assert found["ratio"]["watched before"] == pytest.approx(sum(ratios) / 2)
+            extra = [(one["one layer asked for"] - one["watched before"]) / one["its scores alone"] for one in rounds]
+            assert found["layers_of_scores"] == pytest.approx(sum(extra) / 2)
 
 
 def test_decode_speed_says_loudly_what_is_missing_and_installs_nothing(tmp_path: Path) -> None:

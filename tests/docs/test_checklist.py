@@ -15,8 +15,6 @@ from dikkat.cli.main import app
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "checklist.md"
 ROWS = {"A": 28, "B": 23, "C": 10, "D": 18, "E": 24, "F": 40}
-WAITING = {"A20", "A28", "C5", "C7", "D13", "D14", "D15", "E13", "E14", "E15", "E16", "E17", "E21", "E24"}
-"""The rows about classifiers, language models and pictures: the only ones that issue 3 lets wait."""
 _NAMED = re.compile(r"test_((?:[A-F]\d\d_)+)\w")
 
 
@@ -29,7 +27,6 @@ class Row:
     tests: tuple[str, ...]
     """Each as path::name."""
     example: str
-    waits_for: str
 
 
 def rows_of(page: str) -> list[Row]:
@@ -37,8 +34,8 @@ def rows_of(page: str) -> list[Row]:
     for line in page.split("\n"):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if re.fullmatch(r"[A-Z]\d+", cells[0]):
-            name, what, tests, example, waits_for = cells
-            found.append(Row(name, what, tuple(re.findall(r"`([^`]+)`", tests)), example, waits_for))
+            name, what, tests, example = cells
+            found.append(Row(name, what, tuple(re.findall(r"`([^`]+)`", tests)), example))
     return found
 
 
@@ -67,10 +64,8 @@ def complaints(rows: list[Row], tree: dict[str, set[str]]) -> list[str]:
         wrong += [f"{row.id}: add {test}" for test in sorted(there - set(row.tests))]
         if len(set(row.tests)) != len(row.tests):
             wrong.append(f"{row.id}: a test twice")
-        if row.waits_for and (row.id not in WAITING or not re.fullmatch(r"issue [56]", row.waits_for)):
-            wrong.append(f"{row.id}: may not wait for {row.waits_for}")
-        if not row.waits_for and not (row.tests and row.example):
-            wrong.append(f"{row.id}: neither waiting nor shown by a test and an example")
+        if not (row.tests and row.example):
+            wrong.append(f"{row.id}: not shown by a test and an example")
         if not row.what:
             wrong.append(f"{row.id}: says nothing")
         wrong += bad_example(row)
@@ -98,8 +93,8 @@ def test_the_map_is_true() -> None:
     assert complaints(rows, named_tests()) == []
 
 
-def line(name: str, test: str = "", example: str = "the test", waits_for: str = "") -> str:
-    return f"| {name} | what | {test} | {example} | {waits_for} |"
+def line(name: str, test: str = "", example: str = "the test") -> str:
+    return f"| {name} | what | {test} | {example} |"
 
 
 F1 = "`tests/a.py::test_F01_x`"
@@ -114,10 +109,8 @@ F1 = "`tests/a.py::test_F01_x`"
         ([line("F1", "`tests/a.py::test_F01_y`")], "F1: there is no test tests/a.py::test_F01_y"),
         ([line("F1", "`tests/b.py::test_F01_x`")], "F1: add tests/a.py::test_F01_x"),
         ([line("F1", f"{F1} {F1}")], "F1: a test twice"),
-        ([line("F1", F1, waits_for="issue 6")], "F1: may not wait for issue 6"),
-        ([line("E24", waits_for="issue 9")], "E24: may not wait for issue 9"),
-        ([line("E24")], "E24: neither waiting nor shown by a test and an example"),
-        ([line("F1", F1, "")], "F1: neither waiting nor shown by a test and an example"),
+        ([line("E24")], "E24: not shown by a test and an example"),
+        ([line("F1", F1, "")], "F1: not shown by a test and an example"),
         ([line("F1", F1, "[p](nowhere.md)")], "F1: there is no page nowhere.md"),
         ([line("F1", F1, "[p](log.md)")], "F1: log.md does not speak of it"),
         ([line("F1", F1, "`dikkat nothing`")], "F1: there is no command nothing"),

@@ -46,7 +46,7 @@ def learn(model: EncoderDecoder, corpus: Corpus, updates: int, batch_size: int, 
         seed_dropout(seed, update, 0)
         parameters.zero_gradient()
         some = generator.choice(len(corpus), size=min(batch_size, len(corpus)), replace=False)
-        (objective, likelihood), tokens = batch_loss(model, collate(corpus, some), smoothing=0.0)
+        objective, likelihood, tokens = batch_loss(model, collate(corpus, some), smoothing=0.0)
         objective.backward()
         optimizer.step(parameters.gradient / tokens, update, min(1.0, update / 20) * (1.0 - (update - 1) / updates))
         loss = float(likelihood) / tokens

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from dikkat.config import PRESETS, ModelConfig, RunConfig, build_config, merge, preset, read_toml
+from dikkat.config import ModelConfig, RunConfig, build_config, merge, preset, read_toml
 from dikkat.errors import DataError, MissingInputError, UsageError
+from dikkat.presets import PRESETS
 
 SECTIONS = [field.annotation for field in RunConfig.model_fields.values()]
 
@@ -74,7 +75,10 @@ def test_the_later_layer_wins_key_by_key() -> None:
         ({"model": {"dropout": 1.0}}, "here: model.dropout: input should be less than 1, not 1.0"),
         ({"training": {"minutes": -1}}, "here: training.minutes: input should be greater than 0, not -1"),
         ({"training": {"seed": "x"}}, "here: training.seed: input should be a valid integer.*, not 'x'"),
-        ({"tokenizer": {"kind": "chars"}}, "here: tokenizer.kind: input should be 'bpe' or 'words', not 'chars'"),
+        (
+            {"tokenizer": {"kind": "chars"}},
+            "here: tokenizer.kind: input should be 'bpe', 'words', 'characters' or 'bytes', not 'chars'",
+        ),
         ({"training": 3}, "here: training: input should be a valid dictionary.*, not 3"),
         (
             {"model": {"model_dim": 8, "num_heads": 3}},

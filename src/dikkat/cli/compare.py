@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import shutil
 import sys
-import time
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
+from dikkat.cli.progress import WorkProgress
 from dikkat.cli.signals import StopSignal
 from dikkat.disk import temporary_beside, write_atomically, write_errors, write_new
 from dikkat.errors import CannotCreateError, UsageError
 
 if TYPE_CHECKING:
     from dikkat.explain.comparison.settings import ComparisonSettings
-
-PLAIN_EVERY = 5.0
-"""Seconds between two lines of progress where there is no terminal."""
 
 QUICK: dict[str, Any] = {
     "lengths": (128, 256, 512, 1024),
@@ -101,7 +95,7 @@ def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) 
     from dikkat.explain.comparison.story import tell_comparison
     from dikkat.pipelines.comparison import compare
 
-    with CompareProgress() as progress:
+    with WorkProgress() as progress:
         found = compare(settings, progress)
     sys.stdout.write(as_table(tell_comparison(found), shutil.get_terminal_size((100, 24)).columns))
     sys.stdout.flush()
@@ -112,36 +106,3 @@ def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) 
     for path in (json, picture):
         if path is not None:
             print(f"written: {path}", file=sys.stderr)
-
-
-class CompareProgress:
-    """What is measured or trained now, on standard error: a bar on a terminal, plain lines elsewhere."""
-
-    def __init__(self) -> None:
-        console = Console(stderr=True, highlight=False)
-        # drawn between the measurements only: a thread that redraws would take its time from them
-        self._bar = Progress(
-            BarColumn(), TextColumn("{task.description}"), console=console, auto_refresh=False, transient=True
-        )
-        self._task = self._bar.add_task("", total=None)
-        self._is_terminal = console.is_terminal
-        self._last_line = -PLAIN_EVERY
-
-    def __enter__(self) -> CompareProgress:
-        # elsewhere the bar would still write an empty line when it ends
-        if self._is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._is_terminal:
-            self._bar.stop()
-
-    def __call__(self, done: int, pieces: int, what: str) -> None:
-        if self._is_terminal:
-            self._bar.update(self._task, completed=done, total=pieces, description=what, refresh=True)
-        elif time.monotonic() - self._last_line >= PLAIN_EVERY:
-            self._last_line = time.monotonic()
-            print(f"{done + 1}/{pieces}  {what}", file=sys.stderr, flush=True)

@@ -1,35 +1,81 @@
-"""`dikkat evaluate`: scores with their signatures, beside baselines."""
+"""`dikkat evaluate`: scores beside baselines, those of translations with their signatures."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dikkat.decoding.options import BeamOptions
+from dikkat.decoding.options import BeamOptions, DecodingOptions
+from dikkat.errors import UsageError
 
 BEAM = BeamOptions()
+
+Columns = tuple[str | None, str | None]
 
 
 def evaluate(
     run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
     data: Annotated[
         list[str] | None,
-        typer.Argument(help="Parallel text, as for train; the run's own held-out test part if absent."),
+        typer.Argument(help="Data as for train; the run's own held-out test part if absent."),
     ] = None,
     beam: Annotated[int, typer.Option(help="Hypotheses followed side by side; 1 is greedy.")] = BEAM.beam_size,
     length_penalty: Annotated[float, typer.Option(help="Larger favours longer output.")] = BEAM.length_penalty,
-    samples: Annotated[int, typer.Option(help="Translations to show.")] = 0,
+    samples: Annotated[int, typer.Option(help="Translations, or mistakes it was most sure of, to show.")] = 0,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the confusion matrix of a classifier (.png, .svg).")
+    ] = None,
     source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
+    stride: Annotated[
+        int | None,
+        typer.Option(help="Tokens by which the window of a language model moves; half the context if absent."),
+    ] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column of the label: number from 1, or name.")] = None,
+    text_column: Annotated[str | None, typer.Option(help="Column of the text: number from 1, or name.")] = None,
 ) -> None:
-    """Translate the sources of DATA and score the result with sacreBLEU and chrF (cased, detokenised)."""
+    """Score a translator with sacreBLEU and chrF (cased, detokenised), a classifier with accuracy and F1, a language
+    model with perplexity and bits a byte."""
+    from dikkat.run_directory import RunDirectory
+
+    task = RunDirectory.open(run).read_config().get("task")
+    if task == "classifier":
+        return _classifier(run, data or [], (label_column, text_column), samples, picture)
+    if picture is not None:
+        raise UsageError("--picture draws the confusion matrix of a classifier, which this run is not")
+    if task == "lm":
+        return _language_model(run, data or [], stride)
+    options = BeamOptions(beam_size=beam, length_penalty=length_penalty)
+    return _translator(run, data or [], (source_column, target_column), samples, options)
+
+
+def _translator(run: Path, data: list[str], columns: Columns, samples: int, options: DecodingOptions) -> None:
     from dikkat.pipelines.evaluation import evaluate_translator
 
-    options = BeamOptions(beam_size=beam, length_penalty=length_penalty)
-    found = evaluate_translator(run, data or (), options, (source_column, target_column))
-    for line in found.lines():
-        print(line)
-    for line in found.samples(samples):
-        print(line)
+    found = evaluate_translator(run, data, options, columns)
+    print("\n".join([*found.lines(), *found.samples(samples)]))
+
+
+def _language_model(run: Path, data: list[str], stride: int | None) -> None:
+    from dikkat.pipelines.language_model_evaluation import evaluate_language_model
+
+    found = evaluate_language_model(run, data, stride)
+    print("\n".join(found.lines()))
+    if found.unknown:
+        shown = ", ".join(map(repr, found.unknown[:10]))
+        print(f"not in the vocabulary, and read as <unk>: {shown}", file=sys.stderr)
+
+
+def _classifier(run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None) -> None:
+    from dikkat.explain.pictures import check_format
+    from dikkat.pipelines.classifier_evaluation import evaluate_classifier
+
+    if picture is not None:
+        check_format(picture)
+    found = evaluate_classifier(run, data, columns)
+    print("\n".join([*found.lines(), *found.mistakes(samples)]))
+    if picture is not None:
+        found.draw(picture)

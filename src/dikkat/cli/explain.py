@@ -96,11 +96,14 @@ def _explain_model(
     stack, layer, head, kind = place
     from dikkat.explain.six_steps import tell_six_steps
     from dikkat.nn.recorder import MapName
-    from dikkat.pipelines import load
+    from dikkat.pipelines import Translator, load
     from dikkat.pipelines.explanation import explain_cell
 
+    translator = load(run)
+    if not isinstance(translator, Translator):
+        raise UsageError(f"{run}: this run holds no translator, and only of one can a cell be explained")
     name = MapName(stack or ("decoder" if kind == "cross" else "encoder"), layer - 1, kind or "self")  # type: ignore[arg-type]
-    cell = explain_cell(load(run), sentence, name, head - 1, query, target)
+    cell = explain_cell(translator, sentence, name, head - 1, query, target)
     told = tell_six_steps(cell.found, cell.sentence, cell.target, cell.query_tokens, wording, full=full)
     return told, cell.found
 

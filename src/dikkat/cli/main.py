@@ -8,15 +8,24 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.attend import attend
+from dikkat.cli.classify import classify
 from dikkat.cli.compare import compare
 from dikkat.cli.doctor import doctor
+from dikkat.cli.draw import draw
+from dikkat.cli.embed import embed
 from dikkat.cli.evaluate import evaluate
 from dikkat.cli.explain import explain
+from dikkat.cli.generate import generate
+from dikkat.cli.heads import heads
+from dikkat.cli.import_checkpoint import import_checkpoint
 from dikkat.cli.quickstart import quickstart
+from dikkat.cli.report import report
 from dikkat.cli.signals import Interrupted
 from dikkat.cli.train import train
 from dikkat.cli.translate import translate
 from dikkat.errors import DikkatError
+from dikkat.native.environment import set_environment
 
 app = typer.Typer(
     name="dikkat",
@@ -24,15 +33,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Train a translator from your own text on the machine you have, and see exactly what it attends to.",
+    help="Train a Transformer from your own text on the machine you have, and see exactly what it attends to.",
 )
 app.command()(quickstart)
 app.add_typer(train, name="train")
 app.command()(translate)
+app.command()(classify)
+app.command()(generate)
 app.command()(evaluate)
+app.command()(embed)
+app.command()(attend)
 app.command()(explain)
+app.command()(heads)
+app.command()(report)
+app.add_typer(draw, name="draw")
 app.command()(compare)
 app.command()(doctor)
+app.command("import")(import_checkpoint)
 
 
 @app.callback()
@@ -51,8 +68,7 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
-    # before torch loads OpenMP: a thread that waits sleeps, instead of taking a core from whoever it waits for
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    set_environment()
     try:
         result = app(arguments, prog_name="dikkat", standalone_mode=False)
     except DikkatError as error:

@@ -1,4 +1,4 @@
-"""Live progress of training on standard error: a moving bar on a terminal, plain lines elsewhere."""
+"""Live progress of long work on standard error: a moving bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ if TYPE_CHECKING:
     from dikkat.config import RunConfig
     from dikkat.data.cleaning import CleaningReport
     from dikkat.training.loop import StepReport
-    from dikkat.training.validation import Validation
+    from dikkat.training.task import Validation
+
+_SCORES = {"chrf": "chrF", "bleu": "BLEU", "macro_f1": "macro F1"}
 
 PLAIN_EVERY = 15.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines about training where there is no terminal."""
+WORK_EVERY = 5.0
+"""The same about shorter work."""
 
 
 class TrainProgress:
@@ -50,7 +54,7 @@ class TrainProgress:
     def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
         """What was read, what was left out and why, and what will be trained."""
         if report is not None:
-            self.note(f"read {report.read:,} pairs, kept {report.kept:,}")
+            self.note(f"read {report.read:,} {report.unit}, kept {report.kept:,}")
             for reason, count, example in report.rows():
                 self.note(f"  left out {count:,}: {reason}, as {example}")
         for name, fact in facts.items():
@@ -63,12 +67,12 @@ class TrainProgress:
 
     def step(self, report: StepReport) -> None:
         """One more update."""
-        self._recent.append((report.tokens, report.seconds, report.loss))
-        tokens, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
+        self._recent.append((report.count, report.seconds, report.loss))
+        count, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
         left = "" if report.seconds_left is None else f", {_clock(report.seconds_left)} left"
         told = (
             f"pass {report.epoch:.1f}, update {report.updates:,}, loss {losses / len(self._recent):.3f},"
-            f" {tokens / max(seconds, 1e-9):,.0f} tokens/s{left}"
+            f" {count / max(seconds, 1e-9):,.0f} {report.unit}/s{left}"
         )
         if self._task is not None:
             self._bar.update(self._task, completed=report.progress, told=told)
@@ -82,16 +86,49 @@ class TrainProgress:
         print(self._told, file=sys.stderr, flush=True)
 
     def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
-        """Scores, and one sentence in three versions."""
+        """Scores, and something to look at."""
         if self._told:
             self._tell()
         mark = " (best so far)" if is_best else ""
+        scores = "".join(f", {_SCORES.get(name, name)} {value:.4g}" for name, value in found.scores.items())
         self.note(
-            f"pass {row['epoch']:.1f}, {_clock(row['seconds'])}: validation loss {row['valid_loss']:.3f},"
-            f" chrF {row['chrf']:.1f}, BLEU {row['bleu']:.1f}{mark}"
+            f"pass {row['epoch']:.1f}, {_clock(row['seconds'])}: validation loss {row['valid_loss']:.3f}{scores}{mark}"
         )
-        for label, text in (("source", found.source), ("model", found.translation), ("human", found.reference)):
+        for label, text in found.shown:
             self.note(f"  {label}  {text}")
+
+
+class WorkProgress:
+    """Which of many pieces of work comes now, on standard error: a bar on a terminal, plain lines elsewhere."""
+
+    def __init__(self) -> None:
+        console = Console(stderr=True, highlight=False)
+        # drawn between the measurements only: a thread that redraws would take its time from them
+        self._bar = Progress(
+            BarColumn(), TextColumn("{task.description}"), console=console, auto_refresh=False, transient=True
+        )
+        self._task = self._bar.add_task("", total=None)
+        self._is_terminal = console.is_terminal
+        self._last_line = -WORK_EVERY
+
+    def __enter__(self) -> WorkProgress:
+        # elsewhere the bar would still write an empty line when it ends
+        if self._is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_terminal:
+            self._bar.stop()
+
+    def __call__(self, done: int, pieces: int, what: str) -> None:
+        if self._is_terminal:
+            self._bar.update(self._task, completed=done, total=pieces, description=what, refresh=True)
+        elif time.monotonic() - self._last_line >= WORK_EVERY:
+            self._last_line = time.monotonic()
+            print(f"{done + 1}/{pieces}  {what}", file=sys.stderr, flush=True)
 
 
 def _clock(seconds: float) -> str:

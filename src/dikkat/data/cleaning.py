@@ -46,6 +46,8 @@ class CleaningReport:
     kept: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)
+    unit: str = "pairs"
+    """What was read, in the plural."""
 
     @property
     def dropped(self) -> int:

@@ -72,6 +72,13 @@ class Corpus:
             raise DataError(f"{offsets_path}: does not fit {ids_path.name} ({ids.size} ids); prepare the data again")
         return cls(ids, offsets)
 
+    @classmethod
+    def in_memory(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Corpus:
+        """The same without files, for a handful of pairs."""
+        sequences = [sequence for pair in pairs for sequence in pair]
+        offsets = np.cumsum([0, *map(len, sequences)], dtype=np.int64)
+        return cls(np.array([token for sequence in sequences for token in sequence], np.uint32), offsets)
+
     def __len__(self) -> int:
         return self._offsets.size // 2
 
@@ -82,6 +89,11 @@ class Corpus:
     def target(self, index: int) -> Ids:
         """Target ids of one pair, `(T,)`. Raises `IndexError`."""
         return self._sequence(2 * range(len(self))[index] + 1)
+
+    @property
+    def ids(self) -> Ids:
+        """All ids of all pairs one after the other, the source before its target."""
+        return self._ids
 
     @property
     def source_lengths(self) -> NDArray[np.int64]:

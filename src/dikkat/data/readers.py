@@ -191,6 +191,8 @@ def _text(entry: dict[str, Any], key: str, where: str) -> str:
     if key not in entry:
         raise DataError(f'{where}: no key is called "{key}"{nearest(key, entry)}; known: {", ".join(entry)}')
     text = entry[key]
+    if type(text) is int:  # a label is often a number; true and false are of type bool
+        return str(text)
     if not isinstance(text, str):
         raise DataError(f'{where}: "{key}" must be a text, not {type(text).__name__}')
     if _HALF_CHARACTER.search(text):

@@ -58,17 +58,26 @@ def split_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int) -> Split:
     Each held-out part has at most 5 % of the pairs and at most the number in `config`, but never less than one group
     when there are 20 pairs or more; with fewer pairs all train. Raises `DataError` for fewer groups than parts.
     """
-    quotas = [min(most, len(pairs) // HELD_OUT_SHARE) for most in (config.validation_pairs, config.test_pairs)]
-    groups = _groups(pairs, seed)
+    return _split([_pair_keys(pair, seed) for pair in pairs], "pairs", config)
+
+
+def split_texts(texts: Sequence[str], config: DataConfig, seed: int) -> Split:
+    """`split_pairs` for texts that have a label instead of a translation: near-duplicates of a text stay together."""
+    return _split([(_hash("source", text, seed),) for text in texts], "texts", config)
+
+
+def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig) -> Split:
+    quotas = [min(most, len(keys) // HELD_OUT_SHARE) for most in (config.validation_pairs, config.test_pairs)]
+    groups = _groups(keys)
     needed = 1 + sum(map(bool, quotas))
     if needed > 1 and len(groups) < needed:
         raise DataError(
-            f"{len(pairs):,} pairs in only {len(groups)} groups of near-duplicates: too few to hold out whole groups; "
-            "add more varied pairs, or give files of their own for validation and test"
+            f"{len(keys):,} {what} in only {len(groups)} groups of near-duplicates: too few to hold out whole groups; "
+            f"add more varied {what}, or give files of their own for validation and test"
         )
-    held_out = _hold_out(groups, quotas, largest=max(1, len(pairs) // GIANT_SHARE))
+    held_out = _hold_out(groups, quotas, largest=max(1, len(keys) // GIANT_SHARE))
     taken = set(held_out[0]) | set(held_out[1])
-    train = [index for index in range(len(pairs)) if index not in taken]
+    train = [index for index in range(len(keys)) if index not in taken]
     return Split(train, *held_out)
 
 
@@ -92,21 +101,22 @@ def _hold_out(groups: list[list[int]], quotas: list[int], largest: int) -> tuple
     return parts
 
 
-def _groups(pairs: Sequence[Pair], seed: int) -> list[list[int]]:
-    """Connected components of pairs that share a near key on a side, in the order of their hashes (union-find)."""
-    parents = list(range(len(pairs)))
+def _groups(keys: Sequence[tuple[int, ...]]) -> list[list[int]]:
+    """Connected components of entries that share a key, in the order of the hashes of their first (union-find)."""
+    parents = list(range(len(keys)))
     owners: dict[int, int] = {}
-    names: list[int] = []
-    for index, pair in enumerate(pairs):
-        keys = (_hash("source", pair.source, seed), _hash("target", pair.target, seed))
-        names.append(keys[0])
-        for key in keys:
+    for index, own in enumerate(keys):
+        for key in own:
             parents[_root(parents, index)] = _root(parents, owners.setdefault(key, index))
     members: dict[int, list[int]] = {}
-    for index in range(len(pairs)):
+    for index in range(len(keys)):
         members.setdefault(_root(parents, index), []).append(index)
-    # The smallest hash in a group does not depend on the order of the pairs, and no other group has it.
-    return sorted(members.values(), key=lambda group: min(names[index] for index in group))
+    # The smallest hash in a group does not depend on the order of the entries, and no other group has it.
+    return sorted(members.values(), key=lambda group: min(keys[index][0] for index in group))
+
+
+def _pair_keys(pair: Pair, seed: int) -> tuple[int, int]:
+    return _hash("source", pair.source, seed), _hash("target", pair.target, seed)
 
 
 def _root(parents: list[int], index: int) -> int:

@@ -14,6 +14,7 @@ lower id, ranks first; of equal scores the earlier finish.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,14 +70,22 @@ class Candidates:
     tokens: Int[Tensor, "B m"]
 
 
+Watcher = Callable[[Int[Tensor, "B"], Candidates], None]
+"""Shown every step after its ranking: the numbers of the sentences still in the batch, and their candidates."""
+
+
 @torch.inference_mode()
 def beam_search(
-    model: CachedModel[Any], source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], options: BeamOptions
+    model: CachedModel[Any],
+    source: Int[Tensor, "B S"],
+    source_mask: Bool[Tensor, "B S"],
+    options: BeamOptions,
+    watcher: Watcher | None = None,
 ) -> list[list[Hypothesis]]:
     """At most `n_best` hypotheses a sentence: ended ones by falling score, then ones cut at the cap by falling score.
 
     `source_mask` is True at real tokens. Fewer than `n_best` come back only when no more exist within the cap. The
-    result of a sentence does not depend on the rest of its batch.
+    result of a sentence does not depend on the rest of its batch, nor on who watches.
     """
     batch_size = source.shape[0]
     if batch_size == 0:
@@ -87,6 +96,8 @@ def beam_search(
     outcomes: list[Outcome] = []
     while True:
         ranked = best_continuations(stepper.next_tokens(), live)
+        if watcher is not None:
+            watcher(stepper.sentences, ranked)
         finished = finish(finished, ranked, live, stepper.length, penalties)
         live, tokens, parents = survive(ranked, live, stepper.length)
         parts = split_ended(_over(stepper, live, finished, penalties, options.n_best))

@@ -54,7 +54,7 @@ class BeamOptions(DecodingOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions(DecodingOptions):
-    """Sampling: the temperature first, then top-k, then top-p on what top-k left."""
+    """Sampling: the temperature first, then top-k, then top-p on what top-k left, then min-p."""
 
     temperature: float = 1.0
     """Logits are divided by this: below 1 sharper, above 1 flatter; 0 is greedy decoding."""
@@ -62,6 +62,8 @@ class SamplingOptions(DecodingOptions):
     """Draw among this many likeliest tokens (Fan et al. 2018, section 5.4); 0 keeps all."""
     top_p: float = 1.0
     """Draw among the fewest likeliest tokens that hold this share (Holtzman et al. 2020, section 3.1); 1 keeps all."""
+    min_p: float = 0.0
+    """Draw among tokens with at least this share of the likeliest one's probability (Nguyen et al. 2025, section 3)."""
     seed: int = 1
     """With the number of a sentence it decides what is drawn for that sentence, whatever its batch."""
 
@@ -71,7 +73,29 @@ class SamplingOptions(DecodingOptions):
         _require("temperature", self.temperature, "a finite number of at least 0", finite)
         _require("top_k", self.top_k, "a whole number of at least 0", _whole(self.top_k) and self.top_k >= 0)
         _require("top_p", self.top_p, "above 0 and at most 1", 0 < self.top_p <= 1)
+        _require("min_p", self.min_p, "between 0 and 1", 0 <= self.min_p <= 1)
         _require("seed", self.seed, "a whole number of at least 0", _whole(self.seed) and self.seed >= 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationOptions(SamplingOptions):
+    """Writing a text on: sampling, and how much is written and looked back on."""
+
+    temperature: float = 0.8
+    max_tokens: int = 200
+    """Most tokens to write."""
+    repetition_penalty: float = 1.0
+    """Positive logits of tokens in sight are divided by this, negative ones multiplied (Keskar et al. 2019, 4.1)."""
+    context: int | None = None
+    """Most tokens in sight, which bounds memory, not length; left out, as many as in training."""
+
+    def __post_init__(self) -> None:
+        SamplingOptions.__post_init__(self)
+        most, penalty, context = self.max_tokens, self.repetition_penalty, self.context
+        _require("max_tokens", most, "a whole number of at least 1", _whole(most) and most >= 1)
+        _require("repetition_penalty", penalty, "a finite number above 0", math.isfinite(penalty) and penalty > 0)
+        in_range = context is None or (_whole(context) and context >= 2)
+        _require("context", context, "a whole number of at least 2", in_range)
 
 
 def _whole(value: object) -> bool:

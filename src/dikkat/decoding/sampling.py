@@ -43,7 +43,7 @@ def sample(
 def candidates(
     logits: Float[Tensor, "B V"], options: SamplingOptions
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """Probabilities to draw with, and the ids they belong to; what top-p cuts has probability 0.
+    """Probabilities to draw with, and the ids they belong to; what top-p and min-p cut has probability 0.
 
     They sum to 1 before top-p and are not normalised again after it. Temperature 0 leaves the one best.
     """
@@ -60,6 +60,9 @@ def candidates(
         # sorted here: a token stays while those before it hold less than the share wanted
         before = probabilities.cumsum(dim=-1) - probabilities
         probabilities = probabilities.masked_fill(before >= options.top_p, 0.0)
+    if options.min_p > 0:
+        least = options.min_p * probabilities.amax(dim=-1, keepdim=True)
+        probabilities = probabilities.masked_fill(probabilities < least, 0.0)
     return probabilities, ids
 
 

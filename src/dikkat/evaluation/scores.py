@@ -48,3 +48,9 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str]) -> 
         chrf=chrf.corpus_score(hypotheses, [references]).score,
         chrf_signature=str(chrf.get_signature()),
     )
+
+
+def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+    """chrF of each sentence on its own, from 0 to 100: to find the worst ones, not to compare models."""
+    chrf = CHRF()
+    return [chrf.sentence_score(ours, [human]).score for ours, human in zip(hypotheses, references, strict=True)]

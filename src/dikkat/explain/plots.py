@@ -6,38 +6,57 @@ import math
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
 
 from dikkat.errors import DataError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.pictures import check_format, new_figure, save_figure
+from dikkat.explain.tiles import tiled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
+Colours = Literal["Reds", "Blues"]
+
 _FONT_POINTS = 8.0
 _TITLE_POINTS = 11.0
 _CELL_INCHES = 0.24
+_SMALLEST_CELL_INCHES = 0.01
 _LARGEST_INCHES = 40.0  # 6,000 pixels, which every program can still show
 _LONGEST_LABEL = 24
+_MOST_TILES = 160
+_ONE = (1, 1)
+_TILES_IN_SCALE = 0.995
 
 
-def plot_heads(maps: Sequence[AttentionMap], path: Path, title: str = "") -> None:
-    """Draw each map as a heat map with its tokens on the axes, all on one colour scale.
+def plot_heads(
+    maps: Sequence[AttentionMap],
+    path: Path,
+    title: str = "",
+    *,
+    colours: Colours = "Reds",
+    inches: tuple[float, float] | None = None,
+) -> None:
+    """Draw each map as a heat map with its tokens on the axes, all on one colour scale, darker being larger.
 
+    The picture is large enough for every label unless its width and height are given in `inches`; of more tokens than
+    have room, some are labelled, and of more than can be told apart, a tile shows the largest weight of several.
     Raises `UsageError` for a suffix that is not .png or .svg, `DataError` without maps, `DiskError` or
     `CannotCreateError` when `path` cannot be written.
     """
     check_format(path)
     if not maps:
         raise DataError("there is no attention map to draw; choose at least one head")
-    grid = _Grid(maps)
+    drawn, tiles = zip(*(tiled(each, _MOST_TILES) for each in maps), strict=True)
+    grid = _Grid(drawn, inches)
     figure = new_figure(grid.size)
     cells = figure.subplots(grid.rows, grid.columns, squeeze=False).flatten()
-    largest = max((float(each.weights.max()) for each in maps if each.weights.size), default=0.0) or 1.0
-    images = [_draw_map(axes, each, largest, grid) for axes, each in zip(cells, maps, strict=False)]
+    largest = _largest(drawn, tiles)
+    images = [_draw_map(axes, each, largest, grid, colours) for axes, each in zip(cells, drawn, strict=False)]
     if grid.shares_tokens:
         for index, axes in enumerate(cells[: len(maps)]):
             axes.tick_params(labelleft=index % grid.columns == 0, labelbottom=index + grid.columns >= len(maps))
@@ -46,22 +65,21 @@ def plot_heads(maps: Sequence[AttentionMap], path: Path, title: str = "") -> Non
     figure.supxlabel("key: attended to", fontsize=_FONT_POINTS + 1)
     figure.supylabel("query: attending", fontsize=_FONT_POINTS + 1)
     if title:
-        _set_title(figure, title)
-    bar = figure.colorbar(images[0], ax=list(cells), shrink=0.6, pad=0.02)
-    bar.set_label("attention weight", fontsize=_FONT_POINTS)
-    bar.ax.tick_params(labelsize=_FONT_POINTS - 1)
+        _set_title(figure, title, inches[1] if inches else _LARGEST_INCHES)
+    _draw_scale(figure, images[0], list(cells), max(tiles))
     save_figure(figure, path)
 
 
 def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> None:
     """Draw the losses and, below, the validation scores of a run over its updates.
 
-    Rows of `metrics` have `step` and any of `train_loss`, `valid_loss` (nats a target token), `chrf`, `bleu`
-    (0 to 100). Raises `UsageError` for an unknown suffix, `DataError` when there is nothing to draw.
+    Rows of `metrics` have `step` and any of `train_loss`, `valid_loss` (nats a prediction), `chrf`, `bleu`,
+    `accuracy`, `macro_f1` (0 to 100). Raises `UsageError` for an unknown suffix, `DataError` when there is nothing to
+    draw.
     """
     check_format(path)
     losses = _series(metrics, {"train_loss": "training", "valid_loss": "validation"})
-    scores = _series(metrics, {"chrf": "chrF", "bleu": "BLEU"})
+    scores = _series(metrics, {"chrf": "chrF", "bleu": "BLEU", "accuracy": "accuracy", "macro_f1": "macro F1"})
     panels = [
         (curves, label)
         for curves, label in ((losses, "loss (nats per target token)"), (scores, "validation score (0–100)"))
@@ -83,10 +101,18 @@ def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str =
     save_figure(figure, path)
 
 
+def _largest(drawn: Sequence[AttentionMap], tiles: Sequence[tuple[int, int]]) -> float:
+    """The darkest weight. In a map of thousands of tokens a single large weight would leave all others white."""
+    weights = np.concatenate([each.weights.ravel() for each in drawn])
+    if not weights.size:
+        return 1.0
+    return float(np.quantile(weights, _TILES_IN_SCALE) if max(tiles) > _ONE else weights.max()) or 1.0
+
+
 class _Grid:
     """Rows, columns and size in inches of a picture of `maps`, large enough for every label."""
 
-    def __init__(self, maps: Sequence[AttentionMap]) -> None:
+    def __init__(self, maps: Sequence[AttentionMap], inches: tuple[float, float] | None) -> None:
         queries = max(len(each.query_tokens) for each in maps)
         keys = max(len(each.key_tokens) for each in maps)
         self.shares_tokens = len({(each.query_tokens, each.key_tokens) for each in maps}) == 1
@@ -96,18 +122,23 @@ class _Grid:
         left = _label_inches({token for each in maps for token in each.query_tokens})
         below = _label_inches({token for each in maps for token in each.key_tokens})
         label_columns, label_rows = (1, 1) if self.shares_tokens else (self.columns, self.rows)
+        width = 1.3 + left * label_columns + 0.2 * self.columns
+        height = 0.9 + below * label_rows + 0.4 * self.rows
+        across, down = self.columns * max(keys, 1), self.rows * max(queries, 1)
+        most = inches or (_LARGEST_INCHES, _LARGEST_INCHES)
         # A map must be as wide as its title, and its cells are square.
         cell = max(_CELL_INCHES, min((1.6 if self.several_layers else 1.1) / max(keys, 1), 3.0 / max(queries, 1)))
-        width = 1.3 + left * label_columns + self.columns * (0.2 + cell * keys)
-        height = 0.9 + below * label_rows + self.rows * (0.4 + cell * queries)
-        self.size = (min(max(width, 4.0), _LARGEST_INCHES), min(height, _LARGEST_INCHES))
-        # Every n-th label where the largest picture leaves less than a line for each.
-        shrink = max(width / self.size[0], height / self.size[1])
-        self.label_every = math.ceil(shrink * _FONT_POINTS * 1.3 / 72 / _CELL_INCHES)
+        cell = max(min(cell, (most[0] - width) / across, (most[1] - height) / down), _SMALLEST_CELL_INCHES)
+        self.size = inches or (
+            min(max(width + cell * across, 4.0), _LARGEST_INCHES),
+            min(height + cell * down, _LARGEST_INCHES),
+        )
+        # Every n-th label where a cell is lower than a line.
+        self.label_every = math.ceil(_FONT_POINTS * 1.3 / 72 / cell)
 
 
-def _draw_map(axes: Axes, each: AttentionMap, largest: float, grid: _Grid) -> AxesImage:
-    image = axes.imshow(each.weights, cmap="Reds", vmin=0.0, vmax=largest, interpolation="nearest")
+def _draw_map(axes: Axes, each: AttentionMap, largest: float, grid: _Grid, colours: Colours) -> AxesImage:
+    image = axes.imshow(each.weights, cmap=colours, vmin=0.0, vmax=largest, interpolation="nearest")
     for axis, tokens in ((axes.xaxis, each.key_tokens), (axes.yaxis, each.query_tokens)):
         places = range(0, len(tokens), grid.label_every)
         labels = [_label(tokens[place]) for place in places]
@@ -117,6 +148,13 @@ def _draw_map(axes: Axes, each: AttentionMap, largest: float, grid: _Grid) -> Ax
     for label in axes.get_xticklabels():
         label.set(rotation=90, rotation_mode="default", ha="center", va="top")
     return image
+
+
+def _draw_scale(figure: Figure, image: AxesImage, cells: list[Axes], tile: tuple[int, int]) -> None:
+    bar = figure.colorbar(image, ax=cells, shrink=0.6, pad=0.02, extend="neither" if tile == _ONE else "max")
+    label = "attention weight" if tile == _ONE else f"largest attention weight of {tile[0]} × {tile[1]}"
+    bar.set_label(label, fontsize=_FONT_POINTS)
+    bar.ax.tick_params(labelsize=_FONT_POINTS - 1)
 
 
 def _map_title(each: AttentionMap, several_layers: bool) -> str:
@@ -173,8 +211,8 @@ def _mark_best(axes: Axes, steps: list[int], values: list[float], name: str) -> 
     axes.set_title(f"best {name} {best:.1f} at update {steps[values.index(best)]:,}", fontsize="small", loc="right")
 
 
-def _set_title(figure: Figure, title: str) -> None:
+def _set_title(figure: Figure, title: str, highest: float = _LARGEST_INCHES) -> None:
     per_line = int(figure.get_figwidth() * 72 / (0.62 * _TITLE_POINTS))  # 0.62: a mean character of DejaVu Sans, in ems
     lines = textwrap.wrap(_printable(title, 4 * per_line), per_line)
-    figure.set_figheight(figure.get_figheight() + (len(lines) - 1) * 1.4 * _TITLE_POINTS / 72)
+    figure.set_figheight(min(figure.get_figheight() + (len(lines) - 1) * 1.4 * _TITLE_POINTS / 72, highest))
     figure.suptitle("\n".join(lines), fontsize=_TITLE_POINTS, parse_math=False)

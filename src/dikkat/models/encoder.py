@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dikkat.nn.blocks import EncoderBlock
+from dikkat.nn.cache import SelfAttentionCache
 
 
 class Encoder(nn.Module):
@@ -18,7 +19,17 @@ class Encoder(nn.Module):
         self.blocks = nn.ModuleList(blocks)
         self.final_norm = final_norm
 
-    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B S D"]:
-        for block in self.blocks:
-            x = block(x, mask)
+    def forward(
+        self,
+        x: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "..."] | None = None,
+        caches: Sequence[SelfAttentionCache] | None = None,
+    ) -> Float[Tensor, "B S D"]:
+        """With `caches`, one a block, the positions of `x` follow those that were read before."""
+        if caches is None:
+            for block in self.blocks:
+                x = block(x, mask)
+        else:
+            for block, cache in zip(self.blocks, caches, strict=True):
+                x = block(x, mask, cache)
         return self.final_norm(x)

@@ -19,7 +19,8 @@ from dikkat.nn.named_positions import Positions
 class EncoderDecoder(nn.Module):
     """Embeddings, encoder, decoder and output matrix (Vaswani et al. 2017, figure 1).
 
-    `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be its matrix.
+    `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be its matrix. `positions`
+    and `embedding_norm` serve both sides.
     """
 
     def __init__(
@@ -27,6 +28,7 @@ class EncoderDecoder(nn.Module):
         source_embedding: TokenEmbedding,
         target_embedding: TokenEmbedding,
         positions: Positions,
+        embedding_norm: nn.Module,
         encoder: Encoder,
         decoder: Decoder,
         output_weight: nn.Parameter,
@@ -36,6 +38,7 @@ class EncoderDecoder(nn.Module):
         self.source_embedding = source_embedding
         self.target_embedding = target_embedding
         self.positions = positions
+        self.embedding_norm = embedding_norm
         self.encoder = encoder
         self.decoder = decoder
         self.output_weight = output_weight
@@ -52,7 +55,7 @@ class EncoderDecoder(nn.Module):
 
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """Memory of the source; `source_mask` is True at real tokens."""
-        x = self.dropout(self.positions(self.source_embedding(source)))
+        x = self.dropout(self.embedding_norm(self.positions(self.source_embedding(source))))
         return self.encoder(x, key_mask(source_mask))
 
     def decode(
@@ -62,7 +65,7 @@ class EncoderDecoder(nn.Module):
         source_mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T D"]:
         """Hidden states of all target positions at once; `project` turns them into logits."""
-        x = self.dropout(self.positions(self.target_embedding(target)))
+        x = self.dropout(self.embedding_norm(self.positions(self.target_embedding(target))))
         return self.decoder(x, memory, key_mask(source_mask))
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
@@ -80,8 +83,9 @@ class EncoderDecoder(nn.Module):
         parts = DecoderParts(
             self, self.target_embedding, self.positions, self.dropout, self.decoder, self.output_weight
         )
-        # a derived class may step in another way
-        if type(self) is EncoderDecoder and 0 not in memory.shape and parts.can_begin():
+        # a derived class may step in another way, and the native step has no norm behind the embedding
+        is_plain = type(self) is EncoderDecoder and isinstance(self.embedding_norm, nn.Identity)
+        if is_plain and 0 not in memory.shape and parts.can_begin():
             return NativeCache(parts, memory, source_mask, rows_per_sentence)
         return self.decoder.start_cache(memory, source_mask, rows_per_sentence)
 
@@ -90,5 +94,5 @@ class EncoderDecoder(nn.Module):
         if isinstance(cache, NativeCache) and cache.steps_natively:
             return cache.step(tokens)
         # (R,) -> (R, 1, D) -> (R, V)
-        x = self.positions(self.target_embedding(tokens[:, None]), offset=cache.length)
+        x = self.embedding_norm(self.positions(self.target_embedding(tokens[:, None]), offset=cache.length))
         return self.project(self.decoder.step(self.dropout(x), cache)[:, 0])

@@ -8,15 +8,19 @@ from typing import TypeVar
 import torch
 from torch import nn
 
-from dikkat.config import ModelConfig
+from dikkat.config import ClassifierConfig, EncoderConfig, ModelConfig
+from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.language_model import LanguageModel, Objective
+from dikkat.models.sentence_encoder import Pooler, SentenceEncoder
 from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.named_positions import Positions, embedding_positions
 from dikkat.nn.norms import named_norm
+from dikkat.nn.pooling import named_pooling
 
 Block = TypeVar("Block", bound=nn.Module)
 
@@ -31,14 +35,64 @@ class Factory:
         source = self.embedding()
         target = source if self.config.tie_embeddings else self.embedding()
         return EncoderDecoder(
-            source, target, self.positions(), self.encoder(), self.decoder(), self.output(target), self.config.dropout
+            source,
+            target,
+            self.positions(),
+            self.embedding_norm(),
+            self.encoder(),
+            self.decoder(),
+            self.output(target),
+            self.config.dropout,
+        )
+
+    def sentence_encoder(self, around: EncoderConfig) -> SentenceEncoder:
+        return SentenceEncoder(
+            self.embedding(),
+            around.segments,
+            self.positions(),
+            self.embedding_norm(),
+            self.encoder(),
+            Pooler(self.config.model_dim) if around.pooler else nn.Identity(),
+            self.config.dropout,
+        )
+
+    def language_model(self, objective: Objective) -> LanguageModel:
+        embedding = self.embedding()
+        blocks = [_initialized(self.writing_block(objective)) for _ in range(self.config.decoder_layers)]
+        return LanguageModel(
+            embedding,
+            self.embedding_norm(),
+            self.positions(),
+            Encoder(blocks, self.final_norm()),
+            self.output(embedding),
+            self.config.dropout,
+            objective,
+        )
+
+    def classifier(self, around: ClassifierConfig, num_classes: int) -> EncoderClassifier:
+        output = nn.Linear(self.config.model_dim, 1 if around.objective == "binary" else num_classes)
+        # at zero no class is likelier than another before anything is learned
+        nn.init.zeros_(output.weight)
+        nn.init.zeros_(output.bias)
+        return EncoderClassifier(
+            self.embedding(),
+            self.positions(),
+            self.embedding_norm(),
+            self.encoder(),
+            named_pooling(around.pooling, self.config.model_dim),
+            output,
+            self.config.dropout,
+            around.word_dropout,
         )
 
     def embedding(self) -> TokenEmbedding:
-        return TokenEmbedding(self.config.vocab_size, self.config.model_dim)
+        return TokenEmbedding(self.config.vocab_size, self.config.model_dim, scaled=self.config.scale_embeddings)
 
     def positions(self) -> Positions:
         return embedding_positions(self.config.positions, self.config.model_dim, self.config.max_positions)
+
+    def embedding_norm(self) -> nn.Module:
+        return self.norm() if self.config.embedding_norm else nn.Identity()
 
     def encoder(self) -> Encoder:
         blocks = [_initialized(self.encoder_block()) for _ in range(self.config.encoder_layers)]
@@ -51,6 +105,9 @@ class Factory:
     def encoder_block(self) -> EncoderBlock:
         return EncoderBlock(*self._sizes(), self.block_settings())
 
+    def writing_block(self, objective: Objective) -> EncoderBlock:
+        return EncoderBlock(*self._sizes(), self.block_settings(), causal=objective == "causal")
+
     def decoder_block(self) -> DecoderBlock:
         return DecoderBlock(*self._sizes(), self.block_settings())
 
@@ -59,8 +116,9 @@ class Factory:
         return BlockSettings(**{field.name: getattr(self.config, field.name) for field in fields(BlockSettings)})
 
     def final_norm(self) -> nn.Module:
-        if self.config.norm_placement == "post":
-            return nn.Identity()
+        return nn.Identity() if self.config.norm_placement == "post" else self.norm()
+
+    def norm(self) -> nn.Module:
         return named_norm(self.config.norm, self.config.model_dim, self.config.norm_eps)
 
     def output(self, target: TokenEmbedding) -> nn.Parameter:
@@ -77,6 +135,18 @@ def build_model(config: ModelConfig, seed: int) -> EncoderDecoder:
     """The encoder-decoder of `config` with initial weights drawn from `seed`."""
     torch.manual_seed(seed)
     return Factory(config).encoder_decoder()
+
+
+def build_language_model(config: ModelConfig, objective: Objective, seed: int) -> LanguageModel:
+    """The language model of `config` with initial weights drawn from `seed`."""
+    torch.manual_seed(seed)
+    return Factory(config).language_model(objective)
+
+
+def build_classifier(config: ModelConfig, around: ClassifierConfig, num_classes: int, seed: int) -> EncoderClassifier:
+    """The classifier of `config` and `around` with initial weights drawn from `seed`."""
+    torch.manual_seed(seed)
+    return Factory(config).classifier(around, num_classes)
 
 
 def _initialized(block: Block) -> Block:

@@ -35,6 +35,9 @@ COVERED = (
 """Modules whose arithmetic the native step has. Exactly these types: a class derived from one may do something else."""
 
 
+ACTIVATIONS = ("relu", "gelu")
+"""Of the feed-forward network, and the ones that the native step has."""
+
 METHODS = frozenset(("forward", "step", "project"))
 """What a step calls, and an instance may have replaced."""
 
@@ -93,6 +96,7 @@ class DecoderParts:
         return (
             all(_is_plain_attention(attention, width) for block in blocks for attention in _attentions(block))
             and len({_kind(block) for block in blocks}) == 1
+            and blocks[0].feed_forward.activation in ACTIVATIONS
             and all(norm.normalized_shape == (width,) for norm in norms)
             and (isinstance(self.decoder.final_norm, nn.Identity) or not _is_post_norm(blocks[0]))
         )

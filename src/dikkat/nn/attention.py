@@ -43,7 +43,7 @@ class MultiHeadAttention(nn.Module):
     `query_dim`, `key_dim` and `value_dim` only set the widths of the inputs; whether it is self- or cross-attention is
     decided by what is passed as `key`. `head_dim` is free; left out it is `model_dim / num_heads`. With fewer
     `num_kv_heads`, groups of heads share keys and values (Ainslie et al. 2023). Where query, key and value have one
-    width, their projections are one packed matrix.
+    width, their projections are one packed matrix. `output_bias` is that of the last projection; left out, `bias`.
 
     `score`, `beta` (inverse temperature) and `selection` say how the heads compare and choose; their defaults are the
     paper's and the fastest. `positions` (see `attention_positions`) and a `window`, with its `global_tokens` (see
@@ -62,6 +62,7 @@ class MultiHeadAttention(nn.Module):
         head_dim: int | None = None,
         num_kv_heads: int | None = None,
         bias: bool = True,
+        output_bias: bool | None = None,
         dropout: float = 0.0,
         score: HeadScore = "scaled_dot",
         beta: float | None = None,
@@ -86,7 +87,9 @@ class MultiHeadAttention(nn.Module):
             self.query_projection, self.key_projection, self.value_projection = (
                 nn.Linear(width, output, bias=bias) for width, output in zip(widths, outputs, strict=True)
             )
-        self.out_projection = nn.Linear(num_heads * self.head_dim, model_dim, bias=bias)
+        self.out_projection = nn.Linear(
+            num_heads * self.head_dim, model_dim, bias=bias if output_bias is None else output_bias
+        )
         self.rotary = positions if isinstance(positions, RotaryPositions) else None
         score_bias = None if isinstance(positions, RotaryPositions) else positions
         self.comparison = comparison(num_heads, self.head_dim, score, beta, selection, score_bias)

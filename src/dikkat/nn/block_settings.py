@@ -24,7 +24,7 @@ class BlockSettings:
     attention_dropout: float = 0.0
     """Probability of dropping an attention weight."""
     activation: str = "relu"
-    """Of the feed-forward network: "relu" or "gelu", or gated, "geglu" or "swiglu"."""
+    """Of the feed-forward network: "relu", "gelu" or "gelu_tanh", or gated, "geglu" or "swiglu"."""
     norm: str = "layer"
     """"layer" or "rms"."""
     norm_placement: str = "post"
@@ -32,6 +32,8 @@ class BlockSettings:
     norm_eps: float = 1e-5
     attention_bias: bool = True
     """Whether the projections of attention have a bias."""
+    attention_output_bias: bool | None = None
+    """Whether the last of them has one; left out, as the others."""
     head_dim: int | None = None
     """K; left out, D / H."""
     num_kv_heads: int | None = None
@@ -75,6 +77,7 @@ class BlockSettings:
             head_dim=self.head_dim,
             num_kv_heads=self.num_kv_heads,
             bias=self.attention_bias,
+            output_bias=self.attention_output_bias,
             dropout=self.attention_dropout,
             score=self.score,
             beta=self.inverse_temperature,

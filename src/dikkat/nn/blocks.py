@@ -17,8 +17,9 @@ _DEFAULTS = BlockSettings()
 class EncoderBlock(nn.Module):
     """Self-attention, then feed-forward (Vaswani et al. 2017, section 3.1).
 
-    Every choice is a field of `BlockSettings`, given as `settings`, one by one by name, or both (a name wins). Raises
-    `ValueError` for a choice that no part knows and `TypeError` for a name that is no field.
+    Every choice is a field of `BlockSettings`, given as `settings`, one by one by name, or both (a name wins). `causal`
+    says that the block is always called under a causal mask, which some positions make use of. Raises `ValueError` for
+    a choice that no part knows and `TypeError` for a name that is no field.
     """
 
     def __init__(
@@ -27,17 +28,25 @@ class EncoderBlock(nn.Module):
         num_heads: int,
         feed_forward_dim: int,
         settings: BlockSettings = _DEFAULTS,
+        *,
+        causal: bool = False,
         **changes: Any,
     ) -> None:
         super().__init__()
         settings = replace(settings, **changes)
-        self.self_attention = settings.self_attention(model_dim, num_heads, causal=False)
+        self.self_attention = settings.self_attention(model_dim, num_heads, causal=causal)
         self.feed_forward = settings.feed_forward(model_dim, feed_forward_dim)
         self.self_residual = settings.residual(model_dim)
         self.feed_forward_residual = settings.residual(model_dim)
 
-    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B S D"]:
-        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask))
+    def forward(
+        self,
+        x: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "..."] | None = None,
+        cache: SelfAttentionCache | None = None,
+    ) -> Float[Tensor, "B S D"]:
+        """With `cache` (of a language model) the positions of `x` follow those in it, which are seen as well."""
+        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask, cache=cache))
         return self.feed_forward_residual(x, self.feed_forward)
 
 

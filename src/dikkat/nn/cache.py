@@ -89,3 +89,20 @@ class DecoderCache:
         for layer in self.cross_attention:
             layer.key, layer.value = layer.key[keep], layer.value[keep]
         self.mask = self.mask[keep]
+
+
+class StackCache:
+    """All that a stack of self-attention blocks remembers of R rows."""
+
+    def __init__(self, num_layers: int) -> None:
+        self.layers = [SelfAttentionCache() for _ in range(num_layers)]
+
+    @property
+    def length(self) -> int:
+        """Positions held: the position of the next token."""
+        return self.layers[0].length
+
+    def reorder(self, index: Int[Tensor, "R2"]) -> None:
+        """Row r continues what row `index[r]` had; a shorter index drops rows."""
+        for layer in self.layers:
+            layer.reorder(index)

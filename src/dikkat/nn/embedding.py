@@ -1,4 +1,4 @@
-"""Token embedding scaled by the square root of the width, whose matrix may also be the output projection."""
+"""Token embedding, by default scaled by the square root of the width; its matrix may also be the output projection."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch.nn import functional as F
 
 
 class TokenEmbedding(nn.Module):
-    """Rows of a (V, D) matrix times sqrt(D) (Vaswani et al. 2017, section 3.4)."""
+    """Rows of a (V, D) matrix times sqrt(D) (Vaswani et al. 2017, section 3.4), or, not `scaled`, as they are."""
 
-    def __init__(self, vocab_size: int, model_dim: int) -> None:
+    def __init__(self, vocab_size: int, model_dim: int, *, scaled: bool = True) -> None:
         super().__init__()
-        self.scale = math.sqrt(model_dim)
+        self.scale = math.sqrt(model_dim) if scaled else 1.0
         self.weight = nn.Parameter(torch.empty(vocab_size, model_dim))
         nn.init.normal_(self.weight, std=model_dim**-0.5)
 

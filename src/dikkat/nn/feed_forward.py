@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": F.relu, "gelu": F.gelu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": F.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
 
 
 class FeedForward(nn.Module):
-    """Linear, activation, linear (Vaswani et al. 2017, section 3.3)."""
+    """Linear, activation, linear (Vaswani et al. 2017, section 3.3).
+
+    "gelu" is exact, "gelu_tanh" its approximation by a tanh (Hendrycks and Gimpel 2016, section 2), as in GPT-2.
+    """
 
     def __init__(
         self, model_dim: int, feed_forward_dim: int, *, activation: str = "relu", output_dim: int | None = None

@@ -22,8 +22,13 @@ class PositionedEncoderBlock(EncoderBlock):
         super().__init__(*sizes, **choices)
         self.positions = positions
 
-    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "..."] | None = None) -> Float[Tensor, "B S D"]:
-        return super().forward(self.positions(x), mask)
+    def forward(
+        self,
+        x: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "..."] | None = None,
+        cache: SelfAttentionCache | None = None,
+    ) -> Float[Tensor, "B S D"]:
+        return super().forward(self.positions(x, offset=0 if cache is None else cache.length), mask, cache)
 
 
 class PositionedDecoderBlock(DecoderBlock):

@@ -15,14 +15,10 @@ from torch import Tensor, nn
 Layout = Literal["interleaved", "concatenated"]
 
 
-def sinusoids(
-    length: int, model_dim: int, layout: Layout = "interleaved", dtype: torch.dtype = torch.float32
-) -> Float[Tensor, "T D"]:
-    """Table of positions 0 … length-1.
+def frequencies(model_dim: int, layout: Layout = "interleaved") -> Float[Tensor, "pairs"]:
+    """Radians a position by which each pair of a sine and a cosine column turns, in float64, the fastest first.
 
-    `interleaved` is the paper: column 2j is sin(i / 10000^(2j/D)), column 2j+1 its cosine. `concatenated` is the code
-    of tensor2tensor: first all sines, then all cosines, frequencies 10000^(-j / (D/2 - 1)). An odd D leaves out the
-    last cosine. Computed in float64, returned as `dtype`.
+    Raises `ValueError` for an unknown layout.
     """
     pairs = (model_dim + 1) // 2
     exponents = torch.arange(pairs, dtype=torch.float64)
@@ -32,13 +28,24 @@ def sinusoids(
         exponents = exponents / max(pairs - 1, 1)
     else:
         raise ValueError(f'layout must be "interleaved" or "concatenated", not {layout!r}')
-    frequencies = torch.exp(-math.log(10000.0) * exponents)
-    # (T, 1) x (1, D/2) -> (T, D/2)
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies
+    return torch.exp(-math.log(10000.0) * exponents)
+
+
+def sinusoids(
+    length: int, model_dim: int, layout: Layout = "interleaved", dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "T D"]:
+    """Table of positions 0 … length-1.
+
+    `interleaved` is the paper: column 2j is sin(i / 10000^(2j/D)), column 2j+1 its cosine. `concatenated` is the code
+    of tensor2tensor: first all sines, then all cosines, frequencies 10000^(-j / (D/2 - 1)). An odd D leaves out the
+    last cosine. Computed in float64, returned as `dtype`.
+    """
+    # (T, 1) x (D/2,) -> (T, D/2)
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(model_dim, layout)
     halves = torch.stack((angles.sin(), angles.cos()))
     # (2, T, D/2) -> (T, D/2, 2) or (T, 2, D/2) -> (T, D)
     order = (1, 2, 0) if layout == "interleaved" else (1, 0, 2)
-    return halves.permute(order).reshape(length, 2 * pairs)[:, :model_dim].to(dtype)
+    return halves.permute(order).reshape(length, 2 * halves.shape[-1])[:, :model_dim].to(dtype)
 
 
 class SinusoidalPositions(nn.Module):

@@ -5,15 +5,33 @@ from __future__ import annotations
 from pathlib import Path
 
 from dikkat.errors import UsageError
+from dikkat.pipelines.classification import Classification, Classifier
+from dikkat.pipelines.embedding import Embedder
+from dikkat.pipelines.language_model import Continuation, LanguageModel
 from dikkat.pipelines.translation import Translation, Translator
 from dikkat.run_directory import RunDirectory
 
-__all__ = ["Translation", "Translator", "load"]
+__all__ = [
+    "Classification",
+    "Classifier",
+    "Continuation",
+    "Embedder",
+    "LanguageModel",
+    "Translation",
+    "Translator",
+    "load",
+]
 
 
-def load(path: str | Path) -> Translator:
+def load(path: str | Path) -> Translator | LanguageModel | Classifier | Embedder:
     """What was trained into the run directory `path`. Raises `UsageError` for a task this version does not know."""
     task = RunDirectory.open(Path(path)).read_config().get("task")
+    if task == "lm":
+        return LanguageModel.load(path)
+    if task == "classifier":
+        return Classifier.load(path)
+    if task == "encoder":
+        return Embedder.load(path)
     if task != "translator":
         raise UsageError(f'{path}: holds a "{task}", which this version cannot load')
     return Translator.load(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import torch
 
@@ -17,17 +16,15 @@ from dikkat.explain.comparison.result import Comparison, Machine
 from dikkat.explain.comparison.settings import ComparisonSettings
 from dikkat.explain.comparison.sweeps import sweep
 from dikkat.native.processor import processor_name
+from dikkat.pipelines.pieces import PieceCounter, Watch
 
 REACH_LENGTH = 64
-
-Watch = Callable[[int, int, str], None]
-"""Hears, before each piece of work, how many are done, how many there are, and what comes now."""
 
 
 def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
     """Count, measure, differentiate and train."""
     started = time.perf_counter()
-    tell = _Counter(_pieces(settings), watch)
+    tell = PieceCounter(_pieces(settings), watch)
     width, kernel, cell, seed = settings.width, settings.kernel, settings.cell, settings.seed
     over_length = sweep("length", settings.lengths, width, kernel=kernel, cell=cell, seed=seed, watch=tell)
     over_width = sweep("width", settings.widths, settings.lengths[0], kernel=kernel, cell=cell, seed=seed, watch=tell)
@@ -62,14 +59,3 @@ def _reach(settings: ComparisonSettings, kind: Kind, layers: int, length: int) -
 def _pieces(settings: ComparisonSettings) -> int:
     measured = len(KINDS) * (len(settings.lengths) + len(settings.widths)) + count_forms(settings.lengths)
     return ROUNDS * measured + 1 + len(KINDS) * len(settings.copy_lengths)
-
-
-class _Counter:
-    """Numbers the pieces of work."""
-
-    def __init__(self, pieces: int, watch: Watch) -> None:
-        self.done, self.pieces, self.watch = 0, pieces, watch
-
-    def __call__(self, what: str) -> None:
-        self.watch(self.done, self.pieces, what)
-        self.done += 1

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.errors import DataError
+from dikkat.errors import DataError, UsageError
 from dikkat.explain.doctor import Proof, examine
-from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.models.factory import build_model
-from dikkat.pipelines.translation import run_config
+from dikkat.explain.doctor.specimen import Patient
+from dikkat.models.factory import build_classifier, build_language_model, build_model
+from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.training.parameters import FlatParameters
@@ -23,12 +23,12 @@ def examine_path(path: Path, seed: int = 1) -> list[Proof]:
     return examine(load_model(path), seed)
 
 
-def load_model(path: Path) -> EncoderDecoder:
+def load_model(path: Path) -> Patient:
     """The model at `path` in float32: a run's best weights, or those that a checkpoint would train on with."""
     is_checkpoint = path.resolve().parent.name == "checkpoints" and not (path / "config.json").exists()
     # a checkpoint shares the settings of its run, two levels up
     run = RunDirectory.open(path.resolve().parents[1] if is_checkpoint else path)
-    model = build_model(run_config(run.read_config(), str(run.config)).model, seed=0)
+    model = _new_model(run)
     weights = path / "model.safetensors" if is_checkpoint else run.weights
     tensors = read_tensors(weights) if is_checkpoint else run.load_weights()
     parameters = FlatParameters(model)
@@ -37,3 +37,17 @@ def load_model(path: Path) -> EncoderDecoder:
     except RuntimeError as error:
         raise DataError(f"{weights}: does not fit {run.config}: {error}") from None
     return model.eval()
+
+
+def _new_model(run: RunDirectory) -> Patient:
+    settings = run.read_config()
+    config = run_config(settings, str(run.config))
+    match settings.get("task", "translator"):
+        case "translator":
+            return build_model(config.model, seed=0)
+        case "classifier":
+            return build_classifier(config.model, config.classifier, len(settings["labels"]), seed=0)
+        case "lm":
+            return build_language_model(config.model, config.language_model.objective, seed=0)
+        case task:
+            raise UsageError(f'{run.path}: holds a "{task}", which the doctor cannot examine')

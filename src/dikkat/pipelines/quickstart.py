@@ -8,10 +8,12 @@ from pathlib import Path
 
 from dikkat.decoding.options import BeamOptions
 from dikkat.explain.plots import plot_heads
+from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.evaluation import Evaluation, evaluate_translator
 from dikkat.pipelines.preparation import PHRASEBOOK, TrainRequest
-from dikkat.pipelines.training import TrainWatcher, train_translator
+from dikkat.pipelines.training import TrainWatcher, train
 from dikkat.pipelines.translation import Translator
+from dikkat.pipelines.translator_job import TranslatorJob
 
 SETTINGS = {"training": {"minutes": 1.6, "validations": 4}}
 """Time to train; the rest of the two minutes goes to scoring and drawing."""
@@ -32,9 +34,8 @@ def run_quickstart(
 ) -> Quickstart | None:
     """Train, score on held-out pairs and draw one attention map; None if it was stopped (and saved)."""
     request = TrainRequest([f"{PHRASEBOOK}{language}"], preset="tiny", settings=SETTINGS)
-    outcome = train_translator(
-        request, out, watcher, should_stop=should_stop, command=f"dikkat quickstart --language {language}"
-    )
+    command = f"dikkat quickstart --language {language}"
+    outcome = train(TranslatorJob(request), out, watcher, should_stop=should_stop, command=command)
     if not outcome.finished:
         return None
     evaluation = evaluate_translator(out, (), BeamOptions())
@@ -46,6 +47,7 @@ def run_quickstart(
 
 def draw_cross_attention(translator: Translator, sentence: str, picture: Path) -> None:
     """All heads of the last decoder layer looking back at the source."""
-    maps = [each for each in translator.attention(sentence) if each.stack == "decoder" and each.kind == "cross"]
-    last = max(each.layer for each in maps)
-    plot_heads([each for each in maps if each.layer == last], picture, title=sentence)
+    attending = Attending(translator)
+    last = translator.config.model.decoder_layers - 1
+    found = attending.greedy(sentence, attending.choose("decoder", "cross", last))
+    plot_heads(found.maps, picture, title=sentence)

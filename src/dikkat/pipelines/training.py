@@ -1,4 +1,4 @@
-"""Train a translator from raw text to a finished run directory."""
+"""Train any kind of model from a user's data to a finished run directory; what is special to a kind is its `Job`."""
 
 from __future__ import annotations
 
@@ -6,31 +6,54 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 
 from dikkat.config import RunConfig, TrainingConfig
-from dikkat.data.batching import BatchPlan
 from dikkat.data.cleaning import CleaningReport
-from dikkat.data.corpus import Corpus
-from dikkat.data.text_files import read_lines
-from dikkat.errors import DataError, UsageError
+from dikkat.errors import DataError, DikkatError, UsageError
 from dikkat.explain.plots import plot_training
-from dikkat.models.factory import build_model
 from dikkat.native.library import why_absent
 from dikkat.native.processor import has_fast_bfloat16, keep_freed_memory, processor_name
-from dikkat.pipelines.card import card
-from dikkat.pipelines.preparation import TrainRequest, prepare
-from dikkat.pipelines.translation import run_config
+from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
 from dikkat.training.loop import Trainer, Watcher
-from dikkat.training.validation import Validator
+from dikkat.training.task import Task
 
 END_RESERVE = 3.0
 """Seconds kept for the picture, the card and the end of the process."""
+
+
+class Job(Protocol):
+    """One kind of model to train, from what the user gave."""
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The data as named by the user; empty when a run is taken up again."""
+        ...
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether the user set anything."""
+        ...
+
+    def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
+        """Fill `run` with all that training reads, config.json last; nothing else is read again after this."""
+        ...
+
+    def task(self, run: RunDirectory, config: RunConfig) -> Task:
+        """What is learned, with a new model."""
+        ...
+
+    def facts(self, task: Any, config: RunConfig) -> dict[str, str]:
+        """What is worth knowing of `task`, which is what the method `task` gave, before the first update."""
+        ...
+
+    def card(self, run: RunDirectory, rows: list[dict[str, Any]], command: str) -> str:
+        """The card of the finished run, in Markdown."""
+        ...
 
 
 class TrainWatcher(Watcher, Protocol):
@@ -47,11 +70,12 @@ class Outcome:
 
     finished: bool
     """False if it was stopped; it can be resumed."""
-    best_chrf: float
+    best_score: float | None
+    """Of the validations; None if it was stopped before the first."""
 
 
-def train_translator(
-    request: TrainRequest,
+def train(
+    job: Job,
     out: Path,
     watcher: TrainWatcher,
     *,
@@ -60,23 +84,24 @@ def train_translator(
     started: float | None = None,
     command: str = "",
 ) -> Outcome:
-    """Read, clean, split, tokenize, train, validate, and leave a run directory at `out`.
+    """Read, prepare, train, validate, and leave a run directory at `out`.
 
     `started` is when the time limit began to count (`time.monotonic`). Raises the errors of every step.
     """
     started = time.monotonic() if started is None else started
+    is_new = not out.exists()
     run = RunDirectory.create(out, resume=resume)
     report = None
     if resume and run.has_config:
         config = run_config(run.read_config(), str(run.config))
-        if request.data or request.settings or request.preset:
+        if job.data or job.has_settings:
             watcher.note(f"resuming with the data and settings in {out}; those of the command line are not read")
-    elif request.data:
-        config, report = prepare(request, run)
+    elif job.data:
+        config, report = _prepare(job, run, is_new)
     else:
         raise UsageError(f"{out}: its preparation was interrupted; give the data again")
-    trainer = _trainer(run, config, started)
-    watcher.prepared(config, report, _facts(trainer, config))
+    trainer = _trainer(job, run, config, started)
+    watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
     if checkpoint := run.latest_checkpoint():
         for problem in checkpoint.problems:
             watcher.note(f"{problem}; going back to {checkpoint.path.name}")
@@ -89,27 +114,29 @@ def train_translator(
         run.truncate_metrics(after_step=0)
     finished = trainer.train(watcher, should_stop, started)
     if finished:
-        _finish(run, command)
-    return Outcome(finished, trainer.state.best_chrf)
+        _finish(job, run, command)
+    return Outcome(finished, trainer.state.best_score)
 
 
-def _trainer(run: RunDirectory, config: RunConfig, started: float) -> Trainer:
+def _prepare(job: Job, run: RunDirectory, is_new: bool) -> tuple[RunConfig, CleaningReport | None]:
+    try:
+        return job.prepare(run)
+    except DikkatError:
+        if is_new:
+            run.remove_if_empty()
+        raise
+
+
+def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float) -> Trainer:
     keep_freed_memory()
-    tokenizer = Tokenizer.load(run.tokenizer)
-    corpus = Corpus.open(run.corpus, "train")
-    sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
-    validator = Validator(Corpus.open(run.corpus, "validation"), tokenizer, sources, targets)
-    model = build_model(config.model, config.training.seed)
-    settings = config.training
-    plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, settings.tokens_per_batch, settings.seed)
-    budget = _budget(settings, plan.batches_per_epoch, started)
-    return Trainer(model, corpus, validator, run, settings, budget, compute_dtype(settings))
+    task, settings = job.task(run, config), config.training
+    return Trainer(task, run, settings, _budget(settings, task.batches_per_epoch, started), compute_dtype(settings))
 
 
 def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> Budget:
     if config.minutes is not None:
         return TimeBudget(max(1.0, config.minutes * 60.0 - END_RESERVE), started)
-    return UpdateBudget(max(1, round(config.max_epochs * batches_per_epoch / config.accumulate)))
+    return UpdateBudget(config.max_updates or max(1, round(config.max_epochs * batches_per_epoch / config.accumulate)))
 
 
 def compute_dtype(config: TrainingConfig) -> torch.dtype:
@@ -119,25 +146,15 @@ def compute_dtype(config: TrainingConfig) -> torch.dtype:
     return torch.bfloat16 if config.precision == "bfloat16" else torch.float32
 
 
-def _facts(trainer: Trainer, config: RunConfig) -> dict[str, str]:
-    """What is worth knowing before the first update."""
-    padding = trainer.plan.padding_share(trainer.plan.epoch(0))
-    model = config.model
-    return {
-        "pairs": f"{len(trainer.corpus):,} to train on",
-        "model": f"{model.encoder_layers}+{model.decoder_layers} layers, width {model.model_dim},"
-        f" {trainer.parameters.master.numel():,} parameters, vocabulary {model.vocab_size:,}",
-        "batches": f"{trainer.plan.batches_per_epoch:,} a pass, padding {padding[0]:.1%} of the source,"
-        f" {padding[1]:.1%} of the target",
-        "numbers": f"{str(trainer.parameters.working.dtype).removeprefix('torch.')},"
-        f" {torch.get_num_threads()} threads, {processor_name()},"
-        f" {'PyTorch alone (' + absent + ')' if (absent := why_absent()) else 'native kernels'}",
-    }
+def _numbers(trainer: Trainer) -> str:
+    engine = f"PyTorch alone ({absent})" if (absent := why_absent()) else "native kernels"
+    dtype = str(trainer.parameters.working.dtype).removeprefix("torch.")
+    return f"{dtype}, {torch.get_num_threads()} threads, {processor_name()}, {engine}"
 
 
-def _finish(run: RunDirectory, command: str) -> None:
+def _finish(job: Job, run: RunDirectory, command: str) -> None:
     rows = run.read_metrics()
     if not rows:
         raise DataError(f"{run.metrics}: no validation was recorded, so there is nothing to finish")
     plot_training(rows, run.path / "training.png", title=run.path.name)
-    run.write_text(run.card.name, card(run.read_config(), rows, command, run.foreign_metrics()))
+    run.write_text(run.card.name, job.card(run, rows, command))

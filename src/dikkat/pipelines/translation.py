@@ -8,18 +8,19 @@ from pathlib import Path
 
 import torch
 
-from dikkat.config import RunConfig, build_config
+from dikkat.config import RunConfig
 from dikkat.decoding.hypothesis import Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
-from dikkat.decoding.streaming import decode_stream, pad_sources
-from dikkat.errors import DataError
+from dikkat.decoding.streaming import decode_stream
+from dikkat.errors import DataError, UsageError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.nn.recorder import record_attention
+from dikkat.pipelines.attending import Attending
+from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import BOS_ID, Tokenizer
+from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.parameters import FlatParameters
 
 GREEDY = DecodingOptions()
@@ -51,10 +52,13 @@ class Translator:
     def load(cls, path: str | Path) -> Translator:
         """The translator of a run directory, in float32.
 
-        Raises `MissingInputError` or `DataError` naming the file that is missing or damaged.
+        Raises `UsageError` for a model of another kind, and `MissingInputError` or `DataError` naming the file that is
+        missing or damaged.
         """
         run = RunDirectory.open(Path(path))
         settings = run.read_config()
+        if (task := settings.get("task", "translator")) != "translator":
+            raise UsageError(f'{path}: holds a "{task}", not a translator')
         config = run_config(settings, str(run.config))
         model = build_model(config.model, seed=0)
         parameters = FlatParameters(model)
@@ -97,32 +101,12 @@ class Translator:
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
         """Attention of every stack, layer and head while reading `text` and writing `translation` (default: its own).
 
-        Axes carry the subwords; a decoder row is labelled with the token that is fed in, `<bos>` first.
+        Axes carry the subwords; a decoder row is labelled with the token that is fed in, `<bos>` first. See
+        `Attending`, which also records beam-search hypotheses, and single layers. Raises `DataError`.
         """
-        source = self.encode(text)
-        if not source:
-            raise DataError("there is nothing to attend to in an empty text")
-        if translation is None:
-            translation = next(self.stream([text])).text
-        target = self.tokenizer.encode(translation.strip(), self.config.data.target_language)
-        ids, mask = pad_sources([source], torch.device("cpu"))
-        with torch.inference_mode(), record_attention(self.model) as maps:
-            self.model(ids, torch.tensor([[BOS_ID, *target]]), mask)
-        reads = (*self.tokenizer.pieces(source), "<eos>")
-        writes = ("<bos>", *self.tokenizer.pieces(target))
-        return [
-            AttentionMap(
-                weights=weights[0, head].numpy(),
-                query_tokens=reads if name.stack == "encoder" else writes,
-                key_tokens=writes if name.stack == "decoder" and name.kind == "self" else reads,
-                stack=name.stack,  # type: ignore[arg-type]
-                layer=name.layer,
-                head=head,
-                kind=name.kind,
-            )
-            for name, (weights,) in maps.items()
-            for head in range(weights.shape[1])
-        ]
+        attending = Attending(self)
+        found = attending.greedy(text) if translation is None else attending.forced(text, translation)
+        return list(found.maps)
 
     def _translation(self, hypotheses: Sequence[Hypothesis]) -> Translation:
         texts = self.tokenizer.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
@@ -133,8 +117,3 @@ class Translator:
         ]
         best = found[0]
         return Translation(best.text, best.score, best.tokens, tuple(found[1:]))
-
-
-def run_config(settings: dict[str, object], where: str) -> RunConfig:
-    """The `RunConfig` in a config.json, without what else it records. Raises `UsageError` for an unknown key."""
-    return build_config({key: settings[key] for key in RunConfig.model_fields if key in settings}, where=where)

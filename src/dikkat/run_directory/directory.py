@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,14 +13,14 @@ from typing import Any, Literal
 from torch import Tensor
 
 from dikkat.config import FORMAT_VERSION
-from dikkat.disk import TEMPORARY_PREFIX, temporary_beside, write_atomically, write_errors, write_new
+from dikkat.disk import TEMPORARY_PREFIX, probe_beside, write_atomically, write_errors
 from dikkat.errors import CannotCreateError, DataError, MissingInputError
 from dikkat.run_directory.checkpoints import Checkpoint, latest_checkpoint, save_checkpoint
 from dikkat.run_directory.metrics import SETTINGS_HASH, append_metrics, read_metrics, settings_hash, truncate_metrics
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
 
 # What a run writes before its config.json, which ends the preparation of the data.
-_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out"})
+_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class RunDirectory:
                 raise MissingInputError(f"{path}: there is no run to resume; leave --resume out to start one")
             path.mkdir(parents=True, exist_ok=True)
             run._remove_leftovers()
-            run._probe()
+            probe_beside(run.config)
         return run
 
     @classmethod
@@ -154,6 +155,10 @@ class RunDirectory:
         """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""
         write_atomically(self.path / name, text.encode())
 
+    def write_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
+        """Replace the safetensors file `name`. Raises `DiskError` or `CannotCreateError`."""
+        write_atomically(self.path / name, encode_tensors(tensors, {}))
+
     def save_weights(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
         """Replace model.safetensors. Raises `DiskError` or `CannotCreateError`; the old weights then stay."""
         write_atomically(self.weights, encode_tensors(tensors, metadata))
@@ -181,6 +186,11 @@ class RunDirectory:
         Raises `DataError` when there are checkpoints and every one is damaged.
         """
         return latest_checkpoint(self.checkpoints)
+
+    def remove_if_empty(self) -> None:
+        """Take the folder away again if nothing was written into it."""
+        with suppress(OSError):
+            self.path.rmdir()
 
     def _require_writable_content(self, resume: bool) -> None:
         if not self.path.is_dir():
@@ -223,14 +233,6 @@ class RunDirectory:
         for entry in self.path.glob(f"{TEMPORARY_PREFIX}*"):
             if entry.is_file():
                 entry.unlink(missing_ok=True)
-
-    def _probe(self) -> None:
-        # A place that cannot be written should be known before hours of work, not after.
-        probe = temporary_beside(self.config)
-        try:
-            write_new(probe, b"\n")
-        finally:
-            probe.unlink(missing_ok=True)
 
 
 def _installed_version() -> str:

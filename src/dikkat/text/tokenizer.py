@@ -4,6 +4,8 @@
 is unknown, and decoding gives back the text exactly, in Unicode form NFC. A space is put before the text and taken off
 when decoding, so that a word has the same ids at the start and in the middle of a sentence.
 `words` is a vocabulary of whole words with `<unk>` for the rest; decoding joins them with spaces.
+`characters` has an entry for each character of the training text, `bytes` one for each byte of UTF-8: both leave the
+text exactly as it is.
 
 The special tokens are never read out of a user's text: "<eos>" typed by hand is five characters.
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
@@ -74,6 +77,8 @@ class Tokenizer:
         `texts` is in `languages[0]` and `target_texts` in `languages[1]`. Where casing does not differ between the
         two (always, unless `config.lowercase` and one of them is Turkish or Azeri) both may come in `texts`.
         """
+        if config.kind in ("characters", "bytes"):
+            return cls(_all_bytes(config) if config.kind == "bytes" else _all_characters(config, texts))
         inner = _new_bytes(config) if config.kind == "bpe" else _new_words(config)
         cased = chain(
             _cased(texts, languages[0] if config.lowercase else ""),
@@ -126,6 +131,12 @@ class Tokenizer:
         kept = [[int(i) for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)] for ids in batch]
         return list(self._inner.decode_batch(kept, skip_special_tokens=False))
 
+    def unknown(self, text: str) -> list[str]:
+        """What of `text` has no entry and becomes `<unk>`: each piece once, in order."""
+        encoding = self._inner.encode(text, add_special_tokens=False)
+        places = [place for i, place in zip(encoding.ids, encoding.offsets, strict=True) if i == UNK_ID]
+        return list(dict.fromkeys(text[start:end] for start, end in places))
+
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """A readable label for each id.
 
@@ -139,7 +150,7 @@ class Tokenizer:
         token = self._inner.id_to_token(token_id)
         if token is None:
             raise IndexError(f"there is no id {token_id} in a vocabulary of {self.vocab_size}")
-        return _label(token) if self._is_bytes and token_id >= len(SPECIAL_TOKENS) else token
+        return byte_label(token) if self._is_bytes and token_id >= len(SPECIAL_TOKENS) else token
 
 
 def _new_bytes(config: TokenizerConfig) -> tokenizers.Tokenizer:
@@ -165,6 +176,35 @@ def _new_words(config: TokenizerConfig) -> tokenizers.Tokenizer:
             pre_tokenizers.Split(Regex(_TYPED_SPECIAL), behavior="isolated"),
         ]
     )
+    return inner
+
+
+def _all_characters(config: TokenizerConfig, texts: Iterable[str]) -> tokenizers.Tokenizer:
+    """The most frequent characters, however rare; of equally frequent ones the lower code point comes first."""
+    lowercase = normalizers.Lowercase() if config.lowercase else None
+    counts: Counter[str] = Counter()
+    for text in texts:
+        counts.update(text if lowercase is None else lowercase.normalize_str(text))
+    entries = [*SPECIAL_TOKENS, *sorted(counts, key=lambda character: (-counts[character], character))]
+    numbers = {entry: number for number, entry in enumerate(entries[: config.vocab_size])}
+    inner = tokenizers.Tokenizer(models.WordLevel(numbers, unk_token=SPECIAL_TOKENS[UNK_ID]))
+    inner.add_special_tokens(list(SPECIAL_TOKENS))
+    if lowercase is not None:
+        inner.normalizer = lowercase
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    inner.decoder = decoders.Fuse()
+    return inner
+
+
+def _all_bytes(config: TokenizerConfig) -> tokenizers.Tokenizer:
+    """Nothing is learned: a byte-level BPE without merges."""
+    entries = [*SPECIAL_TOKENS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    inner = tokenizers.Tokenizer(models.BPE({entry: number for number, entry in enumerate(entries)}, []))
+    inner.add_special_tokens(list(SPECIAL_TOKENS))
+    if config.lowercase:
+        inner.normalizer = normalizers.Lowercase()
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    inner.decoder = decoders.ByteLevel()
     return inner
 
 
@@ -203,6 +243,7 @@ _BYTE_OF = _byte_characters()
 _VISIBLE = str.maketrans({" ": "▁", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"})
 
 
-def _label(token: str) -> str:
+def byte_label(token: str) -> str:
+    """A readable label for an entry of a byte-level vocabulary; see `Tokenizer.pieces`."""
     raw = bytes(_BYTE_OF[character] for character in token)
     return raw.decode("utf-8", errors="backslashreplace").translate(_VISIBLE)

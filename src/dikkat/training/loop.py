@@ -14,16 +14,13 @@ import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
-from dikkat.data.batching import BatchPlan, collate
-from dikkat.data.corpus import Corpus
 from dikkat.errors import DivergedError
-from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.budget import Budget, learning_rate
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.state import TrainingState, load_state, save_state
-from dikkat.training.validation import Validation, Validator, batch_loss
+from dikkat.training.task import Task, Validation
 
 MOST_SKIPPED = 20
 """So many updates in a row without a finite gradient are a divergence."""
@@ -37,9 +34,11 @@ class StepReport:
     epoch: float
     progress: float
     loss: float
-    """Negative log-likelihood a token, in nats."""
-    tokens: int
-    """Target tokens of this update."""
+    """Negative log-likelihood a prediction, in nats."""
+    count: int
+    """Predictions of this update: target tokens, or labels."""
+    unit: str
+    """What they are, in the plural."""
     seconds: float
     """Wall time of this update."""
     seconds_left: float | None
@@ -54,26 +53,22 @@ class Watcher(Protocol):
 
 
 class Trainer:
-    """Trains `model` on `corpus` and keeps the weights that validate best in `run`."""
+    """Learns `task` and keeps the weights that validate best in `run`."""
 
     def __init__(
         self,
-        model: EncoderDecoder,
-        corpus: Corpus,
-        validator: Validator,
+        task: Task,
         run: RunDirectory,
         config: TrainingConfig,
         budget: Budget,
         dtype: torch.dtype,
     ) -> None:
-        self.model = model
-        self.corpus = corpus
-        self.validator = validator
+        self.task = task
+        self.model = task.model
         self.run = run
         self.config = config
         self.budget = budget
-        self.plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, config.tokens_per_batch, config.seed)
-        self.parameters = FlatParameters(model, dtype)
+        self.parameters = FlatParameters(self.model, dtype)
         self.optimizer = Optimizer(self.parameters, config)
         self.average = self.parameters.master.clone() if config.average == "ema" else None
         self.gradient = torch.zeros_like(self.parameters.master)
@@ -82,7 +77,7 @@ class Trainer:
     @property
     def epoch(self) -> float:
         """Passes over the data so far."""
-        return self.state.position / self.plan.batches_per_epoch
+        return self.state.position / self.task.batches_per_epoch
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Continue from `checkpoint` as if nothing had happened."""
@@ -107,15 +102,14 @@ class Trainer:
                 return False
             started = time.monotonic()
             progress = self.budget.progress(self.state.updates)
-            loss, tokens = self._update(progress)
+            loss, count = self._update(progress)
             now = time.monotonic()
             self.state.seconds = before + now - session_start
-            left = self.budget.seconds_left(self.state.updates)
-            watcher.step(StepReport(self.state.updates, self.epoch, progress, loss, tokens, now - started, left))
+            watcher.step(self._report(progress, loss, count, now - started))
             if self.budget.progress(self.state.updates) >= (self.state.validations + 1) / self.config.validations:
                 self._validate(watcher, before + time.monotonic() - session_start)
                 self.budget.validated(time.monotonic() - now)
-        if self.state.loss_tokens:
+        if self.state.loss_count:
             self._validate(watcher, before + time.monotonic() - session_start)
         return True
 
@@ -124,28 +118,30 @@ class Trainer:
         save_state(self.run, self.state, self.parameters, self.optimizer, self.average, self.config.keep_checkpoints)
 
     def _update(self, progress: float) -> tuple[float, int]:
-        """One optimizer step over `accumulate` micro-batches; returns loss a token and number of tokens."""
+        """One optimizer step over `accumulate` micro-batches; returns loss a prediction and their number."""
         self.model.train()
         total = self.gradient
-        likelihood, tokens = 0.0, 0
+        likelihood, count = 0.0, 0
         for micro_step in range(self.config.accumulate):
-            _, indices = self.plan.at(self.state.position)
             seed_dropout(self.config.seed, self.state.updates, micro_step)
             self.parameters.zero_gradient()
-            (objective, micro_likelihood), count = batch_loss(
-                self.model, collate(self.corpus, indices), self.config.label_smoothing
-            )
-            objective.backward()
+            part = self.task.loss(self.state.position)
+            part.objective.backward()
             # the first is copied, which spares a pass of zeros
             (total.copy_ if micro_step == 0 else total.add_)(self.parameters.gradient)
-            likelihood += float(micro_likelihood)
-            tokens += count
+            likelihood += float(part.likelihood)
+            count += part.predictions
             self.state.position += 1
-        self._apply(total.div_(tokens), progress)
-        self.state.tokens += tokens
+        self._apply(total.div_(count), progress)
+        self.state.count += count
         self.state.loss_sum += likelihood
-        self.state.loss_tokens += tokens
-        return likelihood / tokens, tokens
+        self.state.loss_count += count
+        return likelihood / count, count
+
+    def _report(self, progress: float, loss: float, count: int, seconds: float) -> StepReport:
+        updates = self.state.updates
+        left = self.budget.seconds_left(updates)
+        return StepReport(updates, self.epoch, progress, loss, count, self.task.unit, seconds, left)
 
     def _apply(self, gradient: Tensor, progress: float) -> None:
         rate = learning_rate(progress, self.state.updates, self.config.warmup_steps, self.config.final_learning_rate)
@@ -168,27 +164,27 @@ class Trainer:
     def _validate(self, watcher: Watcher, seconds: float) -> None:
         state, weights = self.state, self.parameters.master if self.average is None else self.average
         with self._borrowed(weights):
-            found = self.validator(self.model, state.validations)
+            found = self.task.validate(state.validations)
         if not math.isfinite(found.loss):
             raise DivergedError(
                 f"{self.run.path}: the validation loss is not finite at update {state.updates};"
                 " set a lower training.learning_rate"
             )
         state.validations += 1
-        is_best = found.scores.chrf > state.best_chrf
-        state.best_chrf = max(state.best_chrf, found.scores.chrf)
+        is_best = state.best_score is None or found.score > state.best_score
+        if is_best:
+            state.best_score = found.score
         state.stale = 0 if is_best else state.stale + 1
         row = {
             "step": state.updates,
             "epoch": round(self.epoch, 3),
-            "train_loss": state.loss_sum / max(1, state.loss_tokens),
+            "train_loss": state.loss_sum / max(1, state.loss_count),
             "valid_loss": found.loss,
-            "chrf": found.scores.chrf,
-            "bleu": found.scores.bleu,
-            "tokens": state.tokens,
+            **found.scores,
+            self.task.unit: state.count,
             "seconds": round(seconds, 2),
         }
-        state.loss_sum, state.loss_tokens = 0.0, 0
+        state.loss_sum, state.loss_count = 0.0, 0
         if is_best:
             self.run.save_weights(self.parameters.named(weights), {"step": str(state.updates)})
         self.run.append_metrics(row)

@@ -21,18 +21,18 @@ class TrainingState:
     """Optimizer steps done."""
     position: int = 0
     """Micro-batches taken from the plan."""
-    tokens: int = 0
-    """Target tokens trained on."""
+    count: int = 0
+    """Predictions trained on: target tokens, or labels."""
     seconds: float = 0.0
     """Wall time used, earlier sessions included."""
     loss_sum: float = 0.0
     """Negative log-likelihood since the last validation, in nats."""
-    loss_tokens: int = 0
-    """Tokens in that sum."""
+    loss_count: int = 0
+    """Predictions in that sum."""
     validations: int = 0
     """Validations done."""
-    best_chrf: float = -1.0
-    """Best validation chrF so far; its weights are in model.safetensors."""
+    best_score: float | None = None
+    """Best validation score so far, if there was a validation; its weights are in model.safetensors."""
     stale: int = 0
     """Validations since the best one."""
     skipped: int = 0

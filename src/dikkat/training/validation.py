@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from dikkat.data.batching import Batch, BatchPlan, collate
 from dikkat.data.corpus import Corpus
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
-from dikkat.evaluation import Scores, score_translations
+from dikkat.evaluation import score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.text.tokenizer import PAD_ID, Tokenizer
 from dikkat.training.objective import smoothed_cross_entropy
-
-
-@dataclass(frozen=True, slots=True)
-class Validation:
-    """What one validation found."""
-
-    loss: float
-    """Negative log-likelihood a token, in nats, no smoothing."""
-    scores: Scores
-    source: str
-    """A sentence, to show."""
-    translation: str
-    """What the model makes of it."""
-    reference: str
+from dikkat.training.task import BatchLoss, Validation
 
 
 class Validator:
@@ -58,19 +43,20 @@ class Validator:
         scores = score_translations(translations, [self._targets[index] for index in self._chosen])
         shown = number * 7 % len(self._chosen)
         place = self._chosen[shown]
-        return Validation(loss, scores, self._sources[place], translations[shown], self._targets[place])
+        sample = (("source", self._sources[place]), ("model", translations[shown]), ("human", self._targets[place]))
+        return Validation(loss, {"chrf": scores.chrf, "bleu": scores.bleu}, scores.chrf, sample)
 
     def _loss(self, model: EncoderDecoder) -> float:
         total, tokens = 0.0, 0
         for indices in self._plan.epoch(0):
-            (_, likelihood), count = batch_loss(model, collate(self._corpus, indices), smoothing=0.0)
-            total += float(likelihood)
-            tokens += count
+            found = batch_loss(model, collate(self._corpus, indices), smoothing=0.0)
+            total += float(found.likelihood)
+            tokens += found.predictions
         return total / tokens if tokens else math.nan
 
 
-def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float) -> tuple[tuple[Tensor, Tensor], int]:
-    """Summed objective and negative log-likelihood of a batch under teacher forcing, and its number of tokens.
+def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float) -> BatchLoss:
+    """Losses of a batch under teacher forcing, counted in target tokens.
 
     Padding is in neither sum: only the hidden states of real positions reach the vocabulary.
     """
@@ -84,4 +70,5 @@ def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float) -> tuple[t
     real = (target_output != PAD_ID).reshape(-1).nonzero()[:, 0]
     wanted = target_output.reshape(-1)[real]
     rows = hidden.reshape(-1, hidden.shape[-1])[real]
-    return smoothed_cross_entropy(rows, model.output_weight, wanted, smoothing), int(wanted.numel())
+    objective, likelihood = smoothed_cross_entropy(rows, model.output_weight, wanted, smoothing)
+    return BatchLoss(objective, likelihood, int(wanted.numel()))

@@ -98,7 +98,7 @@ def uneven(tmp_path: Path) -> tuple[EncoderDecoder, list[Batch]]:
 def per_token(model: EncoderDecoder, batches: Iterable[Batch]) -> float:
     """Ours, as validation does it: sums over all tokens."""
     found = [batch_loss(model, batch, smoothing=0.0) for batch in batches]
-    return sum(float(likelihood) for (_, likelihood), _ in found) / sum(tokens for _, tokens in found)
+    return sum(float(each.likelihood) for each in found) / sum(each.predictions for each in found)
 
 
 def by_batch(model: EncoderDecoder, batches: Iterable[Batch]) -> float:

@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from dikkat.models.factory import build_model
 from dikkat.nn import Dropout, EncoderBlock, LearnedPositions, MultiHeadAttention, SinusoidalPositions
 from dikkat.nn.blocks import DecoderBlock
-from dikkat.nn.cache import CrossAttentionCache
+from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
 from dikkat.nn.positions import sinusoids
 
 # F10, F11, F15, F17: the projections ----------------------------------------------------------------------------------
@@ -240,8 +240,8 @@ class NormAfterAttentionOnly(EncoderBlock):
     def __init__(self) -> None:
         super().__init__(16, 4, 32)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask))
+    def forward(self, x: Tensor, mask: Tensor | None = None, cache: SelfAttentionCache | None = None) -> Tensor:
+        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask, cache=cache))
         return x + self.feed_forward(x)
 
 

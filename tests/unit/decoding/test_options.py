@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat.decoding.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat.errors import UsageError
 
 BAD = [
@@ -28,6 +28,17 @@ BAD = [
     (SamplingOptions, {"top_k": -1}, "top_k must be a whole number of at least 0, not -1"),
     (SamplingOptions, {"top_p": 0.0}, "top_p must be above 0 and at most 1, not 0.0"),
     (SamplingOptions, {"top_p": 1.5}, "top_p must be above 0 and at most 1, not 1.5"),
+    (SamplingOptions, {"min_p": -0.1}, "min_p must be between 0 and 1, not -0.1"),
+    (SamplingOptions, {"min_p": 1.1}, "min_p must be between 0 and 1, not 1.1"),
+    (GenerationOptions, {"min_p": float("nan")}, "min_p must be between 0 and 1, not nan"),
+    (GenerationOptions, {"max_tokens": 0}, "max_tokens must be a whole number of at least 1, not 0"),
+    (GenerationOptions, {"repetition_penalty": 0.0}, "repetition_penalty must be a finite number above 0, not 0.0"),
+    (
+        GenerationOptions,
+        {"repetition_penalty": float("inf")},
+        "repetition_penalty must be a finite number above 0, not inf",
+    ),
+    (GenerationOptions, {"context": 1}, "context must be a whole number of at least 2, not 1"),
     (SamplingOptions, {"seed": -3}, "seed must be a whole number of at least 0, not -3"),
     (SamplingOptions, {"max_length_offset": 0.5}, "max_length_offset must be a whole number of at least 0, not 0.5"),
 ]

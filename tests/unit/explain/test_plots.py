@@ -127,10 +127,50 @@ def test_more_tokens_than_fit_the_largest_picture_are_labelled_now_and_then(
     monkeypatch.setattr(plots, "_LARGEST_INCHES", 8.0)
     tokens = [f"t{number}" for number in range(120)]
     plot_heads(make_maps(tokens, tokens, 1), tmp_path / "heads.png")
-    assert max(figures[0].get_size_inches()) == 8.0
+    assert max(figures[0].get_size_inches()) == pytest.approx(8.0)
     shown = tick_labels(figures[0].axes[0], "y")
     assert shown == tokens[:: round(120 / len(shown))]
     assert figures[0].axes[0].get_window_extent().height / figures[0].dpi * 72 / len(shown) >= 8.0  # points a label
+
+
+def test_more_tokens_than_can_be_told_apart_are_drawn_in_tiles(
+    tmp_path: Path, figures: list[Figure], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plots, "_MOST_TILES", 10)
+    query, key = [f"q{number}" for number in range(15)], [f"k{number}" for number in range(30)]
+    maps = make_maps(query, key, 2)
+    plot_heads(maps, tmp_path / "heads.png")
+    *panels, bar = figures[0].axes
+    for axes, each in zip(panels, maps, strict=True):
+        expected = [
+            [each.weights[row : row + 2, at : at + 3].max() for at in range(0, 30, 3)] for row in range(0, 15, 2)
+        ]
+        assert np.array_equal(np.asarray(axes.images[0].get_array()), np.array(expected))
+        # one large weight among thousands must not leave all others white
+        assert 0 < axes.images[0].get_clim()[1] < max(float(each.weights.max()) for each in maps)
+    assert tick_labels(panels[0], "y") == query[::2]
+    assert tick_labels(panels[0], "x") == key[::3]
+    assert bar.get_ylabel() == "largest attention weight of 2 × 3"
+
+
+def test_a_long_source_and_a_short_output_leave_no_empty_space(tmp_path: Path, figures: list[Figure]) -> None:
+    key = [f"k{number}" for number in range(150)]
+    plot_heads(make_maps(["a", "b", "c"], key, 2), tmp_path / "heads.png")
+    width, height = figures[0].get_size_inches()
+    assert width == pytest.approx(40.0)
+    assert height < 3.0
+
+
+def test_colours_and_size_on_request(tmp_path: Path, figures: list[Figure]) -> None:
+    maps = make_maps([f"q{number}" for number in range(10)], [f"k{number}" for number in range(10)], 4)
+    plot_heads(maps, tmp_path / "heads.png", "a title of two lines " * 5, colours="Blues", inches=(7, 2.5))
+    assert figures[0].get_size_inches().tolist() == [7, 2.5]
+    panels = [axes for axes in figures[0].axes if axes.images]
+    assert {axes.images[0].get_cmap().name for axes in panels} == {"Blues"}
+    shown = tick_labels(panels[0], "y")
+    assert 1 < len(shown) < 10
+    height = panels[0].get_window_extent().height / figures[0].dpi * 72
+    assert height / len(shown) >= 8.0  # points a label
 
 
 def test_suffix_decides_the_format(tmp_path: Path) -> None:

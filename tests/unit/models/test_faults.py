@@ -168,8 +168,8 @@ class AlwaysPositionZero(EncoderDecoder):
 
 def as_faulty(model: EncoderDecoder, kind: type[EncoderDecoder]) -> EncoderDecoder:
     """The same parts and weights with another class's methods."""
-    parts = (model.source_embedding, model.target_embedding, model.positions, model.encoder, model.decoder)
-    return kind(*parts, model.output_weight).train(model.training)
+    embeddings = (model.source_embedding, model.target_embedding, model.positions, model.embedding_norm)
+    return kind(*embeddings, model.encoder, model.decoder, model.output_weight).train(model.training)
 
 
 def steps_are_teacher_forcing(model: EncoderDecoder) -> bool:

@@ -25,8 +25,8 @@ from dikkat.training.parameters import FlatParameters
 pytestmark = pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 
 NATIVE = {
-    "default", "positions sinusoidal_concatenated", "positions learned", "score dot", "activation gelu",
-    "free head width", "three heads", "temperature",
+    "default", "plain embeddings", "no bias but the last", "positions sinusoidal_concatenated", "positions learned",
+    "score dot", "activation gelu", "free head width", "three heads", "temperature",
 }  # fmt: skip
 """Those of `CHOICES`."""
 ALSO: list[dict[str, Any]] = [

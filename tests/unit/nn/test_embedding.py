@@ -15,6 +15,11 @@ def test_rows_times_the_square_root_of_the_width() -> None:
     torch.testing.assert_close(embedding(tokens), embedding.weight[tokens] * 4.0)
 
 
+def test_without_a_scale_rows_are_as_they_are() -> None:
+    embedding, tokens = TokenEmbedding(10, 16, scaled=False), torch.tensor([[3, 0], [9, 3]])
+    assert torch.equal(embedding(tokens), embedding.weight[tokens])
+
+
 def test_embedded_tokens_have_unit_variance() -> None:
     """Drawn with deviation 1/sqrt(D), scaled by sqrt(D): as large as the sines that are added to them."""
     variance = TokenEmbedding(1000, 64)(torch.arange(1000)).var().item()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from tests.unit.nn.reference import to_numpy
-from torch import nn
+from torch import Tensor, nn
 
 from dikkat.nn.feed_forward import FeedForward
 
@@ -18,13 +18,27 @@ def test_it_is_the_formula() -> None:
     np.testing.assert_allclose(to_numpy(network(x)), expected, rtol=0, atol=1e-6)
 
 
-def test_gelu_is_the_exact_one() -> None:
-    network, x = FeedForward(1, 1, activation="gelu"), torch.linspace(-4, 4, 33)[:, None]
+def one_by_one(activation: str, x: Tensor) -> Tensor:
+    """The activation itself: both layers are the number 1."""
+    network = FeedForward(1, 1, activation=activation)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.fill_(1.0 if parameter.dim() > 1 else 0.0)
-    expected = 0.5 * x * (1 + torch.erf(x / 2**0.5))
-    torch.testing.assert_close(network(x), expected)
+    return network(x[:, None])[:, 0]
+
+
+def test_gelu_is_the_exact_one() -> None:
+    x = torch.linspace(-4, 4, 33)
+    torch.testing.assert_close(one_by_one("gelu", x), 0.5 * x * (1 + torch.erf(x / 2**0.5)))
+
+
+def test_gelu_tanh_is_the_published_approximation() -> None:
+    """Hendrycks and Gimpel 2016, section 2; within 1e-3 of the exact one, and not the same."""
+    x = torch.linspace(-4, 4, 33)
+    formula = 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)))
+    approximate = one_by_one("gelu_tanh", x)
+    torch.testing.assert_close(approximate, formula)
+    assert 1e-5 < (approximate - one_by_one("gelu", x)).abs().max() < 1e-3
 
 
 def test_E02_ones_give_three_identical_rows_of_another_width() -> None:
@@ -59,5 +73,5 @@ def test_A16_a_convolution_of_width_one_with_the_same_weights_is_the_same() -> N
 
 
 def test_an_unknown_activation_is_refused() -> None:
-    with pytest.raises(ValueError, match="activation must be one of relu, gelu, not 'tanh'"):
+    with pytest.raises(ValueError, match="activation must be one of relu, gelu, gelu_tanh, not 'tanh'"):
         FeedForward(4, 6, activation="tanh")

@@ -8,7 +8,7 @@ import pytest
 
 from dikkat.config import build_config
 from dikkat.models.factory import build_model
-from dikkat.pipelines.sizing import settings_for
+from dikkat.pipelines.sizing import classifier_settings_for, settings_for
 
 AMOUNTS = (0, 600, 2_999, 3_000, 29_000, 200_000, 299_999, 300_000, 2_999_999, 3_000_000, 10**9)
 
@@ -40,3 +40,14 @@ def test_a_small_corpus_gets_no_more_parameters_than_it_can_carry() -> None:
         model = build_model(config.model.model_copy(update={"vocab_size": config.tokenizer.vocab_size}), seed=1)
         parameters = sum(parameter.numel() for parameter in model.parameters())
         assert parameters < 700 * pairs
+
+
+def test_classifiers_grow_with_their_texts() -> None:
+    configs = [build_config(classifier_settings_for(texts)) for texts in (300, 2_999, 3_000, 25_000, 100_000)]
+    for less, more in pairwise(configs):
+        assert less.model.model_dim <= more.model.model_dim
+        assert less.tokenizer.vocab_size <= more.tokenizer.vocab_size
+        assert less.training.tokens_per_batch <= more.training.tokens_per_batch
+        assert less.training.max_epochs >= more.training.max_epochs
+    assert configs[0].model.model_dim < configs[-1].model.model_dim
+    assert configs[0].training.max_epochs > configs[-1].training.max_epochs

@@ -14,10 +14,11 @@ from dikkat.data.cleaning import CleaningReport
 from dikkat.errors import CannotCreateError, UsageError
 from dikkat.pipelines import training
 from dikkat.pipelines.preparation import TrainRequest
-from dikkat.pipelines.training import compute_dtype, train_translator
+from dikkat.pipelines.training import compute_dtype, train
+from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
 from dikkat.training.loop import StepReport
-from dikkat.training.validation import Validation
+from dikkat.training.task import Validation
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "model": {"model_dim": 16, "num_heads": 2, "feed_forward_dim": 24, "encoder_layers": 1, "decoder_layers": 1},
@@ -61,12 +62,15 @@ def data(tmp_path: Path) -> str:
 
 def test_a_run_from_text_to_card(data: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    outcome = train_translator(
-        TrainRequest([data], settings=SETTINGS), out, watcher := Watcher(), command="dikkat train translator …"
+    outcome = train(
+        TranslatorJob(TrainRequest([data], settings=SETTINGS)),
+        out,
+        watcher := Watcher(),
+        command="dikkat train translator …",
     )
     run = RunDirectory.open(out)
     assert outcome.finished
-    assert outcome.best_chrf == max(row["chrf"] for row in watcher.rows)
+    assert outcome.best_score == max(row["chrf"] for row in watcher.rows)
     assert run.read_metrics() == watcher.rows
     assert len(watcher.rows) == 3
     assert run.is_finished
@@ -84,15 +88,15 @@ def test_a_run_from_text_to_card(data: str, tmp_path: Path) -> None:
 def test_a_stopped_run_goes_on_without_its_data(data: str, tmp_path: Path) -> None:
     """Same bits as the run that was not stopped, though the data is gone."""
     request = TrainRequest([data], settings=SETTINGS)
-    train_translator(request, tmp_path / "whole", Watcher())
+    train(TranslatorJob(request), tmp_path / "whole", Watcher())
     out = tmp_path / "run"
-    stopped = train_translator(request, out, first := Watcher(), should_stop=lambda: len(first.steps) == 2)
+    stopped = train(TranslatorJob(request), out, first := Watcher(), should_stop=lambda: len(first.steps) == 2)
     assert not stopped.finished
     assert not (out / "card.md").exists()
     with pytest.raises(CannotCreateError, match="holds an unfinished run; add --resume"):
-        train_translator(request, out, Watcher())
+        train(TranslatorJob(request), out, Watcher())
     Path(data).unlink()
-    assert train_translator(TrainRequest(()), out, second := Watcher(), resume=True).finished
+    assert train(TranslatorJob(TrainRequest(())), out, second := Watcher(), resume=True).finished
     assert second.notes == ["resumed at update 2"]
     assert second.report is None
     assert second.steps[0].updates == 3
@@ -101,10 +105,10 @@ def test_a_stopped_run_goes_on_without_its_data(data: str, tmp_path: Path) -> No
 
 def test_a_run_that_lacked_only_its_card_is_finished(data: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
-    train_translator(TrainRequest([data], settings=SETTINGS), out, Watcher())
+    train(TranslatorJob(TrainRequest([data], settings=SETTINGS)), out, Watcher())
     content = (out / "model.safetensors").read_bytes()
     (out / "card.md").unlink()
-    assert train_translator(TrainRequest(()), out, watcher := Watcher(), resume=True).finished
+    assert train(TranslatorJob(TrainRequest(())), out, watcher := Watcher(), resume=True).finished
     assert not watcher.steps
     assert (out / "card.md").exists()
     assert (out / "model.safetensors").read_bytes() == content
@@ -115,14 +119,14 @@ def test_without_data_there_must_be_a_prepared_run(tmp_path: Path) -> None:
     out.mkdir()
     (out / "tokenizer.json").write_text("{}")
     with pytest.raises(UsageError, match="run: its preparation was interrupted; give the data again"):
-        train_translator(TrainRequest(()), out, Watcher(), resume=True)
+        train(TranslatorJob(TrainRequest(())), out, Watcher(), resume=True)
 
 
 def test_an_interrupted_preparation_is_made_anew(data: str, tmp_path: Path) -> None:
     out = tmp_path / "run"
     (out / "corpus").mkdir(parents=True)
     (out / "tokenizer.json").write_text("half of it")
-    assert train_translator(TrainRequest([data], settings=SETTINGS), out, Watcher(), resume=True).finished
+    assert train(TranslatorJob(TrainRequest([data], settings=SETTINGS)), out, Watcher(), resume=True).finished
 
 
 def test_rows_before_the_first_checkpoint_are_not_kept(data: str, tmp_path: Path) -> None:
@@ -130,11 +134,11 @@ def test_rows_before_the_first_checkpoint_are_not_kept(data: str, tmp_path: Path
     out = tmp_path / "run"
     request = TrainRequest([data], settings=SETTINGS)
     with pytest.raises(KeyboardInterrupt):
-        train_translator(request, out, Watcher(), should_stop=_interrupt)
+        train(TranslatorJob(request), out, Watcher(), should_stop=_interrupt)
     run = RunDirectory.open(out)
     assert run.latest_checkpoint() is None
     run.append_metrics({"step": 4, "chrf": 99.0, "bleu": 99.0})
-    train_translator(request, out, watcher := Watcher(), resume=True)
+    train(TranslatorJob(request), out, watcher := Watcher(), resume=True)
     assert run.read_metrics() == watcher.rows
 
 
@@ -150,8 +154,8 @@ def test_minutes_end_the_run_in_time(data: str, tmp_path: Path) -> None:
     settings = {**SETTINGS, "training": {**SETTINGS["training"], "minutes": 64.5 / 60, "patience": 1000}}
     watcher = Watcher()
     before = time.monotonic()
-    assert train_translator(
-        TrainRequest([data], settings=settings), tmp_path / "run", watcher, started=started
+    assert train(
+        TranslatorJob(TrainRequest([data], settings=settings)), tmp_path / "run", watcher, started=started
     ).finished
     assert time.monotonic() - before < 6.0
     assert watcher.rows

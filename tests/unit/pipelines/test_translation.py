@@ -83,10 +83,10 @@ def _norm_of(block: torch.nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def test_attention_is_that_of_its_own_translation_if_none_is_given(translator: Translator) -> None:
-    own = next(translator.stream([SOURCE])).text
-    given, chosen = translator.attention(SOURCE, own), translator.attention(SOURCE)
-    assert [each.query_tokens for each in given] == [each.query_tokens for each in chosen]
-    assert all(np.array_equal(one.weights, other.weights) for one, other in zip(given, chosen, strict=True))
+    """Token by token as it was written: reading the text anew may cut it into others."""
+    own = next(translator.stream([SOURCE]))
+    maps = [each for each in translator.attention(SOURCE) if each.stack == "decoder"]
+    assert {each.query_tokens for each in maps} == {("<bos>", *own.tokens)}
 
 
 def test_watching_changes_no_translation(translator: Translator) -> None:

@@ -233,3 +233,36 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(DiskError, match=r"tokenizer\.json: writing failed: No space left on device"):
         BYTES.save(path)
     assert path.read_text() == "old"
+
+
+@given(ANY_TEXT)
+@example("<eos> \r\n\x00 e\u0301 \ufffd 😀")
+def test_bytes_are_lossless_and_know_everything(text: str) -> None:
+    tokenizer = Tokenizer.train([], TokenizerConfig(kind="bytes"))
+    assert tokenizer.vocab_size == len(SPECIAL_TOKENS) + 256
+    ids = tokenizer.encode(text)
+    assert len(ids) == len(text.encode())
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.unknown(text) == []
+
+
+@given(ANY_TEXT)
+@example("<eos>\n\n \r\te\u0301")
+def test_characters_are_lossless_on_what_was_seen(text: str) -> None:
+    tokenizer = Tokenizer.train([text[::-1], text], TokenizerConfig(kind="characters"))
+    ids = tokenizer.encode(text)
+    assert len(ids) == len(text)
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.unknown(text) == []
+
+
+def test_an_unseen_character_is_unknown_and_named(tmp_path: Path) -> None:
+    tokenizer = Tokenizer.train(["abba\n"], TokenizerConfig(kind="characters"))
+    assert tokenizer.vocab_size == len(SPECIAL_TOKENS) + 3
+    tokenizer.save(tmp_path / "tokenizer.json")
+    again = Tokenizer.load(tmp_path / "tokenizer.json")
+    for each in (tokenizer, again):
+        assert each.encode("aßb") == [*each.encode("a"), each.unk_id, *each.encode("b")]
+        assert each.unknown("aßbß😀") == ["ß", "😀"]
+    lower = Tokenizer.train(["ABBA"], TokenizerConfig(kind="characters", lowercase=True))
+    assert lower.decode(lower.encode("AbB")) == "abb"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tests.unit.training.toy import Recorder, ScriptedValidator, toy_model, toy_trainer
+from tests.unit.training.toy import Recorder, ScriptedValidator, task_of, toy_model, toy_trainer
 from torch import Tensor
 
 from dikkat.data.batching import Batch, collate
@@ -17,10 +17,11 @@ from dikkat.errors import DivergedError
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.dropout import keep_mask
 from dikkat.run_directory import RunDirectory
-from dikkat.training import loop
+from dikkat.training import loop, translation
 from dikkat.training.budget import TimeBudget
 from dikkat.training.loop import MOST_SKIPPED, StepReport, Trainer, seed_dropout
 from dikkat.training.parameters import FlatParameters
+from dikkat.training.task import BatchLoss
 from dikkat.training.validation import batch_loss
 
 
@@ -42,15 +43,17 @@ def rows_without_time(run: RunDirectory) -> list[dict[str, Any]]:
 def test_accumulation_equals_one_big_batch(tmp_path: Path) -> None:
     """Three micro-batches of different numbers of tokens weigh by token, as in a batch of all their pairs."""
     trainer = toy_trainer(tmp_path, updates=1, accumulate=3, clip_norm=1e9, validations=1)
-    parts = [trainer.plan.at(position)[1] for position in range(3)]
+    parts = [task_of(trainer).plan.at(position)[1] for position in range(3)]
     trainer.train(watcher := Recorder())
-    assert len({collate(trainer.corpus, part).num_tokens for part in parts}) > 1
+    assert len({collate(task_of(trainer).corpus, part).num_tokens for part in parts}) > 1
 
     flat = FlatParameters(model := toy_model())
     smoothing = trainer.config.label_smoothing
-    (objective, likelihood), tokens = batch_loss(model, collate(trainer.corpus, np.concatenate(parts)), smoothing)
+    objective, likelihood, tokens = batch_loss(
+        model, collate(task_of(trainer).corpus, np.concatenate(parts)), smoothing
+    )
     objective.backward()
-    assert watcher.steps[0].tokens == tokens
+    assert watcher.steps[0].count == tokens
     assert watcher.steps[0].loss == pytest.approx(float(likelihood) / tokens, rel=1e-6)
     assert float(flat.gradient.abs().max()) / tokens > 1e-3
     assert float((trainer.gradient - flat.gradient / tokens).abs().max()) <= 1e-6
@@ -107,7 +110,7 @@ def test_patience_stops_and_the_best_weights_are_kept(tmp_path: Path) -> None:
     assert trainer.train(watcher)
     assert [row["chrf"] for row in watcher.rows] == [10.0, 30.0, 20.0, 25.0, 29.0]
     assert watcher.best == [True, True, False, False, False]
-    assert trainer.state.best_chrf == 30.0
+    assert trainer.state.best_score == 30.0
     saved = trainer.run.load_weights()
     assert saved.keys() == best.keys()
     assert all(torch.equal(saved[name], best[name]) for name in best)
@@ -122,7 +125,7 @@ def test_validations_are_spread_over_the_run(tmp_path: Path) -> None:
     assert [row["step"] for row in watcher.rows] == [3, 5, 8, 10]
     assert trainer.run.read_metrics() == watcher.rows
     losses = [step.loss for step in watcher.steps]
-    tokens = [step.tokens for step in watcher.steps]
+    tokens = [step.count for step in watcher.steps]
     wanted = np.average(losses[3:5], weights=tokens[3:5])
     assert watcher.rows[1]["train_loss"] == pytest.approx(wanted), "the mean since the last validation, by token"
     assert watcher.rows[-1]["tokens"] == sum(tokens)
@@ -187,14 +190,14 @@ class Poison:
         self.is_bad = is_bad
         self.calls = 0
 
-    def __call__(self, model: EncoderDecoder, batch: Batch, smoothing: float) -> tuple[tuple[Tensor, Tensor], int]:
+    def __call__(self, model: EncoderDecoder, batch: Batch, smoothing: float) -> BatchLoss:
         self.calls += 1
-        (objective, likelihood), tokens = batch_loss(model, batch, smoothing)
-        return (objective * (torch.nan if self.calls in self.is_bad else 1.0), likelihood), tokens
+        objective, likelihood, tokens = batch_loss(model, batch, smoothing)
+        return BatchLoss(objective * (torch.nan if self.calls in self.is_bad else 1.0), likelihood, tokens)
 
 
 def test_gradients_that_stay_bad_are_a_divergence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loop, "batch_loss", Poison(set(range(4, 100))))
+    monkeypatch.setattr(translation, "batch_loss", Poison(set(range(4, 100))))
     trainer = toy_trainer(tmp_path, updates=100, validations=50)
     after: list[Tensor] = []
     with pytest.raises(DivergedError, match=rf"{MOST_SKIPPED} updates in a row.*update 23; set a lower") as caught:
@@ -211,7 +214,7 @@ def test_gradients_that_stay_bad_are_a_divergence(tmp_path: Path, monkeypatch: p
 def test_a_few_bad_gradients_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """19 bad, one good, 19 bad: the count starts again."""
     few = MOST_SKIPPED - 1
-    monkeypatch.setattr(loop, "batch_loss", Poison({*range(2, 2 + few), *range(3 + few, 3 + 2 * few)}))
+    monkeypatch.setattr(translation, "batch_loss", Poison({*range(2, 2 + few), *range(3 + few, 3 + 2 * few)}))
     trainer = toy_trainer(tmp_path, updates=3 + 2 * few, validations=1)
     skipped: list[int] = []
     assert trainer.train(Recorder(each_step=lambda report: skipped.append(trainer.state.skipped)))
@@ -276,7 +279,7 @@ def test_steps_report_where_the_run_is(tmp_path: Path) -> None:
     trainer.train(watcher := Recorder())
     assert [step.updates for step in watcher.steps] == list(range(1, 9))
     assert [step.progress for step in watcher.steps] == [update / 8 for update in range(8)]
-    batches = trainer.plan.batches_per_epoch
+    batches = task_of(trainer).plan.batches_per_epoch
     assert [step.epoch for step in watcher.steps] == [2 * update / batches for update in range(1, 9)]
     state = json.loads((trainer.run.checkpoints / "step-000008" / "state.json").read_text())
     assert (state["updates"], state["position"]) == (8, 16)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests.unit.training.toy import Recorder, toy_trainer
+from tests.unit.training.toy import Recorder, task_of, toy_trainer
 
 from dikkat.errors import DataError
 from dikkat.training.loop import Trainer
@@ -36,7 +36,7 @@ def test_round_trip(tmp_path: Path, optimizer: str, average: str, dtype: torch.d
     assert asdict(reload(trainer, other)) == asdict(trainer.state)
     assert torch.equal(other.parameters.master, trainer.parameters.master)
     assert torch.equal(other.parameters.working, trainer.parameters.working)
-    assert torch.equal(other.model.output_weight, trainer.model.output_weight)
+    assert torch.equal(task_of(other).model.output_weight, task_of(trainer).model.output_weight)
     theirs = trainer.optimizer.state()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in other.optimizer.state().items())
     assert (trainer.average is None) == (average == "none")

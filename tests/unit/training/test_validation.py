@@ -44,7 +44,7 @@ def test_batch_loss_is_cross_entropy_of_the_real_positions(tmp_path: Path) -> No
     corpus, model = toy_corpus(tmp_path), toy_model()
     batch = collate(corpus, np.arange(12))
     assert (batch.target_output == PAD_ID).any()
-    (objective, likelihood), tokens = batch_loss(model, batch, smoothing=0.2)
+    objective, likelihood, tokens = batch_loss(model, batch, smoothing=0.2)
     source, target_input, target_output = map(torch.from_numpy, (batch.source, batch.target_input, batch.target_output))
     logits = model(source, target_input, source != PAD_ID).transpose(1, 2).double()
     sums = [
@@ -93,14 +93,17 @@ def test_translations_are_greedy_and_scored_on_text(
     validator = Validator(corpus, tokenizer, SOURCES, TARGETS)
     for number in range(3):
         found = validator(model, number)
-        assert found.scores == score_translations(wanted, TARGETS)
-        place = SOURCES.index(found.source)
-        assert (found.translation, found.reference) == (wanted[place], TARGETS[place])
+        expected = score_translations(wanted, TARGETS)
+        assert found.scores == {"chrf": expected.chrf, "bleu": expected.bleu}
+        assert found.score == expected.chrf
+        shown = dict(found.shown)
+        place = SOURCES.index(shown["source"])
+        assert (shown["model"], shown["human"]) == (wanted[place], TARGETS[place])
 
 
 def test_another_sentence_is_shown_each_time(model: EncoderDecoder, corpus: Corpus, tokenizer: Tokenizer) -> None:
     validator = Validator(corpus, tokenizer, SOURCES, TARGETS)
-    assert len({validator(model, number).source for number in range(4)}) == 4
+    assert len({validator(model, number).shown[0] for number in range(4)}) == 4
 
 
 def test_at_most_so_many_sentences_are_translated(
@@ -113,9 +116,9 @@ def test_at_most_so_many_sentences_are_translated(
     wanted = [0, 5, 11]
     texts = [greedy_text(model, corpus.source(index).tolist(), tokenizer) for index in wanted]
     found = few(model, 0)
-    assert found.scores == score_translations(texts, [TARGETS[index] for index in wanted])
+    assert found.score == score_translations(texts, [TARGETS[index] for index in wanted]).chrf
     assert found.loss == whole.loss
-    assert {few(model, number).source for number in range(9)} == {SOURCES[index] for index in wanted}
+    assert {few(model, number).shown[0][1] for number in range(9)} == {SOURCES[index] for index in wanted}
 
 
 def test_a_sentence_longer_than_the_position_table_does_not_spoil_training(tmp_path: Path) -> None:
@@ -127,7 +130,6 @@ def test_a_sentence_longer_than_the_position_table_does_not_spoil_training(tmp_p
     corpus = Corpus.build(tmp_path, "validation", [(ids[0], ids[0])])
     model = build_model(MODEL.model_copy(update={"vocab_size": tokenizer.vocab_size}), seed=1)
     Validator(corpus, tokenizer, texts, texts)(model.eval(), 0)
-    (objective, _), _ = batch_loss(model.train(), collate(corpus, np.array([0])), smoothing=0.1)
-    objective.backward()
+    batch_loss(model.train(), collate(corpus, np.array([0])), smoothing=0.1).objective.backward()
     assert model.output_weight.grad is not None
     assert bool(torch.isfinite(model.output_weight.grad).all())

@@ -13,13 +13,14 @@ from torch import Tensor
 
 from dikkat.config import ModelConfig, TrainingConfig
 from dikkat.data.corpus import Corpus
-from dikkat.evaluation import Scores
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.training.budget import Budget, UpdateBudget
 from dikkat.training.loop import StepReport, Trainer
-from dikkat.training.validation import Validation, Validator
+from dikkat.training.task import Validation
+from dikkat.training.translation import TranslationTask
+from dikkat.training.validation import Validator
 
 VOCABULARY = 24
 MODEL = ModelConfig(
@@ -52,7 +53,7 @@ class ScriptedValidator(Validator):
         self.seen.append(torch.cat([parameter.detach().float().flatten() for parameter in model.parameters()]))
         chrf = self.chrf[min(number, len(self.chrf) - 1)] if self.chrf else float(number)
         loss = self.losses[min(number, len(self.losses) - 1)] if self.losses else 1.0
-        return Validation(loss, Scores(chrf / 2, "", chrf, ""), "source", "translation", "reference")
+        return Validation(loss, {"chrf": chrf, "bleu": chrf / 2}, chrf, (("source", "text"),))
 
 
 @dataclass
@@ -98,12 +99,13 @@ def toy_trainer(
         "validations": 4,
         "patience": 99,
     }
-    return Trainer(
-        toy_model(dropout),
-        toy_corpus(folder / "data"),
-        validator or ScriptedValidator(),
-        run,
-        TrainingConfig(**{**defaults, **settings}),
-        budget or UpdateBudget(updates),
-        dtype,
-    )
+    config = TrainingConfig(**{**defaults, **settings})
+    corpus = toy_corpus(folder / "data")
+    task = TranslationTask(toy_model(dropout), corpus, validator or ScriptedValidator(), config)
+    return Trainer(task, run, config, budget or UpdateBudget(updates), dtype)
+
+
+def task_of(trainer: Trainer) -> TranslationTask:
+    """The task of a toy trainer, known to be a translation."""
+    assert isinstance(trainer.task, TranslationTask)
+    return trainer.task

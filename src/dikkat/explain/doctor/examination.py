@@ -11,10 +11,9 @@ from dikkat.explain.doctor.finiteness import not_finite, without_gradient
 from dikkat.explain.doctor.neighbours import moved_by_batch, moved_by_padding
 from dikkat.explain.doctor.proof import Proof
 from dikkat.explain.doctor.rows import masked_rows_at_work, uneven_rows
-from dikkat.explain.doctor.specimen import Specimen, draw
+from dikkat.explain.doctor.specimen import Patient, Specimen, draw
 from dikkat.explain.doctor.steps import misplaced_steps, steps_apart
 from dikkat.explain.doctor.visibility import met_outside_attention, seen_future, seen_future_in_training
-from dikkat.models.encoder_decoder import EncoderDecoder
 
 Measure = Callable[[Specimen], tuple[float, str]]
 """The violation, and where it was found. The model is in evaluation mode and the generator seeded."""
@@ -30,6 +29,10 @@ class Claim:
     limit: float
     rests_on: tuple[str, ...] = ()
     """Claims without which this one cannot hold; when one of those fails, a violation here is no fault of its own."""
+    of_writing: bool = False
+    """Whether it is about predicting each next token; a model that does not do so is not asked."""
+    of_source: bool = False
+    """Whether it is about a padded source; a language model reads texts of one length side by side and is not asked."""
 
 
 CLAIMS = (
@@ -47,6 +50,7 @@ CLAIMS = (
         seen_future,
         1e-6,
         ("no NaN", "positions meet only in attention"),
+        of_writing=True,
     ),
     Claim(
         "no future in training",
@@ -54,6 +58,7 @@ CLAIMS = (
         seen_future_in_training,
         1e-6,
         ("no NaN", "positions meet only in attention"),
+        of_writing=True,
     ),
     Claim(
         "padding changes nothing",
@@ -61,6 +66,7 @@ CLAIMS = (
         moved_by_padding,
         1e-6,
         ("no NaN", "positions meet only in attention"),
+        of_source=True,
     ),
     Claim(
         "batch changes nothing",
@@ -75,6 +81,7 @@ CLAIMS = (
         misplaced_steps,
         1e-5,
         ("no NaN", "positions meet only in attention"),
+        of_writing=True,
     ),
     Claim(
         "step = teacher forcing",
@@ -88,6 +95,7 @@ CLAIMS = (
             "padding changes nothing",
             "positions advance",
         ),
+        of_writing=True,
     ),
     Claim(
         "fully masked rows",
@@ -108,8 +116,8 @@ CLAIMS = (
 """A proof may only rest on earlier ones."""
 
 
-def examine(model: EncoderDecoder, seed: int = 1) -> list[Proof]:
-    """Every claim, tried on `model` with sentences drawn from `seed`; model and generator are left as they were.
+def examine(model: Patient, seed: int = 1) -> list[Proof]:
+    """Every claim about its kind, tried on `model` with sentences drawn from `seed`; nothing is left changed.
 
     Raises `UsageError` for a model with fewer learned positions than the sentences need.
     """
@@ -118,7 +126,8 @@ def examine(model: EncoderDecoder, seed: int = 1) -> list[Proof]:
     with torch.random.fork_rng(devices=[]):
         specimen = draw(model, seed)
         for claim in CLAIMS:
-            proofs.append(_try(claim, specimen, proofs))
+            if specimen.writes >= claim.of_writing and specimen.reads_source >= claim.of_source:
+                proofs.append(_try(claim, specimen, proofs))
     model.train(was_training)
     return proofs
 

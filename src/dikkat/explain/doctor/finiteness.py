@@ -28,22 +28,27 @@ def without_gradient(specimen: Specimen) -> tuple[float, str]:
 
 
 def _numbers(specimen: Specimen) -> dict[str, list[Tensor]]:
-    model = specimen.model
     logits = specimen.logits(specimen.source, specimen.target, specimen.mask)
-    with torch.no_grad():
-        cache = model.start_cache(model.encode(specimen.source, specimen.mask), specimen.mask)
-        steps = [model.step(specimen.target[:, place], cache) for place in range(specimen.target.shape[1])]
     gradients = [gradient for gradient in _gradients(specimen).values() if gradient is not None]
     # the sentences use few of the embeddings, so the weights are looked at themselves
-    weights = [parameter.detach() for parameter in model.parameters()]
-    return {"weights": weights, "logits": [logits], "logits of the steps": steps, "gradients": gradients}
+    weights = [parameter.detach() for parameter in specimen.model.parameters()]
+    steps = {"logits of the steps": _steps(specimen)} if specimen.writes else {}
+    return {"weights": weights, "logits": [logits], **steps, "gradients": gradients}
+
+
+def _steps(specimen: Specimen) -> list[Tensor]:
+    with torch.no_grad():
+        steps = specimen.begin()
+        return [steps.step(specimen.target[:, place]) for place in range(specimen.target.shape[1])]
 
 
 def _gradients(specimen: Specimen) -> dict[str, Tensor | None]:
     """Of the cross-entropy of a padded batch, in training mode. `grad` of the parameters is left alone."""
     model = specimen.model.train()
-    logits = model(specimen.source, specimen.target[:, :-1], specimen.mask)
-    loss = F.cross_entropy(logits.flatten(0, 1).float(), specimen.target[:, 1:].flatten())
+    logits = specimen.with_gradient(specimen.source, specimen.target[:, :-1], specimen.mask)
+    # a classifier has fewer classes than the vocabulary has tokens, and one answer a sentence
+    wanted = specimen.target[:, 1 : 1 + logits.shape[1]] % logits.shape[2]
+    loss = F.cross_entropy(logits.flatten(0, 1).float(), wanted.flatten())
     named = dict(model.named_parameters())
     gradients = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
     model.eval()

@@ -20,17 +20,15 @@ def misplaced_steps(specimen: Specimen) -> tuple[float, str]:
     The sentence is one token over and over, so that nothing but its position tells one place from another. Teacher
     forcing ends at t, so it has no future that it could see.
     """
-    model = specimen.model
     target = specimen.target[:, :1].expand_as(specimen.target)
     length = target.shape[1]
     with torch.no_grad():
-        memory = model.encode(specimen.source, specimen.mask)
-        cache = model.start_cache(memory, specimen.mask)
-        with record_attention(model, lambda name: name == FIRST) as maps:
+        steps = specimen.begin()
+        with record_attention(specimen.model, lambda name: name == FIRST) as maps:
             for place in range(length):
-                model.step(target[:, place], cache)
+                steps.step(target[:, place])
             for place in range(length):
-                model.decode(target[:, : place + 1], memory, specimen.mask)
+                specimen.forced(target[:, : place + 1])
     # (B, H, 1, S) of the steps, (B, H, T, S) of teacher forcing -> (B, H, S)
     rows = [weights[:, :, -1] for weights in maps[FIRST]]
     stepped, forced = rows[:length], rows[length:]
@@ -39,24 +37,20 @@ def misplaced_steps(specimen: Specimen) -> tuple[float, str]:
 
 def steps_apart(specimen: Specimen) -> tuple[float, str]:
     """Logits of cached steps against teacher forcing, with two hypotheses a sentence that change places half-way."""
-    model = specimen.model
     targets = specimen.tokens(specimen.source.shape[0] * ROWS, specimen.target.shape[1])
     half = targets.shape[1] // 2
     swapped = torch.arange(len(targets), device=targets.device).view(-1, ROWS).flip(1).flatten()
     # row r begins as the hypothesis beside it
     joined = torch.cat((targets[swapped, :half], targets[:, half:]), dim=1)
     with torch.no_grad():
-        memory = model.encode(specimen.source, specimen.mask)
-        repeated, mask = (part.repeat_interleave(ROWS, dim=0) for part in (memory, specimen.mask))
-        forced = model.project(model.decode(joined, repeated, mask))
-        stepped = _walk(specimen, memory, targets, half, swapped)
+        forced = specimen.forced(joined, ROWS)
+        stepped = _walk(specimen, targets, half, swapped)
     return worst({f"step {place}": distance(stepped[:, place], forced[:, place]) for place in range(targets.shape[1])})
 
 
-def _walk(specimen: Specimen, memory: Tensor, targets: Tensor, half: int, swapped: Tensor) -> Float[Tensor, "R T V"]:
-    model = specimen.model
-    cache = model.start_cache(memory, specimen.mask, rows_per_sentence=ROWS)
-    before = [model.step(targets[:, place], cache)[swapped] for place in range(half)]
-    cache.reorder(swapped)
-    after = [model.step(targets[:, place], cache) for place in range(half, targets.shape[1])]
+def _walk(specimen: Specimen, targets: Tensor, half: int, swapped: Tensor) -> Float[Tensor, "R T V"]:
+    steps = specimen.begin(ROWS)
+    before = [steps.step(targets[:, place])[swapped] for place in range(half)]
+    steps.reorder(swapped)
+    after = [steps.step(targets[:, place]) for place in range(half, targets.shape[1])]
     return torch.stack([*before, *after], dim=1)

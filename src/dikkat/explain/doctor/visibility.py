@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from dikkat.explain.doctor.specimen import Specimen, distance, worst
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.language_model import LanguageModel
 from dikkat.nn.attention import MultiHeadAttention
 
 
 def met_outside_attention(specimen: Specimen) -> tuple[float, str]:
     """With every attention silenced, what another token at one position changes at all the others."""
-    place = specimen.target.shape[1] // 2
-    elsewhere = torch.arange(specimen.source.shape[1], device=specimen.source.device) != place
-    with _silent_attention(specimen.model), torch.no_grad():
-        memory, other_memory = (
-            specimen.model.encode(_replaced(specimen, specimen.source, place, place + 1, changed), specimen.every_token)
-            for changed in (False, True)
-        )
-        hidden, other_hidden = (
-            specimen.model.decode(
-                _replaced(specimen, specimen.target, place, place + 1, changed), memory, specimen.every_token
-            )
-            for changed in (False, True)
-        )
-    found = {
-        "encoder": distance(other_memory[:, elsewhere], memory[:, elsewhere]),
-        "decoder": distance(other_hidden[:, elsewhere[: hidden.shape[1]]], hidden[:, elsewhere[: hidden.shape[1]]]),
-    }
+    model, full, found = specimen.model, specimen.every_token, {}
+    with _silent_attention(model), torch.no_grad():
+        if isinstance(model, LanguageModel):
+            return worst({"decoder": _moved_elsewhere(specimen, specimen.target, model.hidden)})
+        found["encoder"] = _moved_elsewhere(specimen, specimen.source, lambda tokens: model.encode(tokens, full))
+        if isinstance(model, EncoderDecoder):
+            decode = partial(model.decode, memory=model.encode(specimen.source, full), source_mask=full)
+            found["decoder"] = _moved_elsewhere(specimen, specimen.target, decode)
     return worst(found)
+
+
+def _moved_elsewhere(specimen: Specimen, tokens: Tensor, hidden: Callable[[Tensor], Tensor]) -> float:
+    """What another token in the middle changes in the hidden states (B, T, D) of all the others."""
+    place = specimen.target.shape[1] // 2
+    elsewhere = torch.arange(tokens.shape[1], device=tokens.device) != place
+    changed = _replaced(specimen, tokens, place, place + 1)
+    return distance(hidden(changed)[:, elsewhere], hidden(tokens)[:, elsewhere])
 
 
 def seen_future(specimen: Specimen) -> tuple[float, str]:
@@ -66,8 +68,7 @@ def _silent_attention(model: nn.Module) -> Iterator[None]:
             handle.remove()
 
 
-def _replaced(specimen: Specimen, tokens: Tensor, start: int, end: int | None, changed: bool = True) -> Tensor:
+def _replaced(specimen: Specimen, tokens: Tensor, start: int, end: int | None) -> Tensor:
     result = tokens.clone()
-    if changed:
-        result[:, start:end] = specimen.others(tokens[:, start:end])
+    result[:, start:end] = specimen.others(tokens[:, start:end])
     return result

@@ -1,0 +1,119 @@
+"""`dikkat classify`: lines in, labels out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dikkat.errors import UsageError
+
+if TYPE_CHECKING:
+    from dikkat.pipelines.classification import Classification, Classifier
+    from dikkat.pipelines.decisive_words import DecisiveWords
+
+WINDOW = 1024
+
+
+def classify(
+    run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
+    file: Annotated[Path | None, typer.Argument(help="Text, one a line; standard input if absent.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Label and probability of every class, likeliest first.")] = False,
+    words: Annotated[int, typer.Option(min=0, help="Words that decided, as two more columns; see below.")] = 0,
+    picture: Annotated[
+        Path | None, typer.Option(help="Draw the words that decided (.png, .svg); for one line.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Texts classified at once.")] = 64,
+) -> None:
+    """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
+
+    A line without words gets an empty label and nan. With --words N two columns follow: the N words without which the
+    label would lose (+) or gain (-) most, in nats of log-odds, and the N that got most attention, in percent.
+    """
+    from dikkat.pipelines.classification import Classifier
+
+    if all_ and words:
+        raise UsageError("--words explains one label; leave out --all")
+    classifier = Classifier.load(run)
+    if words or picture is not None:
+        return _explain(classifier, _lines(file), words, picture)
+    interactive = file is None and sys.stdin.isatty()
+    window = 1 if interactive else WINDOW
+    remarks = _Remarks(classifier)
+    for number, found in enumerate(classifier.stream(_lines(file), batch_size=batch_size, window=window), start=1):
+        sys.stdout.write(_written(found, all_) + "\n")
+        remarks.note(number, found)
+        if interactive or number % window == 0:
+            sys.stdout.flush()
+    sys.stdout.flush()
+    remarks.tell()
+    return None
+
+
+class _Remarks:
+    """What has to be said of lines that were not read as they are; counted, since there may be millions."""
+
+    def __init__(self, classifier: Classifier) -> None:
+        self.settings = classifier.config.classifier
+        self.places: dict[str, tuple[int, int]] = {}
+
+    def note(self, number: int, found: Classification) -> None:
+        """Remember the line `number` if there is something to say of it."""
+        most = self.settings.max_tokens
+        first = round(most * self.settings.beginning)
+        if not found.label:
+            self._count("without words: no label", number)
+        elif found.num_tokens > most:
+            self._count(f"of more than {most} tokens: only the first {first} and the last {most - first} read", number)
+
+    def tell(self) -> None:
+        """Write it to standard error."""
+        for what, (count, first) in self.places.items():
+            print(f"{count:,} line{'s' if count > 1 else ''} {what} (line {first})", file=sys.stderr)
+
+    def _count(self, what: str, number: int) -> None:
+        count, first = self.places.get(what, (0, number))
+        self.places[what] = (count + 1, first)
+
+
+def _written(found: Classification, every_class: bool) -> str:
+    if not every_class or not found.label:
+        return f"{found.label}\t{found.probability:.4f}"
+    ordered = sorted(found.probabilities.items(), key=lambda item: -item[1])
+    return "\t".join(f"{label}\t{probability:.4f}" for label, probability in ordered)
+
+
+def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: Path | None) -> None:
+    from dikkat.explain.class_pictures import plot_words
+    from dikkat.pipelines.decisive_words import decisive_words
+
+    remarks = _Remarks(classifier)
+    for number, line in enumerate(lines, start=1):
+        if picture is not None and (number > 1 or not line.strip()):
+            raise UsageError(f"{picture}: a picture shows one text; give one line that is not empty")
+        explained = decisive_words(classifier, line) if line.strip() else None
+        found = explained.found if explained else classifier.classify([line])[0]
+        columns = _columns(explained, most) if explained and most else ""
+        print(_written(found, every_class=False) + columns, flush=True)
+        remarks.note(number, found)
+        if picture is not None and explained is not None:
+            title = f"{found.label} ({100 * found.probability:.1f} %)"
+            plot_words(explained.words, explained.occlusion, explained.attention, picture, title)
+    remarks.tell()
+
+
+def _columns(explained: DecisiveWords, most: int) -> str:
+    effects = sorted(zip(explained.words, explained.occlusion, strict=True), key=lambda pair: -abs(pair[1]))[:most]
+    looked_at = sorted(zip(explained.words, explained.attention, strict=True), key=lambda pair: -pair[1])[:most]
+    left = ", ".join(f"{word} {effect:+.2f}" for word, effect in effects)
+    right = ", ".join(f"{word} {100 * share:.1f}%" for word, share in looked_at)
+    return f"\t{left}\t{right}"
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    from dikkat.data.text_files import decode_lines, read_lines
+
+    return read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, "standard input")

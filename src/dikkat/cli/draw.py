@@ -1,0 +1,105 @@
+"""`dikkat draw`: a model with its sizes, and the table of positions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dikkat.cli.training import parse_settings
+from dikkat.config import build_config, merge, read_toml
+from dikkat.config import preset as settings_of
+from dikkat.errors import UsageError
+
+if TYPE_CHECKING:
+    from dikkat.config import ModelConfig
+
+draw = typer.Typer(no_args_is_help=True, help="Draw a model with its sizes, or the table of positions.")
+
+
+@draw.command()
+def model(
+    run: Annotated[
+        Path | None, typer.Argument(metavar="DIR", help="Run directory, also an unfinished one.", show_default=False)
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="tiny, small, base or d2l, instead of a run.")] = None,
+    config: Annotated[Path | None, typer.Option(help="TOML file of settings, instead of a run.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="One setting, as model.positions=rotary; may be given often.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Picture to write, .svg.", show_default=False)] = None,
+) -> None:
+    """Draw a model with the size and the parameters of each part; as text on standard output, with --out as SVG."""
+    if out is not None and out.suffix.lower() != ".svg":
+        raise UsageError(f"{out}: a drawn model is .svg, not {out.suffix or 'a file without suffix'}; rename it")
+    if run is not None and (preset or config or set_):
+        raise UsageError("a run has its own settings: leave out DIR, or --preset, --config and --set")
+    settings, title = _of_run(run) if run is not None else _of_settings(preset, config, set_ or [])
+
+    from dikkat.explain.drawing.as_text import outline_as_text
+    from dikkat.explain.drawing.model_outline import outline_of_config
+
+    outline = outline_of_config(settings, title)
+    if out is not None:
+        from dikkat.disk import write_atomically
+        from dikkat.explain.drawing.model_drawing import draw_model
+
+        write_atomically(out, draw_model(outline).encode())
+    sys.stdout.write(outline_as_text(outline))
+
+
+def _of_run(path: Path) -> tuple[ModelConfig, str]:
+    from dikkat.pipelines.settings import run_config
+    from dikkat.run_directory import RunDirectory
+
+    run = RunDirectory.open(path)
+    return run_config(run.read_config(), str(run.config)).model, path.resolve().name
+
+
+def _of_settings(name: str | None, file: Path | None, assignments: list[str]) -> tuple[ModelConfig, str]:
+    """The vocabulary is as large as the tokenizer may make it, unless it is set."""
+    if name is None and file is None and not assignments:
+        raise UsageError("name what to draw: a run directory, --preset NAME, --config FILE or --set")
+    given = merge(settings_of(name) if name else {}, read_toml(file) if file else {}, parse_settings(assignments))
+    found = build_config(given, where=str(file or "settings"))
+    title = name or (file.stem if file else "model")
+    if "vocab_size" in given.get("model", {}):
+        return found.model, title
+    return found.model.model_copy(update={"vocab_size": found.tokenizer.vocab_size}), title
+
+
+@draw.command()
+def positions(
+    out: Annotated[Path, typer.Option(help="Picture to write, .png or .svg.", show_default=False)],
+    kind: Annotated[str, typer.Option(help="sinusoidal or sinusoidal_concatenated.")] = "sinusoidal",
+    dim: Annotated[int, typer.Option(help="Columns of the table, the model's width.")] = 32,
+    length: Annotated[int, typer.Option(help="Rows of the table, positions.")] = 60,
+    columns: Annotated[str, typer.Option(help="Columns to draw as waves, from 0, as 6-9 or 0,4.")] = "6-9",
+    shift: Annotated[int, typer.Option(help="Rows by which the table is shifted to show the rotation.")] = 5,
+) -> None:
+    """Draw the table of positions: columns as waves, all of it as a heat map, a shift of rows as a rotation."""
+    from dikkat.explain.drawing.position_picture import draw_positions
+    from dikkat.explain.drawing.position_table import PositionTable, binary_lines
+
+    table = PositionTable(kind, dim, length)
+    chosen = _columns(columns)
+    periods = [f"column {column} repeats after {table.period(column):.2f} rows" for column in chosen]
+    error = table.rotation_error(shift)
+    draw_positions(table, chosen, shift, out)
+    told = f"row p + {shift} is row p turned by one fixed rotation, for every p; largest error {error:.1e}"
+    print("\n".join([*periods, told, *binary_lines()]))
+
+
+def _columns(chosen: str) -> list[int]:
+    """Numbers and ranges, `6-9` or `0,4`. Raises `UsageError` for anything else."""
+    found: list[int] = []
+    for part in chosen.split(","):
+        first, dash, last = part.strip().partition("-")
+        if not (first.isdecimal() and (last.isdecimal() or not dash)) or int(last or first) - int(first) > 50:
+            raise UsageError(f'--columns is numbers from 0, as 6-9 or 0,4, at most 50 of them, not "{chosen}"')
+        found += range(int(first), int(last or first) + 1)
+    if not found:
+        raise UsageError(f'--columns "{chosen}" names no column')
+    return found

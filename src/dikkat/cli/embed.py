@@ -1,0 +1,130 @@
+"""`dikkat embed`: lines in, vectors out, and what lies near what."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dikkat.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from dikkat.pipelines.embedding import Vector
+
+
+def embed(
+    run: Annotated[Path, typer.Argument(help="Run directory of any kind of model.", show_default=False)],
+    file: Annotated[Path | None, typer.Argument(help="Text, one line each; standard input if absent.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write .npz, .tsv or .jsonl instead of TSV to the output.")] = None,
+    tokens: Annotated[bool, typer.Option("--tokens", help="A vector for each token instead of each line.")] = False,
+    nearest: Annotated[int | None, typer.Option(help="Print so many nearest neighbours of each by cosine.")] = None,
+    picture: Annotated[Path | None, typer.Option(help="Draw all on a plane as .png or .svg.")] = None,
+) -> None:
+    """Turn each line of FILE or standard input into a vector, in order; that of an empty line is zero.
+
+    A line of the output is the text, a tab and its numbers.
+    """
+    _check(out, nearest, picture)
+    from dikkat.pipelines.embedding import WINDOW, Embedder
+
+    embedder = Embedder.load(run)
+    window = 1 if file is None and sys.stdin.isatty() else WINDOW
+    reading = embedder.tokens if tokens else embedder.sentences
+    found = _noting_cuts(reading(_lines(file), window=window))
+    if out is None and nearest is None and picture is None:
+        _print_all(found, tokens, every=window == 1)
+        return
+    vectors = list(found)
+    if out is not None:
+        from dikkat.pipelines.vector_files import write_vectors
+
+        write_vectors(out, vectors, tokens)
+    if nearest is not None:
+        _print_nearest(vectors, nearest)
+    if picture is not None:
+        source = file.name if file else "standard input"
+        _draw(vectors, picture, f"{run.name}: {'tokens' if tokens else 'lines'} of {source}")
+
+
+def _check(out: Path | None, nearest: int | None, picture: Path | None) -> None:
+    """Before any work."""
+    if nearest is not None and nearest < 1:
+        raise UsageError(f"--nearest must be at least 1, not {nearest}")
+    if out is not None:
+        from dikkat.pipelines.vector_files import check_suffix
+
+        check_suffix(out)
+    if picture is not None:
+        from dikkat.explain.pictures import check_format
+
+        check_format(picture)
+
+
+def _print_all(vectors: Iterable[Vector], tokens: bool, every: bool) -> None:
+    from dikkat.pipelines.vector_files import tsv_line
+
+    for vector in vectors:
+        sys.stdout.write(tsv_line(vector, tokens) + "\n")
+        if every:
+            sys.stdout.flush()
+    sys.stdout.flush()
+
+
+def _print_nearest(vectors: list[Vector], count: int) -> None:
+    """`line<TAB>text<TAB>cosine<TAB>its line<TAB>its text`, the best first."""
+    import numpy as np
+
+    from dikkat.explain.vector_space import nearest_neighbours
+
+    _require_two([vector for vector in vectors if vector.values.any()], "--nearest")
+    texts = [vector.text.replace("\t", " ") for vector in vectors]
+    found = nearest_neighbours(np.stack([vector.values for vector in vectors]), count)
+    for vector, text, neighbours in zip(vectors, texts, found, strict=True):
+        for place, cosine in neighbours:
+            sys.stdout.write(f"{vector.line}\t{text}\t{cosine:.4f}\t{vectors[place].line}\t{texts[place]}\n")
+    sys.stdout.flush()
+
+
+def _draw(vectors: list[Vector], picture: Path, title: str) -> None:
+    import numpy as np
+
+    from dikkat.explain.scatter import plot_points
+    from dikkat.explain.vector_space import principal_plane, unit_rows
+
+    real = [vector for vector in vectors if vector.values.any()]
+    _require_two(real, "--picture")
+    points, share = principal_plane(unit_rows(np.stack([vector.values for vector in real])))
+    caption = f"directions of the vectors on the plane where they differ most: {share:.0%} of the variance"
+    shown = plot_points(points, [vector.text for vector in real], picture, title, caption)
+    if shown < len(real):
+        print(f"{picture}: {len(real)} points, room for {shown} labels", file=sys.stderr)
+
+
+def _require_two(vectors: list[Vector], option: str) -> None:
+    if len(vectors) < 2:
+        raise DataError(f"{option} needs at least two texts that are not empty, not {len(vectors)}")
+
+
+def _noting_cuts(vectors: Iterator[Vector]) -> Iterator[Vector]:
+    """Passes all on, and says at the end how many lines were too long for the model."""
+    cut: dict[int, int] = {}
+    for vector in vectors:
+        if vector.left_out:
+            cut[vector.line] = vector.left_out
+        yield vector
+    if cut:
+        line, tokens = next(iter(cut.items()))
+        lines = "1 line is" if len(cut) == 1 else f"{len(cut):,} lines are"
+        print(
+            f"{lines} longer than the model reads and cut; the first, line {line}, by {tokens:,} tokens",
+            file=sys.stderr,
+        )
+
+
+def _lines(file: Path | None) -> Iterator[str]:
+    from dikkat.data.text_files import decode_lines, read_lines
+
+    return read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, "standard input")

@@ -1,0 +1,91 @@
+"""`dikkat generate`: a text is written on."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dikkat.decoding.options import GenerationOptions
+from dikkat.errors import DataError
+
+DEFAULTS = GenerationOptions()
+
+
+def generate(
+    run: Annotated[Path, typer.Argument(help="Run directory of a language model.", show_default=False)],
+    prompt: Annotated[
+        str | None,
+        typer.Argument(help="Start of the text; else standard input without its last line break, else a new text."),
+    ] = None,
+    max_tokens: Annotated[int, typer.Option(help="Most tokens to write.")] = DEFAULTS.max_tokens,
+    samples: Annotated[int, typer.Option("--samples", "-n", help="Texts to write, side by side.")] = 1,
+    greedy: Annotated[bool, typer.Option("--greedy", help="Always the most probable token: temperature 0.")] = False,
+    temperature: Annotated[
+        float, typer.Option(help="Below 1 sharper, above 1 flatter, 0 greedy.")
+    ] = DEFAULTS.temperature,
+    top_k: Annotated[int, typer.Option(help="Only so many most probable tokens; 0 is all.")] = DEFAULTS.top_k,
+    top_p: Annotated[float, typer.Option(help="Only the most probable tokens of this share.")] = DEFAULTS.top_p,
+    min_p: Annotated[
+        float, typer.Option(help="Only tokens with this share of the best one's probability.")
+    ] = DEFAULTS.min_p,
+    repetition_penalty: Annotated[
+        float, typer.Option(help="Above 1 makes tokens in sight less probable.")
+    ] = DEFAULTS.repetition_penalty,
+    stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be given often.")] = None,
+    seed: Annotated[int, typer.Option(help="Decides what is drawn.")] = DEFAULTS.seed,
+    context: Annotated[
+        int | None, typer.Option(help="Most tokens in sight; bounds memory, not length; else as in training.")
+    ] = None,
+) -> None:
+    """Write a text on from PROMPT, token by token as it comes; the prompt is part of the output."""
+    options = GenerationOptions(
+        max_tokens=max_tokens,
+        temperature=0.0 if greedy else temperature,
+        top_k=top_k,
+        top_p=top_p,
+        min_p=min_p,
+        repetition_penalty=repetition_penalty,
+        seed=seed,
+        context=context,
+    )
+    from dikkat.pipelines.language_model import LanguageModel
+
+    model = LanguageModel.load(run)
+    start = _standard_input() if prompt is None else prompt
+    if unknown := model.unknown(start):
+        shown = ", ".join(map(repr, unknown[:10]))
+        print(f"not in the vocabulary, and read as <unk>: {shown}", file=sys.stderr)
+    if samples == 1:
+        _show(start, model.stream(start, options=options, stop=stop or ()))
+        return
+    (found,) = model.generate([start], samples=samples, options=options, stop=stop or ())
+    for number, continuation in enumerate(found, start=1):
+        print(f"--- {number} of {samples} ---")
+        _show(start, [continuation.text])
+
+
+def _show(start: str, pieces: Iterable[str]) -> None:
+    """The prompt and what comes after it, on the terminal as it comes; ends in a line break."""
+    last = start
+    sys.stdout.write(start)
+    sys.stdout.flush()
+    for piece in pieces:
+        sys.stdout.write(piece)
+        sys.stdout.flush()
+        last = piece or last
+    if not last.endswith("\n"):
+        sys.stdout.write("\n")
+    sys.stdout.flush()
+
+
+def _standard_input() -> str:
+    if sys.stdin.isatty():
+        return ""
+    try:
+        return sys.stdin.buffer.read().decode("utf-8").removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(f"standard input: byte {error.start + 1} is not valid UTF-8") from None

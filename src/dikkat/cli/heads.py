@@ -1,0 +1,158 @@
+"""`dikkat heads`: what every head of a trained model does, and what is lost when it is switched off."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dikkat.cli.progress import WorkProgress
+from dikkat.cli.signals import StopSignal
+
+if TYPE_CHECKING:
+    from dikkat.explain.honesty.ablation import HeadName
+    from dikkat.explain.honesty.wording import HeadsTable
+    from dikkat.pipelines.honesty import HeadFinding, HeadsReport
+
+
+def heads(
+    path: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of a translator.", show_default=False)],
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[DATA]...", help="Pairs to examine on; if absent, those held out for validation."),
+    ] = None,
+    sentences: Annotated[int, typer.Option(min=1, help="Pairs to examine on, evenly spread over the data.")] = 100,
+    gold: Annotated[
+        Path | None, typer.Option(help="Word alignments of DATA, one pair a line: 0-0 1-2 3p4 (p: only possible).")
+    ] = None,
+    prune: Annotated[
+        int, typer.Option(min=0, help="Also switch the N least useful heads off together, and measure the cost.")
+    ] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, on standard output.")] = False,
+    language: Annotated[str, typer.Option(help="en or tr.")] = "en",
+) -> None:
+    """Show what every attention head does, what is lost without it, and which comes nearest to a word alignment.
+
+    Entropy in nats, loss in nats a token, distances in tokens. "Switched off" means that the head's output is zero.
+    """
+    from dikkat.explain.honesty.wording import honesty_wording
+    from dikkat.pipelines.honesty import examine_heads
+
+    words = honesty_wording(language).table
+    StopSignal()
+    with WorkProgress() as progress:
+        found = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
+    print(_as_json(path, found) if as_json else "\n".join(_as_text(path, found, gold, words)))
+
+
+def _as_json(path: Path, found: HeadsReport) -> str:
+    """JSON has no NaN: a correlation that is not defined is null. Layers and heads count from 1, as everywhere."""
+    report = {
+        "path": str(path),
+        "sentences": found.sentences,
+        "whole": asdict(found.whole),
+        "heads": [_entry(each) for each in found.heads],
+        "alignment_head": _place(found.alignment_head.head),
+        "other_sentences": found.other_sentences,
+        "pruned": [{"off": [_place(head) for head in each.off], **asdict(each.cost)} for each in found.pruned],
+    }
+    return json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+def _entry(each: HeadFinding) -> dict[str, Any]:
+    agreement = None if each.agreement is None else asdict(each.agreement)
+    if agreement is not None:
+        for name in ("occlusion_correlation", "gradient_correlation"):
+            agreement[name] = None if math.isnan(agreement[name]) else agreement[name]
+    return {
+        **_place(each.head),
+        **asdict(each.portrait),
+        "loss_lost": each.cost.loss,
+        "chrf_lost": each.cost.chrf,
+        "agreement": agreement,
+    }
+
+
+def _place(head: HeadName) -> dict[str, Any]:
+    return {"stack": head.stack, "layer": head.layer + 1, "kind": head.kind, "head": head.head + 1}
+
+
+def _as_text(path: Path, found: HeadsReport, gold: Path | None, words: HeadsTable) -> list[str]:
+    title = words.title.format(path=path, sentences=found.sentences, loss=found.whole.loss, chrf=found.whole.chrf)
+    kinds = list(words.attentions)
+    # one attention after the other, where a model has them layer by layer
+    ordered = sorted(found.heads, key=lambda each: kinds.index((each.head.stack, each.head.kind)))
+    return [
+        title,
+        "",
+        *_aligned([words.headings, *(_row(each, words) for each in ordered)]),
+        "",
+        *_told_alignment(found.alignment_head, gold, words),
+        *_told_pruning(found, words),
+    ]
+
+
+def _row(each: HeadFinding, words: HeadsTable) -> tuple[str, ...]:
+    portrait = each.portrait
+    return (
+        _name(each.head, words),
+        f"{portrait.entropy:.2f}",
+        f"{portrait.entropy_share:.0%}",
+        f"{portrait.distance:.1f}",
+        words.places[portrait.place],
+        f"{portrait.place_share:.0%}",
+        f"{each.cost.loss:+.3f}",
+        f"{each.cost.chrf:+.1f}",
+        "" if each.agreement is None else f"{each.agreement.occlusion:.0%}",
+    )
+
+
+def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
+    """Texts to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    left = {0, 4}
+    return [
+        "  ".join(
+            cell.ljust(width) if place in left else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def _told_alignment(best: HeadFinding, gold: Path | None, words: HeadsTable) -> list[str]:
+    agreement = best.agreement
+    assert agreement is not None
+    judge = words.by_occlusion.format(share=agreement.occlusion)
+    if agreement.scores is not None:
+        judge = words.by_gold.format(name=gold, scores=agreement.scores)
+    lines = [
+        words.chosen.format(head=_name(best.head, words), judge=judge),
+        words.correlations.format(occlusion=agreement.occlusion_correlation, gradient=agreement.gradient_correlation),
+    ]
+    return [*lines, words.doubtful] if agreement.occlusion < 0.5 else lines
+
+
+def _told_pruning(found: HeadsReport, words: HeadsTable) -> list[str]:
+    if not found.pruned:
+        return []
+    return [
+        "",
+        words.pruning.format(sentences=found.other_sentences),
+        *(
+            "  "
+            + words.pruned.format(
+                count=len(each.off), head=_name(each.off[-1], words), loss=each.cost.loss, chrf=-each.cost.chrf
+            )
+            for each in found.pruned
+        ),
+    ]
+
+
+def _name(head: HeadName, words: HeadsTable) -> str:
+    attention = words.attentions[head.stack, head.kind]
+    return words.head.format(attention=attention, layer=head.layer + 1, head=head.head + 1)

@@ -1,0 +1,29 @@
+"""`dikkat import`: a checkpoint of Hugging Face's becomes a run directory."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dikkat.cli.training import Out
+
+
+def import_checkpoint(
+    path: Annotated[
+        Path, typer.Argument(help="Folder with config.json, model.safetensors, tokenizer.json.", show_default=False)
+    ],
+    out: Out = ...,  # type: ignore[assignment]
+) -> None:
+    """Import a pretrained model of the BERT family (for embed) or the GPT-2 family (for generate and embed)."""
+    from dikkat.interop.importing import read_foreign, write_run
+
+    found = read_foreign(path)
+    write_run(found, out, path, shlex.join(["dikkat", *sys.argv[1:]]))
+    if found.left_out:
+        print(f"left out, heads of other tasks: {', '.join(found.left_out)}", file=sys.stderr)
+    use = "embed" if found.task == "encoder" else "generate"
+    print(f"{out}: {found.parameters:,} parameters; try: echo … | dikkat {use} {out}", file=sys.stderr)

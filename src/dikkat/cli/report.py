@@ -1,0 +1,22 @@
+"""`dikkat report`: a finished run as one HTML file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of a finished run.", show_default=False)],
+    out: Annotated[Path | None, typer.Option(help="File to write; report.html in DIR if absent.")] = None,
+    language: Annotated[str, typer.Option(help="en or tr.")] = "en",
+) -> None:
+    """Write one offline HTML file: data and its faults, curves, scores, worst sentences, attention, the model."""
+    from dikkat.pipelines.report import write_report
+
+    target = run / "report.html" if out is None else out
+    write_report(run, target, language)
+    print(f"{target}: open it in a browser", file=sys.stderr)

@@ -1,0 +1,54 @@
+"""`dikkat train classifier`: from labelled texts to a run directory."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dikkat.cli.training import Config, Minutes, Out, Resume, Seed, Set, gather_settings, run_job
+
+
+def classifier(
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="A .tsv, .csv or .jsonl with label and text (each also .gz), or two aligned files, labels first.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Out = ...,  # type: ignore[assignment]
+    valid: Annotated[
+        list[str] | None,
+        typer.Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
+    ] = None,
+    label_column: Annotated[str | None, typer.Option(help="Column of the label: number from 1, or name.")] = None,
+    text_column: Annotated[str | None, typer.Option(help="Column of the text: number from 1, or name.")] = None,
+    balance: Annotated[bool, typer.Option("--balance", help="Let each class count the same, however rare.")] = False,
+    init: Annotated[
+        Path | None,
+        typer.Option(help="Run of a translator, language model or classifier to take encoder and tokenizer from."),
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="imdb_seed, …; else chosen from the amount of data.")] = None,
+    config: Config = None,
+    set_: Set = None,
+    minutes: Minutes = None,
+    seed: Seed = None,
+    resume: Resume = False,
+) -> int:
+    """Train a classifier from labelled texts."""
+    started = time.monotonic()
+    settings = gather_settings(config, set_, minutes=minutes, seed=seed)
+    if balance:
+        settings.setdefault("classifier", {})["balance"] = True
+
+    from dikkat.pipelines.classifier_job import ClassifierJob
+    from dikkat.pipelines.classifier_preparation import ClassifyRequest
+
+    columns = (label_column, text_column)
+    where = str(config or "settings")
+    request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, init)
+    ending = f"best validation score {{score:.2f}}; try: echo … | dikkat classify {out}"
+    return run_job("classifier", ClassifierJob(request), out, resume, started, ending)

@@ -1,0 +1,36 @@
+"""`dikkat train lm`: from files of text to a run directory."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import typer
+
+from dikkat.cli.training import Config, Minutes, Out, Resume, Seed, Set, gather_settings, run_job
+
+
+def lm(
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(help="Files of plain text (also .gz), or folders of such files.", show_default=False),
+    ] = None,
+    out: Out = ...,  # type: ignore[assignment]
+    preset: Annotated[
+        str | None, typer.Option(help="tiny, small, base or nanogpt_cpu; else chosen from the amount of text.")
+    ] = None,
+    config: Config = None,
+    set_: Set = None,
+    minutes: Minutes = None,
+    seed: Seed = None,
+    resume: Resume = False,
+) -> int:
+    """Train a language model from plain text; the last part of it is held out."""
+    started = time.monotonic()
+    settings = gather_settings(config, set_, minutes=minutes, seed=seed)
+
+    from dikkat.pipelines.language_model_job import LanguageModelJob
+
+    job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"))
+    ending = f"best validation loss {{loss:.4f}} nats a token; try: dikkat generate {out}"
+    return run_job("lm", job, out, resume, started, ending)

@@ -1,0 +1,83 @@
+"""What the commands of `dikkat train` share: their options, and how a job is run and told."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dikkat.cli.progress import TrainProgress
+from dikkat.cli.signals import StopSignal
+from dikkat.config import TrainingConfig, merge, read_toml
+from dikkat.errors import UsageError
+
+if TYPE_CHECKING:
+    from dikkat.pipelines.training import Job, Outcome
+
+Out = Annotated[Path, typer.Option(help="Run directory to make.", show_default=False)]
+Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
+Set = Annotated[list[str] | None, typer.Option("--set", help="One setting, as model.dropout=0.2; may be given often.")]
+Minutes = Annotated[float | None, typer.Option(help=TrainingConfig.model_fields["minutes"].description)]
+Seed = Annotated[int | None, typer.Option(help=TrainingConfig.model_fields["seed"].description)]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")]
+
+Settings = dict[str, dict[str, Any]]
+
+
+def gather_settings(config: Path | None, assignments: list[str] | None, **training: object) -> Settings:
+    """Settings of a file, then of `--set`, then of the options of `training` that were given."""
+    options = {"training": {name: value for name, value in training.items() if value is not None}}
+    return merge(read_toml(config) if config else {}, parse_settings(assignments or []), options)
+
+
+def parse_settings(assignments: list[str]) -> Settings:
+    """`section.key=value` with the value in TOML (a bare word is text). Raises `UsageError` for another form."""
+    settings: Settings = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        section, dot, key = name.partition(".")
+        if not (equals and dot and key):
+            raise UsageError(f'--set needs section.key=value, as in model.dropout=0.2, not "{assignment}"')
+        try:
+            parsed = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed = value
+        settings.setdefault(section, {})[key] = parsed
+    return settings
+
+
+def run_job(
+    kind: str,
+    job: Job,
+    out: Path,
+    resume: bool,
+    started: float,
+    ending: str,
+    runner: Callable[..., Outcome] | None = None,
+) -> int:
+    """Train, tell, and return the exit code. `ending` is told of a finished run; in it {score} is the best score
+    and {loss} minus that.
+
+    `runner` is `train` or something that is called like it.
+    """
+    from dikkat.pipelines.training import train
+
+    if not job.data and not resume:
+        raise UsageError("name the data to train on, or add --resume to go on with the run in --out")
+    stop, command = StopSignal(), shlex.join(["dikkat", *sys.argv[1:]])
+    with TrainProgress() as progress:
+        run = runner or train
+        outcome = run(job, out, progress, resume=resume, should_stop=stop, started=started, command=command)
+    if not outcome.finished:
+        go_on = shlex.join(["dikkat", "train", kind, "--out", str(out), "--resume"])
+        print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
+        return stop.exit_code
+    best = math.nan if outcome.best_score is None else outcome.best_score
+    print(f"{out}: {ending.format(score=best, loss=-best)}", file=sys.stderr)
+    return 0

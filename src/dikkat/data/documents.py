@@ -1,0 +1,113 @@
+"""Plain text as documents: files, or folders of files, each file one document; and the part that is held out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from pathlib import Path
+
+from dikkat.data.splitting import near_key
+from dikkat.data.text_files import read_lines
+from dikkat.errors import DataError, MissingInputError
+
+TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst")
+"""Of the files in a folder those with such a name are text, also with .gz behind it."""
+HELD_OUT_SHARE = 10
+"""One character in this many is held out."""
+FEW_DOCUMENTS = 20
+"""With fewer documents the end of each is held out, with as many or more whole documents are."""
+LEAST_CHARACTERS = 10
+"""With fewer characters in a part nothing can be learned from it, or said of it."""
+
+_LONGEST_LINE = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text, or what the split has left of it."""
+
+    name: str
+    text: str
+    begins: bool = True
+    """Whether the text begins here."""
+    ends: bool = True
+    """Whether the text ends here."""
+
+
+def read_documents(data: Sequence[str]) -> Iterator[Document]:
+    """Every file of `data`, and every text file in its folders and theirs, in the order of their names.
+
+    Lines end in "\\n". Empty files in folders are passed over. Raises `MissingInputError` for what is not there and for
+    a folder without text, and `DataError` for a file that is empty, not UTF-8 or damaged, each naming the place.
+    """
+    for name in data:
+        for path in _files(Path(name)):
+            yield Document(str(path), "".join(f"{line}\n" for line in read_lines(path, _LONGEST_LINE)))
+
+
+def split_documents(documents: Sequence[Document], seed: int) -> tuple[list[Document], list[Document]]:
+    """What is trained on and what is held out, about a tenth of the characters.
+
+    Of few documents the last tenth of each is held out; of more, whole documents, chosen by the hash of their text, so
+    that near-duplicates stay together. Raises `DataError` when there is too little text for two parts.
+    """
+    if len(documents) < FEW_DOCUMENTS:
+        parts = [_cut(document) for document in documents]
+        train, held_out = [first for first, _ in parts if first.text], [last for _, last in parts if last.text]
+    else:
+        train, held_out = _by_hash(documents, seed)
+    if min(sum(len(each.text) for each in part) for part in (train, held_out)) < LEAST_CHARACTERS:
+        raise DataError(f"{documents[0].name}: too little text to train on one part and validate on another")
+    return train, held_out
+
+
+def _cut(document: Document) -> tuple[Document, Document]:
+    place = int(len(document.text) * (1 - 1 / HELD_OUT_SHARE))
+    return (
+        replace(document, text=document.text[:place], ends=False),
+        replace(document, text=document.text[place:], begins=False),
+    )
+
+
+def _by_hash(documents: Sequence[Document], seed: int) -> tuple[list[Document], list[Document]]:
+    groups: dict[bytes, list[int]] = {}
+    for number, document in enumerate(documents):
+        groups.setdefault(_hash(document.text, seed), []).append(number)
+    quota = sum(len(document.text) for document in documents) // HELD_OUT_SHARE
+    chosen: set[int] = set()
+    for _, numbers in sorted(groups.items()):
+        size = sum(len(documents[number].text) for number in numbers)
+        if size <= quota:
+            chosen.update(numbers)
+            quota -= size
+    train = [document for number, document in enumerate(documents) if number not in chosen]
+    return train, [documents[number] for number in sorted(chosen)]
+
+
+def _hash(text: str, seed: int) -> bytes:
+    return blake2b(near_key(text).encode("utf-8", "replace"), digest_size=8, key=str(seed).encode()).digest()
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    found = sorted(each for each in _below(path) if each.stat().st_size)
+    if not found:
+        raise MissingInputError(
+            f"{path}: holds no text: no file with anything in it is named *{', *'.join(TEXT_SUFFIXES)} (each also .gz)"
+        )
+    return found
+
+
+def _below(folder: Path) -> Iterable[Path]:
+    def refuse(error: OSError) -> None:
+        raise MissingInputError(f"{error.filename}: cannot be read: {error.strerror}")
+
+    for where, folders, names in os.walk(folder, onerror=refuse):
+        # hidden folders hold settings and histories
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            if name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES) and not name.startswith("."):
+                yield Path(where, name)

@@ -1,0 +1,88 @@
+"""Documents packed into one stream and cut into windows, in an order that is arithmetic: the position is all the state.
+
+A document is `<bos>`, its ids, `<eos>`; a `Corpus` holds it as a source with nothing to translate into. Windows of one
+length cover the stream from an offset that is drawn anew in each epoch, and are shuffled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.data.corpus import Corpus
+from dikkat.errors import DataError
+
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Packed:
+    """B windows of the stream, each one token longer than what is read of it: the last is only predicted."""
+
+    tokens: IntArray
+    """(B, T+1)."""
+    documents: IntArray | None
+    """(B, T+1): number of the document that a token is of; None where the stream is one document."""
+
+
+class Windows:
+    """All windows of a corpus of documents: a pure function of stream, context, batch size, seed and epoch."""
+
+    def __init__(self, corpus: Corpus, context: int, tokens_per_batch: int, seed: int) -> None:
+        self._ids = corpus.ids
+        self._ends = np.cumsum(corpus.source_lengths)
+        self._seed = seed
+        if self._ids.size < 2:
+            raise DataError("a language model needs at least two tokens of text")
+        self.length = min(context, self._ids.size - 1)
+        self._count = max(1, (self._ids.size - self.length) // self.length)
+        self.batch_size = min(self._count, max(1, tokens_per_batch // self.length))
+        self._cached: tuple[int, IntArray] = (-1, np.empty(0, np.int64))
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the stream."""
+        return int(self._ids.size)
+
+    @property
+    def batches_per_epoch(self) -> int:
+        """Batches in any epoch; what does not fill the last one is left to the next epochs."""
+        return self._count // self.batch_size
+
+    def at(self, position: int) -> Packed:
+        """The batch that comes after `position` batches."""
+        epoch, within = divmod(position, self.batches_per_epoch)
+        if self._cached[0] != epoch:
+            self._cached = (epoch, self._starts(epoch))
+        starts = self._cached[1][within * self.batch_size : (within + 1) * self.batch_size]
+        return self._packed(starts, self.length)
+
+    def in_order(self, most_tokens: int) -> Iterator[Packed]:
+        """Windows side by side from the start of the stream; at most `most_tokens` tokens, evenly spread over it."""
+        last = self.num_tokens - 1
+        starts = np.arange(0, last, self.length)
+        most = max(1, most_tokens // self.length)
+        if len(starts) > most:
+            starts = starts[np.linspace(0, len(starts) - 1, most).astype(int)]
+        whole = starts[starts + self.length <= last]
+        for first in range(0, len(whole), self.batch_size):
+            yield self._packed(whole[first : first + self.batch_size], self.length)
+        for start in starts[starts + self.length > last]:
+            yield self._packed(np.array([start]), last - int(start))
+
+    def _starts(self, epoch: int) -> IntArray:
+        # Raw bits of the generator: numpy keeps these the same for ever, its shuffling it does not.
+        bits = np.random.PCG64(np.random.SeedSequence([self._seed % 2**64, epoch]))
+        spare = self.num_tokens - 1 - self._count * self.length
+        offset = int(bits.random_raw() % (spare + 1))
+        order = np.argsort(bits.random_raw(self._count), kind="stable")
+        return offset + order * self.length
+
+    def _packed(self, starts: IntArray, length: int) -> Packed:
+        # (B, 1) + (T+1,) -> (B, T+1)
+        places = starts[:, None] + np.arange(length + 1)
+        documents = None if len(self._ends) == 1 else np.searchsorted(self._ends, places, side="right")
+        return Packed(self._ids[places].astype(np.int64), documents)

@@ -1,0 +1,92 @@
+"""Alignment error rate: how far found word alignments are from those that people made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from dikkat.errors import DataError
+
+Link = tuple[int, int]
+"""A source and a target word, each counted from 0."""
+
+_LINK = re.compile(r"(\d+)([-p?])(\d+)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class GoldAlignment:
+    """What people linked in one pair of sentences (Och and Ney 2003, section 5)."""
+
+    sure: frozenset[Link]
+    """Links that must be found."""
+    possible: frozenset[Link]
+    """Links that may be found; the sure ones are among them."""
+    where: str
+    """`file:line`, for messages."""
+
+    def require_within(self, source_words: int, target_words: int) -> None:
+        """Raise `DataError` if a link leaves a sentence of so many words."""
+        for source, target in sorted(self.possible):
+            for word, words, side in ((source, source_words, "source"), (target, target_words, "target")):
+                if word >= words:
+                    raise DataError(
+                        f"{self.where}: link {source}-{target}: the {side} has only the words 0 to {words - 1}; "
+                        "words are split at spaces and counted from 0"
+                    )
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentScores:
+    """Shares from 0 to 1, over all sentences together."""
+
+    error: float
+    """Alignment error rate, AER; lower is better."""
+    precision: float
+    """Share of the found links that are possible; 1 when nothing was found."""
+    recall: float
+    """Share of the sure links that were found; 1 when there are none."""
+
+    def __str__(self) -> str:
+        return f"AER {self.error:.1%}, precision {self.precision:.1%}, recall {self.recall:.1%}"
+
+
+def parse_alignments(lines: Iterable[str], name: str) -> list[GoldAlignment]:
+    """One alignment a line, in the Pharaoh format: `0-0 1-2`, words counted from 0, the source first.
+
+    `1-2` is sure, `1p2` or `1?2` only possible; an empty line links nothing. Raises `DataError` with `name:line`.
+    """
+    return [_parse(line, f"{name}:{number}") for number, line in enumerate(lines, start=1)]
+
+
+def alignment_error(found: Sequence[Collection[Link]], gold: Sequence[GoldAlignment]) -> AlignmentScores:
+    """AER = 1 - (|A∩S| + |A∩P|) / (|A| + |S|), with precision and recall (Och and Ney 2003, section 5).
+
+    Raises `ValueError` when the two are not of one length.
+    """
+    pairs = [(set(links), each) for links, each in zip(found, gold, strict=True)]
+    links, sure = sum(len(ours) for ours, _ in pairs), sum(len(each.sure) for _, each in pairs)
+    right = sum(len(ours & each.possible) for ours, each in pairs)
+    surely_right = sum(len(ours & each.sure) for ours, each in pairs)
+    return AlignmentScores(
+        error=1.0 - _share(surely_right + right, links + sure),
+        precision=_share(right, links),
+        recall=_share(surely_right, sure),
+    )
+
+
+def _parse(line: str, where: str) -> GoldAlignment:
+    sure, possible = set(), set()
+    for word in line.split():
+        match = _LINK.fullmatch(word)
+        if match is None:
+            raise DataError(f'{where}: "{word}" is no link; write 0-2 for a sure one and 0p2 or 0?2 for a possible one')
+        link = int(match[1]), int(match[3])
+        possible.add(link)
+        if match[2] == "-":
+            sure.add(link)
+    return GoldAlignment(frozenset(sure), frozenset(possible), where)
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 1.0

@@ -1,0 +1,68 @@
+"""Pictures of a classifier: the confusion matrix, and the words that decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.explain.pictures import check_format, new_figure, save_figure
+
+_CELL_INCHES = 0.6
+_LARGEST_INCHES = 30.0
+_NUMBERED_UP_TO = 20
+"""Classes up to which the counts are written into the cells."""
+_FOR, _AGAINST = "#c03a2b", "#3a6ea5"
+
+
+def plot_confusion(labels: Sequence[str], confusion: NDArray[np.int64], path: Path) -> None:
+    """Draw (C, C) counts, rows the right class, columns the guess; colours are shares of a row.
+
+    Raises `UsageError` for a suffix that is not .png or .svg, `DiskError` or `CannotCreateError`.
+    """
+    check_format(path)
+    size = min(2.2 + _CELL_INCHES * len(labels), _LARGEST_INCHES)
+    figure = new_figure((size + 0.8, size))
+    axes = figure.subplots()
+    shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
+    image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+    axes.set_xticks(range(len(labels)), labels, rotation=90, parse_math=False)
+    axes.set_yticks(range(len(labels)), labels, parse_math=False)
+    axes.set_xlabel("taken for")
+    axes.set_ylabel("is")
+    if len(labels) <= _NUMBERED_UP_TO:
+        for (row, column), count in np.ndenumerate(confusion):
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour, fontsize=8)
+    figure.colorbar(image, ax=axes, shrink=0.7).set_label("share of the class")
+    save_figure(figure, path)
+
+
+def plot_words(
+    words: Sequence[str],
+    occlusion: NDArray[np.float64],
+    attention: NDArray[np.float64],
+    path: Path,
+    title: str,
+    most: int = 25,
+) -> None:
+    """Draw the words that decided, each as two bars: what hiding it takes away, and the attention it got.
+
+    Of more than `most` words those with the largest effect, in the order of the text. Raises as `plot_confusion`.
+    """
+    check_format(path)
+    chosen = np.sort(np.argsort(-np.abs(occlusion), kind="stable")[:most])
+    figure = new_figure((7.5, 1.2 + 0.24 * len(chosen)))
+    left, right = figure.subplots(1, 2, sharey=True)
+    places = np.arange(len(chosen))
+    left.barh(places, occlusion[chosen], color=[_FOR if value > 0 else _AGAINST for value in occlusion[chosen]])
+    left.axvline(0.0, color="black", linewidth=0.6)
+    left.set_xlabel("evidence for the label (nats)")
+    right.barh(places, 100 * attention[chosen], color="gray")
+    right.set_xlabel("attention (%)")
+    left.set_yticks(places, [words[place] for place in chosen], fontsize=8, parse_math=False)
+    left.invert_yaxis()
+    figure.suptitle(title, parse_math=False)
+    save_figure(figure, path)

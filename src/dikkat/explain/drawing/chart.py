@@ -1,0 +1,141 @@
+"""Curves and bars as small SVG drawings, which take their colours from the page around them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dikkat.explain.drawing.svg import document, element, path, text, text_width
+
+_WIDTH, _HEIGHT = 420.0, 250.0
+"""Small enough to stay legible on a phone, which shows a drawing narrower than this."""
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 44.0, 42.0
+_SIZE = 12.0
+
+CHART_STYLE = f"""
+.chart {{ width: 100%; height: auto; max-width: 40rem; font: {_SIZE}px "DejaVu Sans", Verdana, system-ui, sans-serif; }}
+.chart text {{ fill: var(--ink); }}
+.chart .grid {{ stroke: var(--line); stroke-width: 1; }}
+.chart .curve {{ fill: none; stroke-width: 2; }}
+.chart .c0 {{ stroke: var(--c0); }} .chart .c1 {{ stroke: var(--c1); stroke-dasharray: 6 3; }}
+.chart .f0 {{ fill: var(--c0); }} .chart .f1 {{ fill: var(--c1); }}
+"""
+"""What a page with charts needs, besides --ink, --line and the two colours --c0 and --c1."""
+
+Points = Sequence[tuple[float, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """What a chart says of itself."""
+
+    title: str
+    x: str
+    series: tuple[str, ...]
+    """One or two names."""
+
+
+def line_chart(labels: Labels, series: Sequence[Points]) -> str:
+    """One or two curves over common axes. Raises `ValueError` without a single point."""
+    axes = _Axes(labels, [point for points in series for point in points], from_zero=False)
+    for number, points in enumerate(series):
+        places = [axes.at(x, y) for x, y in points]
+        axes.pieces.append(path(places, class_=f"curve c{number}"))
+        for (x, y), (left, top) in zip(points, places, strict=True):
+            axes.pieces.append(
+                element(
+                    "circle",
+                    element("title", f"{labels.series[number]}: {x:,.6g}, {y:,.4g}"),
+                    cx=left, cy=top, r=3, class_=f"f{number}",
+                )
+            )  # fmt: skip
+    return axes.drawn()
+
+
+def histogram(labels: Labels, edges: Sequence[float], counts: Sequence[Sequence[int]]) -> str:
+    """Bars for one or two series side by side; `counts[i]` has one number for each gap of `edges`."""
+    heights = [(edges[0], 0.0), (edges[-1], float(max(max(row) for row in counts)))]
+    axes = _Axes(labels, heights, from_zero=True)
+    for number, row in enumerate(counts):
+        for index, count in enumerate(row):
+            (left, bottom), (right, _) = axes.at(edges[index], 0.0), axes.at(edges[index + 1], 0.0)
+            width = (right - left) * 0.9 / len(counts)
+            top = axes.at(0.0, float(count))[1]
+            named = element("title", f"{labels.series[number]} {edges[index]:g}–{edges[index + 1]:g}: {count:,}")
+            axes.pieces.append(
+                element(
+                    "rect", named,
+                    x=left + number * width, y=top, width=max(width, 0.5), height=bottom - top, class_=f"f{number}",
+                )
+            )  # fmt: skip
+    return axes.drawn()
+
+
+class _Axes:
+    """Frame, ticks, title and legend around points."""
+
+    def __init__(self, labels: Labels, points: Points, *, from_zero: bool) -> None:
+        if not points:
+            raise ValueError(f'there is nothing to draw in "{labels.title}"')
+        self.labels = labels
+        xs, ys = zip(*points, strict=True)
+        self.x_ticks = _ticks(min(xs), max(xs))
+        self.y_ticks = _ticks(0.0 if from_zero else min(ys), max(ys))
+        self.x_range = (min(self.x_ticks[0], *xs), max(self.x_ticks[-1], *xs))
+        self.y_range = (min(self.y_ticks[0], *ys), max(self.y_ticks[-1], *ys))
+        self.pieces: list[str] = []
+
+    def at(self, x: float, y: float) -> tuple[float, float]:
+        """The place of a point in the drawing."""
+        right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+        return (
+            _LEFT + (right - _LEFT) * _share(x, self.x_range),
+            bottom - (bottom - _TOP) * _share(y, self.y_range),
+        )
+
+    def drawn(self) -> str:
+        """The whole drawing."""
+        right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
+        frame = [text(_LEFT, 15, self.labels.title, font_weight="bold")]
+        for tick in self.y_ticks:
+            height = self.at(self.x_range[0], tick)[1]
+            frame.append(path([(_LEFT, height), (right, height)], class_="grid"))
+            frame.append(text(_LEFT - 6, height + 4, _told(tick), text_anchor="end"))
+        for tick in self.x_ticks:
+            place = self.at(tick, self.y_range[0])[0]
+            frame.append(path([(place, bottom), (place, bottom + 4)], class_="grid"))
+            anchor = "end" if place > right - 12 else "middle"
+            frame.append(text(place, bottom + 17, _told(tick), text_anchor=anchor))
+        frame.append(text((_LEFT + right) / 2, _HEIGHT - 8, self.labels.x, text_anchor="middle"))
+        title = f"{self.labels.title}: {', '.join(self.labels.series)}"
+        return document((0.0, 0.0, _WIDTH, _HEIGHT), [*frame, *self._legend(), *self.pieces], title, class_="chart")
+
+    def _legend(self) -> list[str]:
+        pieces, left = [], _LEFT
+        for number, name in enumerate(self.labels.series):
+            pieces.append(element("rect", x=left, y=24, width=12, height=8, class_=f"f{number}"))
+            pieces.append(text(left + 17, 32, name))
+            left += 17 + text_width(name, _SIZE) + 18
+        return pieces
+
+
+def _share(value: float, limits: tuple[float, float]) -> float:
+    low, high = limits
+    return 0.5 if high == low else (value - low) / (high - low)
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Four or so round numbers that span `low` to `high`."""
+    if high <= low:
+        return [low]
+    rough = (high - low) / 4
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
+    # a hair over a tick, as a BLEU of 100.00000000000004, asks for no further one
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(number * step, 12) for number in range(first, last + 1)]
+
+
+def _told(value: float) -> str:
+    return f"{value:,.6g}"

@@ -1,0 +1,244 @@
+"""The outline of a model as SVG, in the manner of figure 1 of Vaswani et al. (2017), with the real sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from dikkat.explain.drawing.outline import Outline, Part, Stack, SubLayer
+from dikkat.explain.drawing.svg import FONT, document, element, path, text, text_width
+
+_TITLE, _SMALL = 13.0, 11.0
+_ARROW = 24.0
+_PADDING = 14.0
+_LANE = 30.0
+"""Between a box and the frame of its block, where the residual arrow runs."""
+_MARGIN = 24.0
+_BETWEEN = 84.0
+"""Between two stacks, where the memory is handed over."""
+_OUTSIDE = 76.0
+"""Right of a stack: the number of its blocks, and the line between tied matrices."""
+
+_KEY = "B batch · S source · T target · D width · H heads · K head width · F hidden width · V vocabulary"
+_STYLE = f"""
+.model text {{ font: {_SMALL}px {FONT}; fill: #222; }}
+.model .title {{ font-size: {_TITLE}px; font-weight: bold; }}
+.model rect {{ stroke: #555; stroke-width: 1; }}
+.model .frame {{ fill: #f1f1f1; stroke: #aaa; }}
+.model .paper {{ fill: #fff; stroke: none; }}
+.model .embedding, .model .positions {{ fill: #f7d9dc; }}
+.model .attention {{ fill: #ffe0b8; }}
+.model .feed_forward {{ fill: #cfe7f5; }}
+.model .norm, .model .sum {{ fill: #f3f2c0; }}
+.model .output {{ fill: #dcdcf2; }}
+.model .softmax {{ fill: #d3ecd3; }}
+.model path {{ fill: none; stroke: #444; stroke-width: 1.3; }}
+.model .tied {{ stroke: #a03070; stroke-dasharray: 5 4; }}
+.model .head {{ fill: #444; stroke: none; }}
+@media (prefers-color-scheme: dark) {{
+.model text {{ fill: #eee; }}
+.model rect {{ stroke: #999; }}
+.model .paper {{ fill: #17191c; }}
+.model .frame {{ fill: #24272b; stroke: #666; }}
+.model .embedding, .model .positions {{ fill: #5d333a; }}
+.model .attention {{ fill: #66461c; }}
+.model .feed_forward {{ fill: #1f4a61; }}
+.model .norm, .model .sum {{ fill: #4d4b1c; }}
+.model .output {{ fill: #3b3b66; }}
+.model .softmax {{ fill: #2a522c; }}
+.model path {{ stroke: #bbb; }}
+.model .tied {{ stroke: #e58fbe; }}
+.model .head {{ fill: #bbb; }}
+}}
+"""
+
+
+def draw_model(outline: Outline) -> str:
+    """The whole drawing, as wide as its texts need."""
+    width = max(_box_width(part) for stack in outline.stacks for part in _parts(stack))
+    columns: list[_Column] = []
+    left = _MARGIN + (_OUTSIDE if len(outline.stacks) > 1 else 0.0)
+    for number, stack in enumerate(outline.stacks):
+        # the first of two has its residual arrows on the left, so that they do not meet the memory
+        residual_left = number == 0 and len(outline.stacks) > 1
+        column = _Column(left, width, residual_left, outline.norm_first)
+        column.draw(stack, columns[-1].gives if columns else None)
+        columns.append(column)
+        left += column.frame_width + _BETWEEN
+    right = left - _BETWEEN + _OUTSIDE + (_OUTSIDE if outline.tied else 0.0)
+    height = max(-column.y for column in columns)
+    parts = [piece for column in columns for piece in column.pieces]
+    if outline.tied:
+        parts += _tied(columns, right - _MARGIN - 20)
+    heading = f"{outline.title}: {outline.parameters:,} parameters"
+    footer = [" · ".join(outline.notes), _KEY]
+    right = max(right, *(2 * _MARGIN + text_width(line, _SMALL) for line in footer))
+    top, bottom = -height - 50.0, 56.0
+    box = (0.0, top, right, bottom - top)
+    parts = [
+        element("style", _STYLE),
+        element("rect", class_="paper", x=0, y=top, width=right, height=bottom - top),
+        text(_MARGIN, top + 26, heading, class_="title"),
+        *parts,
+        *(text(_MARGIN, bottom - 26 + 16 * row, line) for row, line in enumerate(footer)),
+    ]
+    return document(box, parts, heading, class_="model", width=right, height=bottom - top)
+
+
+@dataclass
+class _Column:
+    """One stack, drawn upwards from y = 0; `y` is where the next part begins."""
+
+    left: float
+    box_width: float
+    residual_left: bool
+    norm_first: bool
+    y: float = 0.0
+    pieces: list[str] = field(default_factory=list)
+    gives: tuple[float, float] = (0.0, 0.0)
+    """Where the output leaves the stack."""
+    matrices: dict[str, float] = field(default_factory=dict)
+    """Height of the middle of the embedding and of the output."""
+
+    @property
+    def frame_width(self) -> float:
+        return self.box_width + 2 * _LANE
+
+    @property
+    def middle(self) -> float:
+        return self.left + self.frame_width / 2
+
+    @property
+    def box_left(self) -> float:
+        return self.left + _LANE
+
+    def draw(self, stack: Stack, memory: tuple[float, float] | None) -> None:
+        """All of `stack`; `memory` is where the output of the stack before leaves it."""
+        self._caption(stack.reads)
+        for part in stack.below:
+            self._arrow()
+            self._box(part)
+        self._arrow(12.0, head=False)
+        self._block(stack, memory)
+        for part in stack.above:
+            self._arrow()
+            self._box(part)
+        self._arrow()
+        self.gives = (self.middle, self.y)
+        self._caption(stack.gives)
+
+    def _block(self, stack: Stack, memory: tuple[float, float] | None) -> None:
+        bottom, start = self.y, len(self.pieces)
+        for each in stack.block:
+            self._sub_layer(each, memory)
+        self._arrow(12.0, head=False)
+        frame = self._rect("frame", self.left, self.y, self.frame_width, bottom - self.y, rx=10)
+        self.pieces.insert(start, frame)
+        middle = (bottom + self.y) / 2
+        x, anchor = (self.left - 10, "end") if self.residual_left else (self.left + self.frame_width + 10, "start")
+        self.pieces += [
+            text(x, middle - 4, f"{stack.layers} ×", class_="title", text_anchor=anchor),
+            text(x, middle + 13, f"{stack.block_parameters:,}", text_anchor=anchor),
+            text(x, middle + 27, "each", text_anchor=anchor),
+        ]
+
+    def _sub_layer(self, each: SubLayer, memory: tuple[float, float] | None) -> None:
+        branch = self.y - _ARROW / 2
+        if self.norm_first:
+            self._arrow()
+            self._box(each.norm)
+        self._arrow()
+        bottom = self.y
+        self._box(each.part)
+        if each.reads_memory and memory is not None:
+            self._read_memory(memory, (bottom + self.y) / 2)
+        self._arrow(16.0)
+        add = self.y
+        self._box(Part("norm", "Add") if self.norm_first else _with_title(each.norm, f"Add & {each.norm.title}"))
+        self._residual(branch, (add + self.y) / 2)
+
+    def _box(self, part: Part) -> None:
+        lines = [*part.sizes, *([f"{part.parameters:,} parameters"] if part.parameters else [])]
+        if part.kind == "norm":
+            title = " · ".join((part.title, *lines))
+            height = 24.0
+            lines = []
+        else:
+            title, height = part.title, 22.0 + 15.0 * len(lines) + (6.0 if lines else 2.0)
+        self.y -= height
+        kind = "sum" if part.title == "Add" else part.kind
+        self.pieces.append(self._rect(kind, self.box_left, self.y, self.box_width, height, rx=5))
+        self.pieces.append(text(self.middle, self.y + 16, title, class_="title", text_anchor="middle"))
+        for row, line in enumerate(lines, start=1):
+            self.pieces.append(text(self.middle, self.y + 17 + 15 * row, line, text_anchor="middle"))
+        self.matrices.setdefault(part.kind, self.y + height / 2)
+
+    def _caption(self, words: str) -> None:
+        self.y -= 18.0
+        self.pieces.append(text(self.middle, self.y + 13, words, text_anchor="middle"))
+
+    def _arrow(self, length: float = _ARROW, *, head: bool = True) -> None:
+        top = self.y - length
+        self.pieces.append(path([(self.middle, self.y), (self.middle, top)]))
+        if head:
+            self.pieces.append(_head(self.middle, top, "up"))
+        self.y = top
+
+    def _residual(self, start: float, end: float) -> None:
+        side = self.box_left if self.residual_left else self.box_left + self.box_width
+        lane = side + (-_LANE / 2 if self.residual_left else _LANE / 2)
+        self.pieces.append(path([(self.middle, start), (lane, start), (lane, end), (side, end)]))
+        self.pieces.append(_head(side, end, "right" if self.residual_left else "left"))
+
+    def _read_memory(self, memory: tuple[float, float], end: float) -> None:
+        lane = self.left - _BETWEEN / 2
+        top = memory[1] - 26.0
+        self.pieces.append(
+            path([(memory[0], memory[1] - 18), (memory[0], top), (lane, top), (lane, end), (self.box_left, end)])
+        )
+        self.pieces.append(_head(self.box_left, end, "right"))
+        self.pieces.append(text(lane + 6, end - 6, "K, V"))
+
+    def _rect(self, kind: str, left: float, top: float, width: float, height: float, *, rx: float) -> str:
+        return element("rect", class_=kind, x=left, y=top, width=width, height=height, rx=rx)
+
+
+def _tied(columns: list[_Column], lane: float) -> list[str]:
+    """Dashed lines between the boxes that are one matrix."""
+    first, last = columns[0], columns[-1]
+    bottom, top = last.matrices["embedding"], last.matrices["output"]
+    side = last.box_left + last.box_width
+    pieces = [path([(side, bottom), (lane, bottom), (lane, top), (side, top)], class_="tied")]
+    pieces.append(text(lane - 6, bottom - 8, "one matrix", text_anchor="end"))
+    if first is not last:
+        height = first.matrices["embedding"]
+        pieces.append(path([(first.box_left + first.box_width, height), (last.box_left, height)], class_="tied"))
+        pieces.append(text(last.left - _BETWEEN / 2, height - 8, "one matrix", text_anchor="middle"))
+    return pieces
+
+
+_HEADS: dict[str, Callable[[float, float], list[tuple[float, float]]]] = {
+    "up": lambda x, y: [(x, y), (x - 4, y + 8), (x + 4, y + 8)],
+    "right": lambda x, y: [(x, y), (x - 8, y - 4), (x - 8, y + 4)],
+    "left": lambda x, y: [(x, y), (x + 8, y - 4), (x + 8, y + 4)],
+}
+
+
+def _head(x: float, y: float, direction: str) -> str:
+    return path(_HEADS[direction](x, y), class_="head")
+
+
+def _with_title(part: Part, title: str) -> Part:
+    return Part(part.kind, title, part.sizes, part.parameters)
+
+
+def _parts(stack: Stack) -> list[Part]:
+    inside = [part for each in stack.block for part in (each.part, _with_title(each.norm, f"Add & {each.norm.title}"))]
+    return [*stack.below, *inside, *stack.above]
+
+
+def _box_width(part: Part) -> float:
+    count = f"{part.parameters:,} parameters"
+    title = " · ".join((part.title, count)) if part.kind == "norm" else part.title
+    widths = [text_width(title, _TITLE, bold=True), *(text_width(line, _SMALL) for line in (*part.sizes, count))]
+    return max(widths) + 2 * _PADDING

@@ -1,0 +1,192 @@
+"""The outline of an encoder-decoder, read off its modules: sizes and counts are those of the real tensors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from dikkat.config import ModelConfig
+from dikkat.explain.drawing.outline import Outline, Part, Stack, SubLayer
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.factory import Factory
+from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.embedding import TokenEmbedding
+
+_NORMS = {"layer": "LayerNorm", "rms": "RMSNorm"}
+_ADDED = {
+    "sinusoidal": ("sinusoidal positions", "sine and cosine in turn"),
+    "sinusoidal_concatenated": ("sinusoidal positions", "all sines, then all cosines"),
+    "learned": ("learned positions", ""),
+}
+_IN_ATTENTION = {
+    "rotary": "q and k turned by position (rotary)",
+    "alibi": "score − slope × distance (ALiBi)",
+    "relative": "+ q · a[distance] (relative)",
+    "relative_buckets": "+ bias[bucket of distance]",
+}
+
+
+def outline_of_config(config: ModelConfig, title: str) -> Outline:
+    """The outline of the model that `config` describes; no weight of it takes memory."""
+    with torch.device("meta"):
+        model = Factory(config).encoder_decoder()
+    return outline_of(model, config, title)
+
+
+def outline_of(model: EncoderDecoder, config: ModelConfig, title: str) -> Outline:
+    """The outline of `model`, which was built from `config`."""
+    return _Reader(model, config).outline(title)
+
+
+class _Reader:
+    """Names the parts of `model` from the first to the last, and counts each parameter once."""
+
+    def __init__(self, model: EncoderDecoder, config: ModelConfig) -> None:
+        self.model = model
+        self.config = config
+        self.counted: set[int] = set()
+
+    def outline(self, title: str) -> Outline:
+        config = self.config
+        dropped = [f"{name} {rate:g}" for name, rate in self._dropouts() if rate]
+        placement = "pre-norm: x + f(norm(x))" if config.norm_placement == "pre" else "post-norm: norm(x + f(x))"
+        return Outline(
+            title=title,
+            stacks=(self._encoder(), self._decoder()),
+            norm_first=config.norm_placement == "pre",
+            tied=config.tie_embeddings,
+            notes=(placement, *dropped),
+        )
+
+    def _dropouts(self) -> tuple[tuple[str, float], ...]:
+        return ("dropout", self.config.dropout), ("dropout of attention weights", self.config.attention_dropout)
+
+    def _encoder(self) -> Stack:
+        encoder = self.model.encoder
+        block = cast(EncoderBlock, encoder.blocks[0])
+        return Stack(
+            name="encoder",
+            reads="source ids (B, S)",
+            below=self._reading(self.model.source_embedding, "S"),
+            layers=len(encoder.blocks),
+            block=(
+                self._sub_layer(
+                    self._attention(block.self_attention, "Self-attention", "mask: source padding"),
+                    block.self_residual.norm,
+                ),
+                self._sub_layer(self._feed_forward(block), block.feed_forward_residual.norm),
+            ),
+            above=self._final_norm(encoder.final_norm),
+            gives="memory (B, S, D)",
+        )
+
+    def _decoder(self) -> Stack:
+        decoder = self.model.decoder
+        block = cast(DecoderBlock, decoder.blocks[0])
+        below = self._reading(self.model.target_embedding, "T")
+        causal = self._attention(block.self_attention, "Masked self-attention", "mask: causal (no future)")
+        sub_layers = (
+            self._sub_layer(causal, block.self_residual.norm),
+            self._sub_layer(
+                self._attention(block.cross_attention, "Cross-attention", "mask: source padding"),
+                block.cross_residual.norm,
+                reads_memory=True,
+            ),
+            self._sub_layer(self._feed_forward(block), block.feed_forward_residual.norm),
+        )
+        softmax = Part("softmax", "Softmax", ("probability of each of V tokens",))
+        return Stack(
+            name="decoder",
+            reads="target ids (B, T), shifted right",
+            below=below,
+            layers=len(decoder.blocks),
+            block=sub_layers,
+            above=(*self._final_norm(decoder.final_norm), self._output(), softmax),
+            gives="probabilities (B, T, V)",
+        )
+
+    def _reading(self, embedding: TokenEmbedding, length: str) -> tuple[Part, ...]:
+        return (self._embedding(embedding), *self._positions(length), *self._embedding_norm())
+
+    def _embedding(self, module: TokenEmbedding) -> Part:
+        rows, width = module.weight.shape
+        parameters = self._count(module.weight)
+        tied = () if parameters else ("the matrix of the source embedding",)
+        title = "Embedding × √D" if self.config.scale_embeddings else "Embedding"
+        return Part("embedding", title, (f"V × D = {rows:,} × {width:,}", *tied), parameters)
+
+    def _positions(self, length: str) -> tuple[Part, ...]:
+        name = self.config.positions
+        if name not in _ADDED:
+            return ()
+        title, how = _ADDED[name]
+        rows = f"{self.config.max_positions:,}" if name == "learned" else length
+        sizes = (f"{rows} × {self.config.model_dim:,}", *([how] if how else []))
+        module: nn.Module = self.model.positions
+        parameters = self._count(*module.parameters())
+        if name == "learned" and not parameters:
+            sizes += ("the table of the encoder",)
+        return (Part("positions", f"+ {title}", sizes, parameters),)
+
+    def _attention(self, module: MultiHeadAttention, title: str, mask: str) -> Part:
+        heads, width = module.num_heads, module.head_dim
+        shared = "" if module.num_kv_heads == heads else f", {module.num_kv_heads} of keys and values"
+        sizes = [f"{heads} heads × K = {heads} × {width}{shared}", self._score(width)]
+        if module.self_only:
+            sizes += self._nearness()
+        return Part("attention", title, (*sizes, mask), self._count(*module.parameters()))
+
+    def _score(self, width: int) -> str:
+        config, beta = self.config, self.config.inverse_temperature
+        score = {"additive": "v · tanh(q + k)", "bilinear": "q W k"}.get(config.score, "q · k")
+        if beta is not None:
+            score = f"{beta:g} × {score}"
+        elif config.score == "scaled_dot":
+            score = f"{score} / √{width}"
+        choose = "softmax" if config.selection == "soft" else config.selection.replace("_", "-")
+        return f"{choose}({score})"
+
+    def _nearness(self) -> list[str]:
+        config = self.config
+        found = [_IN_ATTENTION[config.positions]] if config.positions in _IN_ATTENTION else []
+        if config.attention_window is not None:
+            seen = f", first {config.global_tokens} see all" if config.global_tokens else ""
+            found.append(f"window: ±{config.attention_window} positions{seen}")
+        return found
+
+    def _feed_forward(self, block: EncoderBlock | DecoderBlock) -> Part:
+        inner, outer = block.feed_forward.inner, block.feed_forward.outer
+        width, hidden, name = inner.in_features, outer.in_features, self.config.activation
+        gated = inner.out_features != hidden
+        sizes = (f"D → F → D: {width:,} → {hidden:,} → {outer.out_features:,}", f"{name}, gated" if gated else name)
+        return Part("feed_forward", "Feed-forward", sizes, self._count(*block.feed_forward.parameters()))
+
+    def _embedding_norm(self) -> tuple[Part, ...]:
+        if not self.config.embedding_norm:
+            return ()
+        part = self._norm(self.model.embedding_norm)
+        return (part if part.parameters else replace(part, sizes=("the norm of the encoder",)),)
+
+    def _sub_layer(self, part: Part, norm: nn.Module, *, reads_memory: bool = False) -> SubLayer:
+        return SubLayer(part, self._norm(norm), reads_memory)
+
+    def _norm(self, module: nn.Module) -> Part:
+        return Part("norm", _NORMS[self.config.norm], (), self._count(*module.parameters()))
+
+    def _final_norm(self, module: nn.Module) -> tuple[Part, ...]:
+        return (self._norm(module),) if self.config.norm_placement == "pre" else ()
+
+    def _output(self) -> Part:
+        rows, width = self.model.output_weight.shape
+        parameters = self._count(self.model.output_weight)
+        tied = () if parameters else ("the matrix of the embeddings",)
+        return Part("output", "Linear", (f"D × V = {width:,} × {rows:,}, no bias", *tied), parameters)
+
+    def _count(self, *tensors: Tensor) -> int:
+        fresh = [each for each in tensors if id(each) not in self.counted]
+        self.counted.update(map(id, fresh))
+        return sum(each.numel() for each in fresh)

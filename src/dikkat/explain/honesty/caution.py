@@ -1,0 +1,67 @@
+"""When a cross-attention map should not be read as an alignment of words.
+
+Each limit follows from what an alignment is, not from taste:
+  - more than half of the attention lies on tokens that are no word: on average a row then says nothing of words;
+  - a row is spread over exp(entropy) tokens; over more than half of them is closer to everything than to a choice;
+  - the rank correlation with occlusion is below what sharing only the first token gives (`rank_correlation.py`):
+    the weights then follow what the output depends on less than a map that is right in its darkest cell alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.honesty.entropy import entropy
+from dikkat.explain.honesty.rank_correlation import correlation_by_first_alone, mean_rank_correlation
+from dikkat.explain.honesty.wording import honesty_wording
+from dikkat.explain.honesty.wordless import is_mark, is_punctuation
+from dikkat.explain.sentence_maps import SentenceMaps, mean_of_heads
+
+Array = NDArray[np.float64]
+
+MOST_WORDLESS = 0.5
+MOST_SPREAD = 0.5
+
+
+def caution(
+    maps: SentenceMaps,
+    layer: int | None = None,
+    head: int | None = None,
+    occluded: Array | None = None,
+    language: str = "en",
+) -> str | None:
+    """One line of reasons not to read the cross-attention of a sentence as an alignment; None if there is none.
+
+    `layer` and `head` count from 0; None is the mean of all. `occluded` (T, S) is the `occlusion` of the same tokens;
+    without it the third limit is not looked at. None for a model without cross-attention, and for an empty output.
+    Raises `UsageError` for a layer, head or language there is not.
+    """
+    words = honesty_wording(language).caution
+    if len(maps.output_tokens) < 2 or not any(each.kind == "cross" for each in maps.maps):
+        return None
+    shown = mean_of_heads(maps.select("decoder", "cross", layer, head))
+    weights, keys = shown.weights.astype(np.float64), shown.weights.shape[1]
+    reasons = []
+    wordless = _wordless(shown, weights)
+    if wordless > MOST_WORDLESS:
+        reasons.append(words.wordless.format(share=wordless))
+    effective = float(np.exp(entropy(weights)).mean())
+    if effective > MOST_SPREAD * keys:
+        reasons.append(words.spread.format(effective=effective, keys=keys))
+    if occluded is not None:
+        correlation, chance = mean_rank_correlation(weights, occluded), correlation_by_first_alone(keys)
+        if not math.isnan(correlation) and correlation < chance:
+            reasons.append(words.unrelated.format(correlation=correlation, chance=chance))
+    return words.line.format(reasons="; ".join(reasons)) if reasons else None
+
+
+def _wordless(shown: AttentionMap, weights: Array) -> float:
+    """Share of attention on marks and punctuation, in the rows that write a word; 0 without such rows."""
+    # row t writes token t + 1; the last one writes the end mark
+    rows = [not is_punctuation(token) for token in shown.query_tokens[1:]]
+    columns = [is_mark(token) or is_punctuation(token) for token in shown.key_tokens]
+    return float(weights[:-1][rows][:, columns].sum(axis=1).mean()) if any(rows) else 0.0

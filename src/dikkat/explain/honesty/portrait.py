@@ -1,0 +1,80 @@
+"""What one head does, on average: how it spreads its attention, how far, and on what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.explain.honesty.ablation import HeadName
+from dikkat.explain.honesty.entropy import entropy, greatest_entropy
+from dikkat.explain.honesty.wordless import is_mark, is_punctuation
+from dikkat.nn.recorder import MapName
+
+Array = NDArray[np.float64]
+
+Place = Literal["marks", "punctuation", "before", "same", "after", "elsewhere"]
+"""Where attention lies, the first that applies; the middle three by position: row t of a cross-attention writes target
+token t, so "same" is source token t."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portrait:
+    """Means over all query tokens of a sample."""
+
+    entropy: float
+    """In nats."""
+    entropy_share: float
+    """Of the greatest entropy that these queries could have; 1 is no choice at all."""
+    distance: float
+    """Tokens from the query's position to what it looks at, weighted by attention."""
+    place: Place
+    """Where most of the attention lies."""
+    place_share: float
+    """Share of the attention that lies there."""
+
+
+class Portraits:
+    """Collects the maps of a sample, sentence by sentence, and keeps only sums."""
+
+    def __init__(self) -> None:
+        self._sums: dict[MapName, Array] = {}
+
+    def add(self, name: MapName, weights: Array, query_tokens: Sequence[str], key_tokens: Sequence[str]) -> None:
+        """One attention (H, T, S) of one sentence, with the labels of its T queries and S keys."""
+        queries, keys = weights.shape[1:]
+        distances = np.abs(np.arange(keys) - np.arange(queries)[:, None])
+        greatest = greatest_entropy(queries, keys, causal=name.stack == "decoder" and name.kind == "self")
+        places = _places(queries, key_tokens)
+        columns = [
+            np.full(len(weights), float(queries)),
+            entropy(weights).sum(axis=1),
+            np.full(len(weights), greatest.sum()),
+            (weights * distances).sum(axis=(1, 2)),
+            *((weights * (places == place)).sum(axis=(1, 2)) for place in range(len(get_args(Place)))),
+        ]
+        # (H, measures)
+        self._sums[name] = self._sums.get(name, 0.0) + np.stack(columns, axis=1)
+
+    def of(self, head: HeadName) -> Portrait:
+        """The portrait of one head. Raises `KeyError` for one that no map was added of."""
+        queries, spread, greatest, distance, *places = self._sums[MapName(*head[:3])][head.head].tolist()
+        most = int(np.argmax(places))
+        return Portrait(
+            entropy=spread / queries,
+            entropy_share=spread / greatest if greatest else 0.0,
+            distance=distance / queries,
+            place=get_args(Place)[most],
+            place_share=places[most] / queries,
+        )
+
+
+def _places(queries: int, key_tokens: Sequence[str]) -> NDArray[np.int64]:
+    """(T, S): the number of the `Place` where each key stands for each query."""
+    offsets = np.arange(len(key_tokens)) - np.arange(queries)[:, None]
+    by_token = [np.array([test(token) for token in key_tokens]) for test in (is_mark, is_punctuation)]
+    conditions = [*(np.broadcast_to(each, offsets.shape) for each in by_token), *(offsets == n for n in (-1, 0, 1))]
+    return np.select(conditions, range(5), default=5)

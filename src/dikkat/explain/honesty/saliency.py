@@ -1,0 +1,97 @@
+"""What a prediction really depends on: gradient x input, and tokens hidden one at a time.
+
+Attention says where a head looked. These two ask the whole model what its output would do if a token were different
+(Jain and Wallace 2019, sections 3.1 and 3.2 compare them with attention).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+import torch
+from jaxtyping import Float, Int
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dikkat.models.encoder_decoder import EncoderDecoder
+
+Array = NDArray[np.float64]
+
+MOST_ENTRIES = 1 << 22
+"""Logits of one batch of copies of a sentence: 16 MiB of float32."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Influence:
+    """How much each token moves the log-probability of each written token, in nats, with its sign."""
+
+    source: Array
+    """(T, S)"""
+    target: Array
+    """(T, T), by the tokens that the decoder is fed; zero above the diagonal."""
+
+
+def gradient_times_input(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tensor, "T+1"]) -> Influence:
+    """For every written token, the gradient of its log-probability times the embedding of each token that was read.
+
+    `source` ends in `<eos>`; `target` begins with `<bos>` and ends in `<eos>`, so that row t explains its token t + 1,
+    as row t of a decoder's attention map does. The sum over the D entries of one token is the derivative of the
+    log-probability by a factor on that token's embedding, without its position (Denil et al. 2014, section 4; Ding et
+    al. 2019 for translation). `model` must be in evaluation mode.
+    """
+    fed, written = target[:-1], target[1:]
+    with torch.no_grad():
+        embedded = model.source_embedding(source), model.target_embedding(fed)
+    size = max(1, MOST_ENTRIES // (max(len(source), len(fed)) * embedded[0].shape[-1]))
+    parts = [_gradient_rows(model, embedded, rows, written[rows]) for rows in torch.split(torch.arange(len(fed)), size)]
+    return Influence(*(_array(torch.cat(side)) for side in zip(*parts, strict=True)))
+
+
+def occlusion(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tensor, "T+1"]) -> Array:
+    """(T, S): log-probability, in nats, that a written token loses when a source token is hidden from all attention.
+
+    Hidden by the source mask, in the encoder and in the decoder; not cut out, since that would move every later token
+    to another position. Negative where the token spoke against what was written. Arguments as for
+    `gradient_times_input`.
+    """
+    length, steps = len(source), len(target) - 1
+    seen = torch.ones(1, length, dtype=torch.bool, device=source.device)
+    # row s sees everything but token s
+    masks = ~torch.eye(length, dtype=torch.bool, device=source.device)
+    size = max(1, MOST_ENTRIES // (steps * model.output_weight.shape[0]))
+    with torch.no_grad():
+        whole = _log_probabilities(model, source, target, seen)
+        hidden = torch.cat([_log_probabilities(model, source, target, part) for part in torch.split(masks, size)])
+    # (S, T) -> (T, S)
+    return _array((whole - hidden).T)
+
+
+def _gradient_rows(
+    model: EncoderDecoder, embedded: tuple[Tensor, Tensor], rows: Tensor, wanted: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Row n of a batch of copies is asked about step `rows[n]` only, so one pass back gives every step's gradient."""
+    # (S, D) -> (N, S, D), (T, D) -> (N, T, D)
+    x, y = (each.expand(len(rows), -1, -1).clone().requires_grad_() for each in embedded)
+    with torch.enable_grad():
+        read, fed = (model.embedding_norm(model.positions(each)) for each in (x, y))
+        hidden = model.decoder(fed, model.encoder(read))
+        # (N, T, D) -> (N, V)
+        logits = model.project(hidden[range(len(rows)), rows])
+        chosen = logits.log_softmax(dim=-1).gather(1, wanted[:, None])
+        of_x, of_y = torch.autograd.grad(chosen.sum(), (x, y))
+    return (of_x * x).sum(-1).detach(), (of_y * y).sum(-1).detach()
+
+
+def _log_probabilities(model: EncoderDecoder, source: Tensor, target: Tensor, masks: Tensor) -> Float[Tensor, "N T"]:
+    """Of what was written, under each of N source masks (N, S)."""
+    copies = len(masks)
+    logits = model(source.expand(copies, -1), target[:-1].expand(copies, -1), masks)
+    written = target[1:].expand(copies, -1)
+    return cast(Tensor, logits.log_softmax(dim=-1).gather(2, written[..., None])[..., 0])
+
+
+def _array(tensor: Tensor) -> Array:
+    array: Array = tensor.double().cpu().numpy()
+    return array

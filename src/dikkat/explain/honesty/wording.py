@@ -1,0 +1,131 @@
+"""The words of the measures of honesty in English and Turkish."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dikkat.errors import UsageError
+from dikkat.explain.honesty.portrait import Place
+
+
+@dataclass(frozen=True, slots=True)
+class Caution:
+    """One line that says when a map is no alignment, and its reasons."""
+
+    line: str
+    wordless: str
+    spread: str
+    unrelated: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeadsTable:
+    """Title, headings and closing lines of the table of all heads."""
+
+    title: str
+    headings: tuple[str, ...]
+    attentions: Mapping[tuple[str, str], str]
+    head: str
+    places: Mapping[Place, str]
+    chosen: str
+    by_gold: str
+    by_occlusion: str
+    correlations: str
+    doubtful: str
+    pruning: str
+    pruned: str
+
+
+@dataclass(frozen=True, slots=True)
+class HonestyWording:
+    """All of it in one language."""
+
+    caution: Caution
+    table: HeadsTable
+
+
+ENGLISH = HonestyWording(
+    caution=Caution(
+        line="Do not read this map as an alignment: {reasons}.",
+        wordless="{share:.0%} of its attention lies on marks and punctuation",
+        spread="a row is spread over {effective:.0f} of {keys} tokens",
+        unrelated="the order of its weights hardly follows what the output depends on "
+        "(rank correlation with occlusion {correlation:.2f}; sharing the first token alone gives {chance:.2f})",
+    ),
+    table=HeadsTable(
+        title="{path}: {sentences} held-out pairs; all heads on: loss {loss:.3f} nats a token, chrF {chrf:.1f}",
+        headings=("head", "entropy", "of max", "distance", "looks most at", "", "loss lost", "chrF lost", "aligned"),
+        attentions={
+            ("encoder", "self"): "encoder self",
+            ("decoder", "self"): "decoder self",
+            ("decoder", "cross"): "cross",
+        },
+        head="{attention}, layer {layer}, head {head}",
+        places={
+            "marks": "<bos>, <eos>",
+            "punctuation": "punctuation",
+            "before": "one place before",
+            "same": "the same place",
+            "after": "one place after",
+            "elsewhere": "other words",
+        },
+        chosen="Nearest to an alignment: {head}, chosen by {judge}.",
+        by_gold="AER against {name}: {scores}",
+        by_occlusion="occlusion: for {share:.0%} of the written tokens it looks most at the one that is needed most",
+        correlations="Mean rank correlation of its weights with occlusion {occlusion:.2f}, "
+        "with gradient x input {gradient:.2f}.",
+        doubtful="Do not read even this head as an alignment: for most tokens it looks elsewhere.",
+        pruning="The least useful heads switched off together, measured on {sentences} other pairs:",
+        pruned="{count} off ({head} last): loss {loss:+.3f}, chrF {chrf:+.1f}",
+    ),
+)
+
+TURKISH = HonestyWording(
+    caution=Caution(
+        line="Bu haritayı kelime eşleştirmesi olarak okumayın: {reasons}.",
+        wordless="dikkatin işaret ve noktalama belirteçlerine düşen payı {share:.0%}",
+        spread="bir satır {keys} belirteçten {effective:.0f} tanesine yayılıyor",
+        unrelated="ağırlıkların sırası, çıktının neye bağlı olduğunu pek izlemiyor "
+        "(gizleme ile sıra korelasyonu {correlation:.2f}; yalnız ilk belirtecin aynı olması {chance:.2f} verir)",
+    ),
+    table=HeadsTable(
+        title="{path}: eğitimde görülmemiş {sentences} çift; bütün kafalar açıkken kayıp belirteç başına "
+        "{loss:.3f} nat, chrF {chrf:.1f}",
+        headings=(
+            "kafa", "entropi", "en çoğa oran", "uzaklık", "en çok baktığı yer", "", "kayıp artışı", "chrF düşüşü",
+            "eşleşme",
+        ),
+        attentions={
+            ("encoder", "self"): "kodlayıcı öz",
+            ("decoder", "self"): "kodçözücü öz",
+            ("decoder", "cross"): "çapraz",
+        },
+        head="{attention}, katman {layer}, kafa {head}",
+        places={
+            "marks": "<bos>, <eos>",
+            "punctuation": "noktalama",
+            "before": "bir önceki yer",
+            "same": "aynı yer",
+            "after": "bir sonraki yer",
+            "elsewhere": "öteki kelimeler",
+        },
+        chosen="Kelime eşleştirmesine en yakın kafa: {head}; ölçüt {judge}.",
+        by_gold="{name} dosyasına göre AER: {scores}",
+        by_occlusion="gizleme: yazılan belirteçlerin {share:.0%} kadarında, en çok gerek duyulan belirtece bakıyor",
+        correlations="Ağırlıklarının ortalama sıra korelasyonu: gizleme ile {occlusion:.2f}, "
+        "gradyan x girdi ile {gradient:.2f}.",
+        doubtful="Bu kafayı bile kelime eşleştirmesi olarak okumayın: belirteçlerin çoğunda başka yere bakıyor.",
+        pruning="En az işe yarayan kafalar birlikte kapatılınca, başka {sentences} çiftte ölçüldü:",
+        pruned="{count} kapalı (son kapatılan: {head}): kayıp {loss:+.3f}, chrF {chrf:+.1f}",
+    ),
+)  # fmt: skip
+
+_WORDINGS = {"en": ENGLISH, "tr": TURKISH}
+
+
+def honesty_wording(language: str) -> HonestyWording:
+    """The words in English (`en`) or Turkish (`tr`). Raises `UsageError` for another language."""
+    if language not in _WORDINGS:
+        raise UsageError(f'there is no table in "{language}"; choose from {", ".join(_WORDINGS)}')
+    return _WORDINGS[language]

@@ -1,0 +1,114 @@
+"""Subwords joined back to the words that the user wrote: their columns are summed, their rows averaged."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate, groupby, pairwise
+from operator import itemgetter
+
+import numpy as np
+from jaxtyping import Bool
+
+from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.sentence_maps import SentenceMaps, axes_of
+
+_SPACE = "▁"
+_SPECIAL = frozenset({"<pad>", "<bos>", "<eos>", "<unk>"})
+_ESCAPED = re.compile(r"\\(?:x([0-9a-f]{2})|([ntr0]))")
+_CONTROL = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Words:
+    """The words that T tokens spell. A special token is a word of its own, under its own name."""
+
+    names: tuple[str, ...]
+    members: Bool[np.ndarray, "W T"]
+    """Which tokens each word is made of; every token is in one word."""
+
+    @classmethod
+    def of(cls, tokens: Sequence[str], text: str, *, spaced: bool) -> Words:
+        """The words of `tokens`, spelled as in `text`, which they stand for.
+
+        `spaced` tokens tell by a "▁" where a word starts; without it each is a word (a vocabulary of words).
+        """
+        names: list[str] = []
+        numbers: list[int] = []
+        for special, group in groupby(tokens, _SPECIAL.__contains__):
+            run = list(group)
+            words, places = _spell(run) if spaced and not special else (run, range(len(run)))
+            numbers += [len(names) + place for place in places]
+            names += words
+        if spaced:
+            names = _as_written(names, text.split())
+        return cls(tuple(names), np.arange(len(names))[:, None] == np.array(numbers, dtype=np.int64))
+
+
+def has_spaces(tokens: Sequence[str]) -> bool:
+    """Whether tokens tell where a word starts: the first of a text does in a vocabulary of subwords."""
+    return next((token for token in tokens if token not in _SPECIAL), "").startswith(_SPACE)
+
+
+def join_words(found: SentenceMaps) -> SentenceMaps:
+    """The same maps between words; every row still sums to 1."""
+    if found.source_tokens:
+        spaced, fed = has_spaces(found.source_tokens), found.output
+    else:
+        # a prompt may begin without a space, which only its other words tell; that of a character is itself
+        fed = found.source
+        spaced = len(fed.split()) < 2 or any(token.startswith((_SPACE, " ")) for token in found.output_tokens)
+    reads = Words.of(found.source_tokens, found.source, spaced=spaced)
+    writes = Words.of(found.output_tokens, fed, spaced=spaced)
+    maps = tuple(join_map(each, *axes_of(each.stack, each.kind, reads, writes)) for each in found.maps)
+    return replace(found, source_tokens=reads.names, output_tokens=writes.names, maps=maps)
+
+
+def join_map(each: AttentionMap, queries: Words, keys: Words) -> AttentionMap:
+    """One map between words: (T, S) -> (words of T, words of S)."""
+    rows = queries.members / queries.members.sum(axis=1, keepdims=True)
+    weights = (rows @ each.weights @ keys.members.T).astype(each.weights.dtype)
+    return replace(each, weights=weights, query_tokens=queries.names, key_tokens=keys.names)
+
+
+def _spell(labels: Sequence[str]) -> tuple[list[str], list[int]]:
+    """The words between the white space of `labels`, and the number of each label's word: a space is of the next."""
+    raw = [_bytes(label) for label in labels]
+    # a character may be spread over labels; whatever is no UTF-8 keeps its place too
+    text = b"".join(raw).decode("utf-8", "surrogateescape")
+    word_of_byte: list[int] = []
+    words = 0
+    for before, character in zip(" " + text, text, strict=False):
+        blank = character.isspace()
+        words += before.isspace() and not blank
+        word_of_byte += [words if blank else words - 1] * len(character.encode("utf-8", "surrogateescape"))
+    starts = accumulate((len(each) for each in raw[:-1]), initial=0)
+    # the last spaces have no next word; a word that begins inside a label belongs to the one before
+    numbers = [min(word_of_byte[start], words - 1) for start in starts]
+    spelled = [
+        b"".join(part for _, part in group).decode("utf-8", "replace")
+        for _, group in groupby(zip(numbers, raw, strict=True), key=itemgetter(0))
+    ]
+    places = accumulate((after > before for before, after in pairwise(numbers)), initial=0)
+    return [" ".join(each.split()) or _SPACE for each in spelled], list(places)
+
+
+def _bytes(label: str) -> bytes:
+    """What `Tokenizer.pieces` made a label of. It never joins a typed backslash with the letter after it."""
+    parts = _ESCAPED.split(label.replace(_SPACE, " "))
+    # text, hexadecimal or None, control letter or None, text, …
+    return b"".join(
+        part.encode() if place % 3 == 0 else bytes.fromhex(part) if place % 3 == 1 else _CONTROL[part]
+        for place, part in enumerate(parts)
+        if part is not None
+    )
+
+
+def _as_written(names: list[str], written: list[str]) -> list[str]:
+    """Lower-casing and composed accents are the tokenizer's, not the user's."""
+    plain = [place for place, name in enumerate(names) if name not in _SPECIAL]
+    if len(plain) == len(written):
+        for place, word in zip(plain, written, strict=True):
+            names[place] = word
+    return names

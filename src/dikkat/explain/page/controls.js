@@ -1,0 +1,74 @@
+// The controls above the picture. They are drawn anew with every change, and the focus stays where it was.
+
+function drawControls() {
+  const controls = document.getElementById("controls");
+  const where = controls.contains(document.activeElement) ? [...controls.querySelectorAll("button")].indexOf(document.activeElement) : -1;
+  const wanted = { maps: [kinds, layers, heads, views, tokenSizes, rowNames], decoding: [layers, heads], honesty: [layers, heads], heads: [] }[state.tab];
+  controls.replaceChildren(...wanted.map((make) => make()).filter(Boolean));
+  controls.hidden = !wanted.length;
+  if (where >= 0) controls.querySelectorAll("button")[where]?.focus();
+}
+
+function kinds() {
+  return segments(say("kind"), KINDS.map((kind) => [kind, say(kind), say(`${kind}-long`)]), state.kind, (kind) => change({ kind }));
+}
+
+function layers() {
+  const count = currentSentence().maps[state.kind].length;
+  const choices = Array.from({ length: count }, (_, layer) => [layer, String(layer + 1), say("layerNumber", { number: layer + 1 })]);
+  return segments(say("layer"), choices, state.layer, (layer) => change({ layer }));
+}
+
+function heads() {
+  const buttons = [...allHeads()].map((head) =>
+    button(String(head + 1), {
+      class: "head", "aria-pressed": String(!state.rollout && state.heads.has(head)), "data-head": head,
+      title: say("headNumber", { number: head + 1 }), "aria-label": say("headNumber", { number: head + 1 }),
+      style: { "--colour": headColour(head) }, onclick: () => (state.rollout ? change({ rollout: false, heads: new Set([head]) }) : toggleHead(head)),
+    }));
+  const all = button(say("all"), { id: "all-heads", onclick: chooseAllHeads });
+  const canRoll = state.tab === "maps" && currentSentence().rollout[state.kind];
+  const roll = canRoll
+    ? button(say("rollout"), { id: "rollout", class: "head", "aria-pressed": String(state.rollout), title: say("rolloutLabel"), style: { "--colour": rolloutColour() }, onclick: toggleRollout })
+    : null;
+  return element("div", { class: "group" }, element("span", { class: "label" }, say("head")),
+    element("div", { class: "segments heads", role: "group", "aria-label": say("head") }, ...buttons, all, ...[roll].filter(Boolean)));
+}
+
+function chooseAllHeads() {
+  change({ heads: allHeads(), rollout: false });
+}
+
+function toggleRollout() {
+  change({ rollout: !state.rollout });
+}
+
+function views() {
+  return segments(say("view"), VIEWS.map((view) => [view, say(view)]), state.view, (view) => change({ view }));
+}
+
+function tokenSizes() {
+  const choices = [[false, say("subwords")], [true, say("words")]];
+  return segments(say("tokens"), choices, state.words, (words) => change({ words }));
+}
+
+function rowNames() {
+  if (!(state.kind in state.rows)) return null;
+  const choose = (name) => change({ rows: { ...state.rows, [state.kind]: name } });
+  const group = segments(say("rows"), [["read", say("read")], ["written", say("written")]], state.rows[state.kind], choose);
+  group.title = say("rowsLabel");
+  return group;
+}
+
+function drawTabs() {
+  const tabs = document.getElementById("tabs");
+  const focused = tabs.contains(document.activeElement);
+  tabs.setAttribute("aria-label", say("tabs"));
+  tabs.replaceChildren(...TABS.map((tab) =>
+    button(say(tab), { role: "tab", id: `tab-${tab}`, "aria-selected": String(tab === state.tab), "aria-controls": "stage", tabindex: tab === state.tab ? 0 : -1, onclick: () => change({ tab }) })));
+  if (focused) document.getElementById(`tab-${state.tab}`).focus();
+}
+
+function nextOf(list, value, step = 1) {
+  return list[(list.indexOf(value) + step + list.length) % list.length];
+}

@@ -1,0 +1,84 @@
+// Step by step: what was written, where the model looked while it wrote it, and what else it considered.
+
+function decodingTab() {
+  const sentence = currentSentence();
+  const count = sentence.target.tokens.length - 1;
+  state.step = Math.min(state.step, count);
+  const title = element("output", { class: "step-title", for: "step" });
+  const slider = element("input", {
+    type: "range", id: "step", min: 1, max: count, value: state.step, "aria-label": say("stepLabel"), oninput: () => go(Number(slider.value)),
+  });
+  const back = button("‹", { id: "back", class: "quiet", "aria-label": say("back"), onclick: () => go(state.step - 1) });
+  const forward = button("›", { id: "forward", class: "quiet", "aria-label": say("forward"), onclick: () => go(state.step + 1) });
+  const written = element("p", { class: "written", "aria-live": "polite" });
+  const row = element("ul", { class: "live-row", id: "live-row" });
+  const tree = sentence.beam ? beamTree(sentence.beam) : null;
+  const table = element("div", { id: "candidates" });
+  const show = () => {
+    title.textContent = say("step", { step: state.step, count });
+    slider.value = state.step;
+    [back.disabled, forward.disabled] = [state.step === 1, state.step === count];
+    written.replaceChildren(...writtenTokens(sentence, state.step));
+    row.replaceChildren(...liveRow(sentence, state.step - 1));
+    if (tree) {
+      tree.show(state.step);
+      table.replaceChildren(candidateTable(sentence.beam, state.step));
+    }
+  };
+  const go = (step) => {
+    state.step = Math.min(count, Math.max(1, step));
+    show();
+  };
+  decodingTab.go = (change) => go(state.step + change);
+  const search = tree
+    ? [heading(say("tree")), tree.node, element("p", { class: "muted note" }, say("treeLegend")), heading(say("candidates")), table]
+    : [element("p", { class: "muted" }, say("forced"))];
+  const node = element("div", { class: "decoding" },
+    element("div", { class: "stepper" }, back, slider, forward, title),
+    element("div", { class: "pane" }, heading(say("soFar")), written),
+    element("div", { class: "pane" }, heading(`${say("looking")} · ${say("cross-long")}, ${say("layerNumber", { number: state.layer + 1 })}`), row),
+    element("div", { class: "pane" }, ...search));
+  return { node, ready: show };
+}
+
+
+function writtenTokens(sentence, step) {
+  return sentence.target.tokens.slice(1).map((token, place) =>
+    isolated(token, { class: `said ${place + 1 === step ? "now" : place + 1 > step ? "later" : ""}` }));
+}
+
+// One bar a source token, made of one piece a head; together they are the mean weight.
+function liveRow(sentence, query) {
+  const heads = chosenHeads(sentence.maps.cross[state.layer]);
+  const mean = meanOf(heads.map((head) => head.matrix));
+  return sentence.source.tokens.map((token, key) => {
+    const pieces = heads.map((head) =>
+      element("i", { style: { background: head.colour, width: `${(100 * head.matrix.values[query * head.matrix.S + key]) / heads.length}%` } }));
+    const weight = mean.values[query * mean.S + key];
+    return element("li", {}, isolated(token), element("span", { class: "bar" }, ...pieces), element("b", {}, number(weight)));
+  });
+}
+
+function candidateTable(beam, step) {
+  const candidates = beam.steps[step - 1];
+  if (!candidates) return element("p", { class: "muted" }, "–");
+  const rows = candidates.map(([parent, token, logProbability, score, fate], rank) =>
+    element("tr", { class: `${fate}${beam.path[step - 1] === rank ? " best" : ""}` },
+      element("td", {}, String(rank + 1)),
+      element("td", {}, element("span", { class: "muted" }, `${prefixOf(beam, step - 1, parent)} `), isolated(token)),
+      element("td", {}, number(logProbability)), element("td", {}, number(score)),
+      element("td", {}, element("span", { class: `fate ${fate}` }, say(fate)))));
+  const head = ["", say("continuation"), say("logProbability"), say("scoreColumn"), say("fate")].map((name) => element("th", { scope: "col" }, name));
+  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
+}
+
+// The last tokens of the hypothesis that stood at `place` after `step`.
+function prefixOf(beam, step, place) {
+  const tokens = [];
+  for (; step > 0; step--) {
+    const [parent, token] = beam.steps[step - 1].filter((each) => each[4] === "lives")[place];
+    tokens.unshift(shortened(token, 16));
+    place = parent;
+  }
+  return (tokens.length > 3 ? "… " : "") + tokens.slice(-3).join(" ");
+}

@@ -1,0 +1,48 @@
+// Everything from the keyboard; the list of keys is in strings.js and shown by "?".
+
+const KEY_ACTIONS = {
+  "?": () => toggleHelp(),
+  n: () => goToSentence(state.sentence + 1),
+  p: () => goToSentence(state.sentence - 1),
+  t: () => change({ tab: nextOf(TABS, state.tab) }),
+  e: () => change({ kind: "encoder-self" }),
+  d: () => change({ kind: "decoder-self" }),
+  c: () => change({ kind: "cross" }),
+  "[": () => change({ layer: Math.max(0, state.layer - 1) }),
+  "]": () => change({ layer: state.layer + 1 }),
+  0: () => chooseAllHeads(),
+  v: () => change({ view: nextOf(VIEWS, state.view) }),
+  w: () => change({ words: !state.words }),
+  r: () => toggleRollout(),
+  x: () => change({ theme: state.theme === "dark" ? "light" : "dark" }),
+  g: () => change({ language: state.language === "en" ? "tr" : "en" }),
+  Escape: () => { light.kept = null; look(null); },
+};
+
+function onKey(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select")) return;
+  const dialog = document.getElementById("help-dialog");
+  if (dialog.open && event.key !== "?") return;
+  const tab = event.target.closest?.("[role=tab]");
+  if (tab && STEPS[event.key]) return change({ tab: nextOf(TABS, state.tab, STEPS[event.key]) });
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (step && state.tab === "decoding" && !event.target.matches("input, .scroll")) return decodingTab.go(step);
+  if (/^[1-9]$/.test(event.key)) return toggleHead(Number(event.key) - 1);
+  KEY_ACTIONS[event.key]?.();
+}
+
+function goToSentence(sentence) {
+  if (sentence >= 0 && sentence < DATA.sentences.length) change({ sentence });
+}
+
+function toggleHelp() {
+  const dialog = document.getElementById("help-dialog");
+  if (dialog.open) return dialog.close();
+  const column = state.language === "en" ? 1 : 2;
+  dialog.replaceChildren(
+    element("h2", { id: "help-title" }, say("keysTitle")),
+    element("dl", { class: "keys" }, ...KEYS.flatMap((row) => [
+      element("dt", {}, ...row[0].split(/ +/).map((key) => element("kbd", {}, key))), element("dd", {}, row[column])])),
+    button(say("close"), { id: "close-help", onclick: () => dialog.close() }));
+  dialog.showModal();
+}

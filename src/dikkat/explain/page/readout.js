@@ -1,0 +1,58 @@
+// In words and numbers: what the token under the light looks at, and what looks at it.
+
+const LISTED = 6;
+
+function readout(picture) {
+  const box = element("aside", { class: "readout", id: "readout", "aria-live": "polite" });
+  const show = (place) => box.replaceChildren(...(place ? readPlace(picture, place) : [element("p", { class: "muted" }, say("hint"))]));
+  lightListeners.push(show);
+  show(lookedAt());
+  return box;
+}
+
+function readPlace(picture, { query, key }) {
+  const parts = [];
+  if (query !== null && key !== null) {
+    const names = { query: named(picture.queries[query]), key: named(picture.keys[key]) };
+    parts.push(element("p", { class: "cell" }, say("cell", { ...names, weight: "" }),
+      ...picture.heads.map((head) => weightChip(head, head.matrix.values[query * picture.mean.S + key]))));
+  }
+  if (query !== null) {
+    parts.push(...written(query));
+    parts.push(...weightList(say("looksAt", { token: named(picture.queries[query]) }), picture.keys, rowOf(picture.mean, query)));
+  }
+  const seen = key ?? (picture.selfAttention ? sameToken(query) : null);
+  if (seen !== null) {
+    parts.push(...weightList(say("lookedAtBy", { token: named(picture.keys[seen]) }), picture.queries, columnOf(picture.mean, seen)));
+  }
+  return parts;
+}
+
+// In self-attention both sides are one text, but for rows that are named by the token after.
+function sameToken(query) {
+  if (query === null || (state.kind === "decoder-self" && state.rows["decoder-self"] === "written")) return null;
+  return query;
+}
+
+function written(query) {
+  if (state.kind === "encoder-self" || state.words) return [];
+  const tokens = currentSentence().target.tokens;
+  return [element("p", { class: "muted" }, say("reading", { read: named(tokens[query]), written: named(tokens[query + 1]) }))];
+}
+
+function weightChip(head, weight) {
+  return element("span", { class: "weight-chip", title: head.title },
+    element("i", { style: { background: head.colour } }), number(weight));
+}
+
+function weightList(title, tokens, weights) {
+  const order = [...weights.keys()].filter((place) => weights[place] >= 0.005).sort((a, b) => weights[b] - weights[a]);
+  const rows = order.slice(0, LISTED).map((place) =>
+    element("li", {}, isolated(tokens[place]), element("span", { class: "bar" },
+      element("i", { style: { width: `${Math.min(100, 100 * weights[place])}%` } })), element("b", {}, number(weights[place]))));
+  const rest = order.slice(LISTED);
+  const restWeight = rest.reduce((sum, place) => sum + weights[place], 0);
+  if (rest.length) rows.push(element("li", { class: "muted more" }, say("more", { count: rest.length, weight: number(restWeight) })));
+  if (!rows.length) rows.push(element("li", { class: "muted more" }, say("nothing")));
+  return [element("h3", {}, title), element("ul", { class: "weights" }, ...rows)];
+}

@@ -1,0 +1,72 @@
+// What is being looked at. change() redraws the page; look() only moves the light within the picture.
+const DATA = JSON.parse(document.getElementById("data").textContent);
+const KINDS = ["encoder-self", "decoder-self", "cross"];
+const TABS = ["maps", "decoding", "heads", "honesty"];
+const VIEWS = ["links", "heat", "text"];
+
+const state = {
+  sentence: 0,
+  tab: "maps",
+  kind: "cross",
+  layer: Infinity, // the last one; change() brings it into range
+  heads: new Set(),
+  rollout: false,
+  view: "links",
+  words: false,
+  rows: { "decoder-self": "read", cross: "written" }, // how the decoder's rows are named
+  step: 1,
+  off: null, // number of the head switched off
+  row: 0, // target token of the honesty tab
+  language: document.documentElement.lang,
+  theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
+};
+
+// The place under the light: {query, key}, either may be null; kept while another is only pointed at.
+const light = { pointed: null, kept: null };
+const lightListeners = [];
+
+function currentSentence() {
+  return DATA.sentences[state.sentence];
+}
+
+function numHeads() {
+  return currentSentence().maps[state.kind][state.layer].shape[0];
+}
+
+function change(changes) {
+  const before = { ...state };
+  Object.assign(state, changes);
+  if (state.tab === "decoding" || state.tab === "honesty") state.kind = "cross";
+  state.rollout &&= Boolean(currentSentence().rollout[state.kind]);
+  state.layer = Math.min(state.layer, currentSentence().maps[state.kind].length - 1);
+  const heads = [...state.heads].filter((head) => head < numHeads());
+  state.heads = new Set(heads.length ? heads : allHeads());
+  if (state.sentence !== before.sentence) Object.assign(state, { step: 1, row: 0, off: null });
+  if (["sentence", "kind", "words", "tab"].some((name) => state[name] !== before[name])) light.kept = null;
+  light.pointed = null; // what was pointed at is drawn anew, so it cannot tell when the pointer leaves
+  drawPage();
+}
+
+function allHeads() {
+  return new Set(Array(numHeads()).keys());
+}
+
+function toggleHead(head) {
+  if (head >= numHeads()) return;
+  const heads = new Set(state.heads);
+  if (!heads.delete(head)) heads.add(head);
+  change({ heads, rollout: false });
+}
+
+function look(place, keep = false) {
+  if (keep) {
+    const same = light.kept && place && light.kept.query === place.query && light.kept.key === place.key;
+    light.kept = same ? null : place;
+  }
+  light.pointed = place;
+  for (const listener of lightListeners) listener(place || light.kept);
+}
+
+function lookedAt() {
+  return light.pointed || light.kept;
+}

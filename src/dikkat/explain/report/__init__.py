@@ -1,0 +1,1 @@
+"""A run as one HTML file: the report of a finished one, and the page that follows a running one."""

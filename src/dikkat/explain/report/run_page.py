@@ -1,0 +1,165 @@
+"""The report of a finished run as one HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dikkat.explain.drawing.as_text import outline_as_text
+from dikkat.explain.drawing.chart import Labels, Points, histogram, line_chart
+from dikkat.explain.drawing.model_drawing import draw_model
+from dikkat.explain.drawing.svg import escaped
+from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, RunFacts
+from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles
+from dikkat.explain.report.wording import ReportWording, report_wording
+
+_BARS = 24
+_SHOWN_SHARE = 99.5
+"""Percentile of the lengths at which the last bar begins."""
+
+
+def report_page(run: RunFacts, language: str) -> str:
+    """The whole file. Raises `UsageError` for a language there is no wording in."""
+    words = report_wording(language)
+    source, target = (code or "?" for code in run.languages)
+    title = words.title.format(source=source, target=target)
+    parts = [
+        f"<h1>{escaped(title)}</h1>",
+        paragraph(run.name, muted=True),
+        _summary(run, words),
+        *_scores(run, words),
+        *_training(run.metrics, words),
+        *_data(run.data, run.languages, words),
+        *_worst(run.held_out.worst, run.languages, words),
+        *_attention(run.browser, words),
+        heading(words.drawing),
+        f'<div class="wide">{draw_model(run.outline)}</div>',
+        folded(words.as_text, outline_as_text(run.outline)),
+        heading(words.again),
+        preformatted(run.card),
+        folded(words.settings, run.settings),
+    ]
+    return page(f"{title} · {run.name}", language, parts, scripts=True)
+
+
+def _summary(run: RunFacts, words: ReportWording) -> str:
+    last = run.metrics[-1]
+    loss = max(run.metrics, key=lambda row: row["chrf"])["valid_loss"]
+    return tiles(
+        [
+            ("chrF", f"{run.held_out.chrf:.1f}"),
+            ("BLEU", f"{run.held_out.bleu:.1f}"),
+            (words.loss, f"{loss:.3f}"),
+            (words.minutes, f"{last['seconds'] / 60:.1f}"),
+            (words.tokens_a_second, f"{last['tokens'] / max(last['seconds'], 1e-9):,.0f}"),
+            (words.parameters, f"{run.outline.parameters:,}"),
+        ]
+    )
+
+
+def _scores(run: RunFacts, words: ReportWording) -> list[str]:
+    found: HeldOutFacts = run.held_out
+    told = words.on_test_part if found.is_test else words.on_validation_part
+    return [
+        heading(words.scores),
+        paragraph(told.format(count=f"{found.sentences:,}")),
+        preformatted("\n".join(found.lines)),
+    ]
+
+
+def _training(metrics: Sequence[Mapping[str, Any]], words: ReportWording) -> list[str]:
+    last = metrics[-1]
+    rate = words.rate.format(
+        passes=f"{last['epoch']:.1f}", tokens=f"{last['tokens']:,}", minutes=f"{last['seconds'] / 60:.1f}"
+    )
+    return [heading(words.training), paragraph(rate), training_curves(metrics, words)]
+
+
+def training_curves(metrics: Sequence[Mapping[str, Any]], words: ReportWording) -> str:
+    """Losses and scores over the updates, side by side."""
+    losses = Labels(words.loss_curve, words.update, (words.on_training, words.on_validation))
+    scores = Labels(words.score_curve, words.update, ("chrF", "BLEU"))
+    charts = [
+        line_chart(labels, series)
+        for labels, keys in ((losses, ("train_loss", "valid_loss")), (scores, ("chrf", "bleu")))
+        if any(series := [_points(metrics, key) for key in keys])
+    ]
+    return f'<div class="side">{"".join(charts)}</div>'
+
+
+def _points(metrics: Sequence[Mapping[str, Any]], key: str) -> Points:
+    return [(float(row["step"]), float(row[key])) for row in metrics if row.get(key) is not None]
+
+
+def _data(data: DataFacts, languages: tuple[str, str], words: ReportWording) -> list[str]:
+    files = ", ".join((*data.files, *data.validation_files))
+    left_out = [(words.left_out.format(reason=reason), f"{count:,}") for reason, count in data.left_out.items()]
+    rows = [
+        (words.read, f"{data.read:,}"),
+        *(left_out or [(words.none_left_out, "0")]),
+        (words.for_training, f"{data.train_pairs:,}"),
+        (words.for_validation, f"{data.validation_pairs:,}"),
+        (words.for_test, f"{data.test_pairs:,}"),
+    ]
+    sides = zip((words.source, words.target), data.longest, languages, strict=True)
+    longest = card(words.longest, [(label, foreign(text, language)) for label, text, language in sides])
+    return [
+        heading(words.data),
+        paragraph(files, muted=True),
+        f'<div class="side"><div>{table(rows)}</div><div>{_faults(data, words)}</div></div>',
+        f'<div class="side"><div>{_lengths(data, words)}</div><div>{longest}</div></div>',
+    ]
+
+
+def _faults(data: DataFacts, words: ReportWording) -> str:
+    found = data.repetition
+    rows = [
+        (words.same_pairs, f"{found.same_pairs:,}"),
+        (words.other_translations, f"{found.other_translations:,}"),
+        (words.unknown, f"{found.unknown_tokens:,}"),
+        (words.seen.format(count=f"{found.held_out:,}"), f"{found.held_out_seen:,}"),
+    ]
+    examined = words.examined.format(count=f"{found.examined:,}")
+    return heading(words.faults, 3) + table(rows) + paragraph(examined, muted=True)
+
+
+def _lengths(data: DataFacts, words: ReportWording) -> str:
+    both = (data.source_lengths, data.target_lengths)
+    last = int(np.ceil(max(np.percentile(lengths, _SHOWN_SHARE) for lengths in both))) + 1
+    edges = np.arange(0, last + 1, max(1, -(-last // _BARS)))
+    edges = np.append(edges, edges[-1] + edges[1])
+    counts = [np.histogram(np.minimum(lengths, edges[-1]), edges)[0].tolist() for lengths in both]
+    labels = Labels(words.lengths, words.lengths_axis, (words.source, words.target))
+    return histogram(labels, edges.tolist(), counts)
+
+
+def _worst(worst: Sequence[Judged], languages: tuple[str, str], words: ReportWording) -> list[str]:
+    return [
+        heading(words.worst),
+        paragraph(words.worst_note, muted=True),
+        *(
+            card(
+                f"chrF {each.chrf:.1f}",
+                [
+                    (words.source, foreign(each.source, languages[0])),
+                    (words.model, foreign(each.translation, languages[1])),
+                    (words.human, foreign(each.reference, languages[1])),
+                ],
+            )
+            for each in worst
+        ),
+    ]
+
+
+def _attention(browser: str, words: ReportWording) -> list[str]:
+    """The page in a frame of its own: its scripts and styles meet nothing of the report."""
+    # what is inside the attribute is HTML: it must come out of it character by character, so only the two marks that
+    # mean something in an attribute are replaced
+    inside = browser.replace("&", "&amp;").replace('"', "&quot;")
+    return [
+        heading(words.attention),
+        paragraph(words.attention_note, muted=True),
+        f'<iframe title="{escaped(words.attention)}" sandbox="allow-scripts" srcdoc="{inside}"></iframe>',
+    ]

@@ -1,0 +1,97 @@
+"""Labelled points on a plane, as PNG or SVG: a label stands where it covers no other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.explain.pictures import check_format, new_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.text import Annotation
+    from matplotlib.transforms import Bbox
+
+_INCHES = (9.0, 6.5)
+_LABEL_POINTS = 8.0
+_LONGEST_LABEL = 60
+_MOST_LABELS = 400
+"""More would leave no room and take long to place."""
+_PLACES = (
+    ((5, 0), "left", "center"),
+    ((-5, 0), "right", "center"),
+    ((0, 5), "center", "bottom"),
+    ((0, -5), "center", "top"),
+    ((4, 4), "left", "bottom"),
+    ((4, -4), "left", "top"),
+    ((-4, 4), "right", "bottom"),
+    ((-4, -4), "right", "top"),
+)
+"""Where a label may stand beside its point: offset in points, horizontal and vertical alignment."""
+
+
+def plot_points(
+    points: NDArray[np.floating[Any]], labels: Sequence[str], path: Path, title: str = "", caption: str = ""
+) -> int:
+    """Draw the points (N, 2) with their labels, and return how many labels found room; the other points stay bare.
+
+    Raises `UsageError` for a suffix that is not .png or .svg, `DiskError` or `CannotCreateError` when `path` cannot be
+    written.
+    """
+    check_format(path)
+    figure = new_figure(_INCHES)
+    axes = figure.subplots()
+    axes.scatter(points[:, 0], points[:, 1], s=14, color="#b03a2e", linewidths=0)
+    axes.margins(0.12)
+    axes.set(xticks=[], yticks=[])
+    axes.set_xlabel(caption, fontsize=_LABEL_POINTS + 1)
+    if title:
+        axes.set_title(_printable(title), fontsize=11, parse_math=False)
+    figure.draw_without_rendering()
+    shown = _place_labels(axes, points, labels)
+    # what was placed is measured for this layout: it must not move again
+    figure.set_layout_engine("none")
+    save_figure(figure, path)
+    return shown
+
+
+def _place_labels(axes: Axes, points: NDArray[np.floating[Any]], labels: Sequence[str]) -> int:
+    """Each label takes the first place that is free of labels and points and inside the frame, or none."""
+    scale = axes.figure.dpi / 72
+    spots = axes.transData.transform(points)
+    taken = np.concatenate([spots - 2 * scale, spots + 2 * scale], axis=1)
+    shown = 0
+    for (x, y), label in list(zip(points, labels, strict=True))[:_MOST_LABELS]:
+        text = axes.annotate(
+            _printable(label), (x, y), xytext=(0, 0), textcoords="offset points",
+            fontsize=_LABEL_POINTS, parse_math=False, annotation_clip=False,
+        )  # fmt: skip
+        box = _first_free(text, axes, taken)
+        if box is None:
+            text.remove()
+            continue
+        taken = np.vstack([taken, box])
+        shown += 1
+    return shown
+
+
+def _first_free(text: Annotation, axes: Axes, taken: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
+    for offset, horizontal, vertical in _PLACES:
+        text.set(position=offset, ha=horizontal, va=vertical)
+        found: Bbox = text.get_window_extent()
+        box = np.array([found.x0, found.y0, found.x1, found.y1])
+        frame = axes.bbox
+        inside = frame.x0 <= box[0] and box[2] <= frame.x1 and frame.y0 <= box[1] and box[3] <= frame.y1
+        apart = (box[0] > taken[:, 2]) | (box[2] < taken[:, 0]) | (box[1] > taken[:, 3]) | (box[3] < taken[:, 1])
+        if inside and apart.all():
+            return box
+    return None
+
+
+def _printable(text: str) -> str:
+    shown = "".join(character if character.isprintable() else "·" for character in text)
+    return shown if len(shown) <= _LONGEST_LABEL else shown[: _LONGEST_LABEL - 1] + "…"

@@ -1,0 +1,59 @@
+"""The config.json of a foreign checkpoint: read strictly, so that no setting that changes the result is passed over."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dikkat.errors import DataError, MissingInputError
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignSettings:
+    """The settings in the file `path`."""
+
+    path: Path
+    values: Mapping[str, Any]
+
+    @classmethod
+    def read(cls, path: Path) -> ForeignSettings:
+        """Raises `MissingInputError` or `DataError` naming the file."""
+        try:
+            values = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path}: not valid JSON: {error}") from None
+        if not isinstance(values, dict):
+            raise DataError(f"{path}: must be one object of settings")
+        return cls(path, values)
+
+    def number(self, name: str, default: int | float | None = None) -> Any:
+        """A number that is there, or `default`. Raises `DataError` without either, and for another type."""
+        value = self.values.get(name)
+        value = default if value is None else value
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise DataError(f"{self.path}: {name} must be a number, not {value!r}")
+        return value
+
+    def choice(self, name: str, default: str, known: Mapping[str, str]) -> str:
+        """Our name for their choice. Raises `DataError` for one that has none."""
+        value = self.values.get(name, default)
+        if value not in known:
+            raise DataError(f"{self.path}: {name} must be one of {', '.join(known)}, not {value!r}")
+        return known[value]
+
+    def require(self, name: str, only: object) -> None:
+        """Raises `DataError` if the setting is there and not the `only` value that our models compute."""
+        if (value := self.values.get(name, only)) != only:
+            raise DataError(f"{self.path}: {name} = {value!r} is not something that dikkat computes; only {only!r} is")
+
+    def family(self, known: Collection[str]) -> str:
+        """The model type. Raises `DataError` for one that is not `known`."""
+        found = self.values.get("model_type")
+        if found not in known:
+            raise DataError(f"{self.path}: model_type must be one of {', '.join(known)}, not {found!r}")
+        return str(found)

@@ -1,0 +1,93 @@
+"""Names of weights in another toolkit's checkpoints and in our models, as one table that is read in both directions."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from dikkat.errors import DataError
+
+Weights = Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One weight of ours, and where the other toolkit keeps it."""
+
+    ours: str
+    theirs: tuple[str, ...]
+    """Equal parts that make ours when they stand one above the other."""
+    transposed: bool = False
+    """They keep the matrix as (inputs, outputs)."""
+
+    def within(self, ours: str, theirs: str) -> Row:
+        """The same row with a prefix to the names of both sides."""
+        return replace(self, ours=ours + self.ours, theirs=tuple(theirs + name for name in self.theirs))
+
+
+def layer(ours: str, *theirs: str, transposed: bool = False) -> tuple[Row, Row]:
+    """The rows of a module that has a weight and a bias, such as a linear layer or a norm."""
+    weight = Row(f"{ours}.weight", tuple(f"{name}.weight" for name in theirs), transposed)
+    return weight, Row(f"{ours}.bias", tuple(f"{name}.bias" for name in theirs))
+
+
+def stacked(block: Sequence[Row], ours: str, theirs: str, layers: int) -> Iterator[Row]:
+    """The rows of `block` for each of `layers` blocks, numbered from 0 in lists called `ours` and `theirs`."""
+    for number in range(layers):
+        for row in block:
+            yield row.within(f"{ours}.{number}.", f"{theirs}.{number}.")
+
+
+def to_ours(rows: Sequence[Row], theirs: Weights, shapes: Mapping[str, torch.Size], where: str) -> dict[str, Tensor]:
+    """Our weights, of the given `shapes` and in float32, from all of theirs.
+
+    Raises `DataError` naming the first weight that is missing, left over, or of another shape.
+    """
+    _check_complete(rows, theirs.keys(), where)
+    ours = {row.ours: _join(row, theirs, where).float() for row in rows}
+    for row in rows:
+        if ours[row.ours].shape != shapes[row.ours]:
+            raise DataError(
+                f"{where}: the weight {row.theirs[0]} does not fit its config.json: {_sizes(ours[row.ours].shape)}"
+                f" where {_sizes(shapes[row.ours])} belongs"
+            )
+    return ours
+
+
+def to_theirs(rows: Sequence[Row], ours: Weights) -> dict[str, Tensor]:
+    """Their weights from all of ours: what `to_ours` was given, bit for bit, if that was float32."""
+    theirs: dict[str, Tensor] = {}
+    for row in rows:
+        parts = ours[row.ours].chunk(len(row.theirs))
+        theirs |= {
+            name: (part.T if row.transposed else part).contiguous()
+            for name, part in zip(row.theirs, parts, strict=True)
+        }
+    return theirs
+
+
+def _check_complete(rows: Sequence[Row], names: Collection[str], where: str) -> None:
+    wanted = [name for row in rows for name in row.theirs]
+    if missing := [name for name in wanted if name not in names]:
+        raise DataError(f"{where}: the weight {missing[0]} is missing{_more(missing)}")
+    if left := sorted(set(names) - set(wanted)):
+        raise DataError(f"{where}: the weight {left[0]} has no place in this model{_more(left)}")
+
+
+def _join(row: Row, theirs: Weights, where: str) -> Tensor:
+    parts = [theirs[name].T if row.transposed else theirs[name] for name in row.theirs]
+    if len({part.shape for part in parts}) > 1 or parts[0].dim() == 0 or not parts[0].is_floating_point():
+        kinds = ", ".join(f"{_sizes(part.shape)} {str(part.dtype).removeprefix('torch.')}" for part in parts)
+        raise DataError(f"{where}: the weights {', '.join(row.theirs)} cannot be one matrix: {kinds}")
+    return torch.cat(parts)
+
+
+def _sizes(shape: torch.Size) -> str:
+    return " x ".join(map(str, shape))
+
+
+def _more(names: Sequence[str]) -> str:
+    return f", and {len(names) - 1} more" if len(names) > 1 else ""

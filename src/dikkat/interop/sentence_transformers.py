@@ -1,0 +1,70 @@
+"""What the `sentence-transformers` library keeps beside a trunk: pooling, normalisation and the longest text."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dikkat.errors import DataError
+from dikkat.interop.foreign_settings import ForeignSettings
+
+MODULES = "modules.json"
+"""The file that lists the modules; a folder without it is a plain checkpoint."""
+
+_POOLINGS = {"mean_tokens": "mean", "mean": "mean", "cls_token": "first", "cls": "first"}
+
+
+def trunk_folder(folder: Path) -> Path:
+    """Where the trunk lies: `folder` itself, or the subfolder that its list of modules names."""
+    return folder / next((path for kind, path in _modules(folder) if kind == "Transformer"), "")
+
+
+def around_the_trunk(folder: Path) -> dict[str, object]:
+    """Our settings for what the folder says beside the trunk's own; nothing for a plain checkpoint.
+
+    Raises `DataError` for a module that we have no counterpart for.
+    """
+    found: dict[str, object] = {}
+    for kind, path in _modules(folder):
+        if kind == "Transformer":
+            found |= _longest(folder / path / "sentence_bert_config.json")
+        elif kind == "Pooling":
+            found["pooling"] = _pooling(ForeignSettings.read(folder / path / "config.json"))
+        elif kind == "Normalize":
+            found["normalize"] = True
+        else:
+            raise DataError(f'{folder / MODULES}: the module "{kind}" is not something that dikkat computes')
+    return found
+
+
+def _modules(folder: Path) -> list[tuple[str, str]]:
+    """Kind and folder of each module."""
+    path = folder / MODULES
+    if not path.exists():
+        return []
+    try:
+        listed: Any = json.loads(path.read_text(encoding="utf-8"))
+        return [(str(each["type"]).rpartition(".")[2], str(each["path"])) for each in listed]
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        raise DataError(f"{path}: not a list of modules ({error})") from None
+
+
+def _longest(path: Path) -> dict[str, object]:
+    if not path.exists():
+        return {}
+    settings = ForeignSettings.read(path)
+    settings.require("do_lower_case", False)
+    return {} if settings.values.get("max_seq_length") is None else {"max_length": settings.number("max_seq_length")}
+
+
+def _pooling(settings: ForeignSettings) -> str:
+    """Older files have a yes or no for each way, newer ones name it."""
+    prefix = "pooling_mode_"
+    chosen = [name.removeprefix(prefix) for name, on in settings.values.items() if on is True]
+    ways = [name for name in chosen if f"{prefix}{name}" in settings.values]
+    if isinstance(named := settings.values.get("pooling_mode"), str):
+        ways.append(named)
+    if len(ways) != 1 or ways[0] not in _POOLINGS:
+        raise DataError(f"{settings.path}: pooling must be by the mean or the first token alone, not {ways}")
+    return _POOLINGS[ways[0]]

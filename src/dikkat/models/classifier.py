@@ -1,0 +1,63 @@
+"""The classifier: an encoder, pooled to one vector a text, and a linear layer over the classes."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dikkat.models.encoder import Encoder
+from dikkat.nn.dropout import Dropout, checked_probability
+from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.masks import key_mask
+from dikkat.nn.named_positions import Positions
+from dikkat.nn.pooling import Pooling
+
+
+class EncoderClassifier(nn.Module):
+    """Embeddings, encoder, masked pooling and output; every part is made once, here (fault F5).
+
+    With a single output it is the logit of the second of two classes, and that of the first is 0: the softmax over
+    the two is then the logistic function, and its cross-entropy binary cross-entropy. In training each token but the
+    first is hidden with probability `word_dropout`: neither attention nor pooling sees it, so no single word decides.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        positions: Positions,
+        embedding_norm: nn.Module,
+        encoder: Encoder,
+        pooling: Pooling,
+        output: nn.Linear,
+        dropout: float = 0.0,
+        word_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.positions = positions
+        self.embedding_norm = embedding_norm
+        self.encoder = encoder
+        self.pooling = pooling
+        self.output = output
+        self.dropout = Dropout(dropout)
+        self.word_dropout = checked_probability(word_dropout)
+
+    def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B C"]:
+        """Logits of the classes; `mask` is True at real tokens, of which each text has at least one."""
+        if self.training and self.word_dropout > 0.0:
+            mask = self._hide_words(mask)
+        logits = self.output(self.dropout(self.pooling(self.encode(tokens, mask), mask)))
+        # (B, 1) -> (B, 2)
+        return F.pad(logits, (1, 0)) if logits.shape[1] == 1 else logits
+
+    def encode(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """Hidden states of all positions."""
+        x = self.dropout(self.embedding_norm(self.positions(self.embedding(tokens))))
+        return self.encoder(x, key_mask(mask))
+
+    def _hide_words(self, mask: Tensor) -> Tensor:
+        kept = torch.rand(mask.shape, device=mask.device) >= self.word_dropout
+        kept[:, 0] = True
+        return mask & kept

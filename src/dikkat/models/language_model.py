@@ -1,0 +1,101 @@
+"""The language model: one stack of blocks that writes a text on, or fills in what is hidden of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from dikkat.models.encoder import Encoder
+from dikkat.nn.cache import StackCache
+from dikkat.nn.dropout import Dropout
+from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.masks import causal_mask
+from dikkat.nn.named_positions import Positions
+
+Objective = Literal["causal", "masked", "prefix"]
+"""Predict the next token; the hidden tokens (Devlin et al. 2019); the tokens after a prefix that is read both ways
+(Raffel et al. 2020, section 3.2.1)."""
+
+
+class LanguageModel(nn.Module):
+    """Embedding, blocks, output matrix (Radford et al. 2018, section 3.1); `output_weight` may be the embedding's.
+
+    A decoder without a source is an encoder under a causal mask, so its blocks are encoder blocks.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        embedding_norm: nn.Module,
+        positions: Positions,
+        decoder: Encoder,
+        output_weight: nn.Parameter,
+        dropout: float = 0.0,
+        objective: Objective = "causal",
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.embedding_norm = embedding_norm
+        self.positions = positions
+        self.decoder = decoder
+        self.output_weight = output_weight
+        self.dropout = Dropout(dropout)
+        self.objective: Objective = objective
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "..."] | None = None,
+        places: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Logits at every position: of the next token, or of this one where the objective is "masked"."""
+        return self.project(self.hidden(tokens, mask, places))
+
+    def hidden(
+        self,
+        tokens: Int[Tensor, "B T"],
+        mask: Bool[Tensor, "..."] | None = None,
+        places: Int[Tensor, "B T"] | None = None,
+    ) -> Float[Tensor, "B T D"]:
+        """Hidden states of all positions.
+
+        `mask`, broadcastable to (B, H, T, S), says all that may be seen; left out, it is causal, or nothing is hidden
+        where the objective is "masked". `places` are the positions where they are not 0 ... T-1: those of several
+        documents in a row begin anew at each.
+        """
+        if mask is None and self.objective != "masked":
+            mask = causal_mask(tokens.shape[1], device=tokens.device)
+        x = self._positioned(self.embedding(tokens), places)
+        return self.decoder(self.dropout(self.embedding_norm(x)), mask)
+
+    def _positioned(self, x: Tensor, places: Tensor | None) -> Tensor:
+        if places is None:
+            return self.positions(x)
+        # what is added to T zeros is the table itself: (T, D)[(B, T)] -> (B, T, D)
+        return x + self.positions(x.new_zeros(1, *x.shape[1:]))[0][places]
+
+    def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
+        """Logits of hidden states."""
+        return F.linear(hidden, self.output_weight)
+
+    def start_cache(self) -> StackCache:
+        """Begin to write: nothing was read yet."""
+        return StackCache(len(self.decoder.blocks))
+
+    def read(self, tokens: Int[Tensor, "R T"], cache: StackCache) -> Float[Tensor, "R V"]:
+        """Logits of the token that follows; the first of `tokens` stands behind what the cache holds, which grows.
+
+        What a "prefix" model reads in one go is a prefix, each token of which sees all the others.
+        """
+        length = tokens.shape[1]
+        hidden_ahead = length > 1 and self.objective != "prefix"
+        mask = causal_mask(length, cache.length + length, device=tokens.device) if hidden_ahead else None
+        x = self.embedding_norm(self.positions(self.embedding(tokens), offset=cache.length))
+        return self.project(self.decoder(self.dropout(x), mask, cache.layers)[:, -1])
+
+    def step(self, tokens: Int[Tensor, "R"], cache: StackCache) -> Float[Tensor, "R V"]:
+        """`read` of one token."""
+        return self.read(tokens[:, None], cache)

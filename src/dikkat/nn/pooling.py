@@ -1,0 +1,69 @@
+"""From a sequence of vectors to one: masked pooling, in which padding has no part."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from dikkat.nn.functional import attention_weights
+
+PoolingName = Literal["mean", "first", "attention"]
+
+
+class MeanPooling(nn.Module):
+    """The mean of the real positions."""
+
+    def weights(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S"]:
+        """Share of each position in the result: those of the real ones are equal and sum to one; float32."""
+        return mask.float() / mask.sum(dim=1, keepdim=True).clamp_min(1)
+
+    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+        return weighted_sum(self.weights(x, mask), x)
+
+
+class FirstPooling(nn.Module):
+    """The first position alone, which has read all the others (Devlin et al. 2019, section 3)."""
+
+    def weights(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S"]:
+        """One at the first position, zero elsewhere."""
+        weights = torch.zeros_like(mask, dtype=torch.float32)
+        weights[:, 0] = 1.0
+        return weights
+
+    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+        return x[:, 0]
+
+
+class AttentionPooling(nn.Module):
+    """A learned query attends to the real positions (Yang et al. 2016, section 2.2, without the hidden layer)."""
+
+    def __init__(self, model_dim: int) -> None:
+        super().__init__()
+        # at zero all positions weigh the same: learning starts from the mean
+        self.query = nn.Parameter(torch.zeros(model_dim))
+
+    def weights(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S"]:
+        """Softmax over the real positions, at least float32."""
+        return attention_weights(x @ self.query, mask, beta=x.shape[-1] ** -0.5)
+
+    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+        return weighted_sum(self.weights(x, mask), x)
+
+
+Pooling = MeanPooling | FirstPooling | AttentionPooling
+
+
+def named_pooling(name: PoolingName, model_dim: int) -> Pooling:
+    """The pooling called `name`."""
+    if name == "attention":
+        return AttentionPooling(model_dim)
+    return MeanPooling() if name == "mean" else FirstPooling()
+
+
+def weighted_sum(weights: Float[Tensor, "B S"], x: Float[Tensor, "B S D"]) -> Float[Tensor, "B D"]:
+    """Sum of the positions, each times its weight, in the type of `x`."""
+    # (B, 1, S) x (B, S, D) -> (B, D)
+    return (weights.to(x.dtype)[:, None, :] @ x)[:, 0]

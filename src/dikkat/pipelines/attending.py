@@ -1,0 +1,96 @@
+"""The attention of a translator on one sentence: for what it writes, or for any translation that is put to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+
+from dikkat.config import RunConfig
+from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.strategies import batch_decoder
+from dikkat.decoding.streaming import pad_sources
+from dikkat.errors import DataError
+from dikkat.explain.attention_map import Kind, Stack
+from dikkat.explain.sentence_maps import BEGIN, END, SentenceMaps
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.pipelines.attention_recorder import AttentionRecorder, Wanted, everything
+from dikkat.text.tokenizer import BOS_ID, Tokenizer
+
+
+class Reader(Protocol):
+    """What is needed of a translator."""
+
+    model: EncoderDecoder
+    tokenizer: Tokenizer
+    config: RunConfig
+
+    def encode(self, line: str) -> list[int]:
+        """Source ids of a line, without end mark."""
+        ...
+
+
+class Attending:
+    """Records the attention maps of `translator`; fused kernels stay on, only what is `wanted` is computed again.
+
+    Decoder rows carry the token that is fed in, `<bos>` first. Every method raises `DataError` for an empty text, and
+    for one so long that the wanted maps hold more than `MOST_WEIGHTS` weights.
+    """
+
+    def __init__(self, translator: Reader) -> None:
+        self.translator = translator
+        self._recorder = AttentionRecorder(translator.model)
+
+    @property
+    def layers(self) -> dict[tuple[Stack, Kind], int]:
+        """How many layers each kind of attention has."""
+        return self._recorder.layers
+
+    def choose(self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None) -> Wanted:
+        """What is `wanted` for maps of one attention, layer and head from 0 (None: every one).
+
+        Raises `UsageError`, which counts from 1, with the choices that this model has.
+        """
+        return self._recorder.choose(stack, kind, layer, head)
+
+    def greedy(self, text: str, wanted: Wanted = everything) -> SentenceMaps:
+        """The maps of the translation that takes the likeliest token at each step."""
+        return self.hypotheses(text, DecodingOptions(), wanted)[0]
+
+    def hypotheses(self, text: str, options: DecodingOptions, wanted: Wanted = everything) -> tuple[SentenceMaps, ...]:
+        """The maps of each hypothesis that decoding by `options` returns, best first, all its tokens read at once."""
+        source = self._source(text)
+        ids, mask = pad_sources([source], torch.device("cpu"))
+        (found,) = batch_decoder(self.translator.model, options)(ids, mask, [0])
+        texts = self.translator.tokenizer.decode_batch([hypothesis.tokens for hypothesis in found])
+        return tuple(
+            self._record(text, source, " ".join(output.split("\n")), hypothesis.tokens, wanted)
+            for output, hypothesis in zip(texts, found, strict=True)
+        )
+
+    def forced(self, text: str, target: str, wanted: Wanted = everything) -> SentenceMaps:
+        """The maps while reading `target`, whatever the model itself would write; an empty one has the row `<bos>`."""
+        source, output = self._source(text), target.strip()
+        written = self.translator.tokenizer.encode(output, self.translator.config.data.target_language)
+        return self._record(text, source, output, written, wanted)
+
+    def _source(self, text: str) -> list[int]:
+        source = self.translator.encode(text)
+        if not source:
+            raise DataError("there is nothing to attend to in an empty text; give a few words")
+        return source
+
+    def _record(
+        self, text: str, source: Sequence[int], output: str, target: Sequence[int], wanted: Wanted
+    ) -> SentenceMaps:
+        reads = (*self.translator.tokenizer.pieces(source), END)
+        writes = (BEGIN, *self.translator.tokenizer.pieces(target))
+        ids, mask = pad_sources([source], torch.device("cpu"))
+        model = self.translator.model
+
+        def compute() -> None:
+            model.decode(torch.tensor([[BOS_ID, *target]]), model.encode(ids, mask), mask)
+
+        maps = self._recorder.record(compute, reads, writes, wanted)
+        return SentenceMaps(text.strip(), output, reads, writes, maps)

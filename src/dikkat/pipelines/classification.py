@@ -1,0 +1,127 @@
+"""The classifier: texts in, labels with their probabilities out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dikkat.config import RunConfig
+from dikkat.decoding.streaming import length_batches
+from dikkat.errors import DataError
+from dikkat.evaluation.calibration import probabilities
+from dikkat.models.classifier import EncoderClassifier
+from dikkat.models.factory import build_classifier
+from dikkat.pipelines.classifier_job import best_row
+from dikkat.pipelines.classifier_preparation import read_ids
+from dikkat.pipelines.settings import run_config
+from dikkat.run_directory import RunDirectory
+from dikkat.text.tokenizer import Tokenizer
+from dikkat.training.classification import pad_texts
+from dikkat.training.parameters import FlatParameters
+
+BATCH_SIZE = 64
+BATCH_TOKENS = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class Classification:
+    """What a classifier makes of one text."""
+
+    label: str
+    """The likeliest class; empty for a text without words."""
+    probability: float
+    """Of that class, calibrated on the validation part; NaN for a text without words."""
+    probabilities: dict[str, float]
+    """Of every class, in the order of training; empty for a text without words."""
+    num_tokens: int
+    """Tokens of the text; of more than `classifier.max_tokens` only the beginning and the end were read."""
+
+
+NOTHING = Classification("", math.nan, {}, 0)
+"""The answer to a text without words."""
+
+
+class Classifier:
+    """A trained encoder with its classes and tokenizer."""
+
+    def __init__(
+        self,
+        model: EncoderClassifier,
+        tokenizer: Tokenizer,
+        labels: Sequence[str],
+        config: RunConfig,
+        temperature: float = 1.0,
+    ) -> None:
+        self.model = model.eval()
+        self.tokenizer = tokenizer
+        self.labels = tuple(labels)
+        self.config = config
+        self.temperature = temperature
+        """Divides the logits; found on the validation part (Guo et al. 2017)."""
+
+    @classmethod
+    def load(cls, path: str | Path) -> Classifier:
+        """The classifier of a run directory, in float32.
+
+        Raises `MissingInputError` or `DataError` naming the file that is missing or damaged.
+        """
+        run = RunDirectory.open(Path(path))
+        settings = run.read_config()
+        config = run_config(settings, str(run.config))
+        if settings.get("task") != "classifier" or not settings.get("labels"):
+            raise DataError(f'{run.config}: is not of a classifier, but of a "{settings.get("task")}"')
+        labels = settings["labels"]
+        model = build_classifier(config.model, config.classifier, len(labels), seed=0)
+        parameters = FlatParameters(model)
+        try:
+            parameters.fill(parameters.master, run.load_weights())
+        except RuntimeError as error:
+            raise DataError(f"{run.weights}: does not fit {run.config.name}: {error}") from None
+        rows = run.read_metrics()
+        if not rows:
+            raise DataError(f"{run.metrics}: holds no validation, so the probabilities cannot be calibrated")
+        return cls(model, Tokenizer.load(run.tokenizer), labels, config, best_row(rows, config)["temperature"])
+
+    def classify(self, texts: Iterable[str]) -> list[Classification]:
+        """Classify all of `texts`; one without words is answered by `NOTHING`."""
+        return list(self.stream(texts))
+
+    def stream(
+        self, lines: Iterable[str], *, batch_size: int = BATCH_SIZE, window: int = 1024
+    ) -> Iterator[Classification]:
+        """Classify an endless stream in order, in constant memory.
+
+        At most `window` lines are read ahead; a window of 1 answers each line before it reads the next. Batch size and
+        neighbours do not change a probability by more than rounding.
+        """
+        remaining = iter(lines)
+        while texts := list(islice(remaining, window)):
+            encoded = self.encode(texts)
+            found = [NOTHING] * len(texts)
+            read = [read_ids(ids, self.config.classifier) if ids else [] for ids in encoded]
+            for places in length_batches([len(ids) for ids in read], batch_size, BATCH_TOKENS):
+                for place, row in zip(places, self.probabilities([read[place] for place in places]), strict=True):
+                    found[place] = self._classification(row, len(encoded[place]))
+            yield from found
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """All ids of each text; none for a text without words."""
+        return self.tokenizer.encode_batch([text.strip() for text in texts], self.config.data.source_language)
+
+    @torch.inference_mode()
+    def probabilities(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+        """(B, C) of what the model reads of B texts (`read_ids`)."""
+        tokens, mask = pad_texts(rows, self.model.output.weight.device)
+        return probabilities(self.model(tokens, mask).float().cpu().numpy(), self.temperature)
+
+    def _classification(self, row: NDArray[np.float64], num_tokens: int) -> Classification:
+        best = int(row.argmax())
+        by_label = dict(zip(self.labels, row.tolist(), strict=True))
+        return Classification(self.labels[best], float(row[best]), by_label, num_tokens)

@@ -1,0 +1,199 @@
+"""Every head of a trained translator on held-out text: what it does, and what is lost without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dikkat.data.corpus import Corpus
+from dikkat.data.readers import read_pairs
+from dikkat.data.text_files import read_lines
+from dikkat.errors import DataError, UsageError
+from dikkat.evaluation.alignment_error import GoldAlignment, parse_alignments
+from dikkat.explain.honesty.ablation import HeadName, head_names
+from dikkat.explain.honesty.alignment_head import Agreement, Agreements, WordNumbers, choose_alignment_head
+from dikkat.explain.honesty.importance import Cost, Measure, Quality, cost_without, head_costs, least_useful
+from dikkat.explain.honesty.portrait import Portrait, Portraits
+from dikkat.explain.honesty.saliency import gradient_times_input, occlusion
+from dikkat.nn.recorder import record_attention
+from dikkat.pipelines.pieces import PieceCounter, Watch
+from dikkat.pipelines.translation import Translator
+from dikkat.run_directory import RunDirectory
+from dikkat.text.tokenizer import BOS_ID, EOS_ID
+from dikkat.training.validation import Validator
+
+MOST_POINTS = 10
+"""Of the curve of heads switched off together."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadFinding:
+    """One head."""
+
+    head: HeadName
+    portrait: Portrait
+    cost: Cost
+    """What is lost while this head alone is off."""
+    agreement: Agreement | None
+    """Of cross-attention heads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """The least useful heads switched off together."""
+
+    off: tuple[HeadName, ...]
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class HeadsReport:
+    """All heads of one model on one sample."""
+
+    sentences: int
+    whole: Quality
+    """With every head on."""
+    heads: tuple[HeadFinding, ...]
+    alignment_head: HeadFinding
+    other_sentences: int
+    """On which the costs below were measured; the heads were chosen on the sample."""
+    pruned: tuple[Pruning, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One held-out pair: text, ids without marks, and which word each id is of."""
+
+    texts: tuple[str, str]
+    ids: tuple[list[int], list[int]]
+    words: WordNumbers
+    gold: GoldAlignment | None
+
+
+def examine_heads(
+    path: Path,
+    data: Sequence[str] = (),
+    *,
+    sentences: int = 100,
+    gold: Path | None = None,
+    prune: int = 0,
+    watch: Watch = lambda done, pieces, what: None,
+) -> HeadsReport:
+    """Measure every head on `sentences` pairs of `data`, or of the run's own validation part when empty.
+
+    `gold` holds one word alignment a pair (see `parse_alignments`), words split at spaces. The `prune` least useful
+    heads are switched off together in at most `MOST_POINTS` steps, on as many other pairs. Raises `UsageError`,
+    `MissingInputError` or `DataError` naming the option or the file and line.
+    """
+    translator = Translator.load(path)
+    heads = head_names(translator.model)
+    if prune > len(heads):
+        raise UsageError(f"--prune {prune}: this model has only {len(heads)} heads to switch off")
+    pairs = _read_pairs(translator, RunDirectory.open(path), data, gold)
+    chosen = np.unique(np.linspace(0, len(pairs) - 1, sentences * (2 if prune else 1)).astype(int)).tolist()
+    sample, others = [pairs[place] for place in (chosen[::2] if prune else chosen)], [pairs[p] for p in chosen[1::2]]
+    if prune and not others:
+        raise UsageError("--prune needs two pairs or more: heads are chosen on some, their cost is measured on others")
+    counts = np.unique(np.linspace(1, prune, min(prune, MOST_POINTS)).astype(int)).tolist()
+    tell = PieceCounter(2 + len(heads) + len(counts), watch)
+
+    tell("reading the maps")
+    portraits, agreements = _observe(translator, sample)
+    tell("all heads on")
+    measure = _measure(translator, sample)
+    whole = measure()
+    costs = head_costs(translator.model, whole, measure, tell)
+    alignment_head = choose_alignment_head(agreements)
+    found = {head: HeadFinding(head, portraits.of(head), costs[head], agreements.get(head)) for head in heads}
+    pruned = _prune(translator, others, least_useful(costs, prune), counts, tell) if prune else ()
+    return HeadsReport(len(sample), whole, tuple(found.values()), found[alignment_head], len(others), pruned)
+
+
+def _read_pairs(translator: Translator, run: RunDirectory, data: Sequence[str], gold: Path | None) -> list[_Pair]:
+    texts = _texts(run, data)
+    alignments: list[GoldAlignment | None] = [None] * len(texts)
+    if gold is not None:
+        alignments = list(parse_alignments(read_lines(gold), str(gold)))
+        if len(alignments) != len(texts):
+            raise DataError(
+                f"{gold} has {len(alignments):,} lines, but there are {len(texts):,} pairs; "
+                "line N must align the words of pair N"
+            )
+    pairs = [_encode(translator, *both) for both in zip(texts, alignments, strict=True) if all(map(str.split, both[0]))]
+    if not pairs:
+        raise DataError("there is no pair to examine: on each a side is empty")
+    return pairs
+
+
+def _texts(run: RunDirectory, data: Sequence[str]) -> list[tuple[str, str]]:
+    if data:
+        return [(pair.source, pair.target) for pair in read_pairs(data)]
+    sides = [list(read_lines(run.held_out("validation", side))) for side in ("source", "target")]
+    return list(zip(*sides, strict=True))
+
+
+def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment | None) -> _Pair:
+    """Word by word, which gives the ids of the whole text, since no piece crosses a space."""
+    settings = translator.config.data
+    ids, numbers = [], []
+    for text, language in zip(texts, (settings.source_language, settings.target_language), strict=True):
+        pieces = translator.tokenizer.encode_batch(text.split(), language)
+        ids.append([token for word in pieces for token in word])
+        numbers.append(tuple(number for number, word in enumerate(pieces) for _ in word))
+    if gold is not None:
+        gold.require_within(*(len(text.split()) for text in texts))
+    return _Pair(texts, (ids[0], ids[1]), WordNumbers(*numbers), gold)
+
+
+def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[Portraits, dict[HeadName, Agreement]]:
+    """The maps of the sample, read with the reference as the target, beside what each output depends on."""
+    model, pieces = translator.model, translator.tokenizer.pieces
+    gold = [pair.gold for pair in sample if pair.gold is not None]
+    portraits, agreements = Portraits(), Agreements(gold or None)
+    for pair in sample:
+        source, target = torch.tensor([*pair.ids[0], EOS_ID]), torch.tensor([BOS_ID, *pair.ids[1], EOS_ID])
+        reads, writes = pieces(source.tolist()), pieces(target[:-1].tolist())
+        with torch.no_grad(), record_attention(model) as maps:
+            model(source[None], target[None, :-1], torch.ones(1, len(source), dtype=torch.bool))
+        occluded = occlusion(model, source, target)
+        gradient = gradient_times_input(model, source, target).source
+        for name, (tensor,) in maps.items():
+            weights = tensor[0].double().numpy()
+            queries = reads if name.stack == "encoder" else writes
+            portraits.add(name, weights, queries, reads if name.kind == "cross" else queries)
+            if name.kind == "cross":
+                agreements.add(name, weights, occluded, gradient, pair.words)
+    return portraits, agreements.found()
+
+
+def _measure(translator: Translator, sample: Sequence[_Pair]) -> Measure:
+    corpus = Corpus.in_memory([pair.ids for pair in sample])
+    sources, targets = ([pair.texts[side] for pair in sample] for side in (0, 1))
+    validate = Validator(corpus, translator.tokenizer, sources, targets)
+
+    def measure() -> Quality:
+        found = validate(translator.model, 0)
+        return Quality(found.loss, found.score)
+
+    return measure
+
+
+def _prune(
+    translator: Translator,
+    others: Sequence[_Pair],
+    order: Sequence[HeadName],
+    counts: Sequence[int],
+    tell: Callable[[str], None],
+) -> tuple[Pruning, ...]:
+    measure = _measure(translator, others)
+    whole = measure()
+    points = []
+    for count in counts:
+        tell(f"without the {count} least useful")
+        off = tuple(order[:count])
+        points.append(Pruning(off, cost_without(translator.model, off, whole, measure)))
+    return tuple(points)

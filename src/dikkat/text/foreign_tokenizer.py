@@ -1,0 +1,127 @@
+"""A tokenizer that came with a foreign checkpoint: any `tokenizer.json` of the `tokenizers` library.
+
+Its vocabulary and its special tokens stay its own. As everywhere here, special tokens are never read out of a user's
+text: "[SEP]" typed by hand is five characters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import tokenizers
+
+from dikkat.errors import DataError, MissingInputError
+from dikkat.text.tokenizer import SPECIAL_TOKENS, Tokenizer, byte_label
+
+PADDING = ("[PAD]", "<pad>")
+BEGINNING = ("[CLS]", "<s>", "<bos>", "<|startoftext|>", "<|endoftext|>")
+END = ("[SEP]", "</s>", "<eos>", "<|endoftext|>")
+UNKNOWN = ("[UNK]", "<unk>")
+
+
+class ForeignTokenizer:
+    """A vocabulary with special tokens of any ids; else used like a `Tokenizer`.
+
+    `pad_id` is 0 where there is no padding token: padding is masked, so that any id will do. `bos_id`, `eos_id` and
+    `unk_id` are None where there is no such token.
+    """
+
+    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        self._inner = inner
+        self._inner.encode_special_tokens = True
+        self._inner.no_padding()
+        self._inner.no_truncation()
+        self.pad_id = _first_known(inner, PADDING) or 0
+        self.bos_id = _first_known(inner, BEGINNING)
+        self.eos_id = _first_known(inner, END)
+        self.unk_id = _first_known(inner, UNKNOWN)
+        self._is_bytes = '"ByteLevel"' in json.dumps(json.loads(inner.to_str())["pre_tokenizer"])
+        self._special = {number for number, token in inner.get_added_tokens_decoder().items() if token.special}
+        self._before, self._after = _frame(inner)
+
+    @classmethod
+    def load(cls, path: Path) -> ForeignTokenizer:
+        """Read a `tokenizer.json`. Raises `MissingInputError`, or `DataError` when it is damaged."""
+        return cls(_read(path))
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id."""
+        return max(self._inner.get_vocab(with_added_tokens=True).values()) + 1
+
+    @property
+    def frame_size(self) -> int:
+        """How many ids `framed` adds."""
+        return len(self._before) + len(self._after)
+
+    def encode(self, text: str, language: str = "") -> list[int]:
+        """Ids of `text` without special tokens; the language changes nothing. Raises `DataError` as `encode_batch`."""
+        return self.encode_batch([text], language)[0]
+
+    def encode_batch(self, texts: Sequence[str], language: str = "") -> list[list[int]]:
+        """Ids of each text, in order. Raises `DataError` for half a surrogate pair."""
+        try:
+            encodings = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
+        except (TypeError, UnicodeEncodeError):
+            raise DataError("a text holds half of a surrogate pair, which is no text") from None
+        return [encoding.ids for encoding in encodings]
+
+    def framed(self, ids: Sequence[int]) -> list[int]:
+        """What the model was trained on: `ids` between its special tokens, as in [CLS] … [SEP]."""
+        return [*self._before, *ids, *self._after]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of `ids`; special tokens leave no trace."""
+        return self.decode_batch([ids])[0]
+
+    def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
+        """Text of each row of ids, in order."""
+        kept = [[int(number) for number in ids if number not in self._special] for ids in batch]
+        return list(self._inner.decode_batch(kept, skip_special_tokens=False))
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """A readable label for each id. Raises `IndexError` for an id that is not in the vocabulary."""
+        return [self._piece(int(number)) for number in ids]
+
+    def _piece(self, token_id: int) -> str:
+        token = self._inner.id_to_token(token_id)
+        if token is None:
+            raise IndexError(f"there is no id {token_id} in a vocabulary of {self.vocab_size}")
+        return byte_label(token) if self._is_bytes and token_id not in self._special else token
+
+
+AnyTokenizer = Tokenizer | ForeignTokenizer
+
+
+def load_tokenizer(path: Path) -> AnyTokenizer:
+    """The tokenizer of a run, our own or foreign. Raises `MissingInputError`, or `DataError` when it is damaged."""
+    inner = _read(path)
+    ours = tuple(inner.id_to_token(number) for number in range(len(SPECIAL_TOKENS))) == SPECIAL_TOKENS
+    return Tokenizer(inner) if ours else ForeignTokenizer(inner)
+
+
+def _read(path: Path) -> tokenizers.Tokenizer:
+    try:
+        inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot read the tokenizer: {error.strerror}") from None
+    except Exception as error:  # the library raises bare Exception for a file that it cannot parse
+        raise DataError(f"{path}: not a readable tokenizer ({error})") from None
+    if not inner.get_vocab_size():
+        raise DataError(f"{path}: the vocabulary is empty")
+    return inner
+
+
+def _first_known(inner: tokenizers.Tokenizer, names: Sequence[str]) -> int | None:
+    found = (inner.token_to_id(name) for name in names)
+    return next((number for number in found if number is not None), None)
+
+
+def _frame(inner: tokenizers.Tokenizer) -> tuple[list[int], list[int]]:
+    """The special tokens before and after a text, read off a text that has them."""
+    plain = inner.encode("a", add_special_tokens=False).ids
+    full = inner.encode("a", add_special_tokens=True).ids
+    start = next((place for place in range(len(full)) if full[place : place + len(plain)] == plain), 0)
+    return full[:start], full[start + len(plain) :]

@@ -1,0 +1,114 @@
+"""The task of a classifier: texts and the place of their label, validated by accuracy and F1."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional as F
+
+from dikkat.config import RunConfig
+from dikkat.data.batching import BatchPlan
+from dikkat.data.corpus import Corpus
+from dikkat.evaluation.calibration import fit_temperature, probabilities
+from dikkat.evaluation.classification import class_scores
+from dikkat.models.classifier import EncoderClassifier
+from dikkat.text.tokenizer import PAD_ID
+from dikkat.training.task import BatchLoss, Validation
+
+SHOWN_CHARACTERS = 160
+
+
+class ClassificationTask:
+    """Learns the texts of `corpus`, whose targets are one id each, the class; see `Task`.
+
+    `texts` are those of `validation`, to be shown.
+    """
+
+    unit = "texts"
+
+    def __init__(
+        self,
+        model: EncoderClassifier,
+        corpus: Corpus,
+        validation: Corpus,
+        texts: Sequence[str],
+        labels: Sequence[str],
+        config: RunConfig,
+    ) -> None:
+        self.model = model
+        self.corpus = corpus
+        self.labels = tuple(labels)
+        self.plan = _plan(corpus, config.training.tokens_per_batch, config.training.seed)
+        self._validation, self._texts = validation, texts
+        self._validation_plan = _plan(validation, config.training.tokens_per_batch, seed=0)
+        self._smoothing = config.training.label_smoothing
+        self._balance = config.classifier.balance
+        self._weights = class_weights(corpus, len(labels)) if self._balance else None
+
+    @property
+    def batches_per_epoch(self) -> int:
+        return self.plan.batches_per_epoch
+
+    def loss(self, position: int) -> BatchLoss:
+        _, indices = self.plan.at(position)
+        logits = self._logits(self.corpus, indices)
+        wanted = torch.from_numpy(_classes(self.corpus, indices)).to(logits.device)
+        objective = F.cross_entropy(logits, wanted, self._weights, reduction="sum", label_smoothing=self._smoothing)
+        likelihood = F.cross_entropy(logits.detach(), wanted, reduction="sum")
+        return BatchLoss(objective, likelihood, len(indices))
+
+    def validate(self, number: int) -> Validation:
+        logits = np.zeros((len(self._validation), len(self.labels)))
+        with torch.inference_mode():
+            for indices in self._validation_plan.epoch(0):
+                logits[indices] = self._logits(self._validation, indices).cpu().numpy()
+        wanted = _classes(self._validation, np.arange(len(self._validation)))
+        found = logits.argmax(axis=1)
+        scores = class_scores(self.labels, wanted.tolist(), found.tolist())
+        accuracy, macro_f1 = 100 * scores.accuracy, 100 * scores.macro_f1
+        columns = {"accuracy": accuracy, "macro_f1": macro_f1, "temperature": fit_temperature(logits, wanted)}
+        right = probabilities(logits)[np.arange(len(wanted)), wanted]
+        # a probability of 0 would be an infinite loss
+        loss = -float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).mean())
+        place = number * 7 % len(wanted)
+        shown = (
+            ("text", self._texts[place][:SHOWN_CHARACTERS]),
+            ("model", self.labels[found[place]]),
+            ("human", self.labels[wanted[place]]),
+        )
+        return Validation(loss, columns, macro_f1 if self._balance else accuracy, shown)
+
+    def _logits(self, corpus: Corpus, indices: NDArray[np.int64]) -> Tensor:
+        """(B, C), float32."""
+        device = self.model.output.weight.device
+        tokens, mask = pad_texts([corpus.source(index).tolist() for index in indices], device)
+        logits: Tensor = self.model(tokens, mask)
+        return logits.float()
+
+
+def pad_texts(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Ids of texts as one (B, S) tensor, and its mask, True at real tokens."""
+    longest = max(map(len, rows))
+    tokens = torch.full((len(rows), longest), PAD_ID, dtype=torch.int64)
+    for row, ids in enumerate(rows):
+        tokens[row, : len(ids)] = torch.tensor(ids)
+    tokens = tokens.to(device)
+    return tokens, tokens != PAD_ID
+
+
+def class_weights(corpus: Corpus, num_classes: int) -> Tensor:
+    """(C,): inverse to the frequency of a class, with a mean of 1 over the texts."""
+    counts = np.bincount(_classes(corpus, np.arange(len(corpus))), minlength=num_classes)
+    return torch.from_numpy(len(corpus) / (num_classes * np.maximum(counts, 1))).float()
+
+
+def _plan(corpus: Corpus, tokens_per_batch: int, seed: int) -> BatchPlan:
+    return BatchPlan(corpus.source_lengths, np.zeros(len(corpus), np.int64), tokens_per_batch, seed)
+
+
+def _classes(corpus: Corpus, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+    return corpus.gather(indices, "target")[0]

@@ -1,0 +1,113 @@
+"""The task of a language model: windows of text, validated by the likelihood of text that was held out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from jaxtyping import Bool
+from torch import Tensor
+
+from dikkat.config import LanguageModelConfig, TrainingConfig
+from dikkat.data.objectives import Example, after_prefix, hidden_tokens, next_tokens
+from dikkat.data.packing import Packed, Windows
+from dikkat.models.language_model import LanguageModel
+from dikkat.nn.masks import causal_mask
+from dikkat.training.objective import smoothed_cross_entropy
+from dikkat.training.task import BatchLoss, Validation
+
+MOST_VALIDATION_TOKENS = 1 << 18
+
+Show = Callable[[LanguageModel, int], tuple[tuple[str, str], ...]]
+"""Something to look at, as labelled lines, of a model at a validation of that number."""
+
+
+class LanguageModelTask:
+    """Learns the windows of a stream of documents; see `Task`.
+
+    `bits_factor` turns nats a token into bits a byte: tokens a byte of the held-out text, divided by log 2.
+    """
+
+    unit = "tokens"
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        windows: Windows,
+        held_out: Windows,
+        config: LanguageModelConfig,
+        training: TrainingConfig,
+        bits_factor: float,
+        show: Show,
+    ) -> None:
+        self.model = model
+        self.windows = windows
+        self.held_out = held_out
+        self._config = config
+        self._seed, self._smoothing = training.seed, training.label_smoothing
+        self._bits_factor = bits_factor
+        self._show = show
+
+    @property
+    def batches_per_epoch(self) -> int:
+        return self.windows.batches_per_epoch
+
+    def loss(self, position: int) -> BatchLoss:
+        example = self._example(self.windows.at(position), (self._seed, position))
+        return batch_loss(self.model, example, self._smoothing)
+
+    def validate(self, number: int) -> Validation:
+        total, tokens = 0.0, 0
+        with torch.inference_mode():
+            for place, packed in enumerate(self.held_out.in_order(MOST_VALIDATION_TOKENS)):
+                # the same question each time
+                found = batch_loss(self.model, self._example(packed, (0, place)), smoothing=0.0)
+                total += float(found.likelihood)
+                tokens += found.predictions
+        loss = total / tokens
+        scores = {"perplexity": math.exp(min(loss, 700.0))}
+        if self._config.objective != "masked":
+            scores["bits_per_byte"] = loss * self._bits_factor
+        return Validation(loss, scores, -loss, self._show(self.model, number))
+
+    def _example(self, packed: Packed, seed: tuple[int, int]) -> Example:
+        if self._config.objective == "causal":
+            return next_tokens(packed)
+        generator = np.random.default_rng((seed[0] % 2**64, seed[1]))
+        if self._config.objective == "prefix":
+            return after_prefix(packed, generator)
+        return hidden_tokens(packed, self._config.masked_share, self.model.output_weight.shape[0], generator)
+
+
+def batch_loss(model: LanguageModel, example: Example, smoothing: float) -> BatchLoss:
+    """Losses of a batch, counted in predicted tokens; only their hidden states reach the vocabulary."""
+    device = model.output_weight.device
+    tokens, wanted = torch.from_numpy(example.tokens).to(device), torch.from_numpy(example.wanted).to(device)
+    places = None if example.places is None else torch.from_numpy(example.places).to(device)
+    # (B, T, D) -> (B * T, D), (B, T) -> (B * T,)
+    rows = model.hidden(tokens, visible(example, model), places).flatten(0, 1)
+    wanted = wanted.flatten()
+    if example.predicted is not None:
+        real = torch.from_numpy(example.predicted).to(device).flatten().nonzero()[:, 0]
+        rows, wanted = rows[real], wanted[real]
+    objective, likelihood = smoothed_cross_entropy(rows, model.output_weight, wanted, smoothing)
+    return BatchLoss(objective, likelihood, int(wanted.numel()))
+
+
+def visible(example: Example, model: LanguageModel) -> Bool[Tensor, "B 1 T T"] | None:
+    """What each token may see: its own document, and of it what the objective allows; None is the model's default."""
+    if example.documents is None and example.prefix is None:
+        return None
+    device, length = model.output_weight.device, example.tokens.shape[1]
+    mask = torch.ones(1, 1, length, length, dtype=torch.bool, device=device)
+    if model.objective != "masked":
+        mask = causal_mask(length, device=device)
+    if example.prefix is not None:
+        prefix = torch.from_numpy(example.prefix).to(device)
+        mask = mask | (torch.arange(length, device=device) < prefix[:, None, None, None])
+    if example.documents is not None:
+        documents = torch.from_numpy(example.documents).to(device)
+        mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])
+    return mask

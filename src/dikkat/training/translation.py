@@ -1,0 +1,34 @@
+"""The task of a translator: pairs of sentences under teacher forcing, validated by what the model writes itself."""
+
+from __future__ import annotations
+
+from dikkat.config import TrainingConfig
+from dikkat.data.batching import BatchPlan, collate
+from dikkat.data.corpus import Corpus
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.training.task import BatchLoss, Validation
+from dikkat.training.validation import Validator, batch_loss
+
+
+class TranslationTask:
+    """Learns the pairs of `corpus`; see `Task`."""
+
+    unit = "tokens"
+
+    def __init__(self, model: EncoderDecoder, corpus: Corpus, validator: Validator, config: TrainingConfig) -> None:
+        self.model = model
+        self.corpus = corpus
+        self.validator = validator
+        self.plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, config.tokens_per_batch, config.seed)
+        self._smoothing = config.label_smoothing
+
+    @property
+    def batches_per_epoch(self) -> int:
+        return self.plan.batches_per_epoch
+
+    def loss(self, position: int) -> BatchLoss:
+        _, indices = self.plan.at(position)
+        return batch_loss(self.model, collate(self.corpus, indices), self._smoothing)
+
+    def validate(self, number: int) -> Validation:
+        return self.validator(self.model, number)

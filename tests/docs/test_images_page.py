@@ -1,0 +1,36 @@
+"""The page about images says what is so: its snippets run, learn the digits and print what stands below them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from tests.docs.pages import ROOT, broken_links, links, outputs, snippets
+
+PAGE, TWIN = ROOT / "docs" / "images-as-sequences.md", ROOT / "docs" / "images-as-sequences.tr.md"
+
+
+@pytest.mark.slow
+def test_E24_the_encoder_reads_97_of_100_digits_that_were_held_out(tmp_path_factory: pytest.TempPathFactory) -> None:
+    pytest.importorskip("sklearn", reason="needs scikit-learn, which the extra [test] brings")
+    found = snippets(PAGE, "python")
+    printed = outputs(found, tmp_path_factory.mktemp("images"))
+    for snippet, text in zip(found, printed, strict=True):
+        assert text == (snippet.printed or ""), f"{PAGE.name}:{snippet.line}"
+    assert any(
+        "right >= 0.97" in snippet.text and text.endswith(": True\n")
+        for snippet, text in zip(found, printed, strict=True)
+    )
+
+
+def test_the_twins_share_their_code_and_what_it_prints() -> None:
+    english, turkish = (snippets(page, "python") for page in (PAGE, TWIN))
+    assert [(each.text, each.printed) for each in english] == [(each.text, each.printed) for each in turkish]
+    headings = [re.findall(r"^(#+) ", page.read_text("utf-8"), re.MULTILINE) for page in (PAGE, TWIN)]
+    assert headings[0] == headings[1]
+
+
+def test_no_link_is_broken_and_each_page_leads_to_its_twin() -> None:
+    for page, twin in ((PAGE, TWIN), (TWIN, PAGE)):
+        assert broken_links(page) == []
+        assert twin.name in links(page)

@@ -1,0 +1,104 @@
+"""Debian's Chromium, headless, with everything noted that a page must not do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """A running browser; the test that asks for it is skipped where there is none."""
+    if not CHROMIUM.exists():
+        pytest.skip(f"needs {CHROMIUM}: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Watched:
+    """A page and what went wrong on it."""
+
+    page: Page
+    wrong: list[str] = field(default_factory=list)
+
+    def text(self, selector: str) -> str:
+        """The text of the first such element, hidden or not."""
+        return self.page.locator(selector).first.text_content() or ""
+
+    def texts(self, selector: str) -> list[str]:
+        return self.page.locator(selector).all_text_contents()
+
+    def count(self, selector: str) -> int:
+        return self.page.locator(selector).count()
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def click(self, selector: str) -> None:
+        self.page.locator(selector).first.click()
+
+    def run(self, expression: str, argument: Any = None) -> Any:
+        return self.page.evaluate(expression, argument)
+
+
+@contextmanager
+def watched(
+    browser: Browser,
+    path: Path,
+    *,
+    width: int = 1280,
+    height: int = 900,
+    theme: Literal["light", "dark"] = "light",
+    touch: bool = False,
+) -> Iterator[Watched]:
+    """Open a file; at the end no error, no warning, no dialog and no request may have been seen."""
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme=theme, has_touch=touch, is_mobile=touch
+    )
+    page = context.new_page()
+    found = Watched(page)
+    page.on("console", lambda message: found.wrong.append(f"console {message.type}: {message.text}"))
+    page.on("pageerror", lambda error: found.wrong.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: _refuse(found, dialog))
+    page.on("request", lambda request: _note_request(found, request.url))
+    page.set_default_timeout(20_000)
+    try:
+        page.goto(path.as_uri())
+        yield found
+    finally:
+        context.close()
+    assert found.wrong == []
+
+
+def _refuse(found: Watched, dialog: Dialog) -> None:
+    found.wrong.append(f"dialog: {dialog.message}")
+    dialog.dismiss()
+
+
+def _note_request(found: Watched, url: str) -> None:
+    if not url.startswith("file://"):
+        found.wrong.append(f"request: {url}")

@@ -1,0 +1,221 @@
+"""`dikkat attend`: every kind of file, the maps that were asked for, and one clear line for whatever is wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from tests.system.toy import Command
+
+from dikkat import Translator
+from dikkat.explain.map_files import read_json, read_npz
+from dikkat.explain.sentence_maps import SentenceMaps
+
+SENTENCE = "the red dog sees my cat"
+
+
+@pytest.fixture(scope="module")
+def translator(trained: Path) -> Translator:
+    return Translator.load(trained)
+
+
+def type_in(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+
+
+def require_same(found: SentenceMaps, translator: Translator, target: str) -> None:
+    maps = {(each.stack, each.kind, each.layer, each.head): each for each in translator.attention(SENTENCE, target)}
+    assert found.maps
+    for each in found.maps:
+        expected = maps[each.stack, each.kind, each.layer, each.head]
+        assert (each.query_tokens, each.key_tokens) == (expected.query_tokens, expected.key_tokens)
+        np.testing.assert_allclose(each.weights, expected.weights, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.SVG", "a.json", "a.npz", "a.align", "a.html"])
+def test_every_suffix_gives_its_file(dikkat: Command, trained: Path, tmp_path: Path, name: str) -> None:
+    code, output, complaint = dikkat("attend", trained, SENTENCE, "--out", tmp_path / name)
+    assert code == 0, complaint
+    assert os.listdir(tmp_path) == [name]
+    content = (tmp_path / name).read_bytes()
+    starts = {".png": b"\x89PNG", ".svg": b"<?xml", ".json": b'{"format"', ".npz": b"PK"}
+    suffix = Path(name).suffix.lower()
+    if suffix == ".html":
+        assert content.lower().startswith(b"<!doctype html>")
+    elif suffix == ".align":
+        assert {int(link.split("-")[1]) for link in content.decode().split()} == set(range(len(output.split())))
+    else:
+        assert content.startswith(starts[suffix])
+    if suffix != ".html":
+        assert output == f"{Translator.load(trained).translate([SENTENCE])[0].text}\n"
+
+
+def test_data_hold_every_map_of_the_translation(
+    dikkat: Command, trained: Path, tmp_path: Path, translator: Translator
+) -> None:
+    for name, read in (("a.json", read_json), ("a.npz", read_npz)):
+        _, output, _ = dikkat("attend", trained, SENTENCE, "--out", tmp_path / name)
+        (found,) = read(tmp_path / name)
+        assert (found.source, f"{found.output}\n") == (SENTENCE, output)
+        assert len(found.maps) == 3 * 2
+        require_same(found, translator, found.output)
+
+
+def test_only_what_is_asked_for(dikkat: Command, trained: Path, tmp_path: Path, translator: Translator) -> None:
+    arguments = ("--kind", "cross", "--layer", "1", "--head", "2", "--target", "cato", "--out", tmp_path / "a.json")
+    assert dikkat("attend", trained, SENTENCE, *arguments)[:2] == (0, "cato\n")
+    (found,) = read_json(tmp_path / "a.json")
+    assert [(each.stack, each.kind, each.layer, each.head) for each in found.maps] == [("decoder", "cross", 0, 1)]
+    require_same(found, translator, "cato")
+
+
+def test_words_are_those_of_the_sentence(dikkat: Command, trained: Path, tmp_path: Path) -> None:
+    _, output, _ = dikkat("attend", trained, SENTENCE, "--words", "--out", tmp_path / "a.json")
+    (found,) = read_json(tmp_path / "a.json")
+    assert found.source_tokens == (*SENTENCE.split(), "<eos>")
+    assert found.output_tokens == ("<bos>", *output.split())
+    for each in found.maps:
+        np.testing.assert_allclose(each.weights.sum(axis=1), 1.0, rtol=0, atol=1e-5)
+
+
+def test_every_hypothesis_on_request(dikkat: Command, trained: Path, tmp_path: Path, translator: Translator) -> None:
+    arguments = ("--beam", "4", "--n-best", "3", "--out")
+    _, output, _ = dikkat("attend", trained, SENTENCE, *arguments, tmp_path / "a.json")
+    (best,) = translator.translate([SENTENCE], beam_size=4, n_best=3)
+    expected = [best.text, *(each.text for each in best.alternatives)]
+    assert output.split("\n") == [*expected, ""]
+    found = read_json(tmp_path / "a.json")
+    assert [each.output for each in found] == expected
+    assert [each.output_tokens[1:] for each in found] == [best.tokens, *(each.tokens for each in best.alternatives)]
+    dikkat("attend", trained, SENTENCE, *arguments, tmp_path / "a.align")
+    lines = (tmp_path / "a.align").read_text().split("\n")
+    assert [len(line.split()) for line in lines] == [*(len(text.split()) for text in expected), 0]
+
+
+def test_colours(dikkat: Command, trained: Path, tmp_path: Path) -> None:
+    shares = {}
+    for colours in ("Reds", "Blues"):
+        path = tmp_path / f"{colours}.png"
+        assert dikkat("attend", trained, SENTENCE, "--out", path, "--colours", colours)[0] == 0
+        with Image.open(path) as image:
+            red, _, blue = np.asarray(image.convert("RGB"), dtype=int).reshape(-1, 3).T
+        shares[colours] = (red > blue + 50).sum(), (blue > red + 50).sum()
+    assert shares["Reds"][0] > 100 * max(1, shares["Reds"][1])
+    assert shares["Blues"][1] > 100 * max(1, shares["Blues"][0])
+
+
+def test_many_sentences_from_standard_input(
+    dikkat: Command, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    type_in(monkeypatch, f"{SENTENCE}\na cat wants this tree\n")
+    code, output, _ = dikkat("attend", trained, "-", "--kind", "cross", "--out", tmp_path / "a.json")
+    found = read_json(tmp_path / "a.json")
+    assert code == 0
+    assert [each.source for each in found] == [SENTENCE, "a cat wants this tree"]
+    assert output.split("\n") == [*(each.output for each in found), ""]
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ("", "standard input: there is no sentence; give one a line"),
+        (
+            f"{SENTENCE}\n \n",
+            "standard input:2: there is nothing to attend to in an empty line; remove it",
+        ),
+    ],
+)
+def test_nothing_on_standard_input(
+    dikkat: Command, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str, message: str
+) -> None:
+    type_in(monkeypatch, typed)
+    assert dikkat.fails(65, "attend", trained, "-", "--out", tmp_path / "a.json") == message
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "arguments", "message"),
+    [
+        (65, "a.png", [""], "there is nothing to attend to in an empty text; give a few words"),
+        (65, "a.json", [" \t ", "--target", "x"], "there is nothing to attend to in an empty text; give a few words"),
+        (2, "a.png", ["--layer", "2"], "there is no layer 2 in the cross-attention: choose from 1"),
+        (2, "a.json", ["--layer", "0"], "there is no layer 0 in the encoder self-attention: choose from 1"),
+        (2, "a.svg", ["--kind", "decoder", "--head", "3"], "there is no head 3 in the decoder self-attention: choose"),
+        (
+            2,
+            "a.gif",
+            [],
+            "a.gif: attention is written as .png, .svg, .json, .npz, .align or .html, not .gif; rename it",
+        ),
+        (2, "a", [], "not a file without suffix; rename it"),
+        (2, "a.png", ["--kind", "sideways"], "'sideways' is not one of 'encoder', 'decoder', 'cross'"),
+        (2, "a.png", ["--colours", "Greens"], "'Greens' is not one of 'Reds', 'Blues'"),
+        (2, "a.npz", ["--colours", "Blues"], "--colours is for pictures, .png and .svg; leave it out"),
+        (2, "a.png", ["--n-best", "2"], "--n-best: a picture shows one translation; write .json, .npz or .align"),
+        (2, "a.json", ["--beam", "2", "--n-best", "3"], "n_best must be a whole number from 1 to beam_size (2), not 3"),
+        (2, "a.json", ["--beam", "0"], "beam_size must be a whole number of at least 1, not 0"),
+        (2, "a.png", ["--target", "x", "--beam", "2"], "--beam searches for a translation, but --target gives one"),
+        (2, "a.align", ["--kind", "encoder"], "--kind encoder: words are aligned by cross-attention; leave it out"),
+        (2, "a.align", ["--words"], "--words is not for .align, which always links words; leave it out"),
+        (2, "a.html", ["--layer", "1"], "--layer is not for a page: it has all; leave it out"),
+        (2, "a.png", ["-"], "a.png: the sentences of standard input go into .json or .html; rename it"),
+        (2, "a.json", ["-", "--target", "x"], "--target is for one sentence, but - reads many; leave it out"),
+    ],
+)
+def test_bad_input_is_one_line(
+    dikkat: Command, trained: Path, tmp_path: Path, code: int, name: str, arguments: list[str], message: str
+) -> None:
+    sentence = [] if arguments and not arguments[0].startswith("--") else [SENTENCE]
+    assert message in dikkat.fails(code, "attend", trained, *sentence, *arguments, "--out", tmp_path / name)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.json", "a.align", "a.html"])
+def test_a_place_that_cannot_be_written(dikkat: Command, trained: Path, tmp_path: Path, name: str) -> None:
+    message = dikkat.fails(73, "attend", trained, SENTENCE, "--out", tmp_path / "none" / name)
+    assert f"{name}: cannot be written: the folder {tmp_path / 'none'} does not exist; create it first" in message
+    (tmp_path / "file").write_text("x")
+    message = dikkat.fails(73, "attend", trained, SENTENCE, "--out", tmp_path / "file" / name)
+    assert f"{name}: cannot be written: Not a directory" in message
+    (tmp_path / name).mkdir()
+    message = dikkat.fails(73, "attend", trained, SENTENCE, "--out", tmp_path / name)
+    assert f"{name}: cannot be written: Is a directory" in message
+    assert sorted(os.listdir(tmp_path)) == sorted([name, "file"])
+
+
+def test_no_such_run(dikkat: Command, tmp_path: Path) -> None:
+    message = dikkat.fails(66, "attend", tmp_path / "nowhere", SENTENCE, "--out", tmp_path / "a.png")
+    assert "there is no such run directory" in message
+
+
+def test_five_thousand_tokens(dikkat: Command, trained: Path, tmp_path: Path, translator: Translator) -> None:
+    """A picture in tiles, of ordinary size; JSON says what to do instead."""
+    sentence = " ".join([SENTENCE] * math.ceil(5000 / len(translator.encode(SENTENCE))))
+    assert len(translator.encode(sentence)) >= 5000
+    arguments = ("attend", trained, sentence, "--target", "cato", "--out")
+    assert dikkat(*arguments, tmp_path / "a.png", "--kind", "encoder", "--head", "1")[0] == 0
+    with Image.open(tmp_path / "a.png") as image:
+        assert max(image.size) <= 6000
+    message = dikkat.fails(65, *arguments, tmp_path / "a.json")
+    assert "more than the 5,000,000 weights that JSON takes; choose one layer or head, or write .npz" in message
+    assert dikkat(*arguments, tmp_path / "b.json", "--kind", "cross")[0] == 0
+    assert json.loads((tmp_path / "b.json").read_text())["sentences"][0]["source"] == sentence
+    assert sorted(os.listdir(tmp_path)) == ["a.png", "b.json"]
+
+
+def test_the_caution_of_a_map_goes_to_standard_error(
+    dikkat: Command, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dikkat.explain.honesty.caution", lambda found: f"careful with {len(found.maps)} maps")
+    _, output, complaint = dikkat("attend", trained, SENTENCE, "--out", tmp_path / "a.png")
+    assert complaint == "careful with 2 maps\n"
+    _, output, complaint = dikkat("attend", trained, SENTENCE, "--n-best", "2", "--out", tmp_path / "a.json")
+    assert complaint == "1: careful with 6 maps\n2: careful with 6 maps\n"
+    assert "careful" not in output

@@ -1,0 +1,262 @@
+"""A language model from the command line: trained, resumed, written with, evaluated, and every way it may go wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.system.toy import Command, kept_signals, toy_sentences
+
+from dikkat import LanguageModel, load
+from dikkat.cli.main import run as run_command
+from dikkat.decoding.options import GenerationOptions
+from dikkat.explain.map_files import read_json
+
+SETTINGS = {
+    "model.model_dim": 32,
+    "model.num_heads": 2,
+    "model.feed_forward_dim": 64,
+    "model.decoder_layers": 2,
+    "model.dropout": 0.1,
+    "language_model.context": 32,
+    "training.tokens_per_batch": 512,
+    "training.learning_rate": 0.005,
+    "training.optimizer": "adamw",
+    "training.precision": "float32",
+    "training.validations": 3,
+}
+GREEDY = GenerationOptions(temperature=0.0, max_tokens=60)
+
+
+def options(**changes: object) -> list[str]:
+    merged = {**SETTINGS, **{name.replace("__", "."): value for name, value in changes.items()}}
+    return [word for name, value in merged.items() for word in ("--set", f"{name}={value}")]
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One document of 1,200 lines."""
+    path = tmp_path_factory.mktemp("text") / "toy.txt"
+    path.write_text("".join(f"{source}\n" for source, _ in toy_sentences(1200)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory, text: Path) -> Path:
+    """A finished run that has learned the toy language. Look, do not touch; else copy it."""
+    out = tmp_path_factory.mktemp("written") / "run"
+    with kept_signals():
+        assert run_command(["train", "lm", str(text), "--out", str(out), *options(training__max_updates=240)]) == 0
+    return out
+
+
+@pytest.fixture(scope="module")
+def model(written: Path) -> LanguageModel:
+    found = load(written)
+    assert isinstance(found, LanguageModel)
+    return found
+
+
+def test_the_toy_language_is_learned(written: Path, model: LanguageModel) -> None:
+    """Words of six letters, drawn from six to ten, leave about 0.4 nats a letter that nobody can know."""
+    rows = [json.loads(line) for line in (written / "metrics.jsonl").read_text().split("\n")[:-1]]
+    assert [row["step"] for row in rows] == [80, 160, 240]
+    assert rows[-1]["valid_loss"] < 0.9 < rows[0]["valid_loss"] < math.log(30)
+    assert rows[-1]["perplexity"] == pytest.approx(math.exp(rows[-1]["valid_loss"]))
+    card = (written / "card.md").read_text(encoding="utf-8")
+    assert f"loss {rows[-1]['valid_loss']:.4f} nats" in card
+    words = {word for source, _ in toy_sentences(1200) for word in source.split()}
+    ((found,),) = model.generate(["the dog sees a"], options=GenerationOptions(temperature=0.3, max_tokens=200))
+    lines = found.text.split("\n")[1:-1]
+    assert len(lines) > 3
+    assert sum(word in words for line in lines for word in line.split()) > 0.7 * sum(
+        len(line.split()) for line in lines
+    )
+
+
+def test_the_cache_changes_nothing(model: LanguageModel) -> None:
+    """Greedy, against reading all that is in sight anew for each token, across three slides of the window."""
+    prompt = "my red bird finds"
+    ((found,),) = model.generate([prompt], options=GenerationOptions(temperature=0.0, max_tokens=80))
+    in_sight = model.tokenizer.encode(prompt)
+    wanted = []
+    with torch.inference_mode():
+        for _ in range(80):
+            in_sight = in_sight[-16:] if len(in_sight) > 32 else in_sight
+            logits = model.model(torch.tensor([in_sight]))[0, -1]
+            logits[[0, 1, 3]] = -torch.inf
+            wanted.append(int(logits.argmax()))
+            in_sight.append(wanted[-1])
+    assert found.num_tokens == 80
+    assert found.ended == "length"
+    assert found.text == model.tokenizer.decode(wanted)
+
+
+def test_a_batch_is_its_rows_alone_and_a_stream_its_pieces(model: LanguageModel) -> None:
+    prompts = ["the king", "", "a small tree fo", "my cat", "the king"]
+    drawn = GenerationOptions(temperature=1.0, top_p=0.9, max_tokens=50, seed=3)
+    together = model.generate(prompts, samples=3, options=drawn)
+    for prompt, row in zip(prompts, together, strict=True):
+        assert len({each.text for each in row}) > 1
+        assert model.generate([prompt], samples=3, options=drawn) == [row]
+        assert "".join(model.stream(prompt, options=drawn)) == row[0].text
+    assert together[0] == together[4]
+
+
+def test_stop_strings_end_the_text(model: LanguageModel) -> None:
+    ((whole,),) = model.generate(["the king "], options=GREEDY)
+    line, _, _ = whole.text.partition("\n")
+    ((found,),) = model.generate(["the king "], options=GREEDY, stop=["\n", "never there"])
+    assert (found.text, found.ended) == (line, "stop")
+    assert "".join(model.stream("the king ", options=GREEDY, stop=["\n"])) == line
+
+
+def test_generate_prints_the_prompt_and_its_continuation(
+    dikkat: Command, written: Path, model: LanguageModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = "the king" + "".join(model.stream("the king", options=GREEDY))
+    arguments = ("generate", written, "--greedy", "--max-tokens", "60")
+    assert dikkat(*arguments, "the king") == (0, wanted.removesuffix("\n") + "\n", "")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the king\n")))
+    assert dikkat(*arguments) == (0, wanted.removesuffix("\n") + "\n", "")
+    code, output, _ = dikkat(
+        "generate", written, "the king", "-n", "2", "--seed", "4", "--min-p", "0.02", "--stop", "\n"
+    )
+    assert code == 0
+    assert output.startswith("--- 1 of 2 ---\nthe king")
+    assert "--- 2 of 2 ---\nthe king" in output
+
+
+def test_attend_shows_what_a_prompt_looks_at(dikkat: Command, written: Path, tmp_path: Path) -> None:
+    for name in ("a.png", "a.svg", "a.npz", "a.json"):
+        assert dikkat("attend", written, "the king sees", "--out", tmp_path / name) == (0, "", "")
+    (found,) = read_json(tmp_path / "a.json")
+    assert found.output_tokens == tuple("the king sees")
+    assert (found.source, found.source_tokens, found.output) == ("the king sees", (), "")
+    assert len(found.maps) == 2 * 2
+    for each in found.maps:
+        assert (each.stack, each.kind) == ("decoder", "self")
+        assert not np.triu(each.weights, 1).any()
+        np.testing.assert_allclose(each.weights.sum(axis=1), 1.0, rtol=0, atol=1e-5)
+    assert dikkat("attend", written, "the king sees", "--words", "--out", tmp_path / "w.json")[0] == 0
+    assert read_json(tmp_path / "w.json")[0].output_tokens == ("the", "king", "sees")
+    for kind, name in (("encoder", "encoder self-attention"), ("cross", "cross-attention")):
+        message = dikkat.fails(2, "attend", written, "the", "--kind", kind, "--out", tmp_path / "b.png")
+        assert message == f"--kind {kind}: a language model has no {name}; choose from decoder"
+    long = dikkat.fails(65, "attend", written, "the dog sees a cat " * 3, "--out", tmp_path / "b.png")
+    assert long == "the prompt has 57 tokens, but the model sees at most 32 (its context); give only the end of it"
+    assert not (tmp_path / "b.png").exists()
+
+
+def test_the_doctor_examines_a_language_model(dikkat: Command, written: Path) -> None:
+    code, output, complaint = dikkat("doctor", written)
+    assert (code, complaint) == (0, ""), output
+    assert output.endswith("all 10 proofs pass\n")
+
+
+def test_an_unknown_character_is_said(dikkat: Command, written: Path) -> None:
+    code, output, notes = dikkat("generate", written, "the ðß ð", "--max-tokens", "5")
+    assert (code, notes) == (0, "not in the vocabulary, and read as <unk>: 'ð', 'ß'\n")
+    assert output.startswith("the ðß ð")
+
+
+def test_evaluate_is_what_the_validation_said(dikkat: Command, written: Path, tmp_path: Path) -> None:
+    """With a stride of the whole context the windows are those of the validation, on the same weights."""
+    best = min(json.loads(line)["valid_loss"] for line in (written / "metrics.jsonl").read_text().split("\n")[:-1])
+    code, output, notes = dikkat("evaluate", written, "--stride", "32")
+    assert (code, notes) == (0, "")
+    loss = float(output.split("\n")[0].split()[1])
+    assert loss == pytest.approx(best, abs=0.01)
+    closer = float(dikkat("evaluate", written, "--stride", "4")[1].split("\n")[0].split()[1])
+    assert closer < loss
+    other = tmp_path / "other.txt"
+    other.write_text("the dog sees a ßtar\n", encoding="utf-8")
+    code, output, notes = dikkat("evaluate", written, other)
+    assert (code, notes) == (0, "not in the vocabulary, and read as <unk>: 'ß'\n")
+    assert "20 tokens, 21 bytes; window 32, stride 16" in output
+
+
+@pytest.mark.parametrize(("kind", "objective"), [("bytes", "prefix"), ("bpe", "masked"), ("characters", "causal")])
+def test_E21_a_folder_of_documents_with_any_objective_resumes_bit_for_bit(
+    dikkat: Command, tmp_path: Path, kind: str, objective: str
+) -> None:
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for number, (source, target) in enumerate(toy_sentences(60)):
+        (folder / f"{number}.txt").write_text(f"{source}\n{target}\n", encoding="utf-8")
+    settings = options(
+        tokenizer__kind=kind,
+        language_model__objective=objective,
+        training__max_updates=12,
+        training__keep_checkpoints=3,
+    )
+    whole, again = tmp_path / "whole", tmp_path / "again"
+    assert dikkat("train", "lm", folder, "--out", whole, *settings)[0] == 0
+    shutil.copytree(whole, again)
+    (again / "card.md").unlink()
+    for late in ("step-000008", "step-000012"):
+        shutil.rmtree(again / "checkpoints" / late)
+    assert dikkat("train", "lm", "--out", again, "--resume")[0] == 0
+    for name in ("model.safetensors", "checkpoints/step-000012/optimizer.safetensors"):
+        assert (whole / name).read_bytes() == (again / name).read_bytes()
+    config = json.loads((whole / "config.json").read_text(encoding="utf-8"))
+    assert (config["task"], config["data_source"]["documents"]) == ("lm", 60)
+    if objective == "masked":
+        message = dikkat.fails(2, "generate", whole, "the")
+        assert message == "this model was trained to fill in hidden tokens (objective masked); it cannot write on"
+        assert "a text has no likelihood" in dikkat.fails(2, "evaluate", whole)
+    else:
+        assert dikkat("generate", whole, "", "--max-tokens", "40")[0] == 0
+
+
+def test_what_cannot_be_generated_is_one_line(dikkat: Command, written: Path, trained: Path) -> None:
+    long = dikkat.fails(65, "generate", written, "the dog sees a cat " * 3)
+    assert long == "the prompt has 57 tokens, but the model sees at most 32 (its context); give only the end of it"
+    for option, value, limit in (
+        ("--temperature", "-1", "temperature must be a finite number of at least 0, not -1.0"),
+        ("--top-k", "-2", "top_k must be a whole number of at least 0, not -2"),
+        ("--top-p", "0", "top_p must be above 0 and at most 1, not 0.0"),
+        ("--min-p", "2", "min_p must be between 0 and 1, not 2.0"),
+        ("--repetition-penalty", "0", "repetition_penalty must be a finite number above 0, not 0.0"),
+        ("--max-tokens", "0", "max_tokens must be a whole number of at least 1, not 0"),
+        ("--samples", "0", "samples must be at least 1, not 0"),
+        ("--context", "1", "context must be a whole number of at least 2, not 1"),
+        ("--seed", "-1", "seed must be a whole number of at least 0, not -1"),
+    ):
+        assert dikkat.fails(2, "generate", written, "the", option, value) == limit
+    explained = dikkat.fails(2, "explain", "the dog", "--run", written)
+    assert explained == f"{written}: this run holds no translator, and only of one can a cell be explained"
+    assert dikkat.fails(2, "generate", trained, "the") == f'{trained}: holds a "translator", not a language model'
+    assert "stride must be a whole number from 1 to the context, 32, not 33" in dikkat.fails(
+        2, "evaluate", written, "--stride", "33"
+    )
+
+
+def test_what_cannot_be_trained_on_is_one_line(dikkat: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (tmp_path / "empty.txt").write_bytes(b"")
+    (tmp_path / "short.txt").write_bytes(b"a")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "data.csv").write_text("a,b\n")
+    for name, code, complaint in (
+        ("empty.txt", 65, "the file is empty"),
+        ("none.txt", 66, "there is no such file"),
+        (
+            "folder",
+            66,
+            "holds no text: no file with anything in it is named *.txt, *.text, *.md, *.rst (each also .gz)",
+        ),
+        ("short.txt", 65, "too little text"),
+    ):
+        message = dikkat.fails(code, "train", "lm", tmp_path / name, "--out", out)
+        assert message.startswith(str(tmp_path / name))
+        assert complaint in message
+        assert not out.exists()
+    assert "name the data" in dikkat.fails(2, "train", "lm", "--out", out)

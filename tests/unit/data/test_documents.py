@@ -1,0 +1,66 @@
+"""Documents: files and folders of text, and what is held out of them."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from dikkat.data.documents import FEW_DOCUMENTS, Document, read_documents, split_documents
+from dikkat.errors import DataError, MissingInputError
+
+
+def test_a_file_is_one_document_and_a_folder_many(tmp_path: Path) -> None:
+    """In the order of their names, through sub-folders; other, hidden and empty files are no text."""
+    (tmp_path / "b").mkdir()
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "z.txt").write_bytes(b"last\r\nline")
+    (tmp_path / "b" / "a.md.gz").write_bytes(gzip.compress("çok\n\nşey\n".encode()))
+    for name in ("picture.png", ".hidden.txt", ".git/log.txt", "c.csv"):
+        (tmp_path / name).write_bytes(b"\xff\x00")
+    (tmp_path / "empty.txt").write_bytes(b"")
+    odd = tmp_path / "c.csv"
+    odd.write_text("named, so read", encoding="utf-8")
+    found = list(read_documents([str(tmp_path), str(odd)]))
+    assert [document.text for document in found] == ["çok\n\nşey\n", "last\nline\n", "named, so read\n"]
+    assert found[0].name == str(tmp_path / "b" / "a.md.gz")
+
+
+def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(MissingInputError, match="no such file"):
+        list(read_documents([str(tmp_path / "none.txt")]))
+    (tmp_path / "empty.txt").write_bytes(b"")
+    with pytest.raises(MissingInputError, match=r"holds no text: no file with anything in it is named \*\.txt"):
+        list(read_documents([str(tmp_path)]))
+    with pytest.raises(DataError, match="the file is empty"):
+        list(read_documents([str(tmp_path / "empty.txt")]))
+    (tmp_path / "latin.txt").write_bytes(b"ok\n\xe9t\xe9\n")
+    with pytest.raises(DataError, match=r"latin\.txt:2:1: byte 0xE9"):
+        list(read_documents([str(tmp_path)]))
+
+
+def test_the_last_tenth_of_one_document_is_held_out() -> None:
+    """Cut where nanoGPT cuts, so that losses can be compared."""
+    text = "".join(chr(97 + number % 26) for number in range(1003))
+    (train,), (held_out,) = split_documents([Document("a", text)], seed=1)
+    assert (train.text, held_out.text) == (text[: int(1003 * 0.9)], text[int(1003 * 0.9) :])
+    assert (train.begins, train.ends, held_out.begins, held_out.ends) == (True, False, False, True)
+
+
+def test_whole_documents_are_held_out_and_near_duplicates_stay_together() -> None:
+    texts = [f"document about the number {'xyz'[number % 3]}{chr(97 + number // 3)} " * 5 for number in range(90)]
+    documents = [Document(str(number), text) for number, text in enumerate([*texts, *map(str.upper, texts)])]
+    train, held_out = split_documents(documents, seed=1)
+    assert sorted(map(id, [*train, *held_out])) == sorted(map(id, documents))
+    assert 0.05 < len(held_out) / len(documents) <= 0.1
+    assert not {each.text.lower() for each in train} & {each.text.lower() for each in held_out}
+    again = split_documents(documents[::-1], seed=1)[1]
+    assert {each.name for each in again} == {each.name for each in held_out}
+    assert {each.name for each in split_documents(documents, seed=2)[1]} != {each.name for each in held_out}
+
+
+def test_too_little_text_is_refused() -> None:
+    for documents in ([Document("tiny", "a")], [Document("same", "the same")] * FEW_DOCUMENTS):
+        with pytest.raises(DataError, match="too little text to train on one part and validate on another"):
+            split_documents(documents, seed=1)

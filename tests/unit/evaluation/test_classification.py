@@ -1,0 +1,48 @@
+"""Scores of classes against scikit-learn, which is asked only where it is installed, and against hand counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dikkat.evaluation.classification import class_scores
+
+LABELS = ("a", "b", "c")
+
+
+def test_a_hand_count() -> None:
+    # class a: 2 of 3 right, one b taken for it; class c never guessed right
+    found = class_scores(LABELS, [0, 0, 0, 1, 1, 2], [0, 0, 1, 1, 0, 1])
+    assert found.confusion.tolist() == [[2, 1, 0], [1, 1, 0], [0, 1, 0]]
+    assert found.accuracy == pytest.approx(3 / 6)
+    assert found.precision.tolist() == pytest.approx([2 / 3, 1 / 3, 0.0])
+    assert found.recall.tolist() == pytest.approx([2 / 3, 1 / 2, 0.0])
+    assert found.f1.tolist() == pytest.approx([2 / 3, 2 / 5, 0.0])
+    assert found.macro_f1 == pytest.approx((2 / 3 + 2 / 5) / 3)
+    assert found.majority == pytest.approx(3 / 6)
+
+
+def test_a_class_that_never_occurs_is_not_in_the_mean() -> None:
+    assert class_scores(LABELS, [0, 1], [0, 1]).macro_f1 == 1.0
+
+
+def test_as_scikit_learn() -> None:
+    metrics = pytest.importorskip("sklearn.metrics")
+    generator = np.random.default_rng(0)
+    wanted, guessed = generator.integers(0, 3, 200), generator.integers(0, 3, 200)
+    found = class_scores(LABELS, wanted.tolist(), guessed.tolist())
+    assert found.confusion.tolist() == metrics.confusion_matrix(wanted, guessed).tolist()
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(wanted, guessed)
+    np.testing.assert_allclose(found.precision, precision)
+    np.testing.assert_allclose(found.recall, recall)
+    np.testing.assert_allclose(found.f1, f1)
+    assert found.macro_f1 == pytest.approx(metrics.f1_score(wanted, guessed, average="macro"))
+
+
+def test_the_table_tells_counts_and_shares() -> None:
+    lines = class_scores(("neg", "pos"), [0] * 3 + [1] * 5, [0, 0, 1, 1, 1, 1, 1, 0]).lines()
+    assert lines[0] == "accuracy 75.00 %  (6 of 8 texts; the most frequent class alone 62.50 %)"
+    assert [line.split() for line in lines if line.startswith("pos")] == [
+        ["pos", "80.00", "80.00", "80.00", "5"],
+        ["pos", "1", "4"],
+    ]

@@ -1,0 +1,36 @@
+"""A small heat map: a cell for each weight that can be seen, and tokens as text only."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.unit.explain.drawing.drawings import SVG, paper, read, real_width
+
+from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.drawing.small_map import small_map
+
+WEIGHTS = np.array([[0.9, 0.09, 0.01], [0.0, 0.25, 0.75]], np.float32)
+
+
+def drawn(queries: tuple[str, ...] = ("a", "b"), keys: tuple[str, ...] = ("x", "y", "z")) -> str:
+    return small_map(AttentionMap(WEIGHTS, queries, keys, "decoder", 1, None, "cross"))
+
+
+def test_cells_are_as_opaque_as_their_weights() -> None:
+    cells = [each.attrib for each in read(drawn()).iter(f"{SVG}rect") if each.attrib["class"] == "cell"]
+    assert [float(cell["fill-opacity"]) for cell in cells] == pytest.approx([0.9, 0.09, 0.25, 0.75])
+    columns = sorted({float(cell["x"]) for cell in cells})
+    places = [(columns.index(float(cell["x"])), round(float(cell["y"]) / float(cell["height"]))) for cell in cells]
+    assert places == [(0, 0), (1, 0), (1, 1), (2, 1)]
+    assert "decoder cross-attention, layer 2" in drawn()
+
+
+def test_labels_are_clipped_escaped_and_on_the_paper() -> None:
+    drawing = drawn(("</svg><script>", "W" * 40), ('" onload="x', "ı" * 30, "z"))
+    labels = list(read(drawing).iter(f"{SVG}text"))
+    assert [each.text for each in labels] == ["</svg><script>", "W" * 13 + "…", '" onload="x', "ı" * 13 + "…", "z"]
+    whole = paper(drawing)
+    for each in labels[:2]:
+        assert float(each.attrib["x"]) - real_width(each.text or "", 10.5) >= whole.left
+    for each in labels[2:]:
+        assert float(each.attrib["y"]) + real_width(each.text or "", 10.5) <= whole.bottom

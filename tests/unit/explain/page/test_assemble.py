@@ -1,0 +1,99 @@
+"""The HTML file: whole, closed to the network, and with data that cannot become markup."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from html.parser import HTMLParser
+
+import pytest
+from tests.system.sample_page import sample_page, sample_sentence
+
+from dikkat.errors import UsageError
+from dikkat.explain.page.assemble import _HERE, SCRIPTS, assemble
+
+HOSTILE = "</script><script>alert(1)</script><!-- {{SCRIPT}} & <img src=x onerror=alert(1)> \u2028"
+
+
+class Reader(HTMLParser):
+    """Tags with their attributes, and the raw text inside of each `script` and `style`."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: dict[str, list[str]] = {"script": [], "style": []}
+        self._open = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag in self.raw:
+            self.raw[tag].append("")
+        self._open = tag
+
+    def handle_endtag(self, tag: str) -> None:
+        self._open = ""
+
+    def handle_data(self, data: str) -> None:
+        if self._open in self.raw:
+            self.raw[self._open][-1] += data
+
+
+def hash_of(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def test_the_policy_knows_this_script_and_this_style_alone() -> None:
+    found = Reader(assemble(sample_page()))
+    policy = next(str(each["content"]) for tag, each in found.tags if tag == "meta" and "http-equiv" in each)
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == hash_of(found.raw["script"][1])
+    assert rules["style-src"] == hash_of(found.raw["style"][0])
+    assert rules["base-uri"] == rules["form-action"] == "'none'"
+
+
+def test_nothing_is_referred_to() -> None:
+    html = assemble(sample_page())
+    assert not any({"src", "srcset", "action", "style", "onclick"} & set(each) for _, each in Reader(html).tags)
+    assert {each["href"] for _, each in Reader(html).tags if "href" in each} == {"#stage"}
+    code = re.sub(r"http://www\.w3\.org/2000/svg", "", html)
+    assert not re.search(r"https?://|url\(|@import|innerHTML|insertAdjacentHTML|document\.write|\beval\b", code)
+
+
+def test_hostile_text_stays_in_the_data() -> None:
+    plain, hostile = (
+        Reader(assemble(sample_page(name, [sample_sentence((name, "<eos>"), ("<bos>", name, "<eos>"))])))
+        for name in ("name", HOSTILE)
+    )
+    assert plain.tags == hostile.tags
+    content = json.loads(hostile.raw["script"][0])
+    assert content["name"] == content["sentences"][0]["source"]["tokens"][0] == HOSTILE
+
+
+@pytest.mark.parametrize("language", ["en", "tr"])
+def test_it_opens_in_the_language(language: str) -> None:
+    assert Reader(assemble(sample_page(), language)).tags[0] == ("html", {"lang": language})
+
+
+def test_another_language_is_refused() -> None:
+    with pytest.raises(UsageError, match='a page speaks en or tr, not "fr"'):
+        assemble(sample_page(), "fr")
+
+
+def test_every_script_beside_the_page_is_in_it_and_is_short() -> None:
+    assert {path.name for path in _HERE.glob("*.js")} == set(SCRIPTS)
+    for name in (*SCRIPTS, "page.css"):
+        assert (_HERE / name).read_text(encoding="utf-8").count("\n") <= 350
+
+
+def test_both_languages_have_every_word() -> None:
+    strings = (_HERE / "strings.js").read_text(encoding="utf-8")
+    english, turkish = strings.split("  tr: {\n")
+    names = [re.findall(r'(?<![\w"])"?([\w-]+)"?: "', part.split("\n};")[0]) for part in (english, turkish)]
+    assert len(names[0]) > 80
+    assert names[0] == names[1]
+    used = set(re.findall(r'\bsay\("([\w-]+)"', "".join((_HERE / name).read_text("utf-8") for name in SCRIPTS)))
+    assert used - set(names[0]) == set()

@@ -1,0 +1,62 @@
+"""The frame of a page: its policy, and user text that stays text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.unit.explain.report.inspection import seen
+
+from dikkat.errors import UsageError
+from dikkat.explain.report.html import card, check_page, folded, foreign, heading, page, paragraph, table, tiles
+
+HOSTILE = '</p></bdi><script>alert(1)</script><img src=x onerror=alert(2)> \u202e right to left \0 " onload="x'
+
+
+def test_user_text_is_inert_wherever_it_stands() -> None:
+    parts = [
+        heading(HOSTILE),
+        paragraph(HOSTILE),
+        foreign(HOSTILE, HOSTILE),
+        tiles([(HOSTILE, HOSTILE)]),
+        table([(HOSTILE, HOSTILE)]),
+        card(HOSTILE, [(HOSTILE, foreign(HOSTILE))]),
+        folded(HOSTILE, f"{HOSTILE}\n{HOSTILE}"),
+    ]
+    found = seen(page(HOSTILE, "en", parts))
+    shown = HOSTILE.replace("\0", "·")
+    assert found.text.count(shown) == 14
+    assert found.named("bdi")[0] == {"dir": "auto", "lang": shown}
+
+
+@pytest.mark.parametrize("scripts", [False, True])
+def test_no_page_may_ask_for_anything(scripts: bool) -> None:
+    found = seen(page("title", "tr", ["<p>x</p>"], scripts=scripts))
+    (policy,) = [each["content"] for each in found.named("meta") if each.get("http-equiv") == "Content-Security-Policy"]
+    assert policy is not None
+    rules = dict(rule.split(" ", 1) for rule in policy.split("; "))
+    assert rules["default-src"] == "'none'"
+    assert rules["base-uri"] == rules["form-action"] == "'none'"
+    assert ("script-src" in rules) is scripts
+    assert not any(word in policy for word in ("http", "*", "data:", "unsafe-eval"))
+    assert found.named("html") == [{"lang": "tr"}]
+    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in found.named("meta")
+
+
+def test_only_a_page_that_is_told_to_loads_itself_again() -> None:
+    refreshes = [
+        [
+            each
+            for each in seen(page("t", "en", [], refresh=seconds)).named("meta")
+            if each.get("http-equiv") == "refresh"
+        ]
+        for seconds in (None, 5)
+    ]
+    assert refreshes == [[], [{"http-equiv": "refresh", "content": "5"}]]
+
+
+@pytest.mark.parametrize("name", ["report.pdf", "report", "report.html.gz"])
+def test_a_page_has_the_suffix_of_one(name: str, tmp_path: Path) -> None:
+    check_page(tmp_path / "report.HTML")
+    with pytest.raises(UsageError, match=r"a page is \.html, not "):
+        check_page(tmp_path / name)

@@ -1,0 +1,135 @@
+"""The report of a finished run: all of it there, in both languages, for hostile text and for thin runs."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from string import Formatter
+
+import numpy as np
+import pytest
+from tests.unit.explain.report.inspection import Seen, seen
+from tests.unit.models.small import config
+
+from dikkat.errors import UsageError
+from dikkat.explain.drawing.model_outline import outline_of_config
+from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
+from dikkat.explain.report.run_page import report_page
+from dikkat.explain.report.wording import ENGLISH, TURKISH, ReportWording, report_wording
+
+HOSTILE = '</bdi><script>alert(1)</script>" srcdoc="x'
+MEASURED: list[tuple[float | None, float, float]] = [(4.0, 3.5, 20.0), (2.0, 2.125, 41.0), (None, 2.0, 40.0)]
+ROWS = [
+    {
+        "step": 10 * n,
+        "epoch": float(n),
+        "bleu": 5.0 * n,
+        "tokens": 6000 * n,
+        "seconds": 30.0 * n,
+        "train_loss": train_loss,
+        "valid_loss": valid_loss,
+        "chrf": chrf,
+    }
+    for n, (train_loss, valid_loss, chrf) in enumerate(MEASURED, start=1)
+]
+FACTS = RunFacts(
+    name="my run",
+    languages=("en", "tr"),
+    metrics=ROWS,
+    data=DataFacts(
+        files=("a.en", "a.tr"),
+        validation_files=(),
+        read=1234,
+        left_out={"duplicate": 77, "empty side": 3},
+        train_pairs=1000,
+        validation_pairs=100,
+        test_pairs=54,
+        source_lengths=np.array([3, 5, 9, 400]),
+        target_lengths=np.array([2, 4, 8, 300]),
+        longest=("a very long source", HOSTILE),
+        repetition=Repetition(1000, 11, 22, 33, 54, 6),
+    ),
+    held_out=HeldOutFacts(
+        is_test=True,
+        sentences=54,
+        bleu=12.34,
+        chrf=45.67,
+        lines=("BLEU  12.34  signature:1", "chrF  45.67  signature:2"),
+        worst=(Judged(HOSTILE, "çeviri", "reference", 3.21), Judged("שלום", "x", "y", 9.87)),
+    ),
+    outline=outline_of_config(config(), "my run"),
+    card="# Translator en → tr\n\n    dikkat train translator a.en a.tr\n",
+    settings='{"seed": 1}\n',
+    browser=f'<!doctype html><p title="a">1 &lt; 2 &amp; {HOSTILE}</p>',
+)
+
+
+def shown(run: RunFacts = FACTS, language: str = "en") -> Seen:
+    return seen(report_page(run, language))
+
+
+def test_everything_is_told() -> None:
+    text = shown().text
+    for told in (
+        "Translator en → tr", "my run", "45.7", "12.3", "2.125", "1.5", "200", "1,234", "left out: duplicate", "77",
+        "left out: empty side", "a.en, a.tr", "1,000", "signature:1", "signature:2", "54 sentences that training never",
+        "a very long source", "chrF 3.2", "çeviri", "reference", "chrF 9.9", "שלום", "dikkat train translator a.en",
+        '{"seed": 1}', "of 54 held-out sources stand in training too", "mask: causal (no future)",
+        f"{FACTS.outline.parameters:,} parameters",
+    ):  # fmt: skip
+        assert told in text, told
+    assert HOSTILE in text
+
+
+def test_the_browser_of_attention_is_in_a_frame_that_reaches_nothing() -> None:
+    (frame,) = shown().named("iframe")
+    assert frame["srcdoc"] == FACTS.browser
+    assert frame["sandbox"] == "allow-scripts"
+    assert frame.keys() == {"title", "sandbox", "srcdoc"}
+
+
+def test_texts_carry_their_language() -> None:
+    languages = [each.get("lang") for each in shown().named("bdi")]
+    assert languages == ["en", "tr", "en", "tr", "tr", "en", "tr", "tr"]
+
+
+def test_curves_leave_out_what_was_not_finite() -> None:
+    curves = [each for each in shown().named("circle") if each["class"] in ("f0", "f1")]
+    assert len(curves) == 3 * 4 - 1
+
+
+def test_a_run_of_one_validation_without_a_test_part() -> None:
+    thin = replace(
+        FACTS, metrics=ROWS[:1], languages=("", ""), held_out=replace(FACTS.held_out, is_test=False, worst=()),
+        data=replace(FACTS.data, left_out={}, source_lengths=np.array([1]), target_lengths=np.array([1])),
+    )  # fmt: skip
+    found = shown(thin)
+    assert "Translator ? → ?" in found.text
+    assert "this run held no test part out" in found.text
+    assert "left out0" in found.text
+
+
+@pytest.mark.parametrize("length", [1, 7, 24, 25, 100, 4000])
+def test_the_bars_hold_every_pair(length: int) -> None:
+    lengths = np.concatenate([np.arange(1, length + 1), [length, 5 * length]])
+    found = shown(replace(FACTS, data=replace(FACTS.data, source_lengths=lengths, target_lengths=lengths[:1])))
+    bars = [text for text in found.texts if text.startswith("source ") and ": " in text]
+    assert sum(int(text.rpartition(": ")[2].replace(",", "")) for text in bars) == length + 2
+    assert len(bars) <= 30
+
+
+def test_turkish_is_turkish() -> None:
+    found = shown(language="tr")
+    assert found.named("html") == [{"lang": "tr"}]
+    assert "Çevirmen en → tr" in found.text
+    assert "En kötü tümceler" in found.text
+    assert "Worst sentences" not in found.text
+
+
+def test_both_languages_fill_in_the_same_names() -> None:
+    for field in fields(ReportWording):
+        english, turkish = (getattr(words, field.name) for words in (ENGLISH, TURKISH))
+        names = [{name for _, name, _, _ in Formatter().parse(text) if name} for text in (english, turkish)]
+        assert names[0] == names[1], field.name
+        assert turkish
+    with pytest.raises(UsageError, match='there is no report in "de"; choose from en, tr'):
+        report_wording("de")

@@ -1,0 +1,93 @@
+"""The classifier: padding, pooling, both objectives, and the size of the seed's preset."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from dikkat.config import ClassifierConfig, ModelConfig, build_config, preset
+from dikkat.models.classifier import EncoderClassifier
+from dikkat.models.factory import build_classifier
+from dikkat.nn.pooling import PoolingName
+
+POOLINGS = get_args(PoolingName)
+SMALL = {"vocab_size": 50, "model_dim": 16, "num_heads": 2, "feed_forward_dim": 32, "encoder_layers": 2}
+
+
+def small(num_classes: int = 3, **around: Any) -> EncoderClassifier:
+    """A classifier whose every parameter is random, so that nothing is zero by its start."""
+    model = build_classifier(ModelConfig(**SMALL), ClassifierConfig(**around), num_classes, seed=1)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+    return model.eval()
+
+
+def texts(*lengths: int) -> tuple[Tensor, Tensor]:
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return torch.where(mask, torch.randint(1, 50, mask.shape), 0), mask
+
+
+@pytest.mark.parametrize("kernels", [True, False])
+@pytest.mark.parametrize("pooling", POOLINGS)
+@torch.inference_mode()
+def test_padding_and_neighbours_change_nothing(
+    pooling: PoolingName, kernels: bool, request: pytest.FixtureRequest
+) -> None:
+    if not kernels:
+        request.getfixturevalue("without_kernels")
+    model = small(pooling=pooling)
+    tokens, mask = texts(9, 4, 1)
+    together = model(tokens, mask)
+    padded = model(F.pad(tokens, (0, 7)), F.pad(mask, (0, 7)))
+    hidden = model(torch.where(mask, tokens, 7), mask)
+    assert float((padded - together).abs().max()) <= 1e-6
+    assert float((hidden - together).abs().max()) <= 1e-6
+    for row, length in enumerate((9, 4, 1)):
+        alone = model(tokens[row, None, :length], mask[row, None, :length])
+        assert float((alone[0] - together[row]).abs().max()) <= 1e-6
+
+
+def test_F5_two_calls_are_equal_and_all_parts_are_saved() -> None:
+    model = small()
+    tokens, mask = texts(5, 3)
+    assert torch.equal(model(tokens, mask), model(tokens, mask))
+    assert {name.partition(".")[0] for name in model.state_dict()} == {"embedding", "encoder", "output"}
+
+
+def test_a_binary_classifier_has_one_logit_and_binary_cross_entropy() -> None:
+    model = small(num_classes=2, objective="binary")
+    tokens, mask = texts(5, 3)
+    logits, wanted = model(tokens, mask), torch.tensor([1, 0])
+    assert model.output.weight.shape == (1, 16)
+    assert not logits[:, 0].any()
+    reference = F.binary_cross_entropy_with_logits(logits[:, 1], wanted.float())
+    torch.testing.assert_close(F.cross_entropy(logits, wanted), reference)
+
+
+def test_word_dropout_hides_tokens_in_training_alone() -> None:
+    model = small(word_dropout=0.5)
+    model.dropout.probability = 0.0
+    tokens, mask = texts(40)
+    quiet = model(tokens, mask)
+    model.train()
+    kept = model._hide_words(mask.expand(2000, -1))
+    share = float(kept[:, 1:].float().mean())
+    # 78,000 draws: four standard deviations are 0.007
+    assert abs(share - 0.5) < 0.007
+    assert bool(kept[:, 0].all())
+    assert not torch.equal(model(tokens, mask), quiet)
+    assert torch.equal(model.eval()(tokens, mask), quiet)
+
+
+def test_A28_the_seed_preset_has_its_1612802_parameters() -> None:
+    settings = preset("imdb_seed")
+    assert settings["tokenizer"]["vocab_size"] == 50_002
+    config = build_config({**settings, "model": {**settings["model"], "vocab_size": 50_002}})
+    model = build_classifier(config.model, config.classifier, num_classes=2, seed=1)
+    assert sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad) == 1_612_802
+    assert config.classifier.max_tokens == 200
