@@ -143,7 +143,7 @@ static void panel_block(float *to, int64_t to_step, const float *from, int64_t f
     }
 }
 
-/* Rows in sixes. */
+/* Rows in sixes; the last six may begin with rows that are done, which find the same again. */
 static void many_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
                       int64_t rows, int64_t start, int64_t end, float *panel) {
     for (int64_t output = start; output < end; output += PANEL) {
@@ -151,9 +151,11 @@ static void many_rows(float *to, int64_t to_step, const float *from, int64_t fro
         vec bias[2] = {{0}};
         if (linear->bias) memcpy(bias, linear->bias + output, sizeof(float) * outputs);
         pack_panel(panel, linear, output);
-        for (int64_t row = 0; row < rows; row += PANEL_ROWS)
+        for (int64_t next = 0; next < rows; next += PANEL_ROWS) {
+            int64_t row = next + PANEL_ROWS <= rows ? next : rows - PANEL_ROWS;
             panel_block(to + row * to_step + output, to_step, from + row * from_step, from_step, panel,
                         padded(linear->inputs) / LANES, bias, outputs);
+        }
     }
 }
 
@@ -161,9 +163,10 @@ static void many_rows(float *to, int64_t to_step, const float *from, int64_t fro
  * multiple of PANEL, `panel` holds panel_size() numbers. */
 static void linear_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
                         int64_t rows, int64_t start, int64_t end, float *panel) {
-    int64_t many = rows < MANY ? 0 : rows / PANEL_ROWS * PANEL_ROWS;
-    many_rows(to, to_step, from, from_step, linear, many, start, many ? end : start, panel);
-    few_rows(to + many * to_step, to_step, from + many * from_step, from_step, linear, rows - many, start, end);
+    if (rows < MANY)
+        few_rows(to, to_step, from, from_step, linear, rows, start, end);
+    else
+        many_rows(to, to_step, from, from_step, linear, rows, start, end, panel);
 }
 
 #endif
