@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -19,7 +19,7 @@ class HeadName(NamedTuple):
 
     stack: str
     layer: int
-    kind: str
+    kind: Literal["self", "cross"]
     head: int
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ def without_heads(model: nn.Module, heads: Collection[HeadName]) -> Iterator[Non
     for each in heads:
         if each not in known:
             raise UsageError(f"there is no head {each}; choose from {_choices(known)}")
-        off.setdefault(MapName(each.stack, each.layer, each.kind), []).append(each.head)  # type: ignore[arg-type]
+        off.setdefault(MapName(each.stack, each.layer, each.kind), []).append(each.head)
     with ExitStack() as handles:
         for name, numbers in off.items():
             module = attentions[name]

@@ -11,10 +11,5 @@ Array = NDArray[np.float64]
 def entropy(weights: Array) -> Array:
     """(..., S) -> (...): -Σ w ln w of every row, in nats; 0 looks at one token, ln S at all S alike."""
     positive = weights > 0.0
-    return -np.sum(weights * np.log(weights, out=np.zeros_like(weights), where=positive), axis=-1)
-
-
-def greatest_entropy(queries: int, keys: int, *, causal: bool) -> Array:
-    """(T,): the logarithm of how many keys each query may look at; under `causal`, query t looks at t + 1."""
-    seen = np.arange(1, queries + 1) if causal else np.full(queries, keys)
-    return np.log(seen)
+    found: Array = -np.sum(weights * np.log(weights, out=np.zeros_like(weights), where=positive), axis=-1)
+    return found

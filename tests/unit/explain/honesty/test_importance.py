@@ -1,0 +1,58 @@
+"""Costs of heads of a model in which they are known: without effect, or measured by hand."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from tests.unit.models.small import small_model, some_tokens
+
+from dikkat.errors import UsageError
+from dikkat.explain.honesty.ablation import HeadName, head_names
+from dikkat.explain.honesty.importance import Cost, Quality, cost_without, head_costs, least_useful
+
+IDLE = HeadName("decoder", 0, "cross", 2)
+
+
+def test_costs() -> None:
+    model = small_model()
+    out_projection = "decoder.blocks.0.cross_attention.out_projection.weight"
+    with torch.no_grad():
+        model.get_parameter(out_projection)[:, 8:12] = 0.0
+    source, target, mask = some_tokens(4, 5), some_tokens(4, 6), torch.ones(4, 5, dtype=torch.bool)
+
+    def measure() -> Quality:
+        with torch.no_grad():
+            rows = model(source, target, mask).log_softmax(-1)
+        likelihood = rows[:, :-1].gather(2, target[:, 1:, None]).mean()
+        return Quality(loss=-float(likelihood), chrf=float(rows.exp().max(-1).values.mean()))
+
+    whole, told = measure(), list[str]()
+    costs = head_costs(model, whole, measure, told.append)
+    assert list(costs) == head_names(model)
+    assert told[0] == "without encoder layer 1, self, head 1"
+    assert len(told) == len(costs)
+    assert costs[IDLE] == Cost(0.0, 0.0)
+    assert all(cost.loss for head, cost in costs.items() if head != IDLE)
+    assert measure() == whole
+
+    with torch.no_grad():
+        weight = model.get_parameter(out_projection)
+        kept = weight.clone()
+        weight[:, :4] = 0.0
+        by_hand = measure()
+        weight.copy_(kept)
+    found = cost_without(model, [HeadName("decoder", 0, "cross", 0), IDLE], whole, measure)
+    assert found.loss == pytest.approx(by_hand.loss - whole.loss, abs=1e-6)
+    assert found.chrf == pytest.approx(whole.chrf - by_hand.chrf, abs=1e-6)
+
+
+def test_the_least_useful_come_first() -> None:
+    heads = [HeadName("encoder", 0, "self", number) for number in range(4)]
+    costs = dict(zip(heads, (Cost(0.2, 0.0), Cost(-0.1, 9.0), Cost(0.1, 0.0), Cost(-0.1, 0.0)), strict=True))
+    assert least_useful(costs, 3) == [heads[1], heads[3], heads[2]]
+    assert least_useful(costs, 0) == []
+
+
+def test_a_head_there_is_not() -> None:
+    with pytest.raises(UsageError, match="there is no head encoder layer 9, self, head 1"):
+        cost_without(small_model(), [HeadName("encoder", 8, "self", 0)], Quality(0.0, 0.0), lambda: Quality(0.0, 0.0))
