@@ -16,7 +16,7 @@
 /* The same for many rows, where each sum is of two classes at once: 24 vectors of sums. */
 #define PANEL (2 * LANES)
 #define PANEL_ROWS 6
-/* Rows from which a copy of the weights pays: measured on Zen 4, where it costs as much as about 19 rows save. */
+/* Rows from which a copy of the weights pays: estimated on Zen 4, where it costs what some 19 rows save. */
 #define MANY 24
 
 #ifdef __clang__
