@@ -21,11 +21,16 @@ import re
 import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+
+# a script has its own folder on the path, and the benchmarks are a package of the one above
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from benchmarks.harness import EXIT_MISSING_INPUT, OWN_PYTHON, ROOT, Measured, fail, note, parser, provenance
 
 OPTIONS = (

@@ -1,40 +1,38 @@
-"""Attention where the truth is known: alignments of copies and reversals, and a pronoun with its noun."""
+"""Where attention must look is planted: known alignments, and an antecedent; and `dikkat heads` on a trained run."""
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from tests.system.test_tasks import learn
-from tests.system.toy import Command
+from tests.system.toy import Command, toy_sentences
 
 from dikkat.config import ModelConfig
 from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation.alignment_error import GoldAlignment
-from dikkat.explain.honesty import HeadName, gradient_times_input, occlusion
+from dikkat.explain.honesty.ablation import HeadName
 from dikkat.explain.honesty.alignment_head import Agreements, WordNumbers, choose_alignment_head
 from dikkat.explain.honesty.importance import Quality, head_costs
+from dikkat.explain.honesty.saliency import gradient_times_input, occlusion
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import record_attention
 from dikkat.text.tokenizer import BOS_ID, EOS_ID
 from dikkat.training.validation import batch_loss
 
-LENGTH = 6
-
 
 @pytest.fixture(autouse=True)
-def one_thread() -> Iterator[None]:
-    """Such small products are slower on two."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+def _fast(unchecked_shapes: None) -> None:
+    """Training: the checks of shapes would cost half of it."""
+
+
+LENGTH = 6
 
 
 def aligned(task: str, word: int) -> int:
@@ -146,16 +144,56 @@ def hits(model: EncoderDecoder, data: list[tuple[list[int], list[int], int, int]
     return np.stack(found)
 
 
-def test_heads_of_a_run_are_told(dikkat: Command, trained: Path, tmp_path: Path) -> None:
-    code, told, notes = dikkat("heads", trained, "--sentences", "6", "--prune", "2")
-    assert code == 0, notes
-    for wanted in ("encoder", "decoder", "cross", "entropy"):
-        assert wanted in told
-    code, turkish, _ = dikkat("heads", trained, "--sentences", "6", "--language", "tr")
+def test_heads_of_a_trained_run(dikkat: Command, trained: Path, tmp_path: Path) -> None:
+    """The toy language says words backwards, so its alignments are known."""
+    pairs = toy_sentences(480)[400:416]
+    data, gold = tmp_path / "toy.tsv", tmp_path / "toy.gold"
+    data.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
+    lengths = [len(source.split()) for source, _ in pairs]
+    lines = [" ".join(f"{length - 1 - place}-{place}" for place in range(length)) for length in lengths]
+    gold.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+    options = ("heads", trained, data, "--gold", gold, "--sentences", "8", "--prune", "3")
+    code, output, notes = dikkat(*options, "--json")
     assert code == 0
-    assert turkish != told
-    assert "AER" not in told
-    gold = tmp_path / "gold"
-    gold.write_text("0-x\n", encoding="utf-8")
-    assert f'{gold}:1: "0-x" is no link' in dikkat.fails(65, "heads", trained, "--gold", gold)
-    assert "--prune 99: this model has only" in dikkat.fails(2, "heads", trained, "--prune", "99")
+    assert notes.startswith("1/11  reading the maps\n")
+    found = json.loads(output, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert (found["sentences"], found["other_sentences"], len(found["heads"])) == (8, 8, 6)
+    chosen = found["alignment_head"]
+    (best,) = [each for each in found["heads"] if all(each[key] == chosen[key] for key in chosen)]
+    errors = [each["agreement"]["scores"]["error"] for each in found["heads"] if each["agreement"]]
+    assert best["agreement"]["scores"]["error"] == min(errors) < 0.6
+    assert [len(each["off"]) for each in found["pruned"]] == [1, 2, 3]
+
+    code, output, _ = dikkat(*options, "--language", "tr")
+    assert code == 0
+    lines = output.split("\n")
+    assert lines[0].startswith(f"{trained}: 8 çift; ")
+    stacks = [line.partition(",")[0] for line in lines[3:9]]
+    assert stacks == ["kodlayıcı öz"] * 2 + ["kodçözücü öz"] * 2 + ["çapraz"] * 2
+    assert f"{gold} dosyasına göre AER %" in output
+    assert "3 kapalı (son kapatılan: " in output
+
+
+def test_without_data_the_run_has_its_own(dikkat: Command, trained: Path) -> None:
+    code, output, _ = dikkat("heads", trained, "--sentences", "3")
+    assert code == 0
+    assert output.startswith(f"{trained}: 3 pairs; all heads on: loss ")
+    assert "Nearest to an alignment: cross, layer 1, head " in output
+
+
+class TestBadInput:
+    def test_a_language_there_is_not(self, dikkat: Command, trained: Path) -> None:
+        assert dikkat.fails(2, "heads", trained, "--language", "de") == 'there is no table in "de"; choose from en, tr'
+
+    def test_no_such_run(self, dikkat: Command, tmp_path: Path) -> None:
+        assert dikkat.fails(66, "heads", tmp_path / "no") == f"{tmp_path / 'no'}: there is no such run directory"
+
+    def test_a_link_that_is_none(self, dikkat: Command, trained: Path, toy_data: Path, tmp_path: Path) -> None:
+        gold = tmp_path / "gold"
+        gold.write_text("0-0\n0:1\n", encoding="utf-8")
+        message = dikkat.fails(65, "heads", trained, toy_data, "--gold", gold)
+        assert message.startswith(f'{gold}:2: "0:1" is no link; write 0-2')
+
+    def test_no_sentences(self, dikkat: Command, trained: Path) -> None:
+        assert "--sentences" in dikkat.fails(2, "heads", trained, "--sentences", "0")

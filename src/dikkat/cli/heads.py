@@ -15,7 +15,7 @@ from dikkat.cli.signals import StopSignal
 
 if TYPE_CHECKING:
     from dikkat.explain.honesty.ablation import HeadName
-    from dikkat.explain.honesty.wording import HeadsTable
+    from dikkat.explain.honesty.wording import HeadsTable, HonestyWording
     from dikkat.pipelines.honesty import HeadFinding, HeadsReport
 
 
@@ -42,11 +42,11 @@ def heads(
     from dikkat.explain.honesty.wording import honesty_wording
     from dikkat.pipelines.honesty import examine_heads
 
-    words = honesty_wording(language).table
+    wording = honesty_wording(language)
     StopSignal()
     with WorkProgress() as progress:
         found = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
-    print(_as_json(path, found) if as_json else "\n".join(_as_text(path, found, gold, words)))
+    print(_as_json(path, found) if as_json else "\n".join(_as_text(path, found, gold, wording)))
 
 
 def _as_json(path: Path, found: HeadsReport) -> str:
@@ -81,57 +81,62 @@ def _place(head: HeadName) -> dict[str, Any]:
     return {"stack": head.stack, "layer": head.layer + 1, "kind": head.kind, "head": head.head + 1}
 
 
-def _as_text(path: Path, found: HeadsReport, gold: Path | None, words: HeadsTable) -> list[str]:
-    title = words.title.format(path=path, sentences=found.sentences, loss=found.whole.loss, chrf=found.whole.chrf)
+def _as_text(path: Path, found: HeadsReport, gold: Path | None, wording: HonestyWording) -> list[str]:
+    words, whole = wording.table, found.whole
     kinds = list(words.attentions)
     # one attention after the other, where a model has them layer by layer
     ordered = sorted(found.heads, key=lambda each: kinds.index((each.head.stack, each.head.kind)))
     return [
-        title,
+        words.title.format(path=path, sentences=found.sentences, loss=whole.loss, chrf=whole.chrf),
         "",
-        *_aligned([words.headings, *(_row(each, words) for each in ordered)]),
+        *_columns([words.headings, *(_row(each, wording) for each in ordered)]),
         "",
-        *_told_alignment(found.alignment_head, gold, words),
+        *_told_alignment(found.alignment_head, gold, wording),
         *_told_pruning(found, words),
     ]
 
 
-def _row(each: HeadFinding, words: HeadsTable) -> tuple[str, ...]:
+def _row(each: HeadFinding, wording: HonestyWording) -> tuple[str, ...]:
+    from dikkat.explain.honesty.wording import written_share
+
     portrait = each.portrait
     return (
-        _name(each.head, words),
+        _name(each.head, wording.table),
         f"{portrait.entropy:.2f}",
-        f"{portrait.entropy_share:.0%}",
+        written_share(portrait.entropy_share, wording),
         f"{portrait.distance:.1f}",
-        words.places[portrait.place],
-        f"{portrait.place_share:.0%}",
+        wording.table.places[portrait.place],
+        "" if portrait.place is None else written_share(portrait.place_share, wording),
         f"{each.cost.loss:+.3f}",
         f"{each.cost.chrf:+.1f}",
-        "" if each.agreement is None else f"{each.agreement.occlusion:.0%}",
+        "" if each.agreement is None else written_share(each.agreement.occlusion, wording),
     )
 
 
-def _aligned(rows: list[tuple[str, ...]]) -> list[str]:
-    """Texts to the left, numbers to the right."""
+def _columns(rows: list[tuple[str, ...]]) -> list[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    left = {0, 4}
     return [
         "  ".join(
-            cell.ljust(width) if place in left else cell.rjust(width)
+            # the names of heads and places to the left, numbers to the right
+            cell.ljust(width) if place in (0, 4) else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]
 
 
-def _told_alignment(best: HeadFinding, gold: Path | None, words: HeadsTable) -> list[str]:
-    agreement = best.agreement
-    assert agreement is not None
-    judge = words.by_occlusion.format(share=agreement.occlusion)
+def _told_alignment(best: HeadFinding, gold: Path | None, wording: HonestyWording) -> list[str]:
+    from dikkat.explain.honesty.wording import written_share
+
+    words, agreement = wording.table, best.agreement
+    assert agreement is not None  # it was chosen among those that have one
+    judges = [words.by_occlusion.format(share=written_share(agreement.occlusion, wording))]
     if agreement.scores is not None:
-        judge = words.by_gold.format(name=gold, scores=agreement.scores)
+        shares = {name: written_share(share, wording, decimals=1) for name, share in asdict(agreement.scores).items()}
+        judges.insert(0, words.by_gold.format(name=gold, **shares))
     lines = [
-        words.chosen.format(head=_name(best.head, words), judge=judge),
+        words.chosen.format(head=_name(best.head, words), judge=judges[0]),
+        *judges[1:],
         words.correlations.format(occlusion=agreement.occlusion_correlation, gradient=agreement.gradient_correlation),
     ]
     return [*lines, words.doubtful] if agreement.occlusion < 0.5 else lines
@@ -140,17 +145,13 @@ def _told_alignment(best: HeadFinding, gold: Path | None, words: HeadsTable) -> 
 def _told_pruning(found: HeadsReport, words: HeadsTable) -> list[str]:
     if not found.pruned:
         return []
-    return [
-        "",
-        words.pruning.format(sentences=found.other_sentences),
-        *(
-            "  "
-            + words.pruned.format(
-                count=len(each.off), head=_name(each.off[-1], words), loss=each.cost.loss, chrf=-each.cost.chrf
-            )
-            for each in found.pruned
-        ),
+    points = [
+        words.pruned.format(
+            count=len(each.off), head=_name(each.off[-1], words), loss=each.cost.loss, chrf=-each.cost.chrf
+        )
+        for each in found.pruned
     ]
+    return ["", words.pruning.format(sentences=found.other_sentences), *(f"  {point}" for point in points)]
 
 
 def _name(head: HeadName, words: HeadsTable) -> str:

@@ -47,9 +47,6 @@ class AlignmentScores:
     recall: float
     """Share of the sure links that were found; 1 when there are none."""
 
-    def __str__(self) -> str:
-        return f"AER {self.error:.1%}, precision {self.precision:.1%}, recall {self.recall:.1%}"
-
 
 def parse_alignments(lines: Iterable[str], name: str) -> list[GoldAlignment]:
     """One alignment a line, in the Pharaoh format: `0-0 1-2`, words counted from 0, the source first.

@@ -32,6 +32,15 @@ def test_pairs_come_back_as_they_were(
     assert corpus.target_lengths.tolist() == [len(target) for _, target in pairs]
 
 
+def test_a_corpus_in_memory_is_the_same(tmp_path: Path) -> None:
+    built, held = Corpus.build(tmp_path, "train", PAIRS), Corpus.in_memory(PAIRS)
+    assert held.fingerprint() == built.fingerprint()
+    for side in ("source", "target"):
+        for ours, theirs in zip(held.gather(np.array([3, 0]), side), built.gather(np.array([3, 0]), side), strict=True):
+            assert np.array_equal(ours, theirs)
+    assert len(Corpus.in_memory([])) == 0
+
+
 @pytest.mark.parametrize(("largest", "width"), [(65_535, 2), (65_536, 4)])
 def test_ids_take_two_bytes_where_they_fit(tmp_path: Path, largest: int, width: int) -> None:
     corpus = Corpus.build(tmp_path, "train", [*PAIRS, ([largest], [4])])

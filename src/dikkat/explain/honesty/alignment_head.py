@@ -26,6 +26,8 @@ class Agreement:
 
     occlusion: float
     """Share of written tokens whose most attended source token is the one whose occlusion costs most."""
+    on_needed: float
+    """Share of its attention that lies on that token."""
     occlusion_correlation: float
     """Mean rank correlation of attention with occlusion; NaN where it is not defined."""
     gradient_correlation: float
@@ -47,16 +49,17 @@ class Agreements:
 
     def __init__(self, gold: Sequence[GoldAlignment] | None = None) -> None:
         self._gold = gold
-        self._hits: dict[HeadName, list[NDArray[np.bool_]]] = {}
+        self._hits: dict[HeadName, list[Array]] = {}
         self._correlations: dict[HeadName, list[tuple[float, float]]] = {}
         self._links: dict[HeadName, list[set[Link]]] = {}
 
     def add(self, name: MapName, weights: Array, occluded: Array, gradient: Array, words: WordNumbers) -> None:
         """One attention (H, T, S) of one sentence; `occluded` and `gradient` (T, S); sentences in the order of gold."""
-        costs = most_attended(occluded)
+        needed = most_attended(occluded)
         for number, each in enumerate(weights):
             head = HeadName(*name, number)
-            self._hits.setdefault(head, []).append(most_attended(each) == costs)
+            on_needed = each[np.arange(len(needed)), needed]
+            self._hits.setdefault(head, []).append(np.stack([most_attended(each) == needed, on_needed]))
             both = mean_rank_correlation(each, occluded), mean_rank_correlation(each, gradient)
             self._correlations.setdefault(head, []).append(both)
             self._links.setdefault(head, []).append(word_links(each, words))
@@ -67,8 +70,11 @@ class Agreements:
 
     def _of(self, head: HeadName) -> Agreement:
         defined = np.ma.masked_invalid(self._correlations[head]).mean(axis=0).filled(np.nan)
+        # (2, written tokens of the sample) -> (2,)
+        share, on_needed = np.concatenate(self._hits[head], axis=1).mean(axis=1).tolist()
         return Agreement(
-            occlusion=float(np.concatenate(self._hits[head]).mean()),
+            occlusion=share,
+            on_needed=on_needed,
             occlusion_correlation=float(defined[0]),
             gradient_correlation=float(defined[1]),
             scores=None if self._gold is None else alignment_error(self._links[head], self._gold),
@@ -77,8 +83,8 @@ class Agreements:
 
 def most_attended(weights: Array) -> NDArray[np.int64]:
     """(T, S) -> (T-1,): the source token of each written token, the first of equals; marks are neither."""
-    found: NDArray[np.int64] = weights[:-1, :-1].argmax(axis=1)
-    return found
+    places: NDArray[np.int64] = weights[:-1, :-1].argmax(axis=1)
+    return places
 
 
 def word_links(weights: Array, words: WordNumbers) -> set[Link]:
@@ -87,13 +93,14 @@ def word_links(weights: Array, words: WordNumbers) -> set[Link]:
 
 
 def choose_alignment_head(found: Mapping[HeadName, Agreement]) -> HeadName:
-    """The head of lowest AER where gold is known, else of greatest agreement with occlusion; the first of equals.
+    """The head of lowest AER where gold is known, else of greatest agreement with occlusion.
 
-    Raises `ValueError` when there is no cross-attention head to choose from.
+    Of equals the one whose attention lies more on what is needed, then the first. Raises `ValueError` when there is no
+    cross-attention head to choose from.
     """
 
-    def rank(head: HeadName) -> tuple[float, float]:
-        scores = found[head].scores
-        return (0.0 if scores is None else scores.error), -found[head].occlusion
+    def rank(head: HeadName) -> tuple[float, float, float]:
+        each = found[head]
+        return (0.0 if each.scores is None else each.scores.error), -each.occlusion, -each.on_needed
 
     return min(found, key=rank)

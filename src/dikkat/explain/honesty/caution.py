@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.honesty.entropy import entropy
 from dikkat.explain.honesty.rank_correlation import correlation_by_first_alone, mean_rank_correlation
-from dikkat.explain.honesty.wording import honesty_wording
+from dikkat.explain.honesty.wording import honesty_wording, written_share
 from dikkat.explain.honesty.wordless import is_mark, is_punctuation
 from dikkat.explain.sentence_maps import SentenceMaps, mean_of_heads
 
@@ -40,7 +40,8 @@ def caution(
     without it the third limit is not looked at. None for a model without cross-attention, and for an empty output.
     Raises `UsageError` for a layer, head or language there is not.
     """
-    words = honesty_wording(language).caution
+    wording = honesty_wording(language)
+    words = wording.caution
     if len(maps.output_tokens) < 2 or not any(each.kind == "cross" for each in maps.maps):
         return None
     shown = mean_of_heads(maps.select("decoder", "cross", layer, head))
@@ -48,7 +49,7 @@ def caution(
     reasons = []
     wordless = _wordless(shown, weights)
     if wordless > MOST_WORDLESS:
-        reasons.append(words.wordless.format(share=wordless))
+        reasons.append(words.wordless.format(share=written_share(wordless, wording)))
     effective = float(np.exp(entropy(weights)).mean())
     if effective > MOST_SPREAD * keys:
         reasons.append(words.spread.format(effective=effective, keys=keys))

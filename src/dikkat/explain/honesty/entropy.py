@@ -13,10 +13,3 @@ def entropy(weights: Array) -> Array:
     positive = weights > 0.0
     found: Array = -np.sum(weights * np.log(weights, out=np.zeros_like(weights), where=positive), axis=-1)
     return found
-
-
-def greatest_entropy(queries: int, keys: int, *, causal: bool) -> Array:
-    """(T,): the logarithm of how many keys each query may look at; under `causal`, query t looks at t + 1."""
-    seen = np.arange(1, queries + 1) if causal else np.full(queries, keys)
-    found: Array = np.log(seen)
-    return found

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.explain.honesty.ablation import HeadName
-from dikkat.explain.honesty.entropy import entropy, greatest_entropy
+from dikkat.explain.honesty.entropy import entropy
 from dikkat.explain.honesty.wordless import is_mark, is_punctuation
 from dikkat.nn.recorder import MapName
 
@@ -19,6 +19,9 @@ Array = NDArray[np.float64]
 Place = Literal["marks", "punctuation", "before", "same", "after", "elsewhere"]
 """Where attention lies, the first that applies; the middle three by position: row t of a cross-attention writes target
 token t, so "same" is source token t."""
+
+NOTICEABLE = 0.01
+"""Share of attention by which a place must exceed what evenly spread attention would give it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +34,10 @@ class Portrait:
     """Of the greatest entropy that these queries could have; 1 is no choice at all."""
     distance: float
     """Tokens from the query's position to what it looks at, weighted by attention."""
-    place: Place
-    """Where most of the attention lies."""
+    place: Place | None
+    """Where more attention lies than evenly spread attention would put there, by the widest margin; None if nowhere."""
     place_share: float
-    """Share of the attention that lies there."""
+    """Share of the attention that lies there; 0 if nowhere."""
 
 
 class Portraits:
@@ -47,28 +50,34 @@ class Portraits:
         """One attention (H, T, S) of one sentence, with the labels of its T queries and S keys."""
         queries, keys = weights.shape[1:]
         distances = np.abs(np.arange(keys) - np.arange(queries)[:, None])
-        greatest = greatest_entropy(queries, keys, causal=name.stack == "decoder" and name.kind == "self")
-        places = _places(queries, key_tokens)
+        is_causal = name.stack == "decoder" and name.kind == "self"
+        even = np.tri(queries, keys) if is_causal else np.ones((queries, keys))
+        even /= even.sum(axis=1, keepdims=True)
+        places = [_places(queries, key_tokens) == number for number in range(len(get_args(Place)))]
         columns = [
             np.full(len(weights), float(queries)),
             entropy(weights).sum(axis=1),
-            np.full(len(weights), greatest.sum()),
+            np.full(len(weights), entropy(even).sum()),
             (weights * distances).sum(axis=(1, 2)),
-            *((weights * (places == place)).sum(axis=(1, 2)) for place in range(len(get_args(Place)))),
+            *((weights * place).sum(axis=(1, 2)) for place in places),
+            *(np.full(len(weights), (even * place).sum()) for place in places),
         ]
         # (H, measures)
         self._sums[name] = self._sums.get(name, 0.0) + np.stack(columns, axis=1)
 
     def of(self, head: HeadName) -> Portrait:
         """The portrait of one head. Raises `KeyError` for one that no map was added of."""
-        queries, spread, greatest, distance, *places = self._sums[MapName(*head[:3])][head.head].tolist()
-        most = int(np.argmax(places))
+        name = MapName(head.stack, head.layer, head.kind)
+        queries, spread, greatest, distance, *places = self._sums[name][head.head].tolist()
+        shares, even = np.array(places).reshape(2, -1) / queries
+        most = int(np.argmax(shares - even))
+        is_noticed = shares[most] - even[most] >= NOTICEABLE
         return Portrait(
             entropy=spread / queries,
             entropy_share=spread / greatest if greatest else 0.0,
             distance=distance / queries,
-            place=get_args(Place)[most],
-            place_share=places[most] / queries,
+            place=get_args(Place)[most] if is_noticed else None,
+            place_share=float(shares[most]) if is_noticed else 0.0,
         )
 
 

@@ -45,7 +45,9 @@ def gradient_times_input(model: EncoderDecoder, source: Int[Tensor, "S"], target
     with torch.no_grad():
         embedded = model.source_embedding(source), model.target_embedding(fed)
     size = max(1, MOST_ENTRIES // (max(len(source), len(fed)) * embedded[0].shape[-1]))
-    parts = [_gradient_rows(model, embedded, rows, written[rows]) for rows in torch.split(torch.arange(len(fed)), size)]
+    rows = torch.arange(len(fed), device=source.device)
+    chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
+    parts = [_gradient_rows(model, embedded, chunk, written[chunk]) for chunk in chunks]
     return Influence(*(_array(torch.cat(side)) for side in zip(*parts, strict=True)))
 
 
@@ -63,7 +65,8 @@ def occlusion(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tenso
     size = max(1, MOST_ENTRIES // (steps * model.output_weight.shape[0]))
     with torch.no_grad():
         whole = _log_probabilities(model, source, target, seen)
-        hidden = torch.cat([_log_probabilities(model, source, target, part) for part in torch.split(masks, size)])
+        chunks = [masks[start : start + size] for start in range(0, length, size)]
+        hidden = torch.cat([_log_probabilities(model, source, target, chunk) for chunk in chunks])
     # (S, T) -> (T, S)
     return _array((whole - hidden).T)
 
@@ -78,7 +81,7 @@ def _gradient_rows(
         read, fed = (model.embedding_norm(model.positions(each)) for each in (x, y))
         hidden = model.decoder(fed, model.encoder(read))
         # (N, T, D) -> (N, V)
-        logits = model.project(hidden[range(len(rows)), rows])
+        logits = model.project(hidden[torch.arange(len(rows), device=rows.device), rows])
         chosen = logits.log_softmax(dim=-1).gather(1, wanted[:, None])
         of_x, of_y = torch.autograd.grad(chosen.sum(), (x, y))
     return (of_x * x).sum(-1).detach(), (of_y * y).sum(-1).detach()

@@ -27,7 +27,7 @@ class HeadsTable:
     headings: tuple[str, ...]
     attentions: Mapping[tuple[str, str], str]
     head: str
-    places: Mapping[Place, str]
+    places: Mapping[Place | None, str]
     chosen: str
     by_gold: str
     by_occlusion: str
@@ -41,21 +41,24 @@ class HeadsTable:
 class HonestyWording:
     """All of it in one language."""
 
+    percent: str
+    """How a number of hundredths is written, with so many decimals."""
     caution: Caution
     table: HeadsTable
 
 
 ENGLISH = HonestyWording(
+    percent="{:.{}f}%",
     caution=Caution(
         line="Do not read this map as an alignment: {reasons}.",
-        wordless="{share:.0%} of its attention lies on marks and punctuation",
+        wordless="{share} of its attention lies on marks and punctuation",
         spread="a row is spread over {effective:.0f} of {keys} tokens",
         unrelated="the order of its weights hardly follows what the output depends on "
         "(rank correlation with occlusion {correlation:.2f}; sharing the first token alone gives {chance:.2f})",
     ),
     table=HeadsTable(
-        title="{path}: {sentences} held-out pairs; all heads on: loss {loss:.3f} nats a token, chrF {chrf:.1f}",
-        headings=("head", "entropy", "of max", "distance", "looks most at", "", "loss lost", "chrF lost", "aligned"),
+        title="{path}: {sentences} pairs; all heads on: loss {loss:.3f} nats a token, chrF {chrf:.1f}",
+        headings=("head", "entropy", "of max", "distance", "drawn to", "", "loss lost", "chrF lost", "aligned"),
         attentions={
             ("encoder", "self"): "encoder self",
             ("decoder", "self"): "decoder self",
@@ -69,10 +72,11 @@ ENGLISH = HonestyWording(
             "same": "the same place",
             "after": "one place after",
             "elsewhere": "other words",
+            None: "nowhere in particular",
         },
-        chosen="Nearest to an alignment: {head}, chosen by {judge}.",
-        by_gold="AER against {name}: {scores}",
-        by_occlusion="occlusion: for {share:.0%} of the written tokens it looks most at the one that is needed most",
+        chosen="Nearest to an alignment: {head}. {judge}",
+        by_gold="AER {error} against {name}, the lowest of all (precision {precision}, recall {recall}).",
+        by_occlusion="For {share} of the written tokens it looks most at the one whose occlusion costs most.",
         correlations="Mean rank correlation of its weights with occlusion {occlusion:.2f}, "
         "with gradient x input {gradient:.2f}.",
         doubtful="Do not read even this head as an alignment: for most tokens it looks elsewhere.",
@@ -82,18 +86,19 @@ ENGLISH = HonestyWording(
 )
 
 TURKISH = HonestyWording(
+    percent="%{:.{}f}",
     caution=Caution(
         line="Bu haritayı kelime eşleştirmesi olarak okumayın: {reasons}.",
-        wordless="dikkatin işaret ve noktalama belirteçlerine düşen payı {share:.0%}",
+        wordless="dikkatin işaret ve noktalama belirteçlerine düşen payı {share}",
         spread="bir satır {keys} belirteçten {effective:.0f} tanesine yayılıyor",
         unrelated="ağırlıkların sırası, çıktının neye bağlı olduğunu pek izlemiyor "
         "(gizleme ile sıra korelasyonu {correlation:.2f}; yalnız ilk belirtecin aynı olması {chance:.2f} verir)",
     ),
     table=HeadsTable(
-        title="{path}: eğitimde görülmemiş {sentences} çift; bütün kafalar açıkken kayıp belirteç başına "
+        title="{path}: {sentences} çift; bütün kafalar açıkken kayıp belirteç başına "
         "{loss:.3f} nat, chrF {chrf:.1f}",
         headings=(
-            "kafa", "entropi", "en çoğa oran", "uzaklık", "en çok baktığı yer", "", "kayıp artışı", "chrF düşüşü",
+            "kafa", "entropi", "en çoğa oran", "uzaklık", "çekildiği yer", "", "kayıp artışı", "chrF düşüşü",
             "eşleşme",
         ),
         attentions={
@@ -109,10 +114,11 @@ TURKISH = HonestyWording(
             "same": "aynı yer",
             "after": "bir sonraki yer",
             "elsewhere": "öteki kelimeler",
+            None: "belirli bir yere değil",
         },
-        chosen="Kelime eşleştirmesine en yakın kafa: {head}; ölçüt {judge}.",
-        by_gold="{name} dosyasına göre AER: {scores}",
-        by_occlusion="gizleme: yazılan belirteçlerin {share:.0%} kadarında, en çok gerek duyulan belirtece bakıyor",
+        chosen="Kelime eşleştirmesine en yakın kafa: {head}. {judge}",
+        by_gold="{name} dosyasına göre AER {error}, en düşüğü (kesinlik {precision}, duyarlılık {recall}).",
+        by_occlusion="Yazılan belirteçlerin {share} kadarında, gizlenmesi en çok zarar veren belirtece en çok bakıyor.",
         correlations="Ağırlıklarının ortalama sıra korelasyonu: gizleme ile {occlusion:.2f}, "
         "gradyan x girdi ile {gradient:.2f}.",
         doubtful="Bu kafayı bile kelime eşleştirmesi olarak okumayın: belirteçlerin çoğunda başka yere bakıyor.",
@@ -122,6 +128,11 @@ TURKISH = HonestyWording(
 )  # fmt: skip
 
 _WORDINGS = {"en": ENGLISH, "tr": TURKISH}
+
+
+def written_share(share: float, words: HonestyWording, decimals: int = 0) -> str:
+    """0.5 as "50%" or "%50"."""
+    return words.percent.format(100.0 * share, decimals)
 
 
 def honesty_wording(language: str) -> HonestyWording:

@@ -1,71 +1,58 @@
-"""What heads are worth, and which one aligns, on numbers made up for the purpose."""
+"""Costs of heads of a model in which they are known: without effect, or measured by hand."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
+from tests.unit.models.small import small_model, some_tokens
 
-from dikkat.config import ModelConfig
-from dikkat.evaluation.alignment_error import parse_alignments
+from dikkat.errors import UsageError
 from dikkat.explain.honesty.ablation import HeadName, head_names
-from dikkat.explain.honesty.alignment_head import Agreements, WordNumbers, choose_alignment_head
 from dikkat.explain.honesty.importance import Cost, Quality, cost_without, head_costs, least_useful
-from dikkat.models.factory import build_model
-from dikkat.nn.recorder import MapName
 
-CROSS = MapName("decoder", 0, "cross")
+IDLE = HeadName("decoder", 0, "cross", 2)
 
 
-def test_costs_are_differences_to_the_whole_model() -> None:
-    config = ModelConfig(vocab_size=9, model_dim=8, num_heads=2, feed_forward_dim=8, encoder_layers=1, decoder_layers=1)
-    model = build_model(config, seed=1).eval()
-    source = torch.tensor([[4, 5, 2]])
+def test_costs() -> None:
+    model = small_model()
+    out_projection = "decoder.blocks.0.cross_attention.out_projection.weight"
+    with torch.no_grad():
+        model.get_parameter(out_projection)[:, 8:12] = 0.0
+    source, target, mask = some_tokens(4, 5), some_tokens(4, 6), torch.ones(4, 5, dtype=torch.bool)
 
     def measure() -> Quality:
         with torch.no_grad():
-            memory = model.encode(source, source != 0)
-        return Quality(loss=float(memory.abs().sum()), chrf=float(memory[0, 0, 0]))
+            rows = model(source, target, mask).log_softmax(-1)
+        likelihood = rows[:, :-1].gather(2, target[:, 1:, None]).mean()
+        return Quality(loss=-float(likelihood), chrf=float(rows.exp().max(-1).values.mean()))
 
-    whole = measure()
-    told: list[str] = []
+    whole, told = measure(), list[str]()
     costs = head_costs(model, whole, measure, told.append)
     assert list(costs) == head_names(model)
-    assert len(told) == len(costs) == 6
-    encoder = [costs[head] for head in costs if head.stack == "encoder"]
-    assert all(cost.loss != 0.0 for cost in encoder)
-    assert all(costs[head] == Cost(0.0, 0.0) for head in costs if head.stack == "decoder"), (
-        "the encoder does not see it"
-    )
-    assert measure() == whole, "everything is on again"
-    both = cost_without(model, [head for head in costs if head.stack == "encoder"], whole, measure)
-    assert both not in encoder
+    assert told[0] == "without encoder layer 1, self, head 1"
+    assert len(told) == len(costs)
+    assert costs[IDLE] == Cost(0.0, 0.0)
+    assert all(cost.loss for head, cost in costs.items() if head != IDLE)
+    assert measure() == whole
+
+    with torch.no_grad():
+        weight = model.get_parameter(out_projection)
+        kept = weight.clone()
+        weight[:, :4] = 0.0
+        by_hand = measure()
+        weight.copy_(kept)
+    found = cost_without(model, [HeadName("decoder", 0, "cross", 0), IDLE], whole, measure)
+    assert found.loss == pytest.approx(by_hand.loss - whole.loss, abs=1e-6)
+    assert found.chrf == pytest.approx(whole.chrf - by_hand.chrf, abs=1e-6)
 
 
 def test_the_least_useful_come_first() -> None:
     heads = [HeadName("encoder", 0, "self", number) for number in range(4)]
-    costs = {head: Cost(loss, 0.0) for head, loss in zip(heads, (0.3, -0.1, 0.3, 0.2), strict=True)}
-    assert least_useful(costs, 3) == [heads[1], heads[3], heads[0]]
+    costs = dict(zip(heads, (Cost(0.2, 0.0), Cost(-0.1, 9.0), Cost(0.1, 0.0), Cost(-0.1, 0.0)), strict=True))
+    assert least_useful(costs, 3) == [heads[1], heads[3], heads[2]]
+    assert least_useful(costs, 0) == []
 
 
-def one_hot(places: list[int], keys: int) -> np.ndarray:
-    return np.eye(keys)[places]
-
-
-def test_the_alignment_head_agrees_with_occlusion_or_with_gold() -> None:
-    """Three written words and `<eos>`; head 0 looks where occlusion costs, head 1 where people linked."""
-    weights = np.stack([one_hot([0, 1, 2, 3], 4), one_hot([2, 1, 0, 3], 4)])
-    occluded = one_hot([0, 1, 2, 3], 4)
-    words = WordNumbers((0, 1, 2), (0, 1, 2))
-    for gold, wanted in ((None, 0), (parse_alignments(["2-0 1-1 0-2"], "gold"), 1)):
-        agreements = Agreements(gold)
-        agreements.add(CROSS, weights, occluded, occluded, words)
-        found = agreements.found()
-        chosen = choose_alignment_head(found)
-        assert chosen == HeadName("decoder", 0, "cross", wanted)
-        if gold is not None:
-            scores = found[chosen].scores
-            assert scores is not None
-            assert scores.error == 0.0
-    assert found[HeadName("decoder", 0, "cross", 0)].occlusion == 1.0
-    assert found[HeadName("decoder", 0, "cross", 1)].occlusion == pytest.approx(1 / 3)
+def test_a_head_there_is_not() -> None:
+    with pytest.raises(UsageError, match="there is no head encoder layer 9, self, head 1"):
+        cost_without(small_model(), [HeadName("encoder", 8, "self", 0)], Quality(0.0, 0.0), lambda: Quality(0.0, 0.0))

@@ -1,74 +1,108 @@
-"""Gradient x input against finite differences in float64, occlusion against a model run by hand."""
+"""Gradient x input against finite differences in float64, occlusion against a source without the token."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from tests.unit.models.small import small_model, some_tokens
+from torch import Tensor, nn
 
-from dikkat.config import ModelConfig
+from dikkat.explain.honesty import saliency
 from dikkat.explain.honesty.saliency import gradient_times_input, occlusion
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.models.factory import build_model
+from dikkat.text.tokenizer import BOS_ID, EOS_ID
 
-SOURCE, TARGET = torch.tensor([5, 9, 7, 2]), torch.tensor([1, 8, 6, 2])
-
-
-@pytest.fixture(autouse=True)
-def in_float64() -> Iterator[None]:
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+SOURCE = torch.tensor([7, 12, 7, 20, 5, EOS_ID])
+TARGET = torch.tensor([BOS_ID, 9, 15, 9, 4, EOS_ID])
+CHOICES = [
+    {}, {"norm_placement": "post"}, {"positions": "relative", "score": "additive"}, {"attention_window": 1},
+    {"embedding_norm": True},
+]  # fmt: skip
 
 
-def model_of(**choices: Any) -> EncoderDecoder:
-    config = ModelConfig(
-        vocab_size=12, model_dim=8, num_heads=2, feed_forward_dim=12, encoder_layers=2, decoder_layers=1, **choices
-    )
-    return build_model(config, seed=3).double().eval()
+def log_probabilities(model: EncoderDecoder, source: Tensor, mask: Tensor) -> Tensor:
+    """(T,), one by one."""
+    rows = model(source[None], TARGET[None, :-1], mask[None])[0].log_softmax(-1)
+    return torch.stack([row[token] for row, token in zip(rows, TARGET[1:], strict=True)])
 
 
-def log_probability(model: EncoderDecoder, x: Tensor, y: Tensor, row: int) -> float:
-    read, fed = (model.embedding_norm(model.positions(each[None])) for each in (x, y))
-    logits = model.project(model.decoder(fed, model.encoder(read)))[0, row]
-    return float(logits.log_softmax(-1)[TARGET[row + 1]])
+def scaled(factors: Tensor) -> Callable[[nn.Module, tuple[Tensor, ...], Tensor], Tensor]:
+    """A hook that multiplies the embedding of each token by its factor."""
+    return lambda _, inputs, output: output * factors[:, None]
 
 
-@pytest.mark.parametrize("choices", [{}, {"norm_placement": "post", "positions": "rotary"}, {"embedding_norm": True}])
-@torch.no_grad()
-def test_gradient_times_input_is_the_derivative_by_a_factor(choices: dict[str, Any]) -> None:
-    model, step = model_of(**choices), 1e-6
+def by_differences(model: EncoderDecoder, embedding: nn.Module, length: int) -> Tensor:
+    """(T, length): derivative of each log-probability by a factor on each embedding, to second order in the step."""
+    columns, step = [], 1e-4
+    for place in range(length):
+        found = []
+        for sign in (1.0, -1.0):
+            factors = torch.ones(length, dtype=torch.float64)
+            factors[place] += sign * step
+            handle = embedding.register_forward_hook(scaled(factors))
+            with torch.no_grad():
+                found.append(log_probabilities(model, SOURCE, torch.ones(len(SOURCE), dtype=torch.bool)))
+            handle.remove()
+        columns.append((found[0] - found[1]) / (2 * step))
+    return torch.stack(columns, dim=1)
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+def test_gradient_times_input_is_a_derivative(choices: dict[str, object]) -> None:
+    model = small_model(tie_embeddings=False, **choices).double()
     found = gradient_times_input(model, SOURCE, TARGET)
-    x, y = model.source_embedding(SOURCE), model.target_embedding(TARGET[:-1])
-    for row in range(3):
-        for sides, values in ((0, found.source), (1, found.target)):
-            for place in range(values.shape[1]):
-                ends = []
-                for factor in (1 + step, 1 - step):
-                    both = [x.clone(), y.clone()]
-                    both[sides][place] *= factor
-                    ends.append(log_probability(model, both[0], both[1], row))
-                assert values[row, place] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-7)
-    assert np.abs(found.source).max() > 1e-3
-    assert np.triu(found.target, 1).max() == 0.0
+    for ours, embedding, length in (
+        (found.source, model.source_embedding, 6),
+        (found.target, model.target_embedding, 5),
+    ):
+        wanted = by_differences(model, embedding, length).numpy()
+        np.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-7)
+        assert np.abs(wanted).max() > 0.1
+    assert not np.triu(found.target, 1).any()
 
 
-@torch.no_grad()
-def test_occlusion_is_what_is_lost_when_a_token_is_hidden() -> None:
-    model = model_of()
+def test_embeddings_that_are_one_matrix_are_still_two_inputs() -> None:
+    """Equal weights, tied or not, so equal numbers."""
+    tied, apart = small_model(), small_model(tie_embeddings=False)
+    apart.load_state_dict(tied.state_dict())
+    ours, theirs = (gradient_times_input(model, SOURCE, TARGET) for model in (tied, apart))
+    np.testing.assert_allclose(ours.source, theirs.source, atol=1e-6)
+    np.testing.assert_allclose(ours.target, theirs.target, atol=1e-6)
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+def test_a_hidden_token_is_seen_by_nobody(choices: dict[str, object]) -> None:
+    model = small_model(**choices).double()
+    whole = log_probabilities(model, SOURCE, torch.ones(6, dtype=torch.bool))
     found = occlusion(model, SOURCE, TARGET)
-    assert found.shape == (3, 4)
-    seen = torch.ones(1, 4, dtype=torch.bool)
-    for place in range(4):
-        hidden = seen.clone()
-        hidden[0, place] = False
-        before, after = (
-            model(SOURCE[None], TARGET[None, :-1], mask)[0].log_softmax(-1)[range(3), TARGET[1:]]
-            for mask in (seen, hidden)
-        )
-        np.testing.assert_allclose(found[:, place], (before - after).numpy(), atol=1e-12)
-    assert np.abs(found).max() > 1e-3
+    assert found.shape == (5, 6)
+    # the last one leaves no gap, so that hiding it is the same as not having it
+    without_last = log_probabilities(model, SOURCE[:-1], torch.ones(5, dtype=torch.bool))
+    np.testing.assert_allclose(found[:, 5], (whole - without_last).detach().numpy(), atol=1e-10)
+    # what a hidden token is makes no difference
+    mask = torch.arange(6) != 2
+    other = SOURCE.clone()
+    other[2] = 21
+    np.testing.assert_allclose(
+        found[:, 2], (whole - log_probabilities(model, other, mask)).detach().numpy(), atol=1e-10
+    )
+    assert np.abs(found).min(axis=0).max() > 1e-4
+
+
+def test_batches_of_copies_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = small_model().double()
+    whole = gradient_times_input(model, SOURCE, TARGET), occlusion(model, SOURCE, TARGET)
+    monkeypatch.setattr(saliency, "MOST_ENTRIES", 2 * 6 * 16)
+    parts = gradient_times_input(model, SOURCE, TARGET), occlusion(model, SOURCE, TARGET)
+    np.testing.assert_allclose(parts[0].source, whole[0].source, atol=1e-12)
+    np.testing.assert_allclose(parts[0].target, whole[0].target, atol=1e-12)
+    np.testing.assert_allclose(parts[1], whole[1], atol=1e-12)
+
+
+def test_no_gradient_is_left_on_the_weights() -> None:
+    model = small_model()
+    gradient_times_input(model, some_tokens(4), TARGET)
+    assert all(parameter.grad is None for parameter in model.parameters())

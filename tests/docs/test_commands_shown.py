@@ -1,0 +1,51 @@
+"""Every command on the pages exists, with the options that it is shown with, and every link leads somewhere."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import pytest
+import typer
+from tests.docs.pages import ROOT, blocks, broken_links
+
+from dikkat.cli.main import app
+
+PAGES = ("README.md", "README.tr.md", "docs/look-inside.md", "docs/look-inside.tr.md")
+
+
+def commands_of(page: str) -> list[list[str]]:
+    """The words of each line that calls dikkat, without its comment."""
+    console = [block.text for block in blocks(ROOT / page) if block.language == "console"]
+    lines = [line.partition("dikkat ")[2] for text in console for line in text.split("\n") if "dikkat " in line]
+    return [shlex.split(line, comments=True) for line in lines]
+
+
+def unknown_words(words: list[str]) -> list[str]:
+    """The first word if it is no command, and the options that the command does not have."""
+    command: Any = typer.main.get_command(app)
+    rest = list(words)
+    while hasattr(command, "commands"):
+        if rest[0] not in command.commands:
+            return rest[:1]
+        command = command.commands[rest.pop(0)]
+    known = {name for parameter in command.params for name in parameter.opts}
+    return [word for word in rest if word.startswith("--") and word not in known]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_commands_exist(page: str) -> None:
+    found = commands_of(page)
+    assert len(found) >= 5
+    assert {" ".join(words): unknown_words(words) for words in found if unknown_words(words)} == {}
+
+
+def test_an_unknown_command_or_option_is_seen() -> None:
+    assert unknown_words(["attendd", "x"]) == ["attendd"]
+    assert unknown_words(["train", "translater", "x"]) == ["translater"]
+    assert unknown_words(["attend", "run", "text", "--outt", "a.png"]) == ["--outt"]
+
+
+@pytest.mark.parametrize("page", PAGES[2:])
+def test_links_lead_somewhere(page: str) -> None:
+    assert broken_links(ROOT / page) == []
