@@ -16,7 +16,7 @@
 /* The same for many rows, where each sum is of two classes at once: 24 vectors of sums. */
 #define PANEL (2 * LANES)
 #define PANEL_ROWS 6
-/* Rows from which a copy of the weights pays: measured on Zen 4, where it costs as much as about 19 rows save. */
+/* Rows from which a copy of the weights pays: estimated on Zen 4, where it costs what some 19 rows save. */
 #define MANY 24
 
 #ifdef __clang__
@@ -88,10 +88,10 @@ static void few_rows(float *to, int64_t to_step, const float *from, int64_t from
         }
 }
 
-/* The first classes of the pairs (c, c + 8), in the order in which their sums can be added up; it is its own inverse. */
+/* The first classes of the pairs (c, c + 8), in the order in which their sums add up; it is its own inverse. */
 static const int PAIRS[LANES / 2] = {0, 4, 2, 6, 1, 5, 3, 7};
 
-/* The weights of 32 outputs from `output` on as (8 pairs, inputs / 16, 2 classes, 32), and zeros where there are none. */
+/* The weights of 32 outputs from `output` on as (8 pairs, inputs / 16, 2 classes, 32); zeros where there are none. */
 static void pack_panel(float *panel, const Linear *linear, int64_t output) {
     int64_t inputs = linear->inputs, groups = padded(inputs) / LANES;
     for (int64_t half = 0; half < 2; half++)
