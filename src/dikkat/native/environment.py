@@ -8,8 +8,8 @@ _SETTINGS = {
     # a thread that waits sleeps, instead of taking a core from whoever it waits for
     "OMP_WAIT_POLICY": "PASSIVE",
     # oneDNN keeps a compiled product for each shape, half a MiB each, and a thousand of them: more than a model.
-    # One update needs some twenty shapes; the next batch has others.
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "24",
+    # One update needs some twenty shapes, the next batch has others.
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
 }
 
 
