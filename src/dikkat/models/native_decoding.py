@@ -1,7 +1,8 @@
 """Which decodes step natively, and what the native step computes with: the one place where that is decided.
 
 Nobody who looks on or interferes may be overlooked: a hook or an attention observer anywhere in the model, a method put
-in place of another, training, a gradient or autocast, and PyTorch takes the step.
+in place of another, training, a gradient or autocast, and PyTorch takes the step. Who only reads attention weights is
+given those of the native step.
 """
 
 from __future__ import annotations
@@ -101,6 +102,10 @@ class DecoderParts:
             and (isinstance(self.decoder.final_norm, nn.Identity) or not _is_post_norm(blocks[0]))
         )
 
+    def attentions(self) -> list[MultiHeadAttention]:
+        """Of covered parts, in the order of a step: self- and cross-attention, a layer."""
+        return [attention for block in _blocks(self.decoder) for attention in _attentions(block)]
+
     def weights(self) -> DecoderWeights:
         """Of covered parts; the tensors keep the memory of the parameters alive."""
         blocks = _blocks(self.decoder)
@@ -116,7 +121,7 @@ class DecoderParts:
             embedding_scale=self._embedding.scale,
             linears=(*linears, LinearWeights(self._output.detach())),
             norms=(None, *norms) if post_norm else (*norms, _norm(final)),
-            betas=tuple(_beta(attention) for block in blocks for attention in _attentions(block)),
+            betas=tuple(map(_beta, self.attentions())),
         )
 
 
@@ -129,7 +134,7 @@ class NativeCache(DecoderCache):
         """`rows` for each sentence; `parts` must say that they can begin."""
         super().__init__(*parts.decoder.read_source(memory, source_mask), rows)
         pairs = [(layer.key, layer.value) for layer in self.cross_attention]
-        self._parts = parts
+        self._parts, self._attentions = parts, parts.attentions()
         # (B, 1, 1, S) -> (B, S)
         self._steps: DecoderSteps | None = DecoderSteps(parts.weights(), pairs, self.mask[:, 0, 0], rows)
         self._nowhere = torch.zeros(1, 1, memory.shape[-1])
@@ -155,9 +160,16 @@ class NativeCache(DecoderCache):
 
     def step(self, tokens: Int[Tensor, "R"]) -> Float[Tensor, "R V"]:
         """The logits of `EncoderDecoder.step`; only where `steps_natively`."""
-        assert self._steps is not None
+        steps = self._steps
+        assert steps is not None
         # added to nothing, positions are themselves: they grow, or refuse to, as they would for PyTorch
-        return self._steps.step(tokens, self._parts.positions(self._nowhere, offset=self._steps.length)[0, 0])
+        position = self._parts.positions(self._nowhere, offset=steps.length)[0, 0]
+        read = [place for place, attention in enumerate(self._attentions) if attention.is_read]
+        seen = {place: steps.room_for_weights(place) for place in read}
+        logits = steps.step(tokens, position, seen)
+        for place, weights in seen.items():
+            self._attentions[place].give_weights(self._as_in_pytorch(place, weights))
+        return logits
 
     def reorder(self, index: Int[Tensor, "R"]) -> None:
         if self._steps is not None and len(index) == self._steps.rows:
@@ -170,6 +182,13 @@ class NativeCache(DecoderCache):
             self._steps.drop(keep)
         else:
             super().drop(keep)
+
+    def _as_in_pytorch(self, place: int, weights: Float[Tensor, "R H S"]) -> Float[Tensor, "..."]:
+        """(R, H, 1, S) of self-attention; of cross-attention (B, H, rows, S), the rows of a sentence as its queries."""
+        if place % 2 == 0:
+            return weights[:, :, None]
+        grouped = weights[..., : self.mask.shape[-1]].unflatten(0, (-1, self.rows_per_sentence))
+        return grouped.transpose(1, 2)
 
     def _leave_to_pytorch(self) -> None:
         if (steps := self._steps) is None:

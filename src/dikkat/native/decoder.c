@@ -40,6 +40,8 @@ typedef struct {
     const int64_t *row_slots, *row_owners;
     int64_t threads;
     float *scratch; /* decoder_scratch() numbers, zero at first */
+    float *const *seen; /* where the weights of a step go: (rows, H, length + 1) of self- and (rows, H, source_length)
+                         * of cross-attention, a layer; null where nobody looks, and in all when nobody looks at any */
 } Decoder;
 
 /* The activations of all rows. Rows are padded with zeros, which products read and nothing writes: so each buffer stays
@@ -178,13 +180,14 @@ static void embed(const Decoder *d, const Activations *a, const int64_t *tokens,
 }
 
 /* Twin: nn/functional.py, fused_attention, for one query of one head. Keys are in blocks of 16 positions, (K, 16) each;
- * values in rows of padded width. */
+ * values in rows of padded width. `seen`, where not null, is given the weights. */
 static void attend(float *output, const float *query, const float *keys, const float *values, const uint8_t *mask,
-                   int64_t count, int64_t width, float beta, float *scratch, float *result) {
+                   int64_t count, int64_t width, float beta, float *seen, float *scratch, float *result) {
     int64_t end = padded(count);
     for (int64_t at = 0; at < end; at += LANES)
         row_times_matrix(scratch + at, query, 1, keys + at * width, width, LANES);
     softmax_row(scratch, count, beta, mask, 1);
+    if (seen) memcpy(seen, scratch, sizeof(float) * count);
     row_times_matrix(result, scratch, 1, values, count, padded(width));
     memcpy(output, result, sizeof(float) * width);
 }
@@ -194,6 +197,12 @@ INLINE void remember(float *keys, float *values, const float *key, const float *
     float *column = keys + place / LANES * LANES * width + place % LANES;
     for (int64_t i = 0; i < width; i++) column[i * LANES] = key[i];
     memcpy(values + place * padded(width), value, sizeof(float) * width);
+}
+
+/* Where the weights of one head go; `attention` is twice the layer, and one more for cross-attention. */
+INLINE float *seen_row(const Decoder *d, int64_t attention, int64_t row) {
+    int64_t keys = attention % 2 ? d->source_length : d->length + 1;
+    return d->seen && d->seen[attention] ? d->seen[attention] + row * keys : 0;
 }
 
 /* Twin: nn/cache.py, append, and the attention that follows; `projected` holds query, key and value of each row. */
@@ -207,7 +216,8 @@ static void attend_self(const Decoder *d, const Activations *a, int64_t layer, c
         const float *query = a->projected + row * padded(3 * joined) + head * width;
         remember(keys, values, query + joined, query + 2 * joined, d->length, width);
         attend(a->context + row * padded(joined) + head * width, query, keys, values, 0, d->length + 1, width,
-               d->betas[2 * layer], worker->head, worker->head + head_scratch(d) - padded(width));
+               d->betas[2 * layer], seen_row(d, 2 * layer, pair), worker->head,
+               worker->head + head_scratch(d) - padded(width));
     }
 }
 
@@ -219,10 +229,11 @@ static void attend_source(const Decoder *d, const Activations *a, int64_t layer,
         int64_t row = pair / d->heads, head = pair % d->heads, owner = d->row_owners[row], count = d->source_length;
         int64_t block = ((layer * d->sentences + owner) * d->heads + head) * d->source_length;
         const uint8_t *mask = d->source_mask + owner * d->source_length;
+        const float *query = a->projected + row * padded(3 * joined) + head * width;
         while (count && !mask[count - 1]) count--;
-        attend(a->context + row * padded(joined) + head * width, a->projected + row * padded(3 * joined) + head * width,
-               d->source_keys + block * width, d->source_values + block * padded(width), mask, count, width,
-               d->betas[2 * layer + 1], worker->head, worker->head + head_scratch(d) - padded(width));
+        attend(a->context + row * padded(joined) + head * width, query, d->source_keys + block * width,
+               d->source_values + block * padded(width), mask, count, width, d->betas[2 * layer + 1],
+               seen_row(d, 2 * layer + 1, pair), worker->head, worker->head + head_scratch(d) - padded(width));
     }
 }
 

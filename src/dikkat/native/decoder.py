@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from ctypes import c_float, c_int64, c_void_p
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -91,6 +92,7 @@ class _Decoder(ctypes.Structure):
         *((name, c_void_p) for name in ("row_slots", "row_owners")),
         ("threads", c_int64),
         ("scratch", c_void_p),
+        ("seen", c_void_p),
     )
 
 
@@ -134,9 +136,10 @@ class DecoderSteps:
         """R, rows of the sentences that are still in."""
         return len(self._slots)
 
-    def step(self, tokens: Tensor, position: Tensor) -> Tensor:
+    def step(self, tokens: Tensor, position: Tensor, seen: Mapping[int, Tensor] = MappingProxyType({})) -> Tensor:
         """Logits (R, V) of the token after `tokens` (R,); `position` (D,) is added to each of their embeddings.
 
+        The tensors of `seen`, from `room_for_weights`, are filled with what this step attends with.
         Raises `IndexError` for a token outside the vocabulary and `ValueError` for more or fewer tokens than rows.
         """
         if tokens.shape != (self.rows,):
@@ -145,11 +148,20 @@ class DecoderSteps:
             self._grow(2 * self._job.capacity)
         tokens, position = tokens.to("cpu", torch.int64).contiguous(), position.to(torch.float32).contiguous()
         logits = torch.empty(self.rows, self._job.vocabulary)
+        places = range(len(self.weights.betas))
+        addresses = (c_void_p * len(places))(*(_pointer(seen.get(place)) for place in places))
+        self._job.seen = ctypes.addressof(addresses) if seen else None
         job = ctypes.byref(self._job)
         if self._library.decoder_step(job, _address(tokens), _address(position), _address(logits)):
             raise IndexError(f"a token must lie between 0 and {self._job.vocabulary - 1}")
         self._job.length += 1
         return logits
+
+    def room_for_weights(self, attention: int) -> Tensor:
+        """Of the next step, (R, H, S): `attention` counts self- and cross-attention, a layer."""
+        keys = self._job.source_length if attention % 2 else self.length + 1
+        # zero, since padding at the end of a source is not read
+        return torch.zeros(self.rows, self.weights.num_heads, keys)
 
     def reorder(self, index: Tensor) -> None:
         """Row r goes on from what row `index[r]` had, of the same sentence; as many rows as before."""

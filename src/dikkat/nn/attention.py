@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
@@ -35,6 +36,9 @@ class Observation(NamedTuple):
 
 Observer = Callable[[Observation], None]
 """Called at every forward; it may compute the weights from what it sees."""
+
+Reader = Callable[[Tensor], None]
+"""Called at every forward with the weights (B, H, T, S)."""
 
 
 class MultiHeadAttention(nn.Module):
@@ -95,8 +99,9 @@ class MultiHeadAttention(nn.Module):
         self.comparison = comparison(num_heads, self.head_dim, score, beta, selection, score_bias)
         self.window, self.global_tokens = window, global_tokens
         self.self_only = positions is not None or window is not None
-        # an OrderedDict, since the handles refer to it weakly and a plain dict cannot be
+        # OrderedDicts, since the handles refer to them weakly and a plain dict cannot be
         self._observers: OrderedDict[int, Observer] = OrderedDict()
+        self._readers: OrderedDict[int, Reader] = OrderedDict()
 
     def forward(
         self,
@@ -165,6 +170,26 @@ class MultiHeadAttention(nn.Module):
         self._observers[handle.id] = observer
         return handle
 
+    def read_weights(self, reader: Reader) -> RemovableHandle:
+        """Call `reader` with the weights, before dropout, at every forward until the handle is removed.
+
+        They are in at least float32, detached from the graph, and the reader's to keep. The output is computed as if
+        nobody read; a native decoding step gives the weights that it attends with.
+        """
+        handle = RemovableHandle(self._readers)
+        self._readers[handle.id] = reader
+        return handle
+
+    @property
+    def is_read(self) -> bool:
+        """Whether anybody reads the weights."""
+        return bool(self._readers)
+
+    def give_weights(self, weights: Float[Tensor, "B H T S"]) -> None:
+        """To all who read them, to each its own."""
+        for place, reader in enumerate(self._readers.values()):
+            reader(weights.clone() if place else weights)
+
     def weights(
         self,
         query: Float[Tensor, "B H T K"],
@@ -181,9 +206,19 @@ class MultiHeadAttention(nn.Module):
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
         for observer in self._observers.values():
             observer(Observation(q, k, v, mask))
+        if self.is_read:
+            self.give_weights(self._weights_of_this_call(q, k, mask))
         output = self.comparison(q, k, v, mask, self.dropout if self.training else 0.0)
         # (B, H, T, K) -> (B, T, H, K) -> (B, T, H * K)
         return self.out_projection(output.transpose(1, 2).flatten(2))
+
+    def _weights_of_this_call(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
+        with torch.no_grad():
+            if not self.comparison.draws:
+                return self.weights(q, k, mask)
+            # what the output will be computed with is drawn now, and the generator left alone
+            with torch.random.fork_rng([q.device] if q.device.type == "cuda" else []):
+                return self.weights(q, k, mask)
 
     def _in_window(self, mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor:
         assert self.window is not None

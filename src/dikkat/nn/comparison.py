@@ -22,6 +22,9 @@ HeadScore = Literal["scaled_dot", "dot", "additive", "bilinear"] | Callable[[Ten
 class DotComparison:
     """Soft attention with a dot product: no parameters, and the fastest path there is."""
 
+    draws = False
+    """Whether the weights are drawn."""
+
     def __init__(self, score: Literal["scaled_dot", "dot"], beta: float | None) -> None:
         self.score: Score = score
         self.beta = 1.0 if beta is None and score == "dot" else beta
@@ -63,6 +66,11 @@ class Comparison(nn.Module):
         self.beta, self.selection, self.bias = beta, selection, bias
         self.is_fused = selection == "soft" and not callable(self.score)
 
+    @property
+    def draws(self) -> bool:
+        """Whether the weights are drawn."""
+        return self.selection == "gumbel" and self.training
+
     def forward(
         self,
         q: Float[Tensor, "B H T K"],
@@ -86,7 +94,7 @@ class Comparison(nn.Module):
         q = self._turned(q)
         beta = inverse_temperature(q, self.score, self.beta)
         scores = attention_scores(q, k, self.score)
-        selection: Selection = "argmax" if self.selection == "gumbel" and not self.training else self.selection
+        selection: Selection = "argmax" if self.selection == "gumbel" and not self.draws else self.selection
         return attention_weights(scores, mask, beta=beta, selection=selection, bias=self._bias(q * beta, k))
 
     def _turned(self, q: Tensor) -> Tensor:

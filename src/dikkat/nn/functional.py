@@ -107,11 +107,15 @@ def attention_weights(
     if bias is not None:
         check_fits("bias", bias, scores.shape)
         scores = scores + bias
-    if mask is not None:
-        check_mask(mask, scores.shape)
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    weights = selection_rule("argmax" if hard else selection)(scores)
-    return weights if mask is None else weights.masked_fill(~mask, 0.0)
+    choose = selection_rule("argmax" if hard else selection)
+    if mask is None:
+        return choose(scores)
+    check_mask(mask, scores.shape)
+    hidden = ~mask
+    # in place: the product with beta is ours alone
+    weights = choose(scores.masked_fill_(hidden, torch.finfo(scores.dtype).min))
+    # a gradient needs the weights as they are
+    return weights.masked_fill(hidden, 0.0) if weights.requires_grad else weights.masked_fill_(hidden, 0.0)
 
 
 def fused_attention(

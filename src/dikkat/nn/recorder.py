@@ -1,4 +1,4 @@
-"""Observe attention weights from outside: fused kernels stay on, and only the maps asked for are recomputed."""
+"""Record attention weights from outside: fused kernels stay on, and only the maps asked for are computed."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
-from dikkat.nn.attention import MultiHeadAttention, Observation, Observer
+from dikkat.nn.attention import MultiHeadAttention
 
 
 class MapName(NamedTuple):
@@ -40,7 +39,7 @@ def record_attention(
                 )
             found[name] = module
     maps: dict[MapName, list[Tensor]] = {name: [] for name in found}
-    handles = [module.observe(_recorder(module, maps[name])) for name, module in found.items()]
+    handles = [module.read_weights(maps[name].append) for name, module in found.items()]
     try:
         yield maps
     finally:
@@ -60,13 +59,3 @@ def name_of(path: str) -> MapName:
     if position is None:
         return MapName(parts[0], 0, kind)
     return MapName(parts[max(0, position - 2)], int(parts[position]), kind)
-
-
-def _recorder(module: MultiHeadAttention, calls: list[Tensor]) -> Observer:
-    def record(seen: Observation) -> None:
-        devices = [seen.query.device] if seen.query.device.type == "cuda" else []
-        # a selection that draws must draw now what the output will be computed with, and leave the generator alone
-        with torch.no_grad(), torch.random.fork_rng(devices):
-            calls.append(module.weights(seen.query, seen.key, seen.mask))
-
-    return record

@@ -173,10 +173,15 @@ def test_training_and_autocast_are_pytorchs() -> None:
 
 
 @pytest.mark.parametrize("after", [0, 1, 33])
+@pytest.mark.parametrize("hooked", [False, True])
 @torch.no_grad()
-def test_whoever_begins_to_look_on_sees_pytorchs_steps(after: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recorder in the middle of a decode; rows have changed places and a sentence has left before."""
-    model, tokens = small_model(), some_tokens(after + 4, 4)
+def test_whoever_looks_on_sees_what_both_paths_attend_with(
+    after: int, hooked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A recorder in the middle of a decode, whose rows change places and whose sentences leave, before and meanwhile;
+    at the end a hook, for which the decode is handed over to PyTorch.
+    """
+    model, tokens = small_model(), some_tokens(after + 6, 4)
     found = []
     for native in (True, False):
         with monkeypatch.context() as patch:
@@ -185,17 +190,38 @@ def test_whoever_begins_to_look_on_sees_pytorchs_steps(after: int, monkeypatch: 
             cache = begun(model)
             cache.drop(torch.tensor([0, 2]))
             logits = [model.step(each, cache) for each in tokens[:after]]
-            cache.reorder(torch.tensor([1, 1, 3, 2]))
-            assert is_native(cache) == native
             with record_attention(model) as maps:
+                cache.reorder(torch.tensor([1, 1, 3, 2]))
                 logits += [model.step(each, cache) for each in tokens[after : after + 2]]
-            logits += [model.step(each, cache) for each in tokens[after + 2 :]]
-            assert not is_native(cache)
-            assert cache.length == after + 4
+                cache.drop(torch.tensor([1]))
+                logits += [model.step(each[:2], cache) for each in tokens[after + 2 : after + 4]]
+            assert is_native(cache) == native
+            handle = model.decoder.register_forward_hook(lambda *_: None) if hooked else None
+            logits += [model.step(each[:2], cache) for each in tokens[after + 4 :]]
+            if handle is not None:
+                assert not is_native(cache)
+                handle.remove()
+            assert cache.length == after + 6
             found.append((logits, [weights for calls in maps.values() for weights in calls]))
-    assert len(found[0][1]) == len(found[1][1]) == 8
+    assert len(found[0][1]) == len(found[1][1]) == 16
     for ours, twin in zip(found[0][0] + found[0][1], found[1][0] + found[1][1], strict=True):
         torch.testing.assert_close(ours, twin, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["self_attention", "cross_attention"])
+@torch.no_grad()
+def test_an_observed_attention_leaves_the_step_to_pytorch(kind: str) -> None:
+    model = small_model()
+    seen: list[Observation] = []
+    attention = model.decoder.get_submodule(f"blocks.1.{kind}")
+    assert isinstance(attention, MultiHeadAttention)
+    cache = begun(model)
+    handle = attention.observe(seen.append)
+    model.step(some_tokens(6), cache)
+    assert not is_native(begun(model))
+    assert len(seen) == 1
+    handle.remove()
+    assert is_native(begun(model))
 
 
 def modules_of(model: EncoderDecoder) -> dict[str, nn.Module]:
@@ -227,22 +253,6 @@ def test_a_hook_on_all_modules_leaves_the_step_to_pytorch() -> None:
             assert not is_native(begun(small_model()))
         finally:
             handle.remove()
-
-
-@pytest.mark.parametrize("kind", ["self_attention", "cross_attention"])
-@torch.no_grad()
-def test_an_observed_attention_leaves_the_step_to_pytorch(kind: str) -> None:
-    model = small_model()
-    seen: list[Observation] = []
-    attention = model.decoder.get_submodule(f"blocks.1.{kind}")
-    assert isinstance(attention, MultiHeadAttention)
-    cache = begun(model)
-    handle = attention.observe(seen.append)
-    model.step(some_tokens(6), cache)
-    assert not is_native(begun(model))
-    assert len(seen) == 1
-    handle.remove()
-    assert is_native(begun(model))
 
 
 @pytest.mark.parametrize("kind", ["self_attention", "cross_attention"])

@@ -52,7 +52,7 @@ def inputs() -> tuple[Tensor, Tensor, Tensor]:
 
 
 def listeners(model: nn.Module) -> int:
-    return sum(len(part._observers) for part in model.modules() if isinstance(part, MultiHeadAttention))
+    return sum(len(part._readers) for part in model.modules() if isinstance(part, MultiHeadAttention))
 
 
 def test_every_map_has_its_name_and_shape(inputs: tuple[Tensor, Tensor, Tensor]) -> None:
