@@ -3,6 +3,8 @@
 Each limit follows from what an alignment is, not from taste:
   - more than half of the attention lies on tokens that are no word: on average a row then says nothing of words;
   - a row is spread over exp(entropy) tokens; over more than half of them is closer to everything than to a choice;
+  - for more than half of the written tokens the most attended token is not the one whose occlusion costs most: links
+    read off the map are then mostly not those that the output depends on;
   - the rank correlation with occlusion is below what sharing only the first token gives (`rank_correlation.py`):
     the weights then follow what the output depends on less than a map that is right in its darkest cell alone.
 """
@@ -15,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.honesty.alignment_head import most_attended
 from dikkat.explain.honesty.entropy import entropy
 from dikkat.explain.honesty.rank_correlation import correlation_by_first_alone, mean_rank_correlation
 from dikkat.explain.honesty.wording import honesty_wording, written_share
@@ -25,6 +28,7 @@ Array = NDArray[np.float64]
 
 MOST_WORDLESS = 0.5
 MOST_SPREAD = 0.5
+MOST_ELSEWHERE = 0.5
 
 
 def caution(
@@ -37,7 +41,7 @@ def caution(
     """One line of reasons not to read the cross-attention of a sentence as an alignment; None if there is none.
 
     `layer` and `head` count from 0; None is the mean of all. `occluded` (T, S) is the `occlusion` of the same tokens;
-    without it the third limit is not looked at. None for a model without cross-attention, and for an empty output.
+    without it the last two limits are not looked at. None for a model without cross-attention, and for an empty output.
     Raises `UsageError` for a layer, head or language there is not.
     """
     wording = honesty_wording(language)
@@ -54,6 +58,9 @@ def caution(
     if effective > MOST_SPREAD * keys:
         reasons.append(words.spread.format(effective=effective, keys=keys))
     if occluded is not None:
+        elsewhere = float((most_attended(weights) != most_attended(occluded)).mean())
+        if elsewhere > MOST_ELSEWHERE:
+            reasons.append(words.elsewhere.format(share=written_share(elsewhere, wording)))
         correlation, chance = mean_rank_correlation(weights, occluded), correlation_by_first_alone(keys)
         if not math.isnan(correlation) and correlation < chance:
             reasons.append(words.unrelated.format(correlation=correlation, chance=chance))

@@ -16,6 +16,7 @@ class Caution:
     line: str
     wordless: str
     spread: str
+    elsewhere: str
     unrelated: str
 
 
@@ -53,6 +54,8 @@ ENGLISH = HonestyWording(
         line="Do not read this map as an alignment: {reasons}.",
         wordless="{share} of its attention lies on marks and punctuation",
         spread="a row is spread over {effective:.0f} of {keys} tokens",
+        elsewhere="for {share} of the written tokens it looks most at another token than the one that is needed most "
+        "(by occlusion)",
         unrelated="the order of its weights hardly follows what the output depends on "
         "(rank correlation with occlusion {correlation:.2f}; sharing the first token alone gives {chance:.2f})",
     ),
@@ -91,6 +94,8 @@ TURKISH = HonestyWording(
         line="Bu haritayı kelime eşleştirmesi olarak okumayın: {reasons}.",
         wordless="dikkatin işaret ve noktalama belirteçlerine düşen payı {share}",
         spread="bir satır {keys} belirteçten {effective:.0f} tanesine yayılıyor",
+        elsewhere="yazılan belirteçlerin {share} kadarında, en çok gerek duyulandan (gizleme ile) başka bir belirtece "
+        "bakıyor",
         unrelated="ağırlıkların sırası, çıktının neye bağlı olduğunu pek izlemiyor "
         "(gizleme ile sıra korelasyonu {correlation:.2f}; yalnız ilk belirtecin aynı olması {chance:.2f} verir)",
     ),

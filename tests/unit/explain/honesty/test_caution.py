@@ -54,9 +54,21 @@ def test_attention_in_another_order_than_influence() -> None:
     occluded = np.array([np.roll([5.0, 1.0, 2.0, 3.0, 4.0], row) for row in range(5)])
     weights = np.array([np.roll([0.9, 0.06, 0.02, 0.015, 0.005], row) for row in range(5)])
     # with ranks from the top 1 2 3 4 5 against 1 5 4 3 2: 1 - 6 · 20 / 120
-    assert caution(maps(weights), occluded=-occluded) == (
+    assert caution(maps(weights), occluded=occluded) == (
         "Do not read this map as an alignment: the order of its weights hardly follows what the output depends on "
         "(rank correlation with occlusion 0.00; sharing the first token alone gives 0.50)."
+    )
+
+
+def test_attention_on_other_tokens_than_those_needed() -> None:
+    """In three of the four rows that write a token; the fifth writes the end mark."""
+    weights = 0.9 * np.eye(5)[[0, 0, 1, 2, 4]] + 0.02
+    # of two rows with one large entry each, at different places of five: -1/4; at the same: 1
+    assert caution(maps(weights)) is None
+    assert caution(maps(weights), occluded=np.eye(5)) == (
+        "Do not read this map as an alignment: for 75% of the written tokens it looks most at another token than the "
+        "one that is needed most (by occlusion); the order of its weights hardly follows what the output depends on "
+        "(rank correlation with occlusion 0.25; sharing the first token alone gives 0.50)."
     )
 
 
