@@ -37,6 +37,8 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
         ),
         ("attention_cost.py", ("what the recorder of attention costs when nobody listens", "--rounds", "--repeats")),
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
+        ("long_sequences.py", ("how the cost of attention grows with the length", "--lengths", "--slope-from")),
+        ("classifier_speed.py", ("how many texts a second dikkat trains a classifier on", "BERT", "--data", "--env")),
     ],
 )
 def test_help_says_what_is_measured(script: str, promises: tuple[str, ...]) -> None:
@@ -59,6 +61,36 @@ def test_missing_data_is_said_loudly_and_nothing_is_installed(
     assert f"{tmp_path / 'train.en.gz'}: not there" in done.stderr
     assert done.stdout == ""
     assert not (tmp_path / "env").exists()
+
+
+def test_missing_texts_are_said_loudly_and_nothing_is_installed(tmp_path: Path) -> None:
+    done = run("classifier_speed.py", "--data", str(tmp_path / "texts.tsv"), "--env", str(tmp_path / "env"))
+    assert done.returncode == 66
+    assert f"{tmp_path / 'texts.tsv'}: not there" in done.stderr
+    assert not (tmp_path / "env").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the benchmark reads resident memory from Linux")
+def test_long_sequences_measures_every_form_at_every_length() -> None:
+    sizes = ("--rounds", "1", "--repeats", "1", "--lengths", "64", "128", "--slope-from", "64", "--window", "8")
+    done = run("long_sequences.py", *sizes, bare=False)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["found"]
+    assert list(found) == ["fused kernel", "chunked", "sliding window", "linear", "rest of the layer"]
+    for form in found.values():
+        for name in ("training", "decoding"):
+            short, long = form[f"{name}_seconds"].values()
+            assert short > 0
+            # through two points the slope is that of the line between them
+            assert 2 ** form[f"{name}_exponent"] == pytest.approx(long / short)
+
+
+@pytest.mark.parametrize("wrong", [("--window", "0"), ("--lengths", "16", "0"), ("--repeats", "0")])
+def test_impossible_sizes_of_long_sequences_are_refused(wrong: tuple[str, ...]) -> None:
+    done = run("long_sequences.py", *wrong)
+    assert done.returncode == 2
+    assert "every number must be at least 1" in done.stderr
 
 
 @pytest.mark.parametrize("wrong", [("--window", "-1"), ("--lengths", "16", "0"), ("--repeats", "0")])

@@ -12,7 +12,7 @@ from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.functional import fused_attention
 from dikkat.nn.gated_feed_forward import GatedFeedForward
 from dikkat.nn.learned_positions import LearnedPositions, NoPositions
-from dikkat.nn.linear import linear_attention
+from dikkat.nn.linear import LinearAttentionState, linear_attention
 from dikkat.nn.masks import causal_mask, key_mask, valid_length_mask, window_mask
 from dikkat.nn.named_positions import attention_positions, embedding_positions
 from dikkat.nn.norms import LayerNorm, RMSNorm
@@ -40,6 +40,7 @@ __all__ = [
     "GatedFeedForward",
     "LayerNorm",
     "LearnedPositions",
+    "LinearAttentionState",
     "MapName",
     "MultiHeadAttention",
     "NoPositions",

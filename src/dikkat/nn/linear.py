@@ -41,13 +41,48 @@ def linear_attention(
     if real is not None:
         check_real(real, query.shape[0], key.shape[-2])
     statistics = torch.promote_types(query.dtype, torch.float32)
-    q, k, v = feature_map(query.to(statistics)), feature_map(key.to(statistics)), value.to(statistics)
+    q, k, v = feature_map(query.to(statistics)), feature_map(key.to(statistics)), _with_ones(value.to(statistics))
     if real is not None:
         k = k.masked_fill(~real[:, None, :, None], 0.0)
-    # a column of ones beside the values sums the weights along the way
-    v = torch.cat((v, v.new_ones(*v.shape[:-1], 1)), dim=-1)
-    sums = _causal_sums(q, k, v, chunk) if causal else q @ (k.transpose(-2, -1) @ v)
-    return (sums[..., :-1] / sums[..., -1:].clamp_min(torch.finfo(statistics).tiny)).to(value.dtype)
+    return _normalized(_causal_sums(q, k, v, chunk) if causal else q @ (k.transpose(-2, -1) @ v), value.dtype)
+
+
+class LinearAttentionState:
+    """What causal linear attention remembers of all positions so far, whatever their number: one matrix a head.
+
+    Decoding as a recurrence (Katharopoulos et al. 2020, section 3.4); without gradient.
+    """
+
+    def __init__(self) -> None:
+        self._sums: Tensor | None = None
+
+    @torch.no_grad()
+    def step(
+        self, query: Float[Tensor, "B H T K"], key: Float[Tensor, "B H S K"], value: Float[Tensor, "B H S E"]
+    ) -> Float[Tensor, "B H T E"]:
+        """Add the newest position (T = S = 1), attend to all: a row of what `linear_attention(…, causal=True)` gives.
+
+        Raises `ValueError` for sequences that do not belong together, and for more than one position.
+        """
+        check_sequences(query, key, value)
+        for name, part in (("query", query), ("key", key)):
+            if part.shape[-2] != 1:
+                raise ValueError(f"{name} must have 1 position a step, but has {part.shape[-2]}")
+        statistics = torch.promote_types(query.dtype, torch.float32)
+        q, k, v = feature_map(query.to(statistics)), feature_map(key.to(statistics)), _with_ones(value.to(statistics))
+        # (B, H, K, 1) x (B, H, 1, E + 1)
+        added = k.transpose(-2, -1) * v
+        self._sums = added if self._sums is None else self._sums.add_(added)
+        return _normalized(q @ self._sums, value.dtype)
+
+
+def _with_ones(value: Tensor) -> Tensor:
+    """A column of ones beside the values sums the weights along the way."""
+    return torch.cat((value, value.new_ones(*value.shape[:-1], 1)), dim=-1)
+
+
+def _normalized(sums: Tensor, dtype: torch.dtype) -> Tensor:
+    return (sums[..., :-1] / sums[..., -1:].clamp_min(torch.finfo(sums.dtype).tiny)).to(dtype)
 
 
 def _causal_sums(q: Tensor, k: Tensor, v: Tensor, chunk: int) -> Tensor:

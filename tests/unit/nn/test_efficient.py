@@ -9,7 +9,7 @@ from tests.unit.nn.reference import numpy_attention, to_numpy
 from torch import Tensor
 
 from dikkat.nn.functional import attention
-from dikkat.nn.linear import linear_attention
+from dikkat.nn.linear import LinearAttentionState, linear_attention
 from dikkat.nn.masks import causal_mask, key_mask, window_mask
 from dikkat.nn.sliding_window import sliding_window_attention
 
@@ -108,3 +108,21 @@ def test_impossible_sizes_are_refused(unchecked_shapes: None) -> None:
         linear_attention(query, key[:, :, 1:], value[:, :, 1:], causal=True)
     with pytest.raises(ValueError, match="chunk must be at least 1, not 0"):
         linear_attention(query, key, value, chunk=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_linear_attention_step_by_step_is_causal_linear_attention(dtype: torch.dtype) -> None:
+    query, key, value = (torch.randn(2, 3, 40, width, dtype=dtype) for width in (8, 8, 5))
+    whole, state = linear_attention(query, key, value, causal=True, chunk=16), LinearAttentionState()
+    steps = [state.step(*(x[:, :, place : place + 1] for x in (query, key, value))) for place in range(40)]
+    found = torch.cat(steps, dim=2)
+    assert found.dtype == dtype
+    torch.testing.assert_close(found, whole, rtol=0, atol=1e-5 if dtype == torch.float32 else 2e-2)
+
+
+def test_a_step_of_linear_attention_takes_one_position() -> None:
+    query, key = torch.randn(1, 1, 1, 4), torch.randn(1, 1, 2, 4)
+    with pytest.raises(ValueError, match="key must have 1 position a step, but has 2"):
+        LinearAttentionState().step(query, key, key)
+    with pytest.raises(ValueError, match="query must have 1 position a step, but has 2"):
+        LinearAttentionState().step(key, query, query)

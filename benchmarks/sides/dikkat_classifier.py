@@ -1,0 +1,49 @@
+"""Child of classifier_speed.py: dikkat's own trainer of a classifier, stopped after some updates."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from dikkat.native.environment import set_environment
+
+# as the command does, before torch is loaded
+set_environment()
+
+import torch  # noqa: E402
+from benchmarks.sides.dikkat_training import FAR_AWAY, Stopwatch  # noqa: E402
+from benchmarks.sides.memory import resident_bytes  # noqa: E402
+
+from dikkat.native.processor import keep_freed_memory  # noqa: E402
+from dikkat.pipelines.classifier_job import ClassifierJob  # noqa: E402
+from dikkat.pipelines.classifier_preparation import ClassifyRequest  # noqa: E402
+from dikkat.pipelines.settings import run_config  # noqa: E402
+from dikkat.pipelines.training import compute_dtype  # noqa: E402
+from dikkat.run_directory import RunDirectory  # noqa: E402
+from dikkat.training.budget import UpdateBudget  # noqa: E402
+from dikkat.training.loop import Trainer  # noqa: E402
+
+
+def main(job: dict[str, Any]) -> dict[str, Any]:
+    torch.set_num_threads(job["threads"])
+    keep_freed_memory()
+    prepared = RunDirectory.open(Path(job["run"]))
+    config = run_config(prepared.read_config(), str(prepared.config))
+    task, out = ClassifierJob(ClassifyRequest(())).task(prepared, config), RunDirectory.create(Path(job["out"]))
+    trainer = Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), compute_dtype(config.training))
+    watch = Stopwatch()
+    trainer.train(watch, should_stop=lambda: len(watch.reports) == job["warm"] + job["steps"])
+    return {
+        "seconds": [report.seconds for report in watch.reports],
+        "texts": [report.count for report in watch.reports],
+        "losses": [report.loss for report in watch.reports],
+        "parameters": trainer.parameters.master.numel(),
+        "peak_bytes": resident_bytes("VmHWM"),
+        "versions": {"torch": torch.__version__},
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(json.loads(sys.argv[1]))))
