@@ -152,7 +152,7 @@ def _translated(
 ) -> Iterator[SentenceMaps]:
     from dikkat.pipelines.attending import Attending
 
-    attending = Attending(translator)
+    attending = Attending(translator, occluding=True)
     choices = _choices(attending, "a translator", out, place)
     wanted = _wanted(attending, choices)
     for sentence in sentences:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dikkat.errors import UsageError
 from dikkat.explain.attention_map import AttentionMap, Kind, Stack
@@ -34,6 +35,9 @@ class SentenceMaps:
     """T tokens that a decoder is fed: `<bos>`, then the pieces of `output`; of a language model those of `source`; none
     without a decoder."""
     maps: tuple[AttentionMap, ...]
+    occluded: NDArray[np.float64] | None = None
+    """(T, S), what the log-probability of each written token loses when a source token is hidden; None where nobody
+    asked for it."""
 
     def select(
         self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None

@@ -13,10 +13,14 @@ from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import pad_sources
 from dikkat.errors import DataError
 from dikkat.explain.attention_map import Kind, Stack
+from dikkat.explain.honesty.saliency import occlusion
 from dikkat.explain.sentence_maps import BEGIN, END, SentenceMaps
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.pipelines.attention_recorder import AttentionRecorder, Wanted, everything
-from dikkat.text.tokenizer import BOS_ID, Tokenizer
+from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
+
+MOST_OCCLUDED = 64
+"""Source tokens: each is hidden in a pass of its own."""
 
 
 class Reader(Protocol):
@@ -35,11 +39,12 @@ class Attending:
     """Records the attention maps of `translator`; fused kernels stay on, only what is `wanted` is computed again.
 
     Decoder rows carry the token that is fed in, `<bos>` first. Every method raises `DataError` for an empty text, and
-    for one so long that the wanted maps hold more than `MOST_WEIGHTS` weights.
+    for one so long that the wanted maps hold more than `MOST_WEIGHTS` weights. With `occluding`, the occlusion of each
+    source token comes with maps of cross-attention, for sources of at most `MOST_OCCLUDED` tokens.
     """
 
-    def __init__(self, translator: Reader) -> None:
-        self.translator = translator
+    def __init__(self, translator: Reader, *, occluding: bool = False) -> None:
+        self.translator, self._occluding = translator, occluding
         self._recorder = AttentionRecorder(translator.model)
 
     @property
@@ -93,4 +98,7 @@ class Attending:
             model.decode(torch.tensor([[BOS_ID, *target]]), model.encode(ids, mask), mask)
 
         maps = self._recorder.record(compute, reads, writes, wanted)
-        return SentenceMaps(text.strip(), output, reads, writes, maps)
+        occluded = None
+        if self._occluding and len(reads) <= MOST_OCCLUDED and any(each.kind == "cross" for each in maps):
+            occluded = occlusion(model, ids[0], torch.tensor([BOS_ID, *target, EOS_ID]))
+        return SentenceMaps(text.strip(), output, reads, writes, maps, occluded)

@@ -35,14 +35,13 @@ def caution(
     maps: SentenceMaps,
     layer: int | None = None,
     head: int | None = None,
-    occluded: Array | None = None,
     language: str = "en",
 ) -> str | None:
     """One line of reasons not to read the cross-attention of a sentence as an alignment; None if there is none.
 
-    `layer` and `head` count from 0; None is the mean of all. `occluded` (T, S) is the `occlusion` of the same tokens;
-    without it the last two limits are not looked at. None for a model without cross-attention, and for an empty output.
-    Raises `UsageError` for a layer, head or language there is not.
+    `layer` and `head` count from 0; None is the mean of all. Where `maps` have no `occluded`, the last two limits are
+    not looked at. None for a model without cross-attention, and for an empty output. Raises `UsageError` for a layer,
+    head or language there is not.
     """
     wording = honesty_wording(language)
     words = wording.caution
@@ -57,7 +56,7 @@ def caution(
     effective = float(np.exp(entropy(weights)).mean())
     if effective > MOST_SPREAD * keys:
         reasons.append(words.spread.format(effective=effective, keys=keys))
-    if occluded is not None:
+    if (occluded := maps.occluded) is not None:
         elsewhere = float((most_attended(weights) != most_attended(occluded)).mean())
         if elsewhere > MOST_ELSEWHERE:
             reasons.append(words.elsewhere.format(share=written_share(elsewhere, wording)))

@@ -28,7 +28,7 @@ def maps(*heads: np.ndarray, layer: int = 0) -> SentenceMaps:
 
 def test_a_sharp_map_on_words_needs_no_caution() -> None:
     assert caution(maps(SHARP)) is None
-    assert caution(maps(SHARP), occluded=np.eye(5) + 0.1 * SHARP) is None
+    assert caution(replace(maps(SHARP), occluded=np.eye(5) + 0.1 * SHARP)) is None
 
 
 def test_attention_on_what_is_no_word() -> None:
@@ -54,7 +54,7 @@ def test_attention_in_another_order_than_influence() -> None:
     occluded = np.array([np.roll([5.0, 1.0, 2.0, 3.0, 4.0], row) for row in range(5)])
     weights = np.array([np.roll([0.9, 0.06, 0.02, 0.015, 0.005], row) for row in range(5)])
     # with ranks from the top 1 2 3 4 5 against 1 5 4 3 2: 1 - 6 · 20 / 120
-    assert caution(maps(weights), occluded=occluded) == (
+    assert caution(replace(maps(weights), occluded=occluded)) == (
         "Do not read this map as an alignment: the order of its weights hardly follows what the output depends on "
         "(rank correlation with occlusion 0.00; sharing the first token alone gives 0.50)."
     )
@@ -65,7 +65,7 @@ def test_attention_on_other_tokens_than_those_needed() -> None:
     weights = 0.9 * np.eye(5)[[0, 0, 1, 2, 4]] + 0.02
     # of two rows with one large entry each, at different places of five: -1/4; at the same: 1
     assert caution(maps(weights)) is None
-    assert caution(maps(weights), occluded=np.eye(5)) == (
+    assert caution(replace(maps(weights), occluded=np.eye(5))) == (
         "Do not read this map as an alignment: for 75% of the written tokens it looks most at another token than the "
         "one that is needed most (by occlusion); the order of its weights hardly follows what the output depends on "
         "(rank correlation with occlusion 0.25; sharing the first token alone gives 0.50)."
