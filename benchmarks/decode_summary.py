@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from benchmarks.harness import Measured
 from benchmarks.roof import linear_layers
 
-OURS, PLAIN, CT2_EXACT = "dikkat", "dikkat pytorch", "ctranslate2 float32"
+OURS, BYTES, PLAIN, CT2_EXACT = "dikkat", "dikkat int8", "dikkat pytorch", "ctranslate2 float32"
+OWN = (OURS, BYTES, PLAIN)
 EQUAL_BLEU = 0.2
 FIGURES = ("sentences_per_second", "alone_p50", "alone_p90", "share_of_roof", "alone_share_of_roof")
 
 
 def summary(rounds: Sequence[Measured], engines: dict[str, str], data: Measured) -> Measured:
-    """Medians of every side and search, and both of ours against the fastest variant of every other engine."""
+    """Medians of every side and search, and all of ours against the fastest variant of every other engine."""
     each = [{name: figures(one, name, data) for name in engines} for one in rounds]
     medians = {
         name: {
@@ -31,9 +32,10 @@ def summary(rounds: Sequence[Measured], engines: dict[str, str], data: Measured)
         "medians": medians,
         "comparisons": [
             compare(each, medians, own, [name for name in engines if engines[name] == engine], search)
-            for own in (OURS, PLAIN)
+            for own in OWN
+            if own in engines
             for engine in dict.fromkeys(engines.values())
-            if engine not in (OURS, PLAIN)
+            if engine not in OWN
             for search in medians[own]
         ],
         "copy_bytes_per_second": statistics.median(one["roof"]["copy_bytes_per_second"] for one in rounds),

@@ -13,11 +13,12 @@ from benchmarks.sides.decoding_clock import against_the_clock
 from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.native.library import why_absent
 from dikkat.pipelines import Translator
+from dikkat.pipelines.translation import Precision
 
 
 class Dikkat:
-    def __init__(self, run: str, length_penalty: float) -> None:
-        self.translator = Translator.load(run)
+    def __init__(self, run: str, length_penalty: float, precision: Precision) -> None:
+        self.translator = Translator.load(run, precision)
         self.length_penalty = length_penalty
 
     def translate(self, lines: Sequence[str], beam_size: int, batch_size: int) -> list[str]:
@@ -33,7 +34,7 @@ class Dikkat:
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(job["threads"])
-    found = against_the_clock(Dikkat(job["run"], job["length_penalty"]), job)
+    found = against_the_clock(Dikkat(job["run"], job["length_penalty"], job.get("precision", "float32")), job)
     return {**found, "native": why_absent() or "yes", "versions": {"torch": torch.__version__}}
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
+from dikkat.models.native_coverage import QuantizedWeights
 from dikkat.models.native_decoding import DecoderParts, NativeCache
+from dikkat.models.native_encoding import EncoderParts
+from dikkat.native.library import why_absent
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
@@ -43,6 +47,8 @@ class EncoderDecoder(nn.Module):
         self.decoder = decoder
         self.output_weight = output_weight
         self.dropout = Dropout(dropout)
+        self.quantized: QuantizedWeights | None = None
+        """Where set, what native code computes with; the weights must not change any more."""
 
     def forward(
         self,
@@ -56,7 +62,8 @@ class EncoderDecoder(nn.Module):
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """Memory of the source; `source_mask` is True at real tokens."""
         x = self.dropout(self.embedding_norm(self.positions(self.source_embedding(source))))
-        return self.encoder(x, key_mask(source_mask))
+        parts = EncoderParts(self, self.encoder, self.quantized)
+        return parts.run(x, source_mask) if parts.can_run(x) else self.encoder(x, key_mask(source_mask))
 
     def decode(
         self,
@@ -80,14 +87,36 @@ class EncoderDecoder(nn.Module):
         rows_per_sentence: int = 1,
     ) -> DecoderCache:
         """Begin decoding: the cross-attention of each sentence is projected once, for all its hypotheses."""
-        parts = DecoderParts(
-            self, self.target_embedding, self.positions, self.dropout, self.decoder, self.output_weight
-        )
-        # a derived class may step in another way, and the native step has no norm behind the embedding
-        is_plain = type(self) is EncoderDecoder and isinstance(self.embedding_norm, nn.Identity)
-        if is_plain and 0 not in memory.shape and parts.can_begin():
+        parts = self._decoder_parts()
+        if self._steps_as_usual() and 0 not in memory.shape and parts.can_begin():
             return NativeCache(parts, memory, source_mask, rows_per_sentence)
         return self.decoder.start_cache(memory, source_mask, rows_per_sentence)
+
+    def quantize(self) -> None:
+        """From now on native code computes with the weights rounded to eight bits, which must not change any more.
+
+        Where somebody looks on or interferes, and in a gradient, PyTorch still computes with the weights as they are.
+        Raises `ValueError` where there is no native code, or none for a model like this, and for weights that are not
+        finite.
+        """
+        self.quantized = None
+        with torch.inference_mode():
+            token, mask = torch.zeros(1, 1, dtype=torch.int64), torch.ones(1, 1, dtype=torch.bool)
+            x = self.source_embedding(token)
+            can_encode = EncoderParts(self, self.encoder).can_run(x)
+            if not (can_encode and self._steps_as_usual() and self._decoder_parts().can_begin()):
+                reason = why_absent() or "this model has parts that it does not know"
+                raise ValueError(f"native code cannot compute in eight bits here: {reason}")
+            self.quantized = QuantizedWeights()
+            self.start_cache(self.encode(token, mask), mask)
+
+    def _decoder_parts(self) -> DecoderParts:
+        parts = self.target_embedding, self.positions, self.dropout, self.decoder, self.output_weight
+        return DecoderParts(self, *parts, self.quantized)
+
+    def _steps_as_usual(self) -> bool:
+        # a derived class may step in another way, and the native step has no norm behind the embedding
+        return type(self) is EncoderDecoder and isinstance(self.embedding_norm, nn.Identity)
 
     def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
         """Logits of the next token; the position of `tokens` is the length of the cache, which grows by one."""

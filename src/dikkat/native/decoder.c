@@ -4,7 +4,7 @@
  * All numbers are float32. Weights are read where they lie, so a changed weight counts at the next step. Every sum has
  * one order whatever the number of rows, of threads and of padded positions: a row has the same bits in any company.
  */
-#include "linear.h"
+#include "layers.h"
 
 #include <omp.h>
 #include <sched.h>
@@ -13,14 +13,10 @@
 
 /* Multiply-adds below which one more thread costs more than it brings. */
 #define SHARE (1 << 20)
+/* Rows of the source that are projected at once, unless a sentence is longer. */
+#define SOURCE_ROWS 128
 /* Linear layers of a decoder block: self-attention in and out, cross-attention query and out, feed-forward. */
 #define LINEARS 6
-
-typedef struct {
-    const float *weight, *bias; /* (D) or null */
-    int64_t present;            /* else the identity */
-    float eps;
-} Norm;
 
 /* The weights, and the rows with their cache. A row has a slot of the self-attention cache and belongs to a sentence,
  * its owner; several rows may share one owner, none share a slot. */
@@ -59,17 +55,18 @@ INLINE int64_t head_scratch(const Decoder *d) {
     return largest_of(d->capacity, d->source_length) + padded(d->head_width);
 }
 
-/* And for a panel of any layer's weights. */
-INLINE int64_t panel_scratch(const Decoder *d) {
+/* And for any linear layer. */
+INLINE int64_t product_scratch(const Decoder *d) {
     int64_t largest = 0;
-    for (int64_t i = 0; i <= LINEARS * d->layers; i++) largest = largest_of(largest, panel_size(d->linears + i));
+    for (int64_t i = 0; i <= LINEARS * d->layers; i++)
+        largest = largest_of(largest, linear_scratch(d->linears + i, d->slots));
     return largest;
 }
 
 /* How many numbers `scratch` holds. */
 int64_t decoder_scratch(const Decoder *d) {
     int64_t row = 3 * padded(d->width) + padded(3 * joined_width(d)) + padded(joined_width(d)) + padded(d->hidden);
-    return d->slots * row + d->threads * (head_scratch(d) + panel_scratch(d));
+    return d->slots * row + d->threads * (head_scratch(d) + product_scratch(d));
 }
 
 /* A place where all threads of a step wait for each other. One that waits long lets others have the processor. */
@@ -80,7 +77,7 @@ typedef struct {
 typedef struct {
     int64_t number, count;
     Meeting *meeting;
-    float *head, *panel; /* its own scratch */
+    float *head, *product; /* its own scratch */
 } Worker;
 
 static void meet(const Worker *worker) {
@@ -101,7 +98,7 @@ INLINE int64_t share_start(int64_t total, int64_t number, const Worker *worker) 
 
 /* The same for the outputs of a linear layer, in whole panels. */
 INLINE int64_t first_output(const Linear *linear, int64_t number, const Worker *worker) {
-    int64_t first = PANEL * share_start((linear->outputs + PANEL - 1) / PANEL, number, worker);
+    int64_t panel = panel_of(linear), first = panel * share_start((linear->outputs + panel - 1) / panel, number, worker);
     return first < linear->outputs ? first : linear->outputs;
 }
 
@@ -109,49 +106,15 @@ INLINE int64_t first_output(const Linear *linear, int64_t number, const Worker *
 INLINE void product(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear, int64_t rows,
                     const Worker *worker) {
     int64_t start = first_output(linear, worker->number, worker), end = first_output(linear, worker->number + 1, worker);
-    linear_rows(to, to_step, from, from_step, linear, rows, start, end, worker->panel);
+    linear_rows(to, to_step, from, from_step, linear, rows, start, end, worker->product);
 }
 
-/* Twin: F.gelu. The complementary error function as in Abramowitz and Stegun 7.1.26, to 1.5e-7. */
-INLINE float gelu(float x) {
-    float z = fabsf(x) * 0.70710678118654752f, t = 1.0f / (1.0f + 0.3275911f * z);
-    float series = 1.061405429f;
-    series = series * t - 1.453152027f;
-    series = series * t + 1.421413741f;
-    series = series * t - 0.284496736f;
-    series = series * t + 0.254829592f;
-    float half = 0.5f * x * (series * t * exponential(-z * z));
-    return x < 0.0f ? half : x - half;
-}
-
-/* Twin: the activation of nn/feed_forward.py, on those outputs that `product` left to the worker. NaN stays NaN. */
+/* Those outputs that `product` left to the worker. */
 static void activate(const Decoder *d, float *hidden, const Linear *inner, const Worker *worker) {
     int64_t start = first_output(inner, worker->number, worker);
     int64_t end = first_output(inner, worker->number + 1, worker);
-    for (int64_t row = 0; row < d->rows; row++) {
-        float *x = hidden + row * padded(d->hidden);
-        if (d->gelu)
-            for (int64_t i = start; i < end; i++) x[i] = gelu(x[i]);
-        else
-            for (int64_t i = start; i < end; i++) x[i] = x[i] < 0.0f ? 0.0f : x[i];
-    }
-}
-
-/* Twin: nn.LayerNorm of one row. */
-static void normalize(float *to, const float *x, const Norm *norm, int64_t width) {
-    float mean = 0.0f, square = 0.0f;
-    if (!norm->present) {
-        memcpy(to, x, sizeof(float) * width);
-        return;
-    }
-#pragma omp simd reduction(+ : mean)
-    for (int64_t i = 0; i < width; i++) mean += x[i];
-    mean /= (float)width;
-#pragma omp simd reduction(+ : square)
-    for (int64_t i = 0; i < width; i++) square += (x[i] - mean) * (x[i] - mean);
-    float share = 1.0f / sqrtf(square / (float)width + norm->eps);
-    for (int64_t i = 0; i < width; i++)
-        to[i] = (x[i] - mean) * share * (norm->weight ? norm->weight[i] : 1.0f) + (norm->bias ? norm->bias[i] : 0.0f);
+    for (int64_t row = 0; row < d->rows; row++)
+        activate_row(hidden + row * padded(d->hidden) + start, end - start, d->gelu);
 }
 
 /* Twin: nn/residual.py. Adds what a sub-layer found and makes the input of the next one: the norm of the sum, which
@@ -285,8 +248,8 @@ int decoder_step(const Decoder *d, const int64_t *tokens, const float *position,
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         Worker worker = {omp_get_thread_num(), omp_get_num_threads(), &meeting};
-        worker.head = scratches + worker.number * (head_scratch(d) + panel_scratch(d));
-        worker.panel = worker.head + head_scratch(d);
+        worker.head = scratches + worker.number * (head_scratch(d) + product_scratch(d));
+        worker.product = worker.head + head_scratch(d);
         embed(d, &a, tokens, position, &worker), meet(&worker);
         for (int64_t layer = 0; layer < d->layers; layer++) block_step(d, &a, layer, &worker);
         product(logits, d->vocabulary, a.input, padded(d->width), d->linears + LINEARS * d->layers, d->rows, &worker);
@@ -294,20 +257,39 @@ int decoder_step(const Decoder *d, const int64_t *tokens, const float *position,
     return 0;
 }
 
-/* Twin: nn/cache.py, CrossAttentionCache. Keys and values of the source for one layer, (B, H, S, K) by strides of b, h
- * and s, into the layout that a step reads. */
-void decoder_read_source(const Decoder *d, int64_t layer, const float *keys, const float *values,
-                         const int64_t *key_strides, const int64_t *value_strides, int64_t length) {
-    int64_t width = d->head_width;
-    for (int64_t pair = 0; pair < d->sentences * d->heads; pair++) {
-        int64_t b = pair / d->heads, h = pair % d->heads;
-        int64_t block = (layer * d->sentences * d->heads + pair) * d->source_length;
-        const float *key = keys + b * key_strides[0] + h * key_strides[1];
-        const float *value = values + b * value_strides[0] + h * value_strides[1];
-        for (int64_t s = 0; s < length; s++)
-            remember(d->source_keys + block * width, d->source_values + block * padded(width), key + s * key_strides[2],
-                     value + s * value_strides[2], s, width);
+/* Keys and values of the sentences `from` to `to` for one layer, into the layout that a step reads. */
+static void read_sentences(const Decoder *d, int64_t layer, const float *memory, int64_t length, const Linear *linear,
+                           int64_t from, int64_t to, float *scratch) {
+    int64_t width = d->head_width, joined = joined_width(d), step = padded(2 * joined), rows = (to - from) * length;
+    memory += from * length * padded(d->width);
+    linear_rows(scratch, step, memory, padded(d->width), linear, rows, 0, 2 * joined, scratch + rows * step);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t head = 0; head < d->heads; head++) {
+            int64_t sentence = from + row / length;
+            int64_t block = ((layer * d->sentences + sentence) * d->heads + head) * d->source_length;
+            const float *key = scratch + row * step + head * width;
+            remember(d->source_keys + block * width, d->source_values + block * padded(width), key, key + joined,
+                     row % length, width);
+        }
+}
+
+/* Twin: nn/attention.py, project_memory. `memory` is (sentences, length, D), its rows padded with zeros; `linears` make
+ * keys and values, one a layer. Returns 0, or 1 for want of memory. */
+int decoder_read_source(const Decoder *d, const float *memory, int64_t length, const Linear *linears) {
+    int64_t group = largest_of(1, SOURCE_ROWS / length), groups = (d->sentences + group - 1) / group;
+    int64_t jobs = groups * d->layers, threads = jobs < d->threads ? jobs : d->threads, most = 0;
+    for (int64_t i = 0; i < d->layers; i++) most = largest_of(most, linear_scratch(linears + i, group * length));
+    int64_t each = group * length * padded(2 * joined_width(d)) + padded(most);
+    float *scratch = aligned_alloc(64, sizeof(float) * each * threads);
+    if (!scratch) return 1;
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+    for (int64_t job = 0; job < jobs; job++) {
+        int64_t from = job % groups * group, to = from + group < d->sentences ? from + group : d->sentences;
+        read_sentences(d, job / groups, memory, length, linears + job / groups, from, to,
+                       scratch + each * omp_get_thread_num());
     }
+    free(scratch);
+    return 0;
 }
 
 /* Twin: nn/cache.py, reorder: what slot from[i] holds, in all layers, into slot to[i], which no row has. */

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from ctypes import c_float, c_int64, c_void_p
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -12,30 +12,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from dikkat.native.layers import LinearWeights, NormWeights, address, linear_array, norm_array, pointer
 from dikkat.native.library import library
 
 LANES = 16
 """Positions of one block of keys, as in vectors.h."""
 FIRST_CAPACITY = 32
 """Target positions that the cache has room for before it first grows."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LinearWeights:
-    """`x @ weight.T + bias`."""
-
-    weight: Tensor
-    """(outputs, inputs)."""
-    bias: Tensor | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class NormWeights:
-    """Layer norm; without weight and bias, the norm alone."""
-
-    weight: Tensor | None
-    bias: Tensor | None
-    eps: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +36,8 @@ class DecoderWeights:
     linears: tuple[LinearWeights, ...]
     """Six a layer: self-attention in and out, cross-attention query and out, feed-forward inner and outer; the output
     matrix at the end."""
+    sources: tuple[LinearWeights, ...]
+    """What makes keys and values of the source, in one matrix a layer."""
     norms: tuple[NormWeights | None, ...]
     """What precedes the first linear layer, then what follows each of the three sub-layers of each layer."""
     betas: tuple[float, ...]
@@ -61,18 +46,6 @@ class DecoderWeights:
     @property
     def num_layers(self) -> int:
         return len(self.betas) // 2
-
-
-class _Linear(ctypes.Structure):
-    """`Linear` of decoder.c."""
-
-    _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("inputs", c_int64), ("outputs", c_int64))
-
-
-class _Norm(ctypes.Structure):
-    """`Norm` of decoder.c."""
-
-    _fields_ = (("weight", c_void_p), ("bias", c_void_p), ("present", c_int64), ("eps", c_float))
 
 
 class _Decoder(ctypes.Structure):
@@ -106,11 +79,11 @@ class DecoderSteps:
     def __init__(
         self,
         weights: DecoderWeights,
-        memory: Sequence[tuple[Tensor, Tensor]],
+        memory: Tensor,
         mask: Tensor,
         rows_per_sentence: int,
     ) -> None:
-        """`memory` holds key and value (B, H, S, K) of the source, a pair a layer; `mask` (B, S) is True at tokens."""
+        """`memory` (B, S, D) is the source as the encoder left it; `mask` (B, S) is True at tokens."""
         sentences = mask.shape[0]
         self.weights = weights
         self.sentences = list(range(sentences))
@@ -120,6 +93,7 @@ class DecoderSteps:
         self._library = _library()
         self._job, self._kept = _job(weights)
         self._job.slots, self._job.sentences = len(self._slots), sentences
+        self._job.threads = torch.get_num_threads()
         self._read_source(memory, mask)
         self._keys: Tensor
         self._values: Tensor
@@ -149,10 +123,10 @@ class DecoderSteps:
         tokens, position = tokens.to("cpu", torch.int64).contiguous(), position.to(torch.float32).contiguous()
         logits = torch.empty(self.rows, self._job.vocabulary)
         places = range(len(self.weights.betas))
-        addresses = (c_void_p * len(places))(*(_pointer(seen.get(place)) for place in places))
+        addresses = (c_void_p * len(places))(*(pointer(seen.get(place)) for place in places))
         self._job.seen = ctypes.addressof(addresses) if seen else None
         job = ctypes.byref(self._job)
-        if self._library.decoder_step(job, _address(tokens), _address(position), _address(logits)):
+        if self._library.decoder_step(job, address(tokens), address(position), address(logits)):
             raise IndexError(f"a token must lie between 0 and {self._job.vocabulary - 1}")
         self._job.length += 1
         return logits
@@ -182,17 +156,17 @@ class DecoderSteps:
         kept = [part[:, :, :, : self.length, :width].index_select(1, places).unbind(0) for part in (keys, self._values)]
         return list(zip(*kept, strict=True))
 
-    def _read_source(self, memory: Sequence[tuple[Tensor, Tensor]], mask: Tensor) -> None:
+    def _read_source(self, memory: Tensor, mask: Tensor) -> None:
         job, length = self._job, mask.shape[1]
         self._source_mask = F.pad(mask.to(torch.uint8), (0, -length % LANES))
         job.source_length, job.source_mask = self._source_mask.shape[1], self._source_mask.data_ptr()
         self._source = _rooms(self.weights, job.sentences, job.source_length)
         job.source_keys, job.source_values = (part.data_ptr() for part in self._source)
-        for layer, pair in enumerate(memory):
-            key, value = (part if part.stride(-1) == 1 else part.contiguous() for part in pair)
-            strides = ((c_int64 * 3)(*part.stride()[:3]) for part in (key, value))
-            place = c_int64(layer), _address(key), _address(value)
-            self._library.decoder_read_source(ctypes.byref(job), *place, *strides, c_int64(length))
+        rows = F.pad(memory, (0, -memory.shape[2] % LANES)).contiguous()
+        linears = linear_array(self.weights.sources)
+        code = self._library.decoder_read_source(ctypes.byref(job), address(rows), c_int64(length), linears)
+        if code:
+            raise MemoryError("no memory left to read the source")
 
     def _continue_from(self, parents: list[int]) -> None:
         wanted = [self._slots[parent] for parent in parents]
@@ -229,7 +203,6 @@ class DecoderSteps:
             values[:, :, :, : self._values.shape[3]] = self._values
         self._keys, self._values = keys, values
         job.capacity, job.keys, job.values = capacity, keys.data_ptr(), values.data_ptr()
-        job.threads = torch.get_num_threads()
         # zero, since products read the padding of every row
         self._scratch = torch.zeros(self._library.decoder_scratch(ctypes.byref(job)))
         job.scratch = self._scratch.data_ptr()
@@ -242,8 +215,7 @@ def can_step() -> bool:
 
 def _job(weights: DecoderWeights) -> tuple[_Decoder, object]:
     """The structure, and what must live as long as it does."""
-    linears = (_Linear * len(weights.linears))(*map(_linear, weights.linears))
-    norms = (_Norm * len(weights.norms))(*map(_norm, weights.norms))
+    linears, norms = linear_array(weights.linears), norm_array(weights.norms)
     betas = (c_float * len(weights.betas))(*weights.betas)
     job = _Decoder(
         layers=weights.num_layers,
@@ -263,16 +235,6 @@ def _job(weights: DecoderWeights) -> tuple[_Decoder, object]:
     return job, (linears, norms, betas)
 
 
-def _linear(weights: LinearWeights) -> _Linear:
-    return _Linear(_pointer(weights.weight), _pointer(weights.bias), *reversed(weights.weight.shape))
-
-
-def _norm(weights: NormWeights | None) -> _Norm:
-    if weights is None:
-        return _Norm(present=0)
-    return _Norm(_pointer(weights.weight), _pointer(weights.bias), 1, weights.eps)
-
-
 def _rooms(weights: DecoderWeights, rows: int, length: int) -> tuple[Tensor, Tensor]:
     """Empty keys (L, rows, H, length / 16, K, 16) and values (L, rows, H, length, K in whole vectors)."""
     shape, width = (weights.num_layers, rows, weights.num_heads), weights.head_dim
@@ -285,11 +247,3 @@ def _library() -> ctypes.CDLL:
         raise RuntimeError("the native decoding step is not here; ask can_step first")
     loaded.decoder_scratch.restype = c_int64
     return loaded
-
-
-def _pointer(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
-
-
-def _address(tensor: Tensor) -> c_void_p:
-    return c_void_p(tensor.data_ptr())

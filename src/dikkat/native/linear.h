@@ -8,6 +8,7 @@
 #ifndef DIKKAT_LINEAR_H
 #define DIKKAT_LINEAR_H
 
+#include "quantized.h"
 #include "vectors.h"
 
 /* Outputs and rows that the innermost product of few rows computes side by side: 16 sums fit into the registers. */
@@ -28,10 +29,16 @@
 typedef struct {
     const float *weight, *bias; /* (outputs, inputs), (outputs) or null */
     int64_t inputs, outputs;
+    Packed packed; /* the same weights in eight bits, which then are the ones in use */
 } Linear;
 
-/* How many numbers the panel of a layer holds. */
-INLINE int64_t panel_size(const Linear *linear) { return PANEL * padded(linear->inputs); }
+/* Outputs that one thread must take together. */
+INLINE int64_t panel_of(const Linear *linear) { return linear->packed.weight ? BYTE_PANEL : PANEL; }
+
+/* How many numbers linear_rows() needs for itself. */
+INLINE int64_t linear_scratch(const Linear *linear, int64_t rows) {
+    return linear->packed.weight ? quantized_scratch(rows, linear->inputs) : PANEL * padded(linear->inputs);
+}
 
 /* Sums of the lanes of four vectors: lane i + lane i + 8, then + 4, + 2, + 1. */
 INLINE void lane_sums(float *to, const vec *v) {
@@ -160,13 +167,16 @@ static void many_rows(float *to, int64_t to_step, const float *from, int64_t fro
 }
 
 /* Twin: F.linear. Outputs `start` to `end` of all rows; rows of `from` are aligned and end in zeros, `start` is a
- * multiple of PANEL, `panel` holds panel_size() numbers. */
+ * multiple of panel_of(), `scratch` holds linear_scratch() numbers. */
 static void linear_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
-                        int64_t rows, int64_t start, int64_t end, float *panel) {
-    if (rows < MANY)
+                        int64_t rows, int64_t start, int64_t end, float *scratch) {
+    if (linear->packed.weight)
+        quantized_rows(to, to_step, from, from_step, &linear->packed, linear->bias, linear->inputs, rows, start, end,
+                       scratch);
+    else if (rows < MANY)
         few_rows(to, to_step, from, from_step, linear, rows, start, end);
     else
-        many_rows(to, to_step, from, from_step, linear, rows, start, end, panel);
+        many_rows(to, to_step, from, from_step, linear, rows, start, end, scratch);
 }
 
 #endif

@@ -13,7 +13,7 @@ from dikkat.data.text_files import read_lines
 from dikkat.decoding.options import DecodingOptions
 from dikkat.errors import UsageError
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
-from dikkat.pipelines.translation import Translator
+from dikkat.pipelines.translation import Precision, Translator
 from dikkat.run_directory import RunDirectory
 
 
@@ -57,10 +57,11 @@ def evaluate_translator(
     data: Sequence[str],
     options: DecodingOptions,
     columns: tuple[str | None, str | None] = (None, None),
+    precision: Precision = "float32",
     batch_size: int = 64,
 ) -> Evaluation:
     """Translate the sources of `data`, or of the run's own held-out test part when empty, and score the result."""
-    translator = Translator.load(path)
+    translator = Translator.load(path, precision)
     run = RunDirectory.open(path)
     sources, references = _text(run, data, columns)
     started = time.monotonic()

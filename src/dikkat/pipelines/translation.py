@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -22,6 +23,9 @@ from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.parameters import FlatParameters
+
+Precision = Literal["float32", "int8"]
+"""What a translator computes with."""
 
 GREEDY = DecodingOptions()
 BEAM = BeamOptions()
@@ -49,10 +53,11 @@ class Translator:
         self.config = config
 
     @classmethod
-    def load(cls, path: str | Path) -> Translator:
-        """The translator of a run directory, in float32.
+    def load(cls, path: str | Path, precision: Precision = "float32") -> Translator:
+        """The translator of a run directory, in float32; or with weights and activations in eight bits.
 
-        Raises `UsageError` for a model of another kind, and `MissingInputError` or `DataError` naming the file that is
+        int8 is faster and smaller and writes almost the same; it needs native code. Raises `UsageError` for a model of
+        another kind and where int8 is not to be had, and `MissingInputError` or `DataError` naming the file that is
         missing or damaged.
         """
         run = RunDirectory.open(Path(path))
@@ -66,7 +71,13 @@ class Translator:
             parameters.fill(parameters.master, run.load_weights())
         except RuntimeError as error:
             raise DataError(f"{run.weights}: does not fit {run.config.name}: {error}") from None
-        return cls(model, Tokenizer.load(run.tokenizer), config)
+        found = cls(model, Tokenizer.load(run.tokenizer), config)
+        if precision == "int8":
+            try:
+                model.quantize()
+            except ValueError as error:
+                raise UsageError(f"{path}: {error}; leave int8 out") from None
+        return found
 
     def translate(
         self,

@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.native import decoder, library
-from dikkat.native.decoder import DecoderSteps, DecoderWeights, LinearWeights, NormWeights
+from dikkat.native.decoder import DecoderSteps, DecoderWeights
+from dikkat.native.layers import LinearWeights, NormWeights
 
 needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 
-Memory = list[tuple[Tensor, Tensor]]
 WIDTHS = {
     "round": (32, 2, 16, 64, 40),
     "odd": (20, 3, 6, 37, 23),
@@ -49,14 +49,14 @@ def some_weights(
         embedding=torch.randn(vocabulary, width),
         embedding_scale=1.7,
         linears=(*linears, some_linear(vocabulary, width, False)),
+        sources=tuple(some_linear(2 * joined, width, bias) for _ in range(layers)),
         norms=(None, *norms) if post_norm else (*norms, some_norm(width)),
         betas=tuple(0.2 + 0.1 * place for place in range(2 * layers)),
     )
 
 
-def some_memory(weights: DecoderWeights, sentences: int, length: int) -> Memory:
-    shape = sentences, weights.num_heads, length, weights.head_dim
-    return [(torch.randn(shape), torch.randn(shape)) for _ in range(weights.num_layers)]
+def some_memory(weights: DecoderWeights, sentences: int, length: int) -> Tensor:
+    return torch.randn(sentences, length, weights.embedding.shape[1])
 
 
 def applied(linear: LinearWeights, x: Tensor) -> Tensor:
@@ -76,13 +76,15 @@ def attended(query: Tensor, key: Tensor, value: Tensor, may: Tensor, beta: float
     return (torch.softmax(scores, dim=-1).nan_to_num(0.0) @ value).transpose(0, 1).flatten(1)
 
 
-def formula(weights: DecoderWeights, tokens: Sequence[int], places: Tensor, memory: Memory, mask: Tensor) -> Tensor:
-    """Logits (T, V) of one row in float64; `memory` (H, S, K) and `mask` (S,) are those of its sentence."""
+def formula(weights: DecoderWeights, tokens: Sequence[int], places: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
+    """Logits (T, V) of one row in float64; `memory` (S, D) and `mask` (S,) are those of its sentence."""
     heads, length = weights.num_heads, len(tokens)
     x = weights.embedding.double()[list(tokens)] * weights.embedding_scale + places[:length].double()
     inner = normed(weights.norms[0], x)
     causal = torch.ones(length, length, dtype=torch.bool).tril()
-    for layer, (source_key, source_value) in enumerate(memory):
+    for layer, source in enumerate(weights.sources):
+        # (S, 2 * H * K) -> 2 x (H, S, K)
+        source_key, source_value = applied(source, memory.double()).unflatten(1, (2, heads, -1)).permute(1, 2, 0, 3)
         linear, norms = weights.linears[6 * layer : 6 * layer + 6], weights.norms[3 * layer + 1 : 3 * layer + 4]
 
         def own(y: Tensor, linear: Sequence[LinearWeights] = linear, layer: int = layer) -> Tensor:
@@ -99,7 +101,7 @@ def formula(weights: DecoderWeights, tokens: Sequence[int], places: Tensor, memo
         ) -> Tensor:
             query = applied(linear[2], y).unflatten(1, (heads, -1)).transpose(0, 1)
             beta = weights.betas[2 * layer + 1]
-            return applied(linear[3], attended(query, key.double(), value.double(), mask, beta))
+            return applied(linear[3], attended(query, key, value, mask, beta))
 
         def feed_forward(y: Tensor, linear: Sequence[LinearWeights] = linear) -> Tensor:
             hidden = applied(linear[4], y)
@@ -133,8 +135,7 @@ class Rows:
     def expected(self) -> Tensor:
         found = []
         for row, owner in zip(self.written, self.owners, strict=True):
-            memory = [(key[owner], value[owner]) for key, value in self.memory]
-            found.append(formula(self.weights, row, self.places, memory, self.mask[owner])[-1])
+            found.append(formula(self.weights, row, self.places, self.memory[owner], self.mask[owner])[-1])
         return torch.stack(found)
 
     def reorder(self, choose: random.Random) -> None:
@@ -224,8 +225,8 @@ def test_a_row_has_the_same_bits_alone_in_company_with_padding_and_on_two_thread
 
     def run(chosen: list[int], threads: int = 1, padding: int = 0) -> Tensor:
         torch.set_num_threads(threads)
-        padded = [tuple(F.pad(part[chosen], (0, 0, 0, padding), value=3.0) for part in layer) for layer in memory]
-        taken = DecoderSteps(weights, padded, F.pad(mask[chosen], (0, padding)), 1)  # type: ignore[arg-type]
+        padded = F.pad(memory[chosen], (0, 0, 0, padding), value=3.0)
+        taken = DecoderSteps(weights, padded, F.pad(mask[chosen], (0, padding)), 1)
         return torch.stack([taken.step(tokens[step][chosen], places[step]) for step in range(steps)])
 
     together = run(list(range(sentences)))

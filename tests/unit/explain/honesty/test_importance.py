@@ -31,8 +31,9 @@ def test_costs() -> None:
     assert list(costs) == head_names(model)
     assert told[0] == "without encoder layer 1, self, head 1"
     assert len(told) == len(costs)
-    assert costs[IDLE] == Cost(0.0, 0.0)
-    assert all(cost.loss for head, cost in costs.items() if head != IDLE)
+    # a head is silenced by a hook, and at a hook PyTorch does what native code does else: rounding differs
+    assert (costs[IDLE].loss, costs[IDLE].chrf) == pytest.approx((0.0, 0.0), abs=1e-6)
+    assert all(abs(cost.loss) > 1e-5 for head, cost in costs.items() if head != IDLE)
     assert measure() == whole
 
     with torch.no_grad():

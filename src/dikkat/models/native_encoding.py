@@ -1,0 +1,109 @@
+"""Which sources are read natively, and what the native encoder computes with: the one place where that is decided."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import cast
+
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from dikkat.models.encoder import Encoder
+from dikkat.models.native_coverage import (
+    ACTIVATIONS,
+    Bystanders,
+    QuantizedWeights,
+    are_covered,
+    beta_of,
+    have_width,
+    is_plain_attention,
+    kind_of,
+    linear_weights,
+    modules_of,
+    norm_weights,
+)
+from dikkat.native.encoder import EncoderWeights, can_encode, encode
+from dikkat.nn.blocks import EncoderBlock
+from dikkat.nn.residual import PostNormResidual, PreNormResidual
+
+
+class EncoderParts:
+    """The encoder of a model, and whether native code does the same.
+
+    Weights are used where they lie and nothing of them is packed, so those of a model in training are never stale; but
+    for `quantized` ones.
+    """
+
+    def __init__(self, model: nn.Module, encoder: nn.Module, quantized: QuantizedWeights | None = None) -> None:
+        """`model` is what the encoder is a part of."""
+        # nothing is read off it before it is known to be covered
+        self._encoder, self._quantized = cast(Encoder, encoder), quantized
+        self._modules, self._bystanders = modules_of(encoder), Bystanders(model)
+
+    def can_run(self, x: Tensor) -> bool:
+        """Whether embeddings `x` (B, S, D) go through natively: there is native code, it is the same, and nobody is in
+        its way, nor reads the attention.
+        """
+        if not can_encode() or 0 in x.shape or not self._bystanders.keep_away():
+            return False
+        if not self._bystanders.have_replaced_nothing():
+            return False
+        is_covered = partial(self._is_covered, x)
+        covered = is_covered() if self._quantized is None else self._quantized.once("encodes", is_covered)
+        return covered and not any(block.self_attention.is_read for block in self._blocks())
+
+    def run(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        """States of the real tokens, whose neighbours are the real ones alone; zeros elsewhere."""
+        states = x.new_zeros(x.shape)
+        # (B, S, D) -> (N, D): no padding is computed
+        weights = self._weights() if self._quantized is None else self._quantized.once("encoder", self._weights)
+        states[mask] = encode(weights, x[mask], mask.sum(dim=1).tolist())
+        return states
+
+    def _is_covered(self, x: Tensor) -> bool:
+        if (
+            type(self._encoder) is not Encoder
+            or not are_covered(self._modules, x.contiguous())
+            or not have_width(self._modules, x.shape[2])
+        ):
+            return False
+        blocks = self._blocks()
+        return (
+            all(is_plain_attention(block.self_attention, x.shape[2]) for block in blocks)
+            and len({kind_of((block.self_attention,), _residuals(block), block.feed_forward) for block in blocks}) == 1
+            and blocks[0].feed_forward.activation in ACTIVATIONS
+            and (isinstance(self._encoder.final_norm, nn.Identity) or not _is_post_norm(blocks[0]))
+        )
+
+    def _weights(self) -> EncoderWeights:
+        blocks = self._blocks()
+        first, post_norm = blocks[0], _is_post_norm(blocks[0])
+        norms = [norm_weights(residual.norm) for block in blocks for residual in _residuals(block)]
+        linears = [
+            linear_weights(linear, self._quantized)
+            for block in blocks
+            for linear in (
+                block.self_attention.in_projection, block.self_attention.out_projection,
+                block.feed_forward.inner, block.feed_forward.outer,
+            )
+        ]  # fmt: skip
+        return EncoderWeights(
+            num_heads=first.self_attention.num_heads,
+            head_dim=first.self_attention.head_dim,
+            post_norm=post_norm,
+            gelu=first.feed_forward.activation == "gelu",
+            linears=tuple(linears),
+            norms=(None, *norms) if post_norm else (*norms, norm_weights(self._encoder.final_norm)),
+            betas=tuple(beta_of(block.self_attention) for block in blocks),
+        )
+
+    def _blocks(self) -> list[EncoderBlock]:
+        return [cast(EncoderBlock, block) for block in self._encoder.blocks]
+
+
+def _residuals(block: EncoderBlock) -> tuple[PostNormResidual | PreNormResidual, ...]:
+    return block.self_residual, block.feed_forward_residual
+
+
+def _is_post_norm(block: EncoderBlock) -> bool:
+    return isinstance(block.self_residual, PostNormResidual)

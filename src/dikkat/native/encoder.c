@@ -1,0 +1,157 @@
+/* The encoder of an encoder-decoder for sentences that stand one behind the other, without padding, in one call.
+ *
+ * All numbers are float32. A few sentences at a time go through all layers, so that what they hold stays in cache; the
+ * threads share such chunks out among themselves. Every sum has one order whatever the company of a sentence.
+ */
+#include "layers.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+/* Tokens of a chunk, unless one sentence is longer. */
+#define CHUNK 128
+/* Linear layers of an encoder block: self-attention in and out, feed-forward. */
+#define LINEARS 4
+
+typedef struct {
+    int64_t layers, width, heads, head_width, hidden, post_norm, gelu;
+    const Linear *linears; /* LINEARS a layer */
+    const Norm *norms;     /* what precedes the first linear layer, then what follows each sub-layer */
+    const float *betas;    /* one a layer */
+    int64_t sentences;
+    const int64_t *starts; /* (sentences + 1): where each begins among all tokens, and the end */
+    int64_t threads;
+} Encoder;
+
+/* The activations of a chunk, rows padded with zeros. */
+typedef struct {
+    float *sum, *input, *change, *projected, *context, *hidden, *head, *product;
+} Activations;
+
+INLINE int64_t largest_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+INLINE int64_t joined_width(const Encoder *e) { return e->heads * e->head_width; }
+
+static int64_t product_scratch(const Encoder *e, int64_t rows) {
+    int64_t largest = 0;
+    for (int64_t i = 0; i < LINEARS * e->layers; i++)
+        largest = largest_of(largest, linear_scratch(e->linears + i, rows));
+    return largest;
+}
+
+/* Keys by columns, values by rows, the weights and the output of one query. */
+static int64_t head_scratch(const Encoder *e, int64_t rows) {
+    int64_t width = e->head_width;
+    return width * padded(rows) + rows * padded(width) + padded(rows) + padded(width);
+}
+
+static int64_t activation_size(const Encoder *e, int64_t rows) {
+    int64_t row = 3 * padded(e->width) + padded(3 * joined_width(e)) + padded(joined_width(e)) + padded(e->hidden);
+    return padded(rows * row + head_scratch(e, rows)) + padded(product_scratch(e, rows));
+}
+
+INLINE Activations activations(const Encoder *e, float *scratch, int64_t rows) {
+    int64_t width = rows * padded(e->width), joined = joined_width(e);
+    Activations a = {.sum = scratch};
+    a.input = a.sum + width, a.change = a.input + width, a.projected = a.change + width;
+    a.context = a.projected + rows * padded(3 * joined), a.hidden = a.context + rows * padded(joined);
+    a.head = a.hidden + rows * padded(e->hidden), a.product = a.head + padded(head_scratch(e, rows));
+    return a;
+}
+
+INLINE void product(float *to, const float *from, const Linear *linear, int64_t rows, const Activations *a) {
+    linear_rows(to, padded(linear->outputs), from, padded(linear->inputs), linear, rows, 0, linear->outputs, a->product);
+}
+
+/* Twin: nn/functional.py, fused_attention, for one head of one sentence, whose rows are `count` from `first` on. */
+static void attend(const Encoder *e, const Activations *a, int64_t first, int64_t count, int64_t head, float beta) {
+    int64_t width = e->head_width, joined = joined_width(e), step = padded(3 * joined), end = padded(count);
+    float *keys = a->head, *values = keys + width * end, *row = values + count * padded(width);
+    float *result = row + end;
+    const float *query = a->projected + first * step + head * width;
+    memset(keys, 0, sizeof(float) * width * end);
+    memset(values, 0, sizeof(float) * count * padded(width));
+    for (int64_t s = 0; s < count; s++) {
+        for (int64_t i = 0; i < width; i++) keys[i * end + s] = query[s * step + joined + i];
+        memcpy(values + s * padded(width), query + s * step + 2 * joined, sizeof(float) * width);
+    }
+    for (int64_t t = 0; t < count; t++) {
+        row_times_matrix(row, query + t * step, 1, keys, width, end);
+        softmax_row(row, count, beta, 0, 1);
+        row_times_matrix(result, row, 1, values, count, padded(width));
+        memcpy(a->context + (first + t) * padded(joined) + head * width, result, sizeof(float) * width);
+    }
+}
+
+/* Twin: nn/residual.py. Adds what a sub-layer found and makes the input of the next one: the norm of the sum, which
+ * under post-norm is also what the next sub-layer's result is added to. */
+static void add_and_normalize(const Encoder *e, const Activations *a, const Norm *norm, int64_t rows) {
+    int64_t step = padded(e->width);
+    for (int64_t row = 0; row < rows; row++) {
+        float *sum = a->sum + row * step, *input = a->input + row * step;
+        for (int64_t i = 0; i < e->width; i++) sum[i] += a->change[row * step + i];
+        normalize(input, sum, norm, e->width);
+        if (e->post_norm) memcpy(sum, input, sizeof(float) * e->width);
+    }
+}
+
+/* Twin: nn/blocks.py, EncoderBlock, of the sentences of a chunk. */
+static void block(const Encoder *e, const Activations *a, int64_t layer, int64_t from, int64_t to) {
+    const Linear *linear = e->linears + LINEARS * layer;
+    const Norm *after = e->norms + 2 * layer + 1;
+    int64_t rows = e->starts[to] - e->starts[from];
+    product(a->projected, a->input, linear, rows, a);
+    for (int64_t sentence = from; sentence < to; sentence++)
+        for (int64_t head = 0; head < e->heads; head++)
+            attend(e, a, e->starts[sentence] - e->starts[from], e->starts[sentence + 1] - e->starts[sentence], head,
+                   e->betas[layer]);
+    product(a->change, a->context, linear + 1, rows, a);
+    add_and_normalize(e, a, after, rows);
+    product(a->hidden, a->input, linear + 2, rows, a);
+    for (int64_t row = 0; row < rows; row++) activate_row(a->hidden + row * padded(e->hidden), e->hidden, e->gelu);
+    product(a->change, a->hidden, linear + 3, rows, a);
+    add_and_normalize(e, a, after + 1, rows);
+}
+
+static void chunk(const Encoder *e, const Activations *a, float *x, int64_t from, int64_t to) {
+    int64_t first = e->starts[from], rows = e->starts[to] - first, step = padded(e->width);
+    for (int64_t row = 0; row < rows; row++) {
+        memcpy(a->sum + row * step, x + (first + row) * e->width, sizeof(float) * e->width);
+        normalize(a->input + row * step, a->sum + row * step, e->norms, e->width);
+    }
+    for (int64_t layer = 0; layer < e->layers; layer++) block(e, a, layer, from, to);
+    for (int64_t row = 0; row < rows; row++)
+        memcpy(x + (first + row) * e->width, a->input + row * step, sizeof(float) * e->width);
+}
+
+/* Ends of the chunks; returns how many there are, and the most tokens of one in `most`. */
+static int64_t chunks(const Encoder *e, int64_t *ends, int64_t *most) {
+    int64_t count = 0, from = 0;
+    *most = 0;
+    while (from < e->sentences) {
+        int64_t to = from + 1;
+        while (to < e->sentences && e->starts[to + 1] - e->starts[from] <= CHUNK) to++;
+        *most = largest_of(*most, e->starts[to] - e->starts[from]);
+        ends[count++] = from = to;
+    }
+    return count;
+}
+
+/* Twin: models/encoder.py, Encoder. In place: (tokens, D) embeddings to states. Returns 0, or 1 for want of memory. */
+int encoder_run(const Encoder *e, float *x) {
+    int64_t most, *ends = malloc(sizeof(int64_t) * (e->sentences + 1));
+    if (!ends) return 1;
+    int64_t count = chunks(e, ends, &most), threads = count < e->threads ? count : e->threads;
+    int64_t each = activation_size(e, most);
+    float *scratch = count ? aligned_alloc(64, sizeof(float) * each * threads) : 0;
+    if (scratch) memset(scratch, 0, sizeof(float) * each * threads);
+    if (scratch) {
+#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
+        for (int64_t i = 0; i < count; i++) {
+            Activations a = activations(e, scratch + each * omp_get_thread_num(), most);
+            chunk(e, &a, x, i ? ends[i - 1] : 0, ends[i]);
+        }
+    }
+    free(scratch), free(ends);
+    return count && !scratch;
+}
