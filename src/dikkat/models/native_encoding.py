@@ -26,6 +26,9 @@ from dikkat.native.encoder import EncoderWeights, can_encode, encode
 from dikkat.nn.blocks import EncoderBlock
 from dikkat.nn.residual import PostNormResidual, PreNormResidual
 
+LONG = 128
+"""Tokens of a sentence beyond which PyTorch, whose threads share it, is faster in float32. Eight bits stay native."""
+
 
 class EncoderParts:
     """The encoder of a model, and whether native code does the same.
@@ -53,11 +56,18 @@ class EncoderParts:
         return covered and not any(block.self_attention.is_read for block in self._blocks())
 
     def run(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-        """States of the real tokens, whose neighbours are the real ones alone; zeros elsewhere."""
+        """States of the real tokens, whose neighbours are the real ones alone; zeros elsewhere.
+
+        A sentence of more than `LONG` tokens goes through PyTorch, alone, so that no neighbour changes its states.
+        """
         states = x.new_zeros(x.shape)
-        # (B, S, D) -> (N, D): no padding is computed
+        lengths = mask.sum(dim=1)
         weights = self._weights() if self._quantized is None else self._quantized.once("encoder", self._weights)
-        states[mask] = encode(weights, x[mask], mask.sum(dim=1).tolist())
+        here = mask if self._quantized is not None else mask & (lengths <= LONG)[:, None]
+        # (B, S, D) -> (N, D): no padding is computed
+        states[here] = encode(weights, x[here], here.sum(dim=1).tolist())
+        for row in (mask & ~here).any(dim=1).nonzero()[:, 0].tolist():
+            states[row, mask[row]] = self._encoder(x[row, mask[row]][None])[0]
         return states
 
     def _is_covered(self, x: Tensor) -> bool:

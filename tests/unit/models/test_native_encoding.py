@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from dikkat.models import native_encoding
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.native_encoding import EncoderParts
-from dikkat.native.encoder import encode
+from dikkat.native.encoder import EncoderWeights, encode
 from dikkat.native.library import library, why_absent
 from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.feed_forward import FeedForward
@@ -81,6 +81,33 @@ def test_padding_in_the_midst_is_not_seen() -> None:
     tokens[0, [1, 4]] = 3
     assert torch.equal(model.encode(tokens, mask), before)
     assert not before[0, [1, 4]].any()
+
+
+@torch.no_grad()
+def test_a_long_sentence_goes_through_pytorch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its states are the same in any company, and those of its neighbours too; in eight bits all of it is native."""
+    monkeypatch.setattr(native_encoding, "LONG", 4)
+    model, tokens = small_model(), some_tokens(3, 9)
+    given: list[list[int]] = []
+
+    def counted(weights: EncoderWeights, embedded: Tensor, lengths: list[int]) -> Tensor:
+        given.append(lengths)
+        return encode(weights, embedded, lengths)
+
+    monkeypatch.setattr(native_encoding, "encode", counted)
+    together = model.encode(tokens, real_tokens(LENGTHS, 9))
+    assert given == [[0, 4, 1]]
+    for row, length in enumerate(LENGTHS):
+        alone = model.encode(tokens[row : row + 1, :length], torch.ones(1, length, dtype=torch.bool))
+        assert torch.equal(alone[0], together[row, :length])
+    monkeypatch.setattr(native_encoding, "can_encode", lambda: False)
+    torch.testing.assert_close(model.encode(tokens, real_tokens(LENGTHS, 9))[0], together[0], rtol=0, atol=1e-5)
+    monkeypatch.undo()
+    model.quantize()
+    monkeypatch.setattr(native_encoding, "LONG", 4)
+    monkeypatch.setattr(native_encoding, "encode", counted)
+    model.encode(tokens, real_tokens(LENGTHS, 9))
+    assert given[-1] == LENGTHS
 
 
 class Doubled(FeedForward):
