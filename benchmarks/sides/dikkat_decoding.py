@@ -10,10 +10,9 @@ from typing import Any
 import torch
 from benchmarks.sides.decoding_clock import against_the_clock
 
-from dikkat.decoding.options import BeamOptions, DecodingOptions
+from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
 from dikkat.native.library import why_absent
 from dikkat.pipelines import Translator
-from dikkat.pipelines.translation import Precision
 
 
 class Dikkat:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from dikkat.decoding.options import BeamOptions, DecodingOptions
+from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
 from dikkat.errors import UsageError
 
 BEAM = BeamOptions()
 
 Columns = tuple[str | None, str | None]
-Precision = Literal["float32", "int8"]
 
 
 def evaluate(

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dikkat.decoding.options import BeamOptions
+from dikkat.decoding.options import BeamOptions, Precision
 from dikkat.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dikkat.pipelines import Translation
 
 BEAM = BeamOptions()
-Precision = Literal["float32", "int8"]
 
 
 def translate(

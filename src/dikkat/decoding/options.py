@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from dikkat.errors import UsageError
+
+Precision = Literal["float32", "int8"]
+"""What a translator computes with; int8 is for native code alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -117,17 +117,12 @@ static void activate(const Decoder *d, float *hidden, const Linear *inner, const
         activate_row(hidden + row * padded(d->hidden) + start, end - start, d->gelu);
 }
 
-/* Twin: nn/residual.py. Adds what a sub-layer found and makes the input of the next one: the norm of the sum, which
- * under post-norm is also what the next sub-layer's result is added to. */
+/* The worker's share of the rows. */
 static void add_and_normalize(const Decoder *d, const Activations *a, const Norm *norm, const Worker *worker) {
     int64_t step = padded(d->width), end = share_start(d->rows, worker->number + 1, worker);
-    for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) {
-        float *sum = a->sum + row * step, *input = a->input + row * step;
-        const float *change = a->change + row * step;
-        for (int64_t i = 0; i < d->width; i++) sum[i] += change[i];
-        normalize(input, sum, norm, d->width);
-        if (d->post_norm) memcpy(sum, input, sizeof(float) * d->width);
-    }
+    for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++)
+        add_and_normalize_row(a->sum + row * step, a->input + row * step, a->change + row * step, norm, d->width,
+                              d->post_norm);
 }
 
 /* Twin: models/encoder_decoder.py, step: embedding and position; then what precedes the first sub-layer. */

@@ -83,16 +83,11 @@ static void attend(const Encoder *e, const Activations *a, int64_t first, int64_
     }
 }
 
-/* Twin: nn/residual.py. Adds what a sub-layer found and makes the input of the next one: the norm of the sum, which
- * under post-norm is also what the next sub-layer's result is added to. */
 static void add_and_normalize(const Encoder *e, const Activations *a, const Norm *norm, int64_t rows) {
     int64_t step = padded(e->width);
-    for (int64_t row = 0; row < rows; row++) {
-        float *sum = a->sum + row * step, *input = a->input + row * step;
-        for (int64_t i = 0; i < e->width; i++) sum[i] += a->change[row * step + i];
-        normalize(input, sum, norm, e->width);
-        if (e->post_norm) memcpy(sum, input, sizeof(float) * e->width);
-    }
+    for (int64_t row = 0; row < rows; row++)
+        add_and_normalize_row(a->sum + row * step, a->input + row * step, a->change + row * step, norm, e->width,
+                              e->post_norm);
 }
 
 /* Twin: nn/blocks.py, EncoderBlock, of the sentences of a chunk. */

@@ -47,4 +47,13 @@ INLINE void activate_row(float *x, int64_t width, int is_gelu) {
         for (int64_t i = 0; i < width; i++) x[i] = x[i] < 0.0f ? 0.0f : x[i];
 }
 
+/* Twin: nn/residual.py, of one row. Adds what a sub-layer found and makes the input of the next one: the norm of the
+ * sum, which under post-norm is also what the next sub-layer's result is added to. */
+INLINE void add_and_normalize_row(float *sum, float *input, const float *change, const Norm *norm, int64_t width,
+                                  int post_norm) {
+    for (int64_t i = 0; i < width; i++) sum[i] += change[i];
+    normalize(input, sum, norm, width);
+    if (post_norm) memcpy(sum, input, sizeof(float) * width);
+}
+
 #endif

@@ -10,10 +10,10 @@ from pathlib import Path
 from dikkat.data.corpus import Corpus
 from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
-from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.options import DecodingOptions, Precision
 from dikkat.errors import UsageError
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
-from dikkat.pipelines.translation import Precision, Translator
+from dikkat.pipelines.translation import Translator
 from dikkat.run_directory import RunDirectory
 
 

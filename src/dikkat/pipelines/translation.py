@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import torch
 
 from dikkat.config import RunConfig
 from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import BeamOptions, DecodingOptions
+from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
 from dikkat.errors import DataError, UsageError
@@ -23,9 +22,6 @@ from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.parameters import FlatParameters
-
-Precision = Literal["float32", "int8"]
-"""What a translator computes with."""
 
 GREEDY = DecodingOptions()
 BEAM = BeamOptions()
