@@ -26,6 +26,7 @@ from dikkat.decoding.hypothesis import Hypothesis, Outcome, gather_hypotheses, l
 from dikkat.decoding.options import BeamOptions
 from dikkat.decoding.ranking import top
 from dikkat.decoding.stepper import EOS, PAD, CachedModel, NextTokens, Stepper, split_ended
+from dikkat.native.search import Found
 
 _NEVER = float("-inf")
 
@@ -92,6 +93,8 @@ def beam_search(
         return []
     stepper = Stepper(model, source, source_mask, options, rows_per_sentence=options.beam_size)
     penalties = length_penalties(stepper.max_cap, options.length_penalty, source.device)
+    if watcher is None and (found := stepper.search(options.n_best, penalties)) is not None:
+        return hypotheses_of(found, penalties, options.n_best)
     live, finished = _start(batch_size, options.beam_size, stepper.max_cap, source.device)
     outcomes: list[Outcome] = []
     while True:
@@ -104,8 +107,9 @@ def beam_search(
         staying = None
         if parts is not None:
             leaving, staying = parts
-            ended = live.select(leaving), finished.select(leaving)
-            outcomes.append(_outcome(stepper, leaving, *ended, penalties, options.n_best))
+            over_at = torch.full_like(leaving, stepper.length)
+            ended = over_at, live.select(leaving), finished.select(leaving)
+            outcomes.append(_outcome(stepper.sentences[leaving], *ended, penalties, options.n_best))
             live, finished = live.select(staying), finished.select(staying)
             if len(staying) == 0:
                 return gather_hypotheses(outcomes, batch_size)
@@ -185,8 +189,8 @@ def _over(
 
 
 def _outcome(
-    stepper: Stepper,
-    leaving: Int[Tensor, "N"],
+    sentences: Int[Tensor, "N"],
+    over_at: Int[Tensor, "N"],
     live: Live,
     finished: Finished,
     penalties: Float[Tensor, "P"],
@@ -194,23 +198,32 @@ def _outcome(
 ) -> Outcome:
     """Step 5. The n-best of the leaving sentences; hypotheses without an end fill places that ended ones leave free.
 
-    The score of an unended hypothesis lacks the price of its end, so it is never ranked before an ended one.
+    `over_at` is how many tokens their live hypotheses have. The score of an unended hypothesis lacks the price of its
+    end, so it is never ranked before an ended one.
     """
-    length = stepper.length
-    scores = torch.cat([finished.scores, live.log_probability / penalties[length]], dim=1)
+    scores = torch.cat([finished.scores, live.log_probability / penalties[over_at].unsqueeze(1)], dim=1)
     # free places go last; the order is otherwise right already, and every rank occurs once
     ranks = torch.arange(scores.shape[1], device=scores.device) + scores.shape[1] * (scores == _NEVER)
     chosen = ranks.sort(dim=1).indices[:, :n_best]
-    lengths = torch.cat([finished.lengths, torch.full_like(finished.lengths, length)], dim=1)
+    lengths = torch.cat([finished.lengths, over_at.unsqueeze(1).expand_as(finished.lengths)], dim=1)
     log_probability = torch.cat([finished.log_probability, live.log_probability], dim=1)
     return Outcome(
-        sentences=stepper.sentences[leaving],
-        tokens=_rows(torch.cat([finished.tokens, live.tokens], dim=1), chosen)[:, :, :length],
+        sentences=sentences,
+        tokens=_rows(torch.cat([finished.tokens, live.tokens], dim=1), chosen),
         lengths=lengths.gather(1, chosen),
         log_probability=log_probability.gather(1, chosen),
         scores=scores.gather(1, chosen),
         finished=chosen < finished.scores.shape[1],
     )
+
+
+def hypotheses_of(found: Found, penalties: Float[Tensor, "P"], n_best: int) -> list[list[Hypothesis]]:
+    """The n-best of every sentence that a model has searched for by itself, in the order of the batch."""
+    length = int(found.over_at.max())
+    live = Live(found.live_tokens[..., :length], found.live)
+    finished = Finished(found.ended_tokens[..., :length], found.ended_lengths, found.ended, found.scores)
+    sentences = torch.arange(len(found.over_at))
+    return gather_hypotheses([_outcome(sentences, found.over_at, live, finished, penalties, n_best)], len(sentences))
 
 
 def _rows(tokens: Int[Tensor, "B n L"], places: Int[Tensor, "B m"]) -> Int[Tensor, "B m L"]:

@@ -4,24 +4,35 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dikkat.decoding.hypothesis import Hypothesis
+from dikkat.decoding.beam import hypotheses_of
+from dikkat.decoding.hypothesis import Hypothesis, length_penalties
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.ranking import top
-from dikkat.decoding.single import decode_single
+from dikkat.decoding.single import follow
 from dikkat.decoding.stepper import CachedModel, Stepper
 
 
+@torch.inference_mode()
 def greedy(
     model: CachedModel[Any], source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], options: DecodingOptions
 ) -> list[Hypothesis]:
     """One hypothesis a sentence, the most probable token at each step, the lowest id of equals.
 
-    `source_mask` is True at real tokens. The result of a sentence does not depend on the rest of its batch.
+    `source_mask` is True at real tokens. The result of a sentence does not depend on the rest of its batch. A model
+    that searches by itself is asked for a beam of one, which is the same.
     """
-    return decode_single(model, source, source_mask, options, _most_probable)
+    if source.shape[0] == 0:
+        return []
+    stepper = Stepper(model, source, source_mask, options)
+    penalties = length_penalties(stepper.max_cap, options.length_penalty, source.device)
+    found = stepper.search(1, penalties)
+    if found is not None:
+        return [hypotheses[0] for hypotheses in hypotheses_of(found, penalties, 1)]
+    return follow(stepper, penalties, _most_probable)
 
 
 def _most_probable(logits: Float[Tensor, "B V"], _: Stepper) -> Int[Tensor, "B"]:

@@ -26,13 +26,17 @@ def decode_single(
     choose: Choose,
 ) -> list[Hypothesis]:
     """Follow the tokens that `choose` picks; a sentence leaves the batch at its end mark or at its own length cap."""
-    batch_size = source.shape[0]
-    if batch_size == 0:
+    if source.shape[0] == 0:
         return []
     stepper = Stepper(model, source, source_mask, options)
-    penalties = length_penalties(stepper.max_cap, options.length_penalty, source.device)
-    history = torch.full((batch_size, stepper.max_cap), PAD, device=source.device)
-    total = torch.zeros(batch_size, device=source.device)
+    return follow(stepper, length_penalties(stepper.max_cap, options.length_penalty, source.device), choose)
+
+
+def follow(stepper: Stepper, penalties: Float[Tensor, "P"], choose: Choose) -> list[Hypothesis]:
+    """The same with a stepper that has not begun; `penalties` are the divisors of a score at each length."""
+    batch_size, device = len(stepper.sentences), penalties.device
+    history = torch.full((batch_size, stepper.max_cap), PAD, device=device)
+    total = torch.zeros(batch_size, device=device)
     outcomes: list[Outcome] = []
     while True:
         following = stepper.next_tokens()

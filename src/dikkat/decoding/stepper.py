@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.ranking import normalizers
+from dikkat.native.search import Found, Marks
 
 PAD, BOS, EOS = 0, 1, 2
 """Ids of padding, begin mark and end mark."""
@@ -56,6 +57,17 @@ class CachedModel(Protocol[CacheT]):
 
     def step(self, tokens: Int[Tensor, "R"], cache: CacheT) -> Float[Tensor, "R V"]:
         """Feed every row a token at position `cache.length`; logits of the next, in a tensor the caller may change."""
+        ...
+
+
+@runtime_checkable
+class SearchingModel(CachedModel[CacheT], Protocol[CacheT]):
+    """A model that may search by itself, all steps in one call."""
+
+    def search(
+        self, cache: CacheT, best: int, caps: Int[Tensor, "B"], penalties: Float[Tensor, "P"], marks: Marks
+    ) -> Found | None:
+        """What beam search finds from an empty cache on; None where it must be stepped."""
         ...
 
 
@@ -111,6 +123,12 @@ class Stepper:
     def length(self) -> int:
         """Tokens that every row has emitted once the pending choice is made."""
         return self._cache.length
+
+    def search(self, n_best: int, penalties: Float[Tensor, "P"]) -> Found | None:
+        """All steps of beam search at once, where the model does that; then nothing is left to step."""
+        if not isinstance(self._model, SearchingModel):
+            return None
+        return self._model.search(self._cache, n_best, self.caps, penalties, Marks(PAD, BOS, EOS))
 
     def next_tokens(self) -> NextTokens:
         """Run the model on the last tokens."""

@@ -13,6 +13,7 @@ from dikkat.models.native_coverage import QuantizedWeights
 from dikkat.models.native_decoding import DecoderParts, NativeCache
 from dikkat.models.native_encoding import EncoderParts
 from dikkat.native.library import why_absent
+from dikkat.native.search import Found, Marks
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
@@ -117,6 +118,14 @@ class EncoderDecoder(nn.Module):
     def _steps_as_usual(self) -> bool:
         # a derived class may step in another way, and the native step has no norm behind the embedding
         return type(self) is EncoderDecoder and isinstance(self.embedding_norm, nn.Identity)
+
+    def search(
+        self, cache: DecoderCache, best: int, caps: Int[Tensor, "B"], penalties: Float[Tensor, "P"], marks: Marks
+    ) -> Found | None:
+        """All steps of a beam search in native code, see `BeamSearch`; None where `step` must take them one by one."""
+        if isinstance(cache, NativeCache) and cache.steps_natively:
+            return cache.search(best, caps, penalties, marks)
+        return None
 
     def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
         """Logits of the next token; the position of `tokens` is the length of the cache, which grows by one."""

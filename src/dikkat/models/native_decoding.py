@@ -28,12 +28,17 @@ from dikkat.models.native_coverage import (
 )
 from dikkat.native.decoder import DecoderSteps, DecoderWeights, can_step
 from dikkat.native.layers import LinearWeights
+from dikkat.native.search import BeamSearch, Found, Marks
 from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.blocks import DecoderBlock
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache, SelfAttentionCache
 from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.masks import key_mask
 from dikkat.nn.residual import PostNormResidual, PreNormResidual
+
+STRETCH = 64
+"""Steps of a search after which it may be interrupted."""
 
 
 class DecoderParts:
@@ -166,12 +171,29 @@ class NativeCache(DecoderCache):
         assert steps is not None
         # added to nothing, positions are themselves: they grow, or refuse to, as they would for PyTorch
         position = self._parts.positions(self._nowhere, offset=steps.length)[0, 0]
-        read = [place for place, attention in enumerate(self._attentions) if attention.is_read]
-        seen = {place: steps.room_for_weights(place) for place in read}
+        seen = self._room_for_readers(steps)
         logits = steps.step(tokens, position, seen)
-        for place, weights in seen.items():
-            self._attentions[place].give_weights(self._as_in_pytorch(place, weights))
+        self._give(seen)
         return logits
+
+    def search(self, best: int, caps: Int[Tensor, "B"], penalties: Float[Tensor, "P"], marks: Marks) -> Found:
+        """See `BeamSearch`; only at the beginning and where `steps_natively`. Nothing is left of the cache after it."""
+        steps, positions = self._steps, self._parts.positions
+        assert steps is not None
+        self._steps = None
+        search = BeamSearch(steps, best, caps, penalties, marks)
+        while not search.is_over:
+            seen = self._room_for_readers(steps)
+            # who reads is given the weights of every step
+            ahead = 1 if seen else STRETCH
+            if isinstance(positions, LearnedPositions):
+                # at the end of the table it is the next one that is asked for, and refused
+                ahead = max(1, min(ahead, positions.max_positions - steps.length))
+            places = self._nowhere.expand(1, ahead, -1)
+            steps.show(seen)
+            search.go_on(positions(places, offset=steps.length)[0])
+            self._give(seen)
+        return search.found
 
     def reorder(self, index: Int[Tensor, "R"]) -> None:
         if self._steps is not None and len(index) == self._steps.rows:
@@ -184,6 +206,14 @@ class NativeCache(DecoderCache):
             self._steps.drop(keep)
         else:
             super().drop(keep)
+
+    def _room_for_readers(self, steps: DecoderSteps) -> dict[int, Tensor]:
+        read = [place for place, attention in enumerate(self._attentions) if attention.is_read]
+        return {place: steps.room_for_weights(place) for place in read}
+
+    def _give(self, seen: dict[int, Tensor]) -> None:
+        for place, weights in seen.items():
+            self._attentions[place].give_weights(self._as_in_pytorch(place, weights))
 
     def _as_in_pytorch(self, place: int, weights: Float[Tensor, "R H S"]) -> Float[Tensor, "..."]:
         """(R, H, 1, S) of self-attention; of cross-attention (B, H, rows, S), the rows of a sentence as its queries."""

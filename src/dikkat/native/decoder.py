@@ -48,8 +48,8 @@ class DecoderWeights:
         return len(self.betas) // 2
 
 
-class _Decoder(ctypes.Structure):
-    """`Decoder` of decoder.c."""
+class DecoderJob(ctypes.Structure):
+    """`Decoder` of decoder.h."""
 
     _fields_ = (
         *((name, c_int64) for name in ("layers", "width", "heads", "head_width", "hidden", "vocabulary")),
@@ -91,24 +91,25 @@ class DecoderSteps:
         self.rows_per_sentence = rows_per_sentence
         self._slots = list(range(sentences * rows_per_sentence))
         self._library = _library()
-        self._job, self._kept = _job(weights)
-        self._job.slots, self._job.sentences = len(self._slots), sentences
-        self._job.threads = torch.get_num_threads()
+        self.job, self._kept = _job(weights)
+        """What C is given."""
+        self.job.slots, self.job.sentences = len(self._slots), sentences
+        self.job.threads = torch.get_num_threads()
         self._read_source(memory, mask)
         self._keys: Tensor
         self._values: Tensor
-        self._grow(FIRST_CAPACITY)
+        self._make_room(FIRST_CAPACITY)
         self._place_rows()
 
     @property
     def length(self) -> int:
         """Target positions held: the position of the next token."""
-        return int(self._job.length)
+        return int(self.job.length)
 
     @property
     def rows(self) -> int:
         """R, rows of the sentences that are still in."""
-        return len(self._slots)
+        return int(self.job.rows)
 
     def step(self, tokens: Tensor, position: Tensor, seen: Mapping[int, Tensor] = MappingProxyType({})) -> Tensor:
         """Logits (R, V) of the token after `tokens` (R,); `position` (D,) is added to each of their embeddings.
@@ -118,22 +119,30 @@ class DecoderSteps:
         """
         if tokens.shape != (self.rows,):
             raise ValueError(f"the cache has {self.rows} rows, but the tokens have the shape {tuple(tokens.shape)}")
-        if self.length == self._job.capacity:
-            self._grow(2 * self._job.capacity)
+        if self.length == self.job.capacity:
+            self.grow()
         tokens, position = tokens.to("cpu", torch.int64).contiguous(), position.to(torch.float32).contiguous()
-        logits = torch.empty(self.rows, self._job.vocabulary)
-        places = range(len(self.weights.betas))
-        addresses = (c_void_p * len(places))(*(pointer(seen.get(place)) for place in places))
-        self._job.seen = ctypes.addressof(addresses) if seen else None
-        job = ctypes.byref(self._job)
+        logits = torch.empty(self.rows, self.job.vocabulary)
+        self.show(seen)
+        job = ctypes.byref(self.job)
         if self._library.decoder_step(job, address(tokens), address(position), address(logits)):
-            raise IndexError(f"a token must lie between 0 and {self._job.vocabulary - 1}")
-        self._job.length += 1
+            raise IndexError(f"a token must lie between 0 and {self.job.vocabulary - 1}")
+        self.job.length += 1
         return logits
+
+    def show(self, seen: Mapping[int, Tensor]) -> None:
+        """The next step fills these, from `room_for_weights`, with what it attends with; they must outlive it."""
+        places = range(len(self.weights.betas))
+        self._seen = (c_void_p * len(places))(*(pointer(seen.get(place)) for place in places))
+        self.job.seen = ctypes.addressof(self._seen) if seen else None
+
+    def grow(self) -> None:
+        """Room for twice as many positions."""
+        self._make_room(2 * self.job.capacity)
 
     def room_for_weights(self, attention: int) -> Tensor:
         """Of the next step, (R, H, S): `attention` counts self- and cross-attention, a layer."""
-        keys = self._job.source_length if attention % 2 else self.length + 1
+        keys = self.job.source_length if attention % 2 else self.length + 1
         # zero, since padding at the end of a source is not read
         return torch.zeros(self.rows, self.weights.num_heads, keys)
 
@@ -157,7 +166,7 @@ class DecoderSteps:
         return list(zip(*kept, strict=True))
 
     def _read_source(self, memory: Tensor, mask: Tensor) -> None:
-        job, length = self._job, mask.shape[1]
+        job, length = self.job, mask.shape[1]
         self._source_mask = F.pad(mask.to(torch.uint8), (0, -length % LANES))
         job.source_length, job.source_mask = self._source_mask.shape[1], self._source_mask.data_ptr()
         self._source = _rooms(self.weights, job.sentences, job.source_length)
@@ -170,7 +179,7 @@ class DecoderSteps:
 
     def _continue_from(self, parents: list[int]) -> None:
         wanted = [self._slots[parent] for parent in parents]
-        free = sorted(set(range(self._job.slots)).difference(wanted), reverse=True)
+        free = sorted(set(range(self.job.slots)).difference(wanted), reverse=True)
         taken: set[int] = set()
         copies: list[tuple[int, int]] = []
         for row, slot in enumerate(wanted):
@@ -181,22 +190,22 @@ class DecoderSteps:
         if copies and self.length:
             numbers = c_int64 * len(copies)
             sources, targets = zip(*copies, strict=True)
-            job = ctypes.byref(self._job)
+            job = ctypes.byref(self.job)
             self._library.decoder_copy(job, numbers(*sources), numbers(*targets), c_int64(len(copies)))
         self._slots = wanted
         self._place_rows()
 
     def _place_rows(self) -> None:
+        self.job.rows = len(self._slots)
         numbers = c_int64 * self.rows
         self._row_slots = numbers(*self._slots)
         self._row_owners = numbers(*(owner for owner in self.sentences for _ in range(self.rows_per_sentence)))
-        self._job.rows = self.rows
-        self._job.row_slots = ctypes.addressof(self._row_slots)
-        self._job.row_owners = ctypes.addressof(self._row_owners)
+        self.job.row_slots = ctypes.addressof(self._row_slots)
+        self.job.row_owners = ctypes.addressof(self._row_owners)
 
-    def _grow(self, capacity: int) -> None:
+    def _make_room(self, capacity: int) -> None:
         """Room for `capacity` positions, a multiple of 16."""
-        job = self._job
+        job = self.job
         keys, values = _rooms(self.weights, job.slots, capacity)
         if job.length:
             keys[:, :, :, : self._keys.shape[3]] = self._keys
@@ -213,11 +222,11 @@ def can_step() -> bool:
     return library() is not None
 
 
-def _job(weights: DecoderWeights) -> tuple[_Decoder, object]:
+def _job(weights: DecoderWeights) -> tuple[DecoderJob, object]:
     """The structure, and what must live as long as it does."""
     linears, norms = linear_array(weights.linears), norm_array(weights.norms)
     betas = (c_float * len(weights.betas))(*weights.betas)
-    job = _Decoder(
+    job = DecoderJob(
         layers=weights.num_layers,
         width=weights.embedding.shape[1],
         heads=weights.num_heads,

@@ -19,8 +19,8 @@ import torch  # noqa: F401
 
 from dikkat.native.processor import processor_flags
 
-SOURCES = tuple(Path(__file__).with_name(name) for name in ("kernels.c", "encoder.c", "decoder.c", "ranking.c"))
-HEADERS = tuple(Path(__file__).with_name(name) for name in ("vectors.h", "quantized.h", "linear.h", "layers.h"))
+FOLDER = Path(__file__).parent
+SOURCES, HEADERS = (tuple(sorted(FOLDER.glob(f"*.{suffix}"))) for suffix in ("c", "h"))
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-shared", "-fPIC")
 SECONDS_TO_COMPILE = 120
 

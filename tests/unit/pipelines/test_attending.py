@@ -132,7 +132,8 @@ def test_maps_recorded_live_are_the_teacher_forced_ones(
         steps.clear()
         ids, mask = pad_sources([translator.encode(text)], torch.device("cpu"))
         with record_attention(translator.model, lambda name: name.stack == "decoder") as live:
-            ((winner,),) = beam_search(translator.model, ids, mask, BeamOptions(beam_size=rows))
+            # for who watches it goes step by step, so that the spy sees every choice
+            ((winner,),) = beam_search(translator.model, ids, mask, BeamOptions(beam_size=rows), lambda *_: None)
         path = path_of(winner, steps, rows)
         reordered += sum(before != after for before, after in pairwise(path))
         ended += winner.finished
@@ -151,22 +152,22 @@ def test_maps_recorded_live_are_the_teacher_forced_ones(
     assert ended > 0
 
 
-def test_only_what_is_wanted_is_computed(
+def test_only_what_is_wanted_is_given(
     attending: Attending, translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    computed: list[MultiHeadAttention] = []
-    weights = MultiHeadAttention.weights
+    given: list[MultiHeadAttention] = []
+    give = MultiHeadAttention.give_weights
 
-    def counted(self: MultiHeadAttention, *args: Tensor) -> Tensor:
-        computed.append(self)
-        return weights(self, *args)
+    def counted(self: MultiHeadAttention, weights: Tensor) -> None:
+        given.append(self)
+        give(self, weights)
 
-    monkeypatch.setattr(MultiHeadAttention, "weights", counted)
+    monkeypatch.setattr(MultiHeadAttention, "give_weights", counted)
     whole = attending.forced(SOURCE, TARGET)
-    assert len(computed) == 6
-    computed.clear()
+    assert len(given) == 6
+    given.clear()
     found = attending.forced(SOURCE, TARGET, attending.choose("decoder", "cross", 1))
-    assert computed == [translator.model.decoder.blocks[1].cross_attention]
+    assert given == [translator.model.decoder.blocks[1].cross_attention]
     assert [(each.stack, each.kind, each.layer, each.head) for each in found.maps] == [
         ("decoder", "cross", 1, head) for head in range(4)
     ]

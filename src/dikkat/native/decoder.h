@@ -1,0 +1,264 @@
+/* One step of an encoder-decoder's decoder for a few rows, from token ids to logits, by a team of threads.
+ *
+ * All numbers are float32. Weights are read where they lie, so a changed weight counts at the next step. Every sum has
+ * one order whatever the number of rows, of threads and of padded positions: a row has the same bits in any company.
+ */
+#ifndef DIKKAT_DECODER_H
+#define DIKKAT_DECODER_H
+
+#include "layers.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+/* Multiply-adds below which one more thread costs more than it brings. */
+#define SHARE (1 << 20)
+/* Linear layers of a decoder block: self-attention in and out, cross-attention query and out, feed-forward. */
+#define LINEARS 6
+
+/* The weights, and the rows with their cache. A row has a slot of the self-attention cache and belongs to a sentence,
+ * its owner; several rows may share one owner, none share a slot. */
+typedef struct {
+    int64_t layers, width, heads, head_width, hidden, vocabulary;
+    const float *embedding; /* (V, D) */
+    float embedding_scale;
+    int64_t post_norm, gelu;
+    const Linear *linears; /* LINEARS a layer, then the output matrix */
+    const Norm *norms;     /* what precedes the first linear layer, then what follows each sub-layer */
+    const float *betas;    /* self and cross, a layer */
+    int64_t slots, capacity, sentences, source_length;
+    float *keys, *values; /* (layers, slots, H, capacity / 16, K, 16), (layers, slots, H, capacity, Kp) */
+    float *source_keys, *source_values; /* the same with sentences and source_length */
+    const uint8_t *source_mask;               /* (sentences, source_length), 1 = may attend */
+    int64_t rows, length;
+    int64_t *row_slots, *row_owners;
+    int64_t threads;
+    float *scratch; /* decoder_scratch() numbers, zero at first */
+    float *const *seen; /* where the weights of a step go: (rows, H, length + 1) of self- and (rows, H, source_length)
+                         * of cross-attention, a layer; null where nobody looks, and in all when nobody looks at any */
+} Decoder;
+
+/* The activations of all rows. Rows are padded with zeros, which products read and nothing writes: so each buffer stays
+ * where it is when rows leave. */
+typedef struct {
+    float *sum, *input, *projected, *context, *hidden, *change;
+} Activations;
+
+INLINE int64_t joined_width(const Decoder *d) { return d->heads * d->head_width; }
+
+INLINE int64_t largest_of(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Numbers that one thread needs for the weights and the output of one head. */
+INLINE int64_t head_scratch(const Decoder *d) {
+    return largest_of(d->capacity, d->source_length) + padded(d->head_width);
+}
+
+/* And for any linear layer. */
+INLINE int64_t product_scratch(const Decoder *d) {
+    int64_t largest = 0;
+    for (int64_t i = 0; i <= LINEARS * d->layers; i++)
+        largest = largest_of(largest, linear_scratch(d->linears + i, d->slots));
+    return largest;
+}
+
+/* How many numbers `scratch` holds. */
+INLINE int64_t scratch_size(const Decoder *d) {
+    int64_t row = 3 * padded(d->width) + padded(3 * joined_width(d)) + padded(joined_width(d)) + padded(d->hidden);
+    return d->slots * row + d->threads * (head_scratch(d) + product_scratch(d));
+}
+
+/* A place where all threads of a step wait for each other. One that waits long lets others have the processor. */
+typedef struct {
+    atomic_int arrived, round;
+} Meeting;
+
+typedef struct {
+    int64_t number, count;
+    Meeting *meeting;
+    float *head, *product; /* its own scratch */
+} Worker;
+
+static void meet(const Worker *worker) {
+    if (worker->count == 1) return;
+    Meeting *meeting = worker->meeting;
+    int round = atomic_load(&meeting->round);
+    if (atomic_fetch_add(&meeting->arrived, 1) + 1 == worker->count) {
+        atomic_store(&meeting->arrived, 0);
+        atomic_fetch_add(&meeting->round, 1);
+        return;
+    }
+    for (int64_t turn = 0; atomic_load(&meeting->round) == round; turn++)
+        if (turn > 4096) sched_yield();
+}
+
+/* Where the share of a worker begins; that of the next worker begins where it ends. */
+INLINE int64_t share_start(int64_t total, int64_t number, const Worker *worker) { return total * number / worker->count; }
+
+/* The same for the outputs of a linear layer, in whole panels. */
+INLINE int64_t first_output(const Linear *linear, int64_t number, const Worker *worker) {
+    int64_t panel = panel_of(linear), first = panel * share_start((linear->outputs + panel - 1) / panel, number, worker);
+    return first < linear->outputs ? first : linear->outputs;
+}
+
+/* The worker's share of the outputs of all rows. */
+INLINE void product(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear, int64_t rows,
+                    const Worker *worker) {
+    int64_t start = first_output(linear, worker->number, worker), end = first_output(linear, worker->number + 1, worker);
+    linear_rows(to, to_step, from, from_step, linear, rows, start, end, worker->product);
+}
+
+/* Those outputs that `product` left to the worker. */
+static void activate(const Decoder *d, float *hidden, const Linear *inner, const Worker *worker) {
+    int64_t start = first_output(inner, worker->number, worker);
+    int64_t end = first_output(inner, worker->number + 1, worker);
+    for (int64_t row = 0; row < d->rows; row++)
+        activate_row(hidden + row * padded(d->hidden) + start, end - start, d->gelu);
+}
+
+/* The worker's share of the rows. */
+static void add_and_normalize(const Decoder *d, const Activations *a, const Norm *norm, const Worker *worker) {
+    int64_t step = padded(d->width), end = share_start(d->rows, worker->number + 1, worker);
+    for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++)
+        add_and_normalize_row(a->sum + row * step, a->input + row * step, a->change + row * step, norm, d->width,
+                              d->post_norm);
+}
+
+/* Twin: models/encoder_decoder.py, step: embedding and position; then what precedes the first sub-layer. */
+static void embed(const Decoder *d, const Activations *a, const int64_t *tokens, const float *position,
+                  const Worker *worker) {
+    int64_t step = padded(d->width), end = share_start(d->rows, worker->number + 1, worker);
+    for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) {
+        float *sum = a->sum + row * step;
+        const float *from = d->embedding + tokens[row] * d->width;
+        for (int64_t i = 0; i < d->width; i++) sum[i] = from[i] * d->embedding_scale + position[i];
+        normalize(a->input + row * step, sum, d->norms, d->width);
+    }
+}
+
+/* Twin: nn/functional.py, fused_attention, for one query of one head. Keys are in blocks of 16 positions, (K, 16) each;
+ * values in rows of padded width. `seen`, where not null, is given the weights. */
+static void attend(float *output, const float *query, const float *keys, const float *values, const uint8_t *mask,
+                   int64_t count, int64_t width, float beta, float *seen, float *scratch, float *result) {
+    int64_t end = padded(count);
+    for (int64_t at = 0; at < end; at += LANES)
+        row_times_matrix(scratch + at, query, 1, keys + at * width, width, LANES);
+    softmax_row(scratch, count, beta, mask, 1);
+    if (seen) memcpy(seen, scratch, sizeof(float) * count);
+    row_times_matrix(result, scratch, 1, values, count, padded(width));
+    memcpy(output, result, sizeof(float) * width);
+}
+
+/* Key and value of a new position into the cache. */
+INLINE void remember(float *keys, float *values, const float *key, const float *value, int64_t place, int64_t width) {
+    float *column = keys + place / LANES * LANES * width + place % LANES;
+    for (int64_t i = 0; i < width; i++) column[i * LANES] = key[i];
+    memcpy(values + place * padded(width), value, sizeof(float) * width);
+}
+
+/* Where the weights of one head go; `attention` is twice the layer, and one more for cross-attention. */
+INLINE float *seen_row(const Decoder *d, int64_t attention, int64_t row) {
+    int64_t keys = attention % 2 ? d->source_length : d->length + 1;
+    return d->seen && d->seen[attention] ? d->seen[attention] + row * keys : 0;
+}
+
+/* Twin: nn/cache.py, append, and the attention that follows; `projected` holds query, key and value of each row. */
+static void attend_self(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
+    int64_t width = d->head_width, joined = joined_width(d), pairs = d->rows * d->heads;
+    int64_t end = share_start(pairs, worker->number + 1, worker);
+    for (int64_t pair = share_start(pairs, worker->number, worker); pair < end; pair++) {
+        int64_t row = pair / d->heads, head = pair % d->heads;
+        int64_t block = ((layer * d->slots + d->row_slots[row]) * d->heads + head) * d->capacity;
+        float *keys = d->keys + block * width, *values = d->values + block * padded(width);
+        const float *query = a->projected + row * padded(3 * joined) + head * width;
+        remember(keys, values, query + joined, query + 2 * joined, d->length, width);
+        attend(a->context + row * padded(joined) + head * width, query, keys, values, 0, d->length + 1, width,
+               d->betas[2 * layer], seen_row(d, 2 * layer, pair), worker->head,
+               worker->head + head_scratch(d) - padded(width));
+    }
+}
+
+/* Twin: nn/attention.py, attend_memory; `projected` holds the query of each row. Padding at the end is not read. */
+static void attend_source(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
+    int64_t width = d->head_width, joined = joined_width(d), pairs = d->rows * d->heads;
+    int64_t end = share_start(pairs, worker->number + 1, worker);
+    for (int64_t pair = share_start(pairs, worker->number, worker); pair < end; pair++) {
+        int64_t row = pair / d->heads, head = pair % d->heads, owner = d->row_owners[row], count = d->source_length;
+        int64_t block = ((layer * d->sentences + owner) * d->heads + head) * d->source_length;
+        const uint8_t *mask = d->source_mask + owner * d->source_length;
+        const float *query = a->projected + row * padded(3 * joined) + head * width;
+        while (count && !mask[count - 1]) count--;
+        attend(a->context + row * padded(joined) + head * width, query, d->source_keys + block * width,
+               d->source_values + block * padded(width), mask, count, width, d->betas[2 * layer + 1],
+               seen_row(d, 2 * layer + 1, pair), worker->head, worker->head + head_scratch(d) - padded(width));
+    }
+}
+
+/* Twin: nn/blocks.py, DecoderBlock.step. */
+static void block_step(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
+    const Linear *linear = d->linears + LINEARS * layer;
+    const Norm *after = d->norms + 3 * layer + 1;
+    int64_t rows = d->rows, width = padded(d->width), joined = padded(joined_width(d));
+    int64_t three = padded(3 * joined_width(d)), hidden = padded(d->hidden);
+    product(a->projected, three, a->input, width, linear, rows, worker), meet(worker);
+    attend_self(d, a, layer, worker), meet(worker);
+    product(a->change, width, a->context, joined, linear + 1, rows, worker), meet(worker);
+    add_and_normalize(d, a, after, worker), meet(worker);
+    product(a->projected, three, a->input, width, linear + 2, rows, worker), meet(worker);
+    attend_source(d, a, layer, worker), meet(worker);
+    product(a->change, width, a->context, joined, linear + 3, rows, worker), meet(worker);
+    add_and_normalize(d, a, after + 1, worker), meet(worker);
+    product(a->hidden, hidden, a->input, width, linear + 4, rows, worker);
+    activate(d, a->hidden, linear + 4, worker), meet(worker);
+    product(a->change, width, a->hidden, hidden, linear + 5, rows, worker), meet(worker);
+    add_and_normalize(d, a, after + 2, worker), meet(worker);
+}
+
+INLINE Activations activations(const Decoder *d) {
+    int64_t width = d->slots * padded(d->width), joined = joined_width(d);
+    Activations a = {.sum = d->scratch};
+    a.input = a.sum + width, a.change = a.input + width, a.projected = a.change + width;
+    a.context = a.projected + d->slots * padded(3 * joined), a.hidden = a.context + d->slots * padded(joined);
+    return a;
+}
+
+/* As many threads as have enough to do. */
+INLINE int64_t team(const Decoder *d) {
+    int64_t products = 0;
+    for (int64_t i = 0; i <= LINEARS * d->layers; i++) products += d->linears[i].inputs * d->linears[i].outputs;
+    int64_t wanted = 1 + d->rows * products / SHARE;
+    return wanted < d->threads ? wanted : d->threads;
+}
+
+/* The worker's part in a step, after which the team must meet: feeds each row its token, with `position` (D) added, at the
+ * place `length`; `logits` is (rows, V). */
+static void step_rows(const Decoder *d, const Activations *a, const int64_t *tokens, const float *position,
+                      float *logits, const Worker *worker) {
+    embed(d, a, tokens, position, worker), meet(worker);
+    for (int64_t layer = 0; layer < d->layers; layer++) block_step(d, a, layer, worker);
+    product(logits, d->vocabulary, a->input, padded(d->width), d->linears + LINEARS * d->layers, d->rows, worker);
+}
+
+/* One of the threads of a parallel region. */
+INLINE Worker member(const Decoder *d, const Activations *a, Meeting *meeting) {
+    Worker worker = {.number = omp_get_thread_num(), .count = omp_get_num_threads(), .meeting = meeting};
+    float *scratches = a->hidden + d->slots * padded(d->hidden);
+    worker.head = scratches + worker.number * (head_scratch(d) + product_scratch(d));
+    worker.product = worker.head + head_scratch(d);
+    return worker;
+}
+
+/* What a slot holds at `positions` places, in all layers, into another. */
+static void copy_slot(const Decoder *d, int64_t from, int64_t to, int64_t positions) {
+    int64_t width = d->head_width, value_width = padded(width);
+    int64_t keys = padded(positions) * width, values = positions * value_width;
+    for (int64_t layer = 0; layer < d->layers; layer++)
+        for (int64_t head = 0; head < d->heads; head++) {
+            int64_t source = ((layer * d->slots + from) * d->heads + head) * d->capacity;
+            int64_t target = ((layer * d->slots + to) * d->heads + head) * d->capacity;
+            memcpy(d->keys + target * width, d->keys + source * width, sizeof(float) * keys);
+            memcpy(d->values + target * value_width, d->values + source * value_width, sizeof(float) * values);
+        }
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* What decoding asks of the logits of a row: its largest entries, and how to make log-probabilities.
+ * Every row has one order of sums.
+ */
+#ifndef DIKKAT_RANKING_H
+#define DIKKAT_RANKING_H
+
+#include "vectors.h"
+
+/* Entries that are looked at one by one only if the largest of them can enter. */
+#define BLOCK 64
+/* Exponentials that are summed in float32, before their sum is added in float64. */
+#define STRETCH 1024
+INLINE int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+INLINE float largest_entry(const float *x, int64_t count) {
+    float largest = -INFINITY;
+#pragma omp simd reduction(max : largest)
+    for (int64_t i = 0; i < count; i++) largest = x[i] > largest ? x[i] : largest;
+    return largest;
+}
+
+/* Puts an entry where it ranks, behind its equals; the last of `k` falls out. */
+INLINE int64_t enter(float *found, int64_t *places, int64_t held, int64_t k, float entry, int64_t place) {
+    int64_t at = held < k ? held++ : k - 1;
+    for (; at > 0 && found[at - 1] < entry; at--) found[at] = found[at - 1], places[at] = places[at - 1];
+    found[at] = entry, places[at] = place;
+    return held;
+}
+
+static void top_of_row(const float *row, int64_t width, int64_t k, float *found, int64_t *places) {
+    int64_t held = 0;
+    for (int64_t start = 0; start < width; start += BLOCK) {
+        int64_t end = smaller_of(start + BLOCK, width);
+        if (held == k && largest_entry(row + start, end - start) <= found[k - 1]) continue;
+        for (int64_t i = start; i < end; i++)
+            if (held < k || row[i] > found[k - 1]) held = enter(found, places, held, k, row[i], i);
+    }
+}
+
+/* The logarithm of the sum of exp(entry - largest). */
+static float log_sum_of_row(const float *row, int64_t width, float largest) {
+    double sum = 0.0;
+    for (int64_t start = 0; start < width; start += STRETCH) {
+        int64_t end = smaller_of(start + STRETCH, width);
+        float part = 0.0f;
+#pragma omp simd reduction(+ : part)
+        for (int64_t i = start; i < end; i++) part += exponential(row[i] - largest);
+        sum += part;
+    }
+    return (float)log(sum);
+}
+
+#endif

@@ -1,0 +1,157 @@
+/* Beam search from the begin mark to the end of every sentence, without leaving C; a beam of one is greedy decoding.
+ *
+ * Twin: decoding/beam.py, which gives the rules and their reasons; the steps named here are numbered there. Both find
+ * the same bits: each comparison, sum and quotient is made of the same float32 numbers in the same order.
+ */
+#include "decoder.h"
+#include "ranking.h"
+
+/* What is asked for, and what is found. L is the longest cap, k the beam; a sentence keeps its place in all arrays, its
+ * rows stand together and are fewer as sentences leave. */
+typedef struct {
+    int64_t beam, best, longest;
+    int64_t padding, begin, end; /* marks */
+    const int64_t *caps;         /* (sentences) */
+    const float *penalties;      /* (L + 1) */
+    const float *positions;      /* (steps, D), of the places from the present length on */
+    float *logits;               /* (rows, V) */
+    int64_t *tokens;             /* (rows), to be fed next */
+    int64_t *next_tokens, *next_slots, *parents, *is_taken; /* (rows) */
+    float *ranked; /* (rows, k + 1): log-probabilities of the best continuations of each row */
+    int64_t *ranked_tokens;
+    float *candidates; /* (sentences, 2k) */
+    int64_t *candidate_places;
+    int64_t *live_tokens, *history; /* (sentences, k, L); the second is for the moment of choice */
+    float *live;                    /* (sentences, k): log-probabilities */
+    int64_t *ended_tokens, *ended_lengths;
+    float *ended, *scores; /* (sentences, k) */
+    int64_t *over_at;      /* (sentences): tokens emitted when it was over, 0 before */
+} Search;
+
+/* Of one row no more than its best k + 1 can matter. */
+static int64_t continuations(const Search *s, const Decoder *d) {
+    return smaller_of(s->beam + 1, d->vocabulary);
+}
+
+/* Step 1, of one row. */
+static void rank_row(const Search *s, const Decoder *d, int64_t row) {
+    int64_t width = d->vocabulary, count = continuations(s, d);
+    float *logits = s->logits + row * width, *found = s->ranked + row * count;
+    float largest = largest_entry(logits, width), log_sum = log_sum_of_row(logits, width, largest);
+    float so_far = s->live[d->row_owners[row] * s->beam + row % s->beam];
+    logits[s->padding] = logits[s->begin] = -INFINITY;
+    top_of_row(logits, width, count, found, s->ranked_tokens + row * count);
+    for (int64_t i = 0; i < count; i++) found[i] = so_far + (found[i] - largest - log_sum);
+}
+
+/* A candidate that ends enters the store, behind its equals; the last falls out. */
+static void enter_store(const Search *s, int64_t sentence, int64_t parent, float log_probability, int64_t length) {
+    int64_t k = s->beam, first = sentence * k, at = first + k - 1;
+    float score = log_probability / s->penalties[length];
+    if (!(score > s->scores[at])) return;
+    for (; at > first && s->scores[at - 1] < score; at--) {
+        s->scores[at] = s->scores[at - 1], s->ended[at] = s->ended[at - 1];
+        s->ended_lengths[at] = s->ended_lengths[at - 1];
+        memcpy(s->ended_tokens + at * s->longest, s->ended_tokens + (at - 1) * s->longest,
+               sizeof(int64_t) * s->longest);
+    }
+    s->scores[at] = score, s->ended[at] = log_probability, s->ended_lengths[at] = length;
+    memcpy(s->ended_tokens + at * s->longest, s->live_tokens + (first + parent) * s->longest,
+           sizeof(int64_t) * s->longest);
+}
+
+/* Step 3: the first k candidates that go on. */
+static void survive(const Search *s, int64_t sentence, int64_t row, int64_t count, int64_t length) {
+    int64_t k = s->beam, chosen = 0, *history = s->history + sentence * k * s->longest;
+    int64_t *live_tokens = s->live_tokens + sentence * k * s->longest;
+    for (int64_t i = 0; chosen < k; i++) {
+        int64_t place = s->candidate_places[sentence * 2 * k + i], parent = place / count;
+        int64_t token = s->ranked_tokens[row * count + place];
+        if (token == s->end) continue;
+        memcpy(history + chosen * s->longest, live_tokens + parent * s->longest, sizeof(int64_t) * length);
+        history[chosen * s->longest + length - 1] = token;
+        s->live[sentence * k + chosen] = s->candidates[sentence * 2 * k + i];
+        s->next_tokens[row + chosen] = token, s->parents[row + chosen] = parent;
+        chosen++;
+    }
+    for (int64_t i = 0; i < k; i++)
+        memcpy(live_tokens + i * s->longest, history + i * s->longest, sizeof(int64_t) * length);
+}
+
+/* Step 4. */
+static int is_over(const Search *s, int64_t sentence, int64_t length) {
+    const float *scores = s->scores + sentence * s->beam;
+    float best = s->live[sentence * s->beam];
+    int is_full = scores[s->beam - 1] > -INFINITY;
+    return (is_full && best / s->penalties[length] <= scores[0]) ||
+           best / s->penalties[s->caps[sentence]] <= scores[s->best - 1] || s->caps[sentence] <= length;
+}
+
+/* The first row that goes on from another takes over its slot; for the others, what it holds is copied into a slot that
+ * nobody goes on from. */
+static void take_slots(const Search *s, const Decoder *d, int64_t row, int64_t length) {
+    const int64_t *slots = d->row_slots + row, *parents = s->parents + row;
+    int64_t *is_taken = s->is_taken + row, *next = s->next_slots + row, free = 0;
+    memset(is_taken, 0, sizeof(int64_t) * s->beam);
+    for (int64_t i = 0; i < s->beam; i++) {
+        next[i] = is_taken[parents[i]] ? -1 : slots[parents[i]];
+        is_taken[parents[i]] = 1;
+    }
+    for (int64_t i = 0; i < s->beam; i++) {
+        if (next[i] >= 0) continue;
+        while (is_taken[free]) free++;
+        next[i] = slots[free++];
+        copy_slot(d, slots[parents[i]], next[i], length);
+    }
+}
+
+/* One step of one sentence, whose rows begin at `row`, after the ranking of its rows. */
+static void advance(const Search *s, const Decoder *d, int64_t row) {
+    int64_t k = s->beam, sentence = d->row_owners[row], count = continuations(s, d), length = d->length + 1;
+    float *candidates = s->candidates + sentence * 2 * k;
+    int64_t *places = s->candidate_places + sentence * 2 * k;
+    top_of_row(s->ranked + row * count, k * count, 2 * k, candidates, places);
+    for (int64_t i = 0; i < k; i++)
+        if (s->ranked_tokens[row * count + places[i]] == s->end)
+            enter_store(s, sentence, places[i] / count, candidates[i], length);
+    survive(s, sentence, row, count, length);
+    if (is_over(s, sentence, length))
+        s->over_at[sentence] = length;
+    else
+        take_slots(s, d, row, length);
+}
+
+/* Step 5: the rows of sentences that are over leave, and the others move up. */
+static void close_ranks(const Search *s, Decoder *d) {
+    int64_t rows = 0;
+    for (int64_t row = 0; row < d->rows; row++) {
+        if (s->over_at[d->row_owners[row]]) continue;
+        d->row_slots[rows] = s->next_slots[row], d->row_owners[rows] = d->row_owners[row];
+        s->tokens[rows++] = s->next_tokens[row];
+    }
+    d->rows = rows, d->length++;
+}
+
+/* Searches until all sentences are over or the rows hold `until` positions, for which there must be room. */
+void search_run(const Search *s, Decoder *d, int64_t until) {
+    int64_t start = d->length;
+    Activations a = activations(d);
+    Meeting meeting = {0};
+    int64_t threads = team(d);
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        Worker worker = member(d, &a, &meeting);
+        while (d->rows && d->length < until) {
+            const float *position = s->positions + (d->length - start) * d->width;
+            step_rows(d, &a, s->tokens, position, s->logits, &worker), meet(&worker);
+            int64_t end = share_start(d->rows, worker.number + 1, &worker);
+            for (int64_t row = share_start(d->rows, worker.number, &worker); row < end; row++) rank_row(s, d, row);
+            meet(&worker);
+            int64_t sentences = d->rows / s->beam, last = share_start(sentences, worker.number + 1, &worker);
+            for (int64_t i = share_start(sentences, worker.number, &worker); i < last; i++) advance(s, d, i * s->beam);
+            meet(&worker);
+            if (worker.number == 0) close_ranks(s, d);
+            meet(&worker);
+        }
+    }
+}

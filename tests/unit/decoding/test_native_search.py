@@ -1,0 +1,138 @@
+"""A search in one native call finds what the same native steps find one by one, to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from tests.unit.decoding.mock_model import Prefix
+from tests.unit.decoding.reversing import KINDS, SENTENCES, VOCABULARY, decoded, learned, sentences
+
+from dikkat.decoding.beam import beam_search
+from dikkat.decoding.hypothesis import Hypothesis
+from dikkat.decoding.options import BeamOptions, DecodingOptions
+from dikkat.decoding.stepper import EOS
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.native_decoding import STRETCH, NativeCache
+from dikkat.native.decoder import FIRST_CAPACITY
+from dikkat.native.library import library, why_absent
+from dikkat.nn.learned_positions import BeyondPositionsError
+from dikkat.nn.recorder import record_attention
+
+pytestmark = pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
+
+SHORT: dict[str, Any] = {"max_length_factor": 0.5, "max_length_offset": 2}
+WAYS: dict[str, DecodingOptions] = {
+    "greedy": DecodingOptions(),
+    "greedy, cut": DecodingOptions(**SHORT),
+    "beam of one": BeamOptions(beam_size=1),
+    "beam": BeamOptions(beam_size=5),
+    "beam, cut": BeamOptions(beam_size=3, n_best=3, **SHORT),
+    "n-best": BeamOptions(beam_size=4, n_best=4, length_penalty=0.6),
+    "n-best of plain probabilities": BeamOptions(beam_size=6, n_best=2, length_penalty=0.0),
+    "beam as wide as the vocabulary": BeamOptions(beam_size=VOCABULARY, n_best=VOCABULARY),
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def model(request: pytest.FixtureRequest) -> EncoderDecoder:
+    torch.manual_seed(0)
+    return learned(**KINDS[request.param])
+
+
+def both(
+    model: EncoderDecoder, rows: Sequence[Prefix], options: DecodingOptions, size: int
+) -> tuple[list[list[Hypothesis]], list[list[Hypothesis]]]:
+    """Searched, and stepped."""
+    with patch.object(NativeCache, "step", side_effect=AssertionError("this was stepped")):
+        searched = decoded(model, rows, options, size)
+    with patch.object(EncoderDecoder, "search", return_value=None):
+        return searched, decoded(model, rows, options, size)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("size", [1, 7, SENTENCES])
+def test_the_same_to_the_bit(model: EncoderDecoder, way: str, size: int) -> None:
+    searched, stepped = both(model, sentences(1)[: 20 if size == 1 else SENTENCES], WAYS[way], size)
+    assert searched == stepped
+    finished = [each.finished for found in searched for each in found]
+    assert any(finished)
+    assert not all(finished) or "cut" not in way
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_change_nothing(model: EncoderDecoder, threads: int) -> None:
+    before, options = torch.get_num_threads(), BeamOptions(beam_size=3)
+    expected = decoded(model, sentences(2), options, SENTENCES)
+    try:
+        torch.set_num_threads(threads)
+        assert decoded(model, sentences(2), options, SENTENCES) == expected
+    finally:
+        torch.set_num_threads(before)
+
+
+def endless(model: EncoderDecoder) -> EncoderDecoder:
+    """Every logit is 0 but that of the end mark, which is below."""
+    norm = model.decoder.final_norm
+    assert isinstance(norm, torch.nn.LayerNorm)
+    with torch.no_grad():
+        norm.weight.zero_()
+        norm.bias.copy_(torch.eye(len(norm.bias))[0])
+        model.output_weight[:, 0] = 0.0
+        model.output_weight[EOS, 0] = -1.0
+    return model
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_among_equals_both_take_the_same(beam_size: int) -> None:
+    """Every sentence goes on to its cap, over several stretches and a cache that grows."""
+    model = endless(learned())
+    options = BeamOptions(beam_size=beam_size, n_best=beam_size, max_length_factor=0.0, max_length_offset=2 * STRETCH)
+    searched, stepped = both(model, sentences(3)[:3], options, 3)
+    assert searched == stepped
+    assert max(len(each.tokens) for found in searched for each in found) > max(STRETCH, FIRST_CAPACITY)
+
+
+def test_weights_in_eight_bits() -> None:
+    model = learned()
+    model.quantize()
+    for way in ("greedy", "n-best"):
+        searched, stepped = both(model, sentences(4), WAYS[way], 7)
+        assert searched == stepped
+
+
+def test_at_the_end_of_learned_positions_it_is_refused_as_a_step_would_be() -> None:
+    model = endless(learned(positions="learned", max_positions=12))
+    reached = DecodingOptions(max_length_factor=0.0, max_length_offset=12)
+    searched, stepped = both(model, sentences(5), reached, SENTENCES)
+    assert searched == stepped
+    assert {len(best.tokens) for (best,) in searched} == {12}
+    with pytest.raises(BeyondPositionsError, match="reaches 13"):
+        decoded(model, sentences(5), replace(reached, max_length_offset=13), SENTENCES)
+
+
+@pytest.mark.parametrize("options", [DecodingOptions(), BeamOptions(beam_size=3)])
+def test_who_reads_the_weights_is_given_those_of_every_step(model: EncoderDecoder, options: DecodingOptions) -> None:
+    """Of whoever is still in, in the order of the hypotheses."""
+    with record_attention(model) as maps:
+        searched, stepped = both(model, sentences(6)[:9], options, 9)
+        assert searched == stepped == decoded(model, sentences(6)[:9], options, 9)
+    for name, calls in maps.items():
+        third = len(calls) // 3
+        assert third >= (1 if name.stack == "encoder" else 9)
+        for ours, theirs in zip(calls[:third], calls[third : 2 * third], strict=True):
+            assert torch.equal(ours, theirs)
+
+
+def test_who_watches_the_beam_sees_every_step(model: EncoderDecoder) -> None:
+    seen: list[int] = []
+    source = torch.tensor([[5, 6, 7, EOS]])
+    mask = torch.ones_like(source, dtype=torch.bool)
+    options = BeamOptions(beam_size=2)
+    watched = beam_search(model, source, mask, options, lambda numbers, _: seen.append(len(numbers)))
+    assert watched == beam_search(model, source, mask, options)
+    assert len(seen) >= len(watched[0][0].tokens)
