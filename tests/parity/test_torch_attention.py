@@ -130,8 +130,12 @@ def test_fused_and_reference_are_scaled_dot_product_attention(masked: str, beta:
 
 @pytest.mark.parametrize(("targets", "sources"), [(3, 7), (7, 3), (1, 9), (130, 150), (150, 130)])
 @pytest.mark.parametrize("masked", [False, True])
-def test_other_lengths_of_query_and_key_on_both_sides_of_the_limit(targets: int, sources: int, masked: bool) -> None:
-    assert 7 * 3 < functional.EXPLICIT_LIMIT < 130 * 150
+@pytest.mark.parametrize("limit", [functional.EXPLICIT_LIMIT, 1024])
+def test_other_lengths_of_query_and_key_on_both_sides_of_the_limit(
+    targets: int, sources: int, masked: bool, limit: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 7 * 3 < 1024 // functional.PYTORCH_SHARE < 1024 < 130 * 150 < functional.EXPLICIT_LIMIT
+    monkeypatch.setattr(functional, "EXPLICIT_LIMIT", limit)
     query, key, value = (torch.randn(2, 3, size, width) for size, width in ((targets, 8), (sources, 8), (sources, 5)))
     mask = torch.rand(2, 1, targets, sources) < 0.5 if masked else None
     if mask is not None:

@@ -9,6 +9,10 @@
 #include <omp.h>
 #include <stdlib.h>
 
+/* Rows and vectors that the innermost product computes side by side, at most: its sums stay in registers. */
+#define TALLEST 12
+#define WIDEST 4
+
 INLINE float widened(uint16_t narrow) {
     uint32_t bits = (uint32_t)narrow << 16;
     float value;
@@ -42,9 +46,12 @@ INLINE void load_rows(float *to, const void *from, int64_t rows, int64_t width, 
             to[row * step + at] = at < width ? load(from, row * stride + at, wide) : 0.0f;
 }
 
-/* Writes float32 numbers as row number `row` of a dense tensor of such rows. */
-INLINE void store_row(void *to, int64_t row, const float *from, int64_t width, int wide) {
-    for (int64_t at = 0; at < width; at++) store(to, row * width + at, from[at], wide);
+/* Writes float32 rows, which are padded, as head `h` of the rows from `first` on of a dense (rows, heads, width). */
+INLINE void store_rows(void *to, int64_t first, int64_t heads, int64_t h, const float *from, int64_t rows, int64_t width,
+                       int wide) {
+    for (int64_t row = 0; row < rows; row++, from += padded(width))
+        for (int64_t at = 0; at < width; at++)
+            store(to, ((first + row) * heads + h) * width + at, from[at], wide);
 }
 
 /* Sixteen numbers of a row, at any address. */
@@ -76,6 +83,47 @@ INLINE void load_columns(float *to, const void *from, int64_t rows, int64_t widt
             for (int64_t i = row; i < row + LANES; i++)
                 to[at * step + i] = i < rows ? load(from, i * stride + at, wide) : 0.0f;
     }
+}
+
+/* to (R, C vectors) = rows (R, inner) x matrix (inner, C vectors); R and C are constants where this is used. */
+INLINE void tile(float *to, int64_t to_step, const float *rows, int64_t row_step, int64_t hop, const float *matrix,
+                 int64_t inner, int64_t step, const int R, const int C) {
+    vec sums[TALLEST][WIDEST];
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int c = 0; c < C; c++) sums[r][c] = (vec){0};
+    for (int64_t i = 0; i < inner; i++, rows += hop, matrix += step)
+#pragma GCC unroll 12
+        for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+            for (int c = 0; c < C; c++) sums[r][c] += rows[r * row_step] * *(const vec *)(matrix + c * LANES);
+#pragma GCC unroll 12
+    for (int r = 0; r < R; r++)
+#pragma GCC unroll 4
+        for (int c = 0; c < C; c++) *(vec *)(to + r * to_step + c * LANES) = sums[r][c];
+}
+
+/* to (count, step) = rows (count, inner) x matrix (inner, step); `step` is a multiple of LANES, the entries of a row are
+ * `hop` apart. Every sum is in rising order. The last tile of rows may begin with rows that are done. */
+static void rows_times_matrix(float *to, int64_t to_step, const float *rows, int64_t row_step, int64_t hop,
+                              const float *matrix, int64_t inner, int64_t step, int64_t count) {
+#define COLUMNS(R, C)                                                                                                  \
+    for (; at + (C) * LANES <= step; at += (C) * LANES)                                                                \
+        for (int64_t next = 0; next < count;) {                                                                        \
+            int64_t row = count < (R) || next + (R) <= count ? next : count - (R);                                     \
+            float *there = to + row * to_step + at;                                                                    \
+            const float *here = rows + row * row_step;                                                                 \
+            if (count < (R))                                                                                           \
+                tile(there, to_step, here, row_step, hop, matrix + at, inner, step, 1, C), next++;                     \
+            else                                                                                                       \
+                tile(there, to_step, here, row_step, hop, matrix + at, inner, step, R, C), next = row + (R);           \
+        }
+    int64_t at = 0;
+    COLUMNS(6, 4)
+    COLUMNS(8, 2)
+    COLUMNS(12, 1)
+#undef COLUMNS
 }
 
 /* Sizes and addresses of one attention: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
@@ -115,8 +163,7 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
     load_rows(value, shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
               a->value_strides[2], wide);
     const uint8_t *mask = a->mask ? a->mask + head_offset(a->mask_strides, b, h) : 0;
-    for (int64_t t = 0; t < a->queries; t++)
-        row_times_matrix(rows + t * keys, query + t * width, 1, key, a->width, keys);
+    rows_times_matrix(rows, keys, query, width, 1, key, a->width, keys, a->queries);
     for (int64_t t = 0; t < a->queries; t++) {
         int64_t line = (pair * a->queries + t) * a->keys;
         float *row = rows + t * keys;
@@ -124,16 +171,14 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
         memcpy(a->weights + line, row, sizeof(float) * a->keys);
         if (a->draws) drop_row(row, a->keys, a->draws + line, a->threshold, a->scale);
     }
-    for (int64_t t = 0; t < a->queries; t++) {
-        row_times_matrix(result, rows + t * keys, 1, value, a->keys, value_width);
-        store_row(output, (b * a->queries + t) * a->heads + h, result, a->value_width, wide);
-    }
+    rows_times_matrix(result, value_width, rows, keys, 1, value, a->keys, value_width, a->queries);
+    store_rows(output, b * a->queries, a->heads, h, result, a->queries, a->value_width, wide);
 }
 
 /* Twin: nn/explicit.py, _ExplicitAttention.forward. `output` is (B, T, H, E). Returns 0, or 1 for want of memory. */
 int attention_forward(const Attention *a, void *output) {
-    int64_t each = padded(a->queries * (padded(a->width) + padded(a->keys)) + a->width * padded(a->keys) +
-                          (a->keys + 1) * padded(a->value_width));
+    int64_t each = padded(a->queries * (padded(a->width) + padded(a->keys) + padded(a->value_width)) +
+                          a->width * padded(a->keys) + a->keys * padded(a->value_width));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
     if (!scratch) return 1;
 #pragma omp parallel for schedule(static) num_threads(a->threads)
@@ -163,8 +208,7 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
                  a->value_strides[2], wide);
     load_rows(output, shifted(gradient, head_offset(strides, b, h), wide), a->queries, a->value_width, strides[2],
               wide);
-    for (int64_t t = 0; t < a->queries; t++)
-        row_times_matrix(scores + t * keys, output + t * value_width, 1, value, a->value_width, keys);
+    rows_times_matrix(scores, keys, output, value_width, 1, value, a->value_width, keys, a->queries);
     for (int64_t t = 0; t < a->queries; t++) {
         int64_t line = (pair * a->queries + t) * a->keys;
         const float *weights = a->weights + line;
@@ -180,17 +224,12 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
         for (int64_t s = 0; s < a->keys; s++) mean += weights[s] * row[s];
         for (int64_t s = 0; s < a->keys; s++) row[s] = weights[s] * (row[s] - mean) * a->beta;
     }
-    for (int64_t t = 0; t < a->queries; t++) {
-        row_times_matrix(result, scores + t * keys, 1, key, a->keys, width);
-        store_row(of_query, (b * a->queries + t) * a->heads + h, result, a->width, wide);
-    }
-    for (int64_t s = 0; s < a->keys; s++) {
-        int64_t to = (b * a->keys + s) * a->heads + h;
-        row_times_matrix(result, scores + s, keys, query, a->queries, width);
-        store_row(of_key, to, result, a->width, wide);
-        row_times_matrix(result, used + s, keys, output, a->queries, value_width);
-        store_row(of_value, to, result, a->value_width, wide);
-    }
+    rows_times_matrix(result, width, scores, keys, 1, key, a->keys, width, a->queries);
+    store_rows(of_query, b * a->queries, a->heads, h, result, a->queries, a->width, wide);
+    rows_times_matrix(result, width, scores, 1, keys, query, a->queries, width, a->keys);
+    store_rows(of_key, b * a->keys, a->heads, h, result, a->keys, a->width, wide);
+    rows_times_matrix(result, value_width, used, 1, keys, output, a->queries, value_width, a->keys);
+    store_rows(of_value, b * a->keys, a->heads, h, result, a->keys, a->value_width, wide);
 }
 
 /* Twin: nn/explicit.py, _ExplicitAttention.backward. `gradient` (B, H, T, E) has `strides` of b, h and t; the others
@@ -198,8 +237,9 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
 int attention_backward(const Attention *a, const void *gradient, const int64_t *strides, void *of_query, void *of_key,
                        void *of_value) {
     int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
+    int64_t longer = a->queries > a->keys ? a->queries : a->keys, wider = width > value_width ? width : value_width;
     int64_t each = padded((a->queries + a->keys) * width + a->value_width * keys + a->queries * value_width +
-                          2 * a->queries * keys + (width > value_width ? width : value_width));
+                          2 * a->queries * keys + longer * wider);
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
     if (!scratch) return 1;
 #pragma omp parallel for schedule(static) num_threads(a->threads)

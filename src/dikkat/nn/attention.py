@@ -173,8 +173,9 @@ class MultiHeadAttention(nn.Module):
     def read_weights(self, reader: Reader) -> RemovableHandle:
         """Call `reader` with the weights, before dropout, at every forward until the handle is removed.
 
-        They are in at least float32, detached from the graph, and the reader's to keep. The output is computed as if
-        nobody read; a native decoding step gives the weights that it attends with.
+        They are in at least float32, detached from the graph, and the reader's to keep. The output is the same to the
+        bit as if nobody read. Where the path that computes it holds its weights, these are given: short sequences on a
+        CPU and native decoding; else they are computed anew by the reference.
         """
         handle = RemovableHandle(self._readers)
         self._readers[handle.id] = reader
@@ -206,19 +207,14 @@ class MultiHeadAttention(nn.Module):
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
         for observer in self._observers.values():
             observer(Observation(q, k, v, mask))
+        dropout = self.dropout if self.training else 0.0
         if self.is_read:
-            self.give_weights(self._weights_of_this_call(q, k, mask))
-        output = self.comparison(q, k, v, mask, self.dropout if self.training else 0.0)
+            output, weights = self.comparison.with_weights(q, k, v, mask, dropout)
+            self.give_weights(weights)
+        else:
+            output = self.comparison(q, k, v, mask, dropout)
         # (B, H, T, K) -> (B, T, H, K) -> (B, T, H * K)
         return self.out_projection(output.transpose(1, 2).flatten(2))
-
-    def _weights_of_this_call(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
-        with torch.no_grad():
-            if not self.comparison.draws:
-                return self.weights(q, k, mask)
-            # what the output will be computed with is drawn now, and the generator left alone
-            with torch.random.fork_rng([q.device] if q.device.type == "cuda" else []):
-                return self.weights(q, k, mask)
 
     def _in_window(self, mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor:
         assert self.window is not None

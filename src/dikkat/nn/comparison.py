@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dikkat.nn.checks import check_sequences
 from dikkat.nn.dropout import dropout as drop
-from dikkat.nn.functional import Score, attention_scores, attention_weights, fused_attention, inverse_temperature
+from dikkat.nn.functional import (
+    Score,
+    attention_scores,
+    attention_weights,
+    fused_attention,
+    fused_attention_with_weights,
+    inverse_temperature,
+)
 from dikkat.nn.named_positions import ScoreBias
 from dikkat.nn.scores import AdditiveScore, BilinearScore
 from dikkat.nn.selection import Selection, selection_rule
@@ -18,12 +26,12 @@ from dikkat.nn.selection import Selection, selection_rule
 HeadScore = Literal["scaled_dot", "dot", "additive", "bilinear"] | Callable[[Tensor, Tensor], Tensor]
 """A name, or a function (or module) of `(B, H, T, K)` and `(B, H, S, K)` to `(B, H, T, S)`."""
 
+Attended = tuple[Tensor, Tensor]
+"""Output (B, H, T, E) and weights (B, H, T, S)."""
+
 
 class DotComparison:
     """Soft attention with a dot product: no parameters, and the fastest path there is."""
-
-    draws = False
-    """Whether the weights are drawn."""
 
     def __init__(self, score: Literal["scaled_dot", "dot"], beta: float | None) -> None:
         self.score: Score = score
@@ -31,6 +39,10 @@ class DotComparison:
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
         return fused_attention(q, k, v, mask, beta=self.beta, dropout=dropout)
+
+    def with_weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> Attended:
+        """The same output, and the weights it came from; see `Comparison.with_weights`."""
+        return fused_attention_with_weights(q, k, v, mask, beta=self.beta, dropout=dropout)
 
     def weights(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
         """The weights before dropout, in at least float32."""
@@ -66,11 +78,6 @@ class Comparison(nn.Module):
         self.beta, self.selection, self.bias = beta, selection, bias
         self.is_fused = selection == "soft" and not callable(self.score)
 
-    @property
-    def draws(self) -> bool:
-        """Whether the weights are drawn."""
-        return self.selection == "gumbel" and self.training
-
     def forward(
         self,
         q: Float[Tensor, "B H T K"],
@@ -81,11 +88,28 @@ class Comparison(nn.Module):
     ) -> Float[Tensor, "B H T E"]:
         check_sequences(q, k, v)
         if not self.is_fused:
-            weights = drop(self.weights(q, k, mask), dropout)
-            return weights.to(v.dtype) @ v
+            return self._used(q, k, v, mask, dropout)[0]
         q = self._turned(q)
         beta = inverse_temperature(q, self.score, self.beta)
         return fused_attention(q, k, v, mask, beta=beta, bias=self._bias(q * beta, k), dropout=dropout)
+
+    def with_weights(
+        self,
+        q: Float[Tensor, "B H T K"],
+        k: Float[Tensor, "B H S K"],
+        v: Float[Tensor, "B H S E"],
+        mask: Bool[Tensor, "..."] | None,
+        dropout: float,
+    ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"]]:
+        """The same output, and its weights before dropout, in at least float32, outside the graph, the caller's own."""
+        check_sequences(q, k, v)
+        if self.is_fused:
+            with torch.no_grad():
+                weights = self.weights(q, k, mask)
+            return self(q, k, v, mask, dropout), weights
+        output, weights = self._used(q, k, v, mask, dropout)
+        # the backward pass needs them as they are
+        return output, weights.detach().clone()
 
     def weights(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], mask: Bool[Tensor, "..."] | None
@@ -94,8 +118,12 @@ class Comparison(nn.Module):
         q = self._turned(q)
         beta = inverse_temperature(q, self.score, self.beta)
         scores = attention_scores(q, k, self.score)
-        selection: Selection = "argmax" if self.selection == "gumbel" and not self.draws else self.selection
+        selection: Selection = "argmax" if self.selection == "gumbel" and not self.training else self.selection
         return attention_weights(scores, mask, beta=beta, selection=selection, bias=self._bias(q * beta, k))
+
+    def _used(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> Attended:
+        weights = self.weights(q, k, mask)
+        return drop(weights, dropout).to(v.dtype) @ v, weights
 
     def _turned(self, q: Tensor) -> Tensor:
         return q if self.bilinear is None else self.bilinear.turn(q)

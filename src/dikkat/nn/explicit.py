@@ -16,6 +16,9 @@ from torch.autograd.function import once_differentiable
 from dikkat.native import kernels
 from dikkat.nn.dropout import drop_threshold, mask_of, random_levels
 
+NOTHING = (None,) * 7
+"""The gradients of all inputs where nothing follows from the output; it is not made up of zeros."""
+
 
 def explicit_attention(
     query: Float[Tensor, "B H T K"],
@@ -24,14 +27,17 @@ def explicit_attention(
     mask: Bool[Tensor, "..."] | None,
     beta: float,
     dropout: float,
-) -> Float[Tensor, "B H T E"]:
+) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"] | None]:
     """`softmax(beta q k^T) v` with products in the type of the inputs and weights in at least float32.
 
-    Rows that may attend to nothing give zero. Differentiable once.
+    Returns the output and the weights it was computed with, before dropout, outside the graph; they are None where
+    half precision has rounded the scores, and kept for the backward pass: not to be written to. Rows that may attend
+    to nothing give zero. Differentiable once.
     """
     levels = random_levels(query.new_empty(*query.shape[:3], key.shape[2])) if dropout > 0.0 else None
     form = _NativeAttention if kernels.runs_natively(query, key, value) else _ExplicitAttention
-    return form.apply(query, key, value, mask, beta, levels, drop_threshold(dropout))
+    output, weights = form.apply(query, key, value, mask, beta, levels, drop_threshold(dropout))
+    return output, weights
 
 
 class _NativeAttention(torch.autograd.Function):
@@ -45,15 +51,19 @@ class _NativeAttention(torch.autograd.Function):
         beta: float,
         levels: Tensor | None,
         threshold: int,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         output, weights = kernels.attention_forward(query, key, value, mask, beta, levels, threshold)
         ctx.save_for_backward(query, key, value, weights, levels)
         ctx.beta, ctx.threshold = beta, threshold
-        return output
+        ctx.mark_non_differentiable(weights)
+        ctx.set_materialize_grads(False)
+        return output, weights
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor | None, _of_weights: None) -> tuple[Tensor | None, ...]:
+        if gradient is None:
+            return NOTHING
         query, key, value, weights, levels = ctx.saved_tensors
         found = kernels.attention_backward(gradient, query, key, value, weights, ctx.beta, levels, ctx.threshold)
         return *found, None, None, None, None
@@ -70,21 +80,29 @@ class _ExplicitAttention(torch.autograd.Function):
         beta: float,
         levels: Tensor | None,
         threshold: int,
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor | None]:
         # (B, H, T, K) -> (B * H, T, K): one copy each, reused by the backward pass
         q, k, v = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1)
-        weights = _weights(torch.bmm(q, k.transpose(1, 2)).view(*query.shape[:3], -1), mask, beta).flatten(0, 1)
+        by_head = _weights(torch.bmm(q, k.transpose(1, 2)).view(*query.shape[:3], -1), mask, beta)
+        weights = by_head.flatten(0, 1)
         used = weights.to(value.dtype)
         kept = None if levels is None else mask_of(levels, threshold, used.dtype).flatten(0, 1)
         if kept is not None:
             used = used * kept
         ctx.save_for_backward(q, k, v, weights, used, kept)
         ctx.beta = beta
-        return torch.bmm(used, v).view(*query.shape[:3], -1)
+        output = torch.bmm(used, v).view(*query.shape[:3], -1)
+        if by_head.dtype != query.dtype:
+            return output, None
+        ctx.mark_non_differentiable(by_head)
+        ctx.set_materialize_grads(False)
+        return output, by_head
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, gradient: Tensor | None, _of_weights: None) -> tuple[Tensor | None, ...]:
+        if gradient is None:
+            return NOTHING
         q, k, v, weights, used, kept = ctx.saved_tensors
         shape = gradient.shape[:2]
         of_output = gradient.flatten(0, 1)

@@ -1,4 +1,4 @@
-"""Attention as pure functions: a slow readable reference that returns its weights, and a fused one that refuses to.
+"""Attention as pure functions: a slow readable reference that returns its weights, and a fused one.
 
 Masks are boolean, `True` = may attend, broadcastable to `(B, H, T, S)`. A query that may attend to nothing gets zero
 weights, a zero output and finite gradients, in both functions.
@@ -15,6 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional as F
 
+from dikkat.native import kernels
 from dikkat.nn.checks import (
     check_fits,
     check_mask,
@@ -32,9 +33,11 @@ Score = Literal["scaled_dot", "dot", "additive"] | Callable[[Tensor, Tensor], Te
 
 The two dot scores differ in the default inverse temperature alone: `1/sqrt(K)`, or 1."""
 
-EXPLICIT_LIMIT = 128 * 128
-"""Up to so many weights (T x S) two explicit products beat PyTorch's fused kernel on a CPU: its backward costs 47 ms
-at training shapes where the products cost under 1 ms (docs/log.md)."""
+EXPLICIT_LIMIT = 512 * 512
+"""Up to so many weights (T x S) the products of the native kernels beat PyTorch's fused kernel on a CPU, by 1.4 and
+more at all lengths and widths that were measured; beyond, their weights take too much memory (docs/log.md)."""
+PYTORCH_SHARE = 16
+"""PyTorch's own two products do so up to this part of them, 128 x 128."""
 
 
 def attention(
@@ -128,34 +131,69 @@ def fused_attention(
     bias: Float[Tensor, "..."] | None = None,
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T E"]:
-    """Fast soft attention with the scaled dot score; it gives no weights: those come from the recorder.
+    """Fast soft attention with the scaled dot score; for its weights see `fused_attention_with_weights`.
 
     On a CPU short sequences take two explicit products in the tensors' own type, all others PyTorch's fused kernel.
     `bias`, broadcastable to (B, H, T, S), is added to the scaled scores. Raises `TypeError` for a mask that is not
     boolean, and `ValueError` for sequences without positions or that do not belong together, and for a mask or bias
     that does not fit.
     """
-    check_sequences(query, key, value)
-    if mask is not None:
-        check_mask(mask, (*query.shape[:-1], key.shape[-2]))
-    beta = inverse_temperature(query, "scaled_dot", beta)
+    beta = _checked_call(query, key, value, mask, beta)
     if bias is not None:
         check_fits("bias", bias, (*query.shape[:-1], key.shape[-2]))
         return _biased_attention(query, key, value, mask, beta, bias, dropout)
-    on_short_cpu_rows = query.device.type == "cpu" and query.shape[-2] * key.shape[-2] <= EXPLICIT_LIMIT
-    if on_short_cpu_rows or (dropout > 0.0 and query.device.type == "cpu"):
+    return _unbiased_attention(query, key, value, mask, beta, dropout)[0]
+
+
+def fused_attention_with_weights(
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B H S K"],
+    value: Float[Tensor, "B H S E"],
+    mask: Bool[Tensor, "..."] | None = None,
+    *,
+    beta: float | None = None,
+    dropout: float = 0.0,
+) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"]]:
+    """The output of `fused_attention` to the bit, and its weights before dropout, outside the graph, the caller's own.
+
+    They are in at least float32: those it used where its path holds them so, else computed anew by the reference.
+    Raises as `fused_attention` does.
+    """
+    beta = _checked_call(query, key, value, mask, beta)
+    output, weights = _unbiased_attention(query, key, value, mask, beta, dropout)
+    if weights is None:
+        with torch.no_grad():
+            return output, attention_weights(attention_scores(query, key), mask, beta=beta)
+    # the backward pass needs them as they are
+    return output, weights.clone() if output.requires_grad else weights
+
+
+def _checked_call(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float | None) -> float:
+    """The inverse temperature, once query, key, value and mask are known to belong together."""
+    check_sequences(query, key, value)
+    if mask is not None:
+        check_mask(mask, (*query.shape[:-1], key.shape[-2]))
+    return inverse_temperature(query, "scaled_dot", beta)
+
+
+def _unbiased_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, dropout: float
+) -> tuple[Tensor, Tensor | None]:
+    """Output, and its weights as `explicit_attention` gives them; None from a kernel that never holds them."""
+    limit = EXPLICIT_LIMIT if kernels.runs_natively(query, key, value) else EXPLICIT_LIMIT // PYTORCH_SHARE
+    if query.device.type == "cpu" and (dropout > 0.0 or query.shape[-2] * key.shape[-2] <= limit):
         return explicit_attention(query, key, value, mask, beta, dropout)
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=beta)
-    if mask is None:
-        return output
-    return output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+    if mask is not None:
+        output = output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+    return output, None
 
 
 def _biased_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, bias: Tensor, dropout: float
 ) -> Tensor:
     on_cpu = query.device.type == "cpu"
-    if on_cpu and (dropout > 0.0 or query.shape[-2] * key.shape[-2] <= EXPLICIT_LIMIT):
+    if on_cpu and (dropout > 0.0 or query.shape[-2] * key.shape[-2] <= EXPLICIT_LIMIT // PYTORCH_SHARE):
         weights = attention_weights(query * beta @ key.transpose(-2, -1), mask, bias=bias)
         return drop(weights.to(value.dtype), dropout) @ value
     added = bias.to(query.dtype)

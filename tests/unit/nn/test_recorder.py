@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -142,7 +144,7 @@ def test_two_recorders_do_not_disturb_each_other(inputs: tuple[Tensor, Tensor, T
 def test_recording_leaves_the_fast_path_and_the_output_alone(
     inputs: tuple[Tensor, Tensor, Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With PyTorch's kernel forced on, it computes the output; only the maps come from explicit weights."""
+    """With PyTorch's kernel forced on, it computes the output; only the maps come from the reference."""
     monkeypatch.setattr(functional, "EXPLICIT_LIMIT", 0)
     model = Pair().eval()
     silent = model(*inputs)
@@ -150,6 +152,28 @@ def test_recording_leaves_the_fast_path_and_the_output_alone(
         observed = model(*inputs)
     assert torch.equal(observed, silent)
     assert len(maps) == 5
+
+
+@pytest.mark.usefixtures("either_path")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(
+    "choice", [{}, {"score": "additive"}, {"selection": "gumbel"}], ids=["dot", "additive", "drawn"]
+)
+def test_a_map_is_the_recorders_own(choice: dict[str, Any], dtype: torch.dtype) -> None:
+    """What is done to it changes no gradient, and neither does recording: also with dropout, and with drawn weights."""
+    module, x = MultiHeadAttention(8, 2, dropout=0.3, **choice).to(dtype), torch.randn(2, 5, 8).to(dtype)
+    found = []
+    for recording in (False, True):
+        torch.manual_seed(3)
+        with record_attention(module, (lambda _: True) if recording else (lambda _: False)) as maps:
+            output = module(x, mask=causal_mask(5))
+        assert len(maps) == recording
+        for calls in maps.values():
+            calls[0].fill_(torch.nan)
+        gradients = torch.autograd.grad(output.float().square().sum(), list(module.parameters()), allow_unused=True)
+        found.append((output, *(each for each in gradients if each is not None)))
+    assert len(found[0]) == len(found[1]) > 4
+    assert all(torch.equal(silent, recorded) for silent, recorded in zip(*found, strict=True))
 
 
 def test_a_wrapper_around_the_model_changes_no_name() -> None:

@@ -15,7 +15,7 @@ from dikkat.nn.functional import EXPLICIT_LIMIT
 from dikkat.nn.recorder import MapName, name_of, record_attention
 
 SHORT, LONG = 5, math.isqrt(EXPLICIT_LIMIT) + 1
-"""Lengths on either side of where attention changes from two products to PyTorch's fused kernel."""
+"""Lengths on either side of where attention changes from two products to PyTorch's fused kernel, native or not."""
 
 
 def uneven_rows(specimen: Specimen) -> tuple[float, str]:
@@ -63,7 +63,7 @@ def _masked_output(module: MultiHeadAttention, path: str, length: int) -> float:
 def _sums_as_used(model: nn.Module) -> Iterator[dict[MapName, Tensor]]:
     """(B, H, T, K) each, all K alike: what an attention makes of values that are all one.
 
-    Recorded weights are computed anew by the reference; only the output shows those of the fast paths.
+    Where a path does not hold its weights, the recorded ones are the reference's; only the output shows what it used.
     """
     sums: dict[MapName, Tensor] = {}
 
