@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dikkat.models.encoder import Encoder
+from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.dropout import Dropout, checked_probability
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.masks import key_mask
@@ -46,18 +47,36 @@ class EncoderClassifier(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B C"]:
         """Logits of the classes; `mask` is True at real tokens, of which each text has at least one."""
+        places = None
         if self.training and self.word_dropout > 0.0:
             mask = self._hide_words(mask)
-        logits = self.output(self.dropout(self.pooling(self.encode(tokens, mask), mask)))
+            if self._can_leave_out():
+                places = shown_first(mask)
+                mask = mask.gather(1, places)
+        logits = self.output(self.dropout(self.pooling(self.encode(tokens, mask, places), mask)))
         # (B, 1) -> (B, 2)
         return F.pad(logits, (1, 0)) if logits.shape[1] == 1 else logits
 
-    def encode(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-        """Hidden states of all positions."""
-        x = self.dropout(self.embedding_norm(self.positions(self.embedding(tokens))))
-        return self.encoder(x, key_mask(mask))
+    def encode(
+        self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B N"], places: Int[Tensor, "B N"] | None = None
+    ) -> Float[Tensor, "B N D"]:
+        """Hidden states of all positions, or of `places`, which then are all there is; `mask` is for them."""
+        if places is not None:
+            tokens = tokens.gather(1, places)
+        x = self.dropout(self.embedding_norm(self.positions(self.embedding(tokens), places=places)))
+        return self.encoder(x, key_mask(mask), places=places)
+
+    def _can_leave_out(self) -> bool:
+        """Whether the encoder may be given what is shown and nothing else; a GPU would have to be waited for."""
+        attentions = [part for part in self.encoder.modules() if isinstance(part, MultiHeadAttention)]
+        return self.output.weight.device.type == "cpu" and all(attention.takes_places for attention in attentions)
 
     def _hide_words(self, mask: Tensor) -> Tensor:
         kept = torch.rand(mask.shape, device=mask.device) >= self.word_dropout
         kept[:, 0] = True
         return mask & kept
+
+
+def shown_first(mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B N"]:
+    """Places where `mask` is True, rising, then as many others as the row with most of them leaves room for."""
+    return (~mask).byte().argsort(dim=1, stable=True)[:, : int(mask.sum(dim=1).max())]

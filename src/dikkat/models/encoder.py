@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dikkat.nn.blocks import EncoderBlock
@@ -24,11 +24,15 @@ class Encoder(nn.Module):
         x: Float[Tensor, "B S D"],
         mask: Bool[Tensor, "..."] | None = None,
         caches: Sequence[SelfAttentionCache] | None = None,
+        places: Int[Tensor, "B S"] | None = None,
     ) -> Float[Tensor, "B S D"]:
-        """With `caches`, one a block, the positions of `x` follow those that were read before."""
+        """With `caches`, one a block, the positions of `x` follow those that were read before.
+
+        Without them, `places` may be the positions of `x` where some were left out, if the attention takes them.
+        """
         if caches is None:
             for block in self.blocks:
-                x = block(x, mask)
+                x = block(x, mask, places=places)
         else:
             for block, cache in zip(self.blocks, caches, strict=True):
                 x = block(x, mask, cache)

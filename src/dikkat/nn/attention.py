@@ -6,8 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import NamedTuple
 
-import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
@@ -111,22 +110,26 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         *,
         cache: SelfAttentionCache | None = None,
+        places: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T D"]:
         """Self-attention with `query` alone, cross-attention with `key` (and `value`, by default the same).
 
         `mask` is boolean, True = may attend, broadcastable to (B, H, T, S). With `cache` (self-attention only) the
-        newest keys and values are appended to it and all of them are attended to. Raises `ValueError` for a `value`
-        without a `key`, and for a `cache` with one: neither would have any effect; for a `key` where there are relative
-        positions or a window; for a wrong width, a sequence without positions or a mask that does not fit; and
-        `TypeError` for a mask that is not boolean.
+        newest keys and values are appended to it and all of them are attended to. `places` are the positions of a
+        sequence of which some were left out, see `takes_places`. Raises `ValueError` for a `value` without a `key`, and
+        for a `cache` with one: neither would have any effect; for a `key` where there are relative positions or a
+        window; for `places` that it does not take; for a wrong width, a sequence without positions or a mask that does
+        not fit; and `TypeError` for a mask that is not boolean.
         """
         if key is None:
             if value is not None:
                 raise ValueError("a value needs its key: pass key=query too if they are to be compared with the query")
+            if places is not None and (cache is not None or not self.takes_places):
+                raise ValueError("a cache, a window and positions by distance need whole sequences: leave places out")
             q, k, v = self._project_self(query)
             if self.rotary is not None:
                 offset = 0 if cache is None else cache.length
-                q, k = self.rotary(q, offset), self.rotary(k, offset)
+                q, k = self.rotary(q, offset, places), self.rotary(k, offset, places)
             if cache is not None:
                 k, v = cache.append(k, v)
             if self.window is not None:
@@ -134,8 +137,15 @@ class MultiHeadAttention(nn.Module):
             return self._attend(q, k, v, mask)
         if cache is not None:
             raise ValueError("a self-attention cache takes no key: for a source, call project_memory once instead")
+        if places is not None:
+            raise ValueError("places are those of one sequence: pass no key, or leave them out")
         memory = self.project_memory(key, value)
         return self._attend(self._project_query(query), memory.key, memory.value, mask)
+
+    @property
+    def takes_places(self) -> bool:
+        """Whether a sequence may have gaps: what is between two tokens does not follow from their distance in it."""
+        return self.window is None and (self.rotary is not None or not self.self_only)
 
     def project_memory(
         self, key: Float[Tensor, "B S Dk"], value: Float[Tensor, "B S Dv"] | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dikkat.nn.block_settings import BlockSettings
@@ -44,9 +44,13 @@ class EncoderBlock(nn.Module):
         x: Float[Tensor, "B S D"],
         mask: Bool[Tensor, "..."] | None = None,
         cache: SelfAttentionCache | None = None,
+        places: Int[Tensor, "B S"] | None = None,
     ) -> Float[Tensor, "B S D"]:
-        """With `cache` (of a language model) the positions of `x` follow those in it, which are seen as well."""
-        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask, cache=cache))
+        """With `cache` (of a language model) the positions of `x` follow those in it, which are seen as well.
+
+        `places` are the positions of `x` where some were left out; see `MultiHeadAttention.takes_places`.
+        """
+        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask, cache=cache, places=places))
         return self.feed_forward_residual(x, self.feed_forward)
 
 

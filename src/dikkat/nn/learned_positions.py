@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from dikkat.errors import DataError
@@ -26,19 +26,26 @@ class LearnedPositions(nn.Module):
         # as large as a scaled embedding, which has unit variance
         nn.init.normal_(self.embedding)
 
-    def forward(self, x: Float[Tensor, "B T D"], offset: int = 0) -> Float[Tensor, "B T D"]:
-        """`x` plus the rows `offset ... offset+T-1`: at step t of decoding the offset is the cache length."""
-        end = offset + x.shape[1]
+    def forward(
+        self, x: Float[Tensor, "B T D"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T D"]:
+        """`x` plus the rows `offset ... offset+T-1`: at step t of decoding the offset is the cache length.
+
+        With `places`, those rows instead.
+        """
+        end = offset + x.shape[1] if places is None else int(places.max()) + 1
         if end > self.max_positions:
             raise BeyondPositionsError(
                 f"a sequence must fit into max_positions = {self.max_positions} learned positions, but reaches {end};"
                 " shorten it, or train with a larger max_positions or other positions"
             )
-        return x + self.embedding[offset:end].to(x.dtype)
+        return x + (self.embedding[offset:end] if places is None else self.embedding[places]).to(x.dtype)
 
 
 class NoPositions(nn.Module):
     """Leaves the embeddings as they are: the positions enter in attention, or not at all."""
 
-    def forward(self, x: Float[Tensor, "B T D"], offset: int = 0) -> Float[Tensor, "B T D"]:
+    def forward(
+        self, x: Float[Tensor, "B T D"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T D"]:
         return x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
@@ -27,8 +27,10 @@ class PositionedEncoderBlock(EncoderBlock):
         x: Float[Tensor, "B S D"],
         mask: Bool[Tensor, "..."] | None = None,
         cache: SelfAttentionCache | None = None,
+        places: Int[Tensor, "B S"] | None = None,
     ) -> Float[Tensor, "B S D"]:
-        return super().forward(self.positions(x, offset=0 if cache is None else cache.length), mask, cache)
+        x = self.positions(x, offset=0 if cache is None else cache.length, places=places)
+        return super().forward(x, mask, cache, places)
 
 
 class PositionedDecoderBlock(DecoderBlock):

@@ -9,7 +9,7 @@ import math
 from typing import Literal
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 Layout = Literal["interleaved", "concatenated"]
@@ -59,10 +59,15 @@ class SinusoidalPositions(nn.Module):
         self.layout: Layout = layout
         self.register_buffer("table", sinusoids(initial_length, model_dim, layout), persistent=False)
 
-    def forward(self, x: Float[Tensor, "B T D"], offset: int = 0) -> Float[Tensor, "B T D"]:
-        """`x` plus the rows `offset … offset+T-1`: at step t of decoding the offset is the cache length."""
-        end = offset + x.shape[1]
+    def forward(
+        self, x: Float[Tensor, "B T D"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T D"]:
+        """`x` plus the rows `offset … offset+T-1`: at step t of decoding the offset is the cache length.
+
+        With `places`, those rows instead.
+        """
+        end = offset + x.shape[1] if places is None else int(places.max()) + 1
         if end > self.table.shape[0]:
             grown = sinusoids(2 * end, self.model_dim, self.layout)
             self.table = grown.to(device=self.table.device, dtype=self.table.dtype)
-        return x + self.table[offset:end].to(x.dtype)
+        return x + (self.table[offset:end] if places is None else self.table[places]).to(x.dtype)

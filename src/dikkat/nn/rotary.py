@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
 
 
@@ -33,16 +33,30 @@ class RotaryPositions(nn.Module):
         self.head_dim = head_dim
         self.register_buffer("table", rotations(initial_length, head_dim), persistent=False)
 
-    def forward(self, x: Float[Tensor, "B H T K"], offset: int = 0) -> Float[Tensor, "B H T K"]:
-        """`x` turned as the positions `offset ... offset+T-1`: at step t of decoding the offset is the cache length."""
+    def forward(
+        self, x: Float[Tensor, "B H T K"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B H T K"]:
+        """`x` turned as the positions `offset ... offset+T-1`: at step t of decoding the offset is the cache length.
+
+        With `places`, as those positions instead.
+        """
         if x.shape[-1] != self.head_dim:
             raise ValueError(f"rotary positions of head_dim = {self.head_dim} cannot turn heads of width {x.shape[-1]}")
-        end = offset + x.shape[2]
+        end = offset + x.shape[2] if places is None else int(places.max()) + 1
         if end > self.table.shape[1]:
             grown = rotations(2 * end, self.head_dim)
             self.table = grown.to(device=self.table.device, dtype=self.table.dtype)
-        cosine, sine = self.table[:, offset:end]
-        # (B, H, T, K) -> 2 x (B, H, T, K/2)
-        even, odd = x.unflatten(-1, (-1, 2)).unbind(-1)
-        turned = torch.stack((even * cosine - odd * sine, even * sine + odd * cosine), dim=-1)
-        return turned.flatten(-2).to(x.dtype)
+        # (2, T, K/2), or (2, B, 1, T, K/2)
+        cosine, sine = self.table[:, offset:end] if places is None else self.table[:, places].unsqueeze(2)
+        dtype = torch.promote_types(x.dtype, torch.float32)
+        # as a complex number each pair takes one product, and one pass over memory
+        turned = _as_complex(x.to(dtype)) * torch.complex(cosine.to(dtype), sine.to(dtype))
+        # (B, H, T, K/2) -> (B, H, T, K/2, 2) -> (B, H, T, K)
+        return torch.view_as_real(turned).flatten(-2).to(x.dtype)
+
+
+def _as_complex(x: Float[Tensor, "B H T K"]) -> Complex[Tensor, "B H T half"]:
+    pairs = x.unflatten(-1, (-1, 2))
+    steps = (pairs.storage_offset(), *pairs.stride()[:-1])
+    as_it_lies = pairs.stride(-1) == 1 and all(step % 2 == 0 for step in steps)
+    return torch.view_as_complex(pairs if as_it_lies else pairs.contiguous())

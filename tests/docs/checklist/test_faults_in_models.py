@@ -240,8 +240,14 @@ class NormAfterAttentionOnly(EncoderBlock):
     def __init__(self) -> None:
         super().__init__(16, 4, 32)
 
-    def forward(self, x: Tensor, mask: Tensor | None = None, cache: SelfAttentionCache | None = None) -> Tensor:
-        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask, cache=cache))
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        cache: SelfAttentionCache | None = None,
+        places: Tensor | None = None,
+    ) -> Tensor:
+        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask, cache=cache, places=places))
         return x + self.feed_forward(x)
 
 

@@ -12,15 +12,18 @@ from torch.nn import functional as F
 from dikkat.config import ClassifierConfig, ModelConfig, build_config, preset
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
+from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.named_positions import PositionName
 from dikkat.nn.pooling import PoolingName
 
 POOLINGS = get_args(PoolingName)
 SMALL = {"vocab_size": 50, "model_dim": 16, "num_heads": 2, "feed_forward_dim": 32, "encoder_layers": 2}
 
 
-def small(num_classes: int = 3, **around: Any) -> EncoderClassifier:
+def small(num_classes: int = 3, settings: dict[str, Any] | None = None, **around: Any) -> EncoderClassifier:
     """A classifier whose every parameter is random, so that nothing is zero by its start."""
-    model = build_classifier(ModelConfig(**SMALL), ClassifierConfig(**around), num_classes, seed=1)
+    config = ModelConfig(**{**SMALL, **(settings or {})})
+    model = build_classifier(config, ClassifierConfig(**around), num_classes, seed=1)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
@@ -82,6 +85,40 @@ def test_word_dropout_hides_tokens_in_training_alone() -> None:
     assert bool(kept[:, 0].all())
     assert not torch.equal(model(tokens, mask), quiet)
     assert torch.equal(model.eval()(tokens, mask), quiet)
+
+
+@pytest.mark.parametrize("positions", [name for name in get_args(PositionName) if name != "none"])
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_what_is_hidden_is_left_out_where_the_result_is_the_same(
+    positions: PositionName, pooling: PoolingName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logits and gradients of short sequences are those of whole ones under a mask."""
+    model = small(settings={"positions": positions, "dropout": 0.0}, pooling=pooling, word_dropout=0.5).train()
+    tokens, mask = texts(30, 11, 2)
+    read: list[int] = []
+    model.encoder.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].shape[1]))
+    found = []
+    for may in (True, False):
+        if not may:
+            monkeypatch.setattr(model, "_can_leave_out", lambda: False)
+        torch.manual_seed(4)
+        logits = model(tokens, mask)
+        gradients = torch.autograd.grad(logits.square().sum(), list(model.parameters()), allow_unused=True)
+        found.append([logits, *(each for each in gradients if each is not None)])
+    assert read[1] == 30
+    assert (read[0] < 30) == (positions not in ("alibi", "relative", "relative_buckets"))
+    for short, whole in zip(*found, strict=True):
+        torch.testing.assert_close(short, whole, rtol=1e-5, atol=1e-5)
+
+
+def test_places_are_refused_where_distances_count() -> None:
+    x, places = torch.randn(1, 3, 16), torch.tensor([[0, 2, 5]])
+    for settings in ({"positions": "alibi"}, {"attention_window": 2}):
+        encoder = small(settings=settings).encoder
+        with pytest.raises(ValueError, match="leave places out"):
+            encoder(x, places=places)
+    with pytest.raises(ValueError, match="pass no key"):
+        MultiHeadAttention(16, 2)(x, x, places=places)
 
 
 def test_A28_the_seed_preset_has_its_1612802_parameters() -> None:

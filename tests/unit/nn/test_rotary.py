@@ -30,6 +30,16 @@ def test_each_pair_is_turned_by_its_angle(width: int, offset: int) -> None:
     np.testing.assert_allclose(to_numpy(found), turned(to_numpy(x), offset), rtol=0, atol=1e-5)
 
 
+def test_places_are_turned_as_in_the_whole_sequence() -> None:
+    """Beyond the first table too."""
+    x, places = torch.randn(2, 3, 4, 8), torch.tensor([[0, 2, 3, 9], [1, 5, 300, 301]])
+    found = RotaryPositions(8)(x, places=places)
+    for row in range(2):
+        for column in range(4):
+            alone = RotaryPositions(8)(x[row, None, :, column, None], int(places[row, column]))
+            torch.testing.assert_close(found[row, None, :, column, None], alone, rtol=0, atol=1e-6)
+
+
 def test_products_depend_on_the_distance_only() -> None:
     positions, query, key = RotaryPositions(16), torch.randn(1, 1, 1, 16), torch.randn(1, 1, 1, 16)
     for distance in (0, 1, 50):

@@ -37,7 +37,7 @@ def test_F35_steps_at_a_wrong_position(
 def test_F35_steps_turned_to_position_zero(num_kv_heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With rotary positions the same fault lies in attention, and nothing else than the keys' places is wrong."""
     turn = RotaryPositions.forward
-    monkeypatch.setattr(RotaryPositions, "forward", lambda self, x, offset=0: turn(self, x))
+    monkeypatch.setattr(RotaryPositions, "forward", lambda self, x, offset=0, places=None: turn(self, x))
     model = small_model(positions="rotary", num_kv_heads=num_kv_heads)
     assert diagnosis(model) == ({"positions advance"}, {"step = teacher forcing"})
 
