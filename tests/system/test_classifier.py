@@ -41,7 +41,7 @@ def options(**changes: object) -> list[str]:
     small = {name: value for name, value in TINY.items() if name != "model.decoder_layers"}
     merged = {
         **small,
-        "training.max_epochs": 15,
+        "training.max_epochs": 20,
         "training.validations": 4,
         "classifier.max_tokens": MOST_TOKENS,
         **{name.replace("__", "."): value for name, value in changes.items()},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
@@ -9,7 +11,7 @@ from torch.nn import functional as F
 
 from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
-from dikkat.models.native_coverage import QuantizedWeights
+from dikkat.models.native_coverage import Bystanders, QuantizedWeights
 from dikkat.models.native_decoding import DecoderParts, NativeCache
 from dikkat.models.native_encoding import EncoderParts
 from dikkat.native.library import why_absent
@@ -63,7 +65,7 @@ class EncoderDecoder(nn.Module):
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """Memory of the source; `source_mask` is True at real tokens."""
         x = self.dropout(self.embedding_norm(self.positions(self.source_embedding(source))))
-        parts = EncoderParts(self, self.encoder, self.quantized)
+        parts = EncoderParts(self._bystanders(), self.encoder, self.quantized)
         return parts.run(x, source_mask) if parts.can_run(x) else self.encoder(x, key_mask(source_mask))
 
     def decode(
@@ -104,7 +106,7 @@ class EncoderDecoder(nn.Module):
         with torch.inference_mode():
             token, mask = torch.zeros(1, 1, dtype=torch.int64), torch.ones(1, 1, dtype=torch.bool)
             x = self.source_embedding(token)
-            can_encode = EncoderParts(self, self.encoder).can_run(x)
+            can_encode = EncoderParts(Bystanders(self), self.encoder).can_run(x)
             if not (can_encode and self._steps_as_usual() and self._decoder_parts().can_begin()):
                 reason = why_absent() or "this model has parts that it does not know"
                 raise ValueError(f"native code cannot compute in eight bits here: {reason}")
@@ -113,7 +115,11 @@ class EncoderDecoder(nn.Module):
 
     def _decoder_parts(self) -> DecoderParts:
         parts = self.target_embedding, self.positions, self.dropout, self.decoder, self.output_weight
-        return DecoderParts(self, *parts, self.quantized)
+        return DecoderParts(self._bystanders(), *parts, self.quantized)
+
+    def _bystanders(self) -> Bystanders:
+        make = partial(Bystanders, self)
+        return make() if self.quantized is None else self.quantized.once("bystanders", make)
 
     def _steps_as_usual(self) -> bool:
         # a derived class may step in another way, and the native step has no norm behind the embedding

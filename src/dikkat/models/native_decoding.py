@@ -50,7 +50,7 @@ class DecoderParts:
 
     def __init__(
         self,
-        model: nn.Module,
+        bystanders: Bystanders,
         embedding: nn.Module,
         positions: nn.Module,
         dropout: nn.Module,
@@ -58,12 +58,12 @@ class DecoderParts:
         output_weight: Tensor,
         quantized: QuantizedWeights | None = None,
     ) -> None:
-        """`model` is what the parts are parts of."""
+        """`bystanders` are those of the model that the parts are parts of."""
         # so much for the types; nothing is read off the parts before they are known to be covered
         self._embedding, self.decoder = cast(TokenEmbedding, embedding), cast(Decoder, decoder)
         self.positions, self._output, self._quantized = positions, output_weight, quantized
-        self._modules = modules_of(embedding, positions, dropout, decoder)
-        self._bystanders = Bystanders(model)
+        self._parts = embedding, positions, dropout, decoder
+        self._bystanders = bystanders
 
     def can_begin(self) -> bool:
         """Whether a decode may begin natively: there is a native step, it is the same, and nobody is in its way."""
@@ -80,11 +80,12 @@ class DecoderParts:
         """Whether the native step has all this arithmetic: plain dot-product attention of as many key as query heads,
         ReLU or GELU, layer norm, positions that are added to the embeddings, in float32 on the CPU.
         """
-        if not are_covered(self._modules, self._output):
+        modules = modules_of(*self._parts)
+        if not are_covered(modules, self._output):
             return False
-        return self._embedding.weight.shape == self._output.shape and self._layers_are_alike()
+        return self._embedding.weight.shape == self._output.shape and self._layers_are_alike(modules)
 
-    def _layers_are_alike(self) -> bool:
+    def _layers_are_alike(self, modules: list[nn.Module]) -> bool:
         """And all of one width, as a configuration always makes them."""
         blocks, width = _blocks(self.decoder), self._output.shape[1]
         kinds = {kind_of(_attentions(block), _residuals(block), block.feed_forward) for block in blocks}
@@ -92,7 +93,7 @@ class DecoderParts:
             all(is_plain_attention(attention, width) for block in blocks for attention in _attentions(block))
             and len(kinds) == 1
             and blocks[0].feed_forward.activation in ACTIVATIONS
-            and have_width(self._modules, width)
+            and have_width(modules, width)
             and (isinstance(self.decoder.final_norm, nn.Identity) or not _is_post_norm(blocks[0]))
         )
 

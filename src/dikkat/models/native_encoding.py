@@ -37,11 +37,11 @@ class EncoderParts:
     for `quantized` ones.
     """
 
-    def __init__(self, model: nn.Module, encoder: nn.Module, quantized: QuantizedWeights | None = None) -> None:
-        """`model` is what the encoder is a part of."""
+    def __init__(self, bystanders: Bystanders, encoder: nn.Module, quantized: QuantizedWeights | None = None) -> None:
+        """`bystanders` are those of the model that the encoder is a part of."""
         # nothing is read off it before it is known to be covered
         self._encoder, self._quantized = cast(Encoder, encoder), quantized
-        self._modules, self._bystanders = modules_of(encoder), Bystanders(model)
+        self._bystanders = bystanders
 
     def can_run(self, x: Tensor) -> bool:
         """Whether embeddings `x` (B, S, D) go through natively: there is native code, it is the same, and nobody is in
@@ -71,10 +71,11 @@ class EncoderParts:
         return states
 
     def _is_covered(self, x: Tensor) -> bool:
+        modules = modules_of(self._encoder)
         if (
             type(self._encoder) is not Encoder
-            or not are_covered(self._modules, x.contiguous())
-            or not have_width(self._modules, x.shape[2])
+            or not are_covered(modules, x.contiguous())
+            or not have_width(modules, x.shape[2])
         ):
             return False
         blocks = self._blocks()

@@ -6,7 +6,9 @@ import ctypes
 from collections.abc import Mapping
 from ctypes import c_float, c_int64, c_void_p
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +23,7 @@ FIRST_CAPACITY = 32
 """Target positions that the cache has room for before it first grows."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class DecoderWeights:
     """All that a step computes with: contiguous float32 tensors on the CPU, read where they lie at each step."""
 
@@ -46,6 +48,12 @@ class DecoderWeights:
     @property
     def num_layers(self) -> int:
         return len(self.betas) // 2
+
+    @cached_property
+    def arrays(self) -> tuple[ctypes.Array[Any], ...]:
+        """For C: linear layers, norms, betas and sources; they must not outlive the tensors."""
+        betas = (c_float * len(self.betas))(*self.betas)
+        return linear_array(self.linears), norm_array(self.norms), betas, linear_array(self.sources)
 
 
 class DecoderJob(ctypes.Structure):
@@ -91,7 +99,7 @@ class DecoderSteps:
         self.rows_per_sentence = rows_per_sentence
         self._slots = list(range(sentences * rows_per_sentence))
         self._library = _library()
-        self.job, self._kept = _job(weights)
+        self.job = _job(weights)
         """What C is given."""
         self.job.slots, self.job.sentences = len(self._slots), sentences
         self.job.threads = torch.get_num_threads()
@@ -172,7 +180,7 @@ class DecoderSteps:
         self._source = _rooms(self.weights, job.sentences, job.source_length)
         job.source_keys, job.source_values = (part.data_ptr() for part in self._source)
         rows = F.pad(memory, (0, -memory.shape[2] % LANES)).contiguous()
-        linears = linear_array(self.weights.sources)
+        *_, linears = self.weights.arrays
         code = self._library.decoder_read_source(ctypes.byref(job), address(rows), c_int64(length), linears)
         if code:
             raise MemoryError("no memory left to read the source")
@@ -222,11 +230,10 @@ def can_step() -> bool:
     return library() is not None
 
 
-def _job(weights: DecoderWeights) -> tuple[DecoderJob, object]:
-    """The structure, and what must live as long as it does."""
-    linears, norms = linear_array(weights.linears), norm_array(weights.norms)
-    betas = (c_float * len(weights.betas))(*weights.betas)
-    job = DecoderJob(
+def _job(weights: DecoderWeights) -> DecoderJob:
+    """The structure, which must not outlive the weights."""
+    linears, norms, betas, _ = weights.arrays
+    return DecoderJob(
         layers=weights.num_layers,
         width=weights.embedding.shape[1],
         heads=weights.num_heads,
@@ -241,7 +248,6 @@ def _job(weights: DecoderWeights) -> tuple[DecoderJob, object]:
         norms=ctypes.addressof(norms),
         betas=ctypes.addressof(betas),
     )
-    return job, (linears, norms, betas)
 
 
 def _rooms(weights: DecoderWeights, rows: int, length: int) -> tuple[Tensor, Tensor]:

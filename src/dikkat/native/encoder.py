@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import c_int64, c_void_p
+from ctypes import c_float, c_int64, c_void_p
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,7 +17,7 @@ from dikkat.native.layers import LinearWeights, NormWeights, address, linear_arr
 from dikkat.native.library import library
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class EncoderWeights:
     """All that an encoder computes with: contiguous float32 tensors on the CPU, read where they lie."""
 
@@ -30,6 +32,11 @@ class EncoderWeights:
     """What precedes the first linear layer, then what follows each of the two sub-layers of each layer."""
     betas: tuple[float, ...]
     """Inverse temperatures, of each layer."""
+
+    @cached_property
+    def arrays(self) -> tuple[ctypes.Array[Any], ...]:
+        """For C: linear layers, norms and betas; they must not outlive the tensors."""
+        return linear_array(self.linears), norm_array(self.norms), (c_float * len(self.betas))(*self.betas)
 
 
 class _Encoder(ctypes.Structure):
@@ -54,8 +61,7 @@ def encode(weights: EncoderWeights, embedded: Tensor, lengths: Sequence[int]) ->
     loaded = library()
     if loaded is None:
         raise RuntimeError("the native encoder is not here; ask can_encode first")
-    linears, norms = linear_array(weights.linears), norm_array(weights.norms)
-    betas = (ctypes.c_float * len(weights.betas))(*weights.betas)
+    linears, norms, betas = weights.arrays
     starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))
     job = _Encoder(
         layers=len(weights.betas),

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from dikkat.models import native_encoding
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.native_coverage import Bystanders
 from dikkat.models.native_encoding import EncoderParts
 from dikkat.native.encoder import EncoderWeights, encode
 from dikkat.native.library import library, why_absent
@@ -176,8 +177,8 @@ def test_a_recorder_of_the_encoder_gets_its_maps(monkeypatch: pytest.MonkeyPatch
 @torch.no_grad()
 def test_an_encoder_that_is_another_class_is_left_to_pytorch() -> None:
     model = small_model()
-    assert not EncoderParts(model, nn.Linear(2, 2)).can_run(torch.zeros(1, 1, 2))
-    assert not EncoderParts(model, model.encoder).can_run(torch.zeros(1, 0, 16))
+    assert not EncoderParts(Bystanders(model), nn.Linear(2, 2)).can_run(torch.zeros(1, 1, 2))
+    assert not EncoderParts(Bystanders(model), model.encoder).can_run(torch.zeros(1, 0, 16))
 
 
 @torch.no_grad()
