@@ -16,6 +16,7 @@ import torch  # noqa: E402
 from benchmarks.sides.dikkat_training import FAR_AWAY, Stopwatch  # noqa: E402
 from benchmarks.sides.memory import resident_bytes  # noqa: E402
 
+from dikkat.config import merge  # noqa: E402
 from dikkat.native.processor import keep_freed_memory  # noqa: E402
 from dikkat.pipelines.classifier_job import ClassifierJob  # noqa: E402
 from dikkat.pipelines.classifier_preparation import ClassifyRequest  # noqa: E402
@@ -30,7 +31,8 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     torch.set_num_threads(job["threads"])
     keep_freed_memory()
     prepared = RunDirectory.open(Path(job["run"]))
-    config = run_config(prepared.read_config(), str(prepared.config))
+    settings: dict[str, Any] = prepared.read_config()
+    config = run_config({**merge(settings, job["changes"])}, str(prepared.config))
     task, out = ClassifierJob(ClassifyRequest(())).task(prepared, config), RunDirectory.create(Path(job["out"]))
     trainer = Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), compute_dtype(config.training))
     watch = Stopwatch()
