@@ -73,9 +73,10 @@ def attend(
 ) -> None:
     """Write what a model attends to in a text: a picture, data, a word alignment, or a page to explore.
 
-    A translator translates it, and the translations go to standard output; any other model only reads it, a language
-    model as its prompt, and gives pictures and data. A picture shows the heads of one layer; .align links each target
-    word to a source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
+    A translator translates it, and the translations go to standard output, but for a page, which holds them; any other
+    model only reads it, a language model as its prompt, and gives pictures and data. A picture shows the heads of one
+    layer; .align links each target word to a source word (source-target, from 0), by the mean of the chosen heads;
+    .html holds everything.
     """
     given: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
     given |= {"head": head, "words": words or None, "colours": colours}
