@@ -18,6 +18,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from tests.unit.nn.forms import taking
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -168,11 +169,10 @@ def only(path: str) -> Iterator[None]:
     """Send `fused_attention` one way, and let the others raise."""
     forbidden = Mock(side_effect=AssertionError("the other path was taken"))
     other = (functional, "explicit_attention") if path == "kernel" else (F, "scaled_dot_product_attention")
-    limit = 0 if path == "kernel" else functional.EXPLICIT_LIMIT
     twin = "_ExplicitAttention" if path == "native" else "_NativeAttention"
     absent = patch.object(kernels, "library", lambda: None) if path == "products" else nullcontext()
     others = patch.object(*other, forbidden), patch.object(explicit, twin, forbidden)
-    with patch.object(functional, "EXPLICIT_LIMIT", limit), others[0], others[1], absent:
+    with taking("kernel" if path == "kernel" else "products"), others[0], others[1], absent:
         yield
 
 

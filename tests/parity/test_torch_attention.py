@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
 from tests.parity.weights import copy_attention, shake
+from tests.unit.nn.forms import FORMS, Form, taking
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dikkat.nn import functional
+from dikkat.nn import query_blocks
 from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention, fused_attention
@@ -105,8 +105,8 @@ def test_B21_a_mask_for_each_head_and_query_with_every_map(widths: dict[str, int
 
 @pytest.mark.parametrize("masked", ["no", "causal", "keys", "random"])
 @pytest.mark.parametrize("beta", [None, 0.3])
-@pytest.mark.parametrize("limit", [0, functional.EXPLICIT_LIMIT], ids=["kernel", "products"])
-def test_fused_and_reference_are_scaled_dot_product_attention(masked: str, beta: float | None, limit: int) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_fused_and_reference_are_scaled_dot_product_attention(masked: str, beta: float | None, form: Form) -> None:
     random = torch.rand(2, 3, 6, 6) < 0.5
     random[..., 0] = True  # a row without any key is ours alone to define
     mask = {"no": None, "causal": causal_mask(6), "keys": key_mask(REAL), "random": random}[masked]
@@ -117,7 +117,7 @@ def test_fused_and_reference_are_scaled_dot_product_attention(masked: str, beta:
         if name == "torch":
             output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=beta)
         elif name == "fused":
-            with patch.object(functional, "EXPLICIT_LIMIT", limit):
+            with taking(form):
                 output = fused_attention(query, key, value, mask, beta=beta)
         else:
             output, _ = attention(query, key, value, mask, beta=beta)
@@ -130,12 +130,12 @@ def test_fused_and_reference_are_scaled_dot_product_attention(masked: str, beta:
 
 @pytest.mark.parametrize(("targets", "sources"), [(3, 7), (7, 3), (1, 9), (130, 150), (150, 130)])
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("limit", [functional.EXPLICIT_LIMIT, 1024])
+@pytest.mark.parametrize("limit", [query_blocks.KEPT_WEIGHTS, 1024])
 def test_other_lengths_of_query_and_key_on_both_sides_of_the_limit(
     targets: int, sources: int, masked: bool, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert 7 * 3 < 1024 // functional.PYTORCH_SHARE < 1024 < 130 * 150 < functional.EXPLICIT_LIMIT
-    monkeypatch.setattr(functional, "EXPLICIT_LIMIT", limit)
+    assert 7 * 3 < 1024 < 130 * 150 < query_blocks.KEPT_WEIGHTS
+    monkeypatch.setattr(query_blocks, "KEPT_WEIGHTS", limit)
     query, key, value = (torch.randn(2, 3, size, width) for size, width in ((targets, 8), (sources, 8), (sources, 5)))
     mask = torch.rand(2, 1, targets, sources) < 0.5 if masked else None
     if mask is not None:

@@ -7,7 +7,6 @@ from functools import partial
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
@@ -19,6 +18,7 @@ from dikkat.native.search import Found, Marks
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.few_rows import project
 from dikkat.nn.masks import key_mask
 from dikkat.nn.named_positions import Positions
 
@@ -80,7 +80,7 @@ class EncoderDecoder(nn.Module):
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits of hidden states."""
-        return F.linear(hidden, self.output_weight)
+        return project(hidden, self.output_weight)
 
     def start_cache(
         self,

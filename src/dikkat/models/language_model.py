@@ -6,12 +6,12 @@ from typing import Literal
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from dikkat.models.encoder import Encoder
 from dikkat.nn.cache import StackCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.few_rows import project
 from dikkat.nn.masks import causal_mask
 from dikkat.nn.named_positions import Positions
 
@@ -79,7 +79,7 @@ class LanguageModel(nn.Module):
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits of hidden states."""
-        return F.linear(hidden, self.output_weight)
+        return project(hidden, self.output_weight)
 
     def start_cache(self) -> StackCache:
         """Begin to write: nothing was read yet."""

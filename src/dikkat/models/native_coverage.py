@@ -24,6 +24,7 @@ from dikkat.nn.comparison import DotComparison
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.feed_forward import FeedForward
+from dikkat.nn.few_rows import Projection
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.gated_feed_forward import GatedFeedForward
 from dikkat.nn.learned_positions import LearnedPositions, NoPositions
@@ -32,8 +33,8 @@ from dikkat.nn.residual import PostNormResidual, PreNormResidual
 
 COVERED = (
     Encoder, EncoderBlock, Decoder, DecoderBlock, MultiHeadAttention, FeedForward, PreNormResidual, PostNormResidual,
-    Dropout, TokenEmbedding, SinusoidalPositions, LearnedPositions, NoPositions, nn.ModuleList, nn.Linear, nn.LayerNorm,
-    nn.Identity,
+    Dropout, TokenEmbedding, SinusoidalPositions, LearnedPositions, NoPositions, Projection, nn.ModuleList,
+    nn.LayerNorm, nn.Identity,
 )  # fmt: skip
 """Modules whose arithmetic the native code has. Exactly these types: a class derived from one may do something else."""
 

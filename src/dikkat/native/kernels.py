@@ -15,7 +15,7 @@ LEVELS = 1 << 16
 
 
 class _Attention(ctypes.Structure):
-    """`Attention` of kernels.c."""
+    """`Attention` of attention.c."""
 
     _fields_ = (
         *((name, c_int64) for name in ("batch", "heads", "queries", "keys", "width", "value_width")),
@@ -41,16 +41,24 @@ def runs_natively(*tensors: Tensor) -> bool:
 
 
 def attention_forward(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, draws: Tensor | None, threshold: int
-) -> tuple[Tensor, Tensor]:
-    """Output (B, H, T, E), a view of (B, T, H, E), and float32 weights (B, H, T, S) before dropout.
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    beta: float,
+    draws: Tensor | None,
+    threshold: int,
+    *,
+    keep_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Output (B, H, T, E), a view of (B, T, H, E), and float32 weights (B, H, T, S) before dropout where they are kept.
 
-    A weight is kept where its 16-bit draw is at least `threshold - LEVELS / 2`, and scaled to keep the mean.
+    A weight is dropped where its 16-bit draw is below `threshold - LEVELS / 2`, the others are scaled to keep the mean.
     """
     query, key, value = (_with_dense_rows(tensor) for tensor in (query, key, value))
     batch, heads, queries, _ = query.shape
     output = value.new_empty(batch, queries, heads, value.shape[-1])
-    weights = torch.empty(batch, heads, queries, key.shape[2])
+    weights = torch.empty(batch, heads, queries, key.shape[2]) if keep_weights else None
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
     _checked(_library().attention_forward(ctypes.byref(job), _address(output)))
     return output.transpose(1, 2), weights
@@ -61,17 +69,21 @@ def attention_backward(
     query: Tensor,
     key: Tensor,
     value: Tensor,
-    weights: Tensor,
+    mask: Tensor | None,
+    weights: Tensor | None,
     beta: float,
     draws: Tensor | None,
     threshold: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, key and value from the gradient (B, H, T, E) of the output and the weights of the forward."""
+    """Gradients of query, key and value from the gradient (B, H, T, E) of the output.
+
+    Weights that the forward did not keep are computed again, the same to the bit.
+    """
     query, key, value, gradient = (_with_dense_rows(tensor) for tensor in (query, key, value, gradient))
     found = [
         torch.empty(tensor.transpose(1, 2).shape, dtype=tensor.dtype).transpose(1, 2) for tensor in (query, key, value)
     ]
-    job, _kept = _attention(query, key, value, None, beta, draws, threshold, weights)
+    job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
     strides = (c_int64 * 3)(*gradient.stride()[:3])
     _checked(_library().attention_backward(ctypes.byref(job), _address(gradient), strides, *map(_address, found)))
     return found[0], found[1], found[2]
@@ -123,10 +135,10 @@ def _attention(
     beta: float,
     draws: Tensor | None,
     threshold: int,
-    weights: Tensor,
+    weights: Tensor | None,
 ) -> tuple[_Attention, Tensor | None]:
     """The structure, and what must live as long as it does."""
-    mask = None if mask is None else mask.expand(weights.shape)
+    mask = None if mask is None else mask.expand(*query.shape[:3], key.shape[2])
     strides = {f"{name}_strides": _strides(each) for name, each in (("query", query), ("key", key), ("value", value))}
     job = _Attention(
         *query.shape[:3],
@@ -143,7 +155,7 @@ def _attention(
         threshold=threshold - LEVELS // 2,
         beta=beta,
         scale=_scale(threshold),
-        weights=weights.data_ptr(),
+        weights=_address(weights),
         wide=_wide(query),
         threads=torch.get_num_threads(),
     )

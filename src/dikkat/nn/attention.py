@@ -14,6 +14,7 @@ from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
 from dikkat.nn.checks import check_mask, check_positions, check_sizes, check_width, checked_head_dim, checked_kv_heads
 from dikkat.nn.comparison import HeadScore, comparison
 from dikkat.nn.dropout import checked_probability
+from dikkat.nn.few_rows import Projection, project
 from dikkat.nn.masks import window_mask
 from dikkat.nn.named_positions import RelativePositions
 from dikkat.nn.rotary import RotaryPositions
@@ -85,12 +86,12 @@ class MultiHeadAttention(nn.Module):
         self.packed = len(set(widths)) == 1
         self.splits = outputs
         if self.packed:
-            self.in_projection = nn.Linear(widths[0], sum(outputs), bias=bias)
+            self.in_projection = Projection(widths[0], sum(outputs), bias=bias)
         else:
             self.query_projection, self.key_projection, self.value_projection = (
-                nn.Linear(width, output, bias=bias) for width, output in zip(widths, outputs, strict=True)
+                Projection(width, output, bias=bias) for width, output in zip(widths, outputs, strict=True)
             )
-        self.out_projection = nn.Linear(
+        self.out_projection = Projection(
             num_heads * self.head_dim, model_dim, bias=bias if output_bias is None else output_bias
         )
         self.rotary = positions if isinstance(positions, RotaryPositions) else None
@@ -262,7 +263,7 @@ class MultiHeadAttention(nn.Module):
     def _linear(self, x: Tensor, start: int | None, end: int | None) -> Tensor:
         bias = self.in_projection.bias
         part = None if bias is None else bias[start:end]
-        return nn.functional.linear(x, self.in_projection.weight[start:end], part)
+        return project(x, self.in_projection.weight[start:end], part)
 
     def _split_heads(self, x: Float[Tensor, "B T E"], heads: int) -> Float[Tensor, "B H T K"]:
         # (B, T, H * K) -> (B, T, H, K) -> (B, H, T, K)

@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 
 from dikkat.nn.checks import check_mask, check_sequences, check_sizes
 from dikkat.nn.functional import inverse_temperature
+from dikkat.nn.query_blocks import learns, part_of
 
 Rows = tuple[Tensor, Tensor, Tensor]
 
@@ -42,12 +43,12 @@ def chunked_attention(
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], sources))
     query = query * inverse_temperature(query, "scaled_dot", beta)
-    learning = torch.is_grad_enabled() and (query.requires_grad or key.requires_grad or value.requires_grad)
+    learning = learns(query, key, value)
     parts = []
     for start in range(0, targets, query_chunk):
         rows = slice(start, min(start + query_chunk, targets))
         first = sources - targets + start if causal else None
-        arguments: tuple[Any, ...] = (query[..., rows, :], key, value, _part(mask, -2, rows), first, key_chunk)
+        arguments: tuple[Any, ...] = (query[..., rows, :], key, value, part_of(mask, -2, rows), first, key_chunk)
         parts.append(checkpoint(_rows, *arguments, use_reentrant=False) if learning else _rows(*arguments))
     return torch.cat(parts, dim=-2)
 
@@ -63,7 +64,7 @@ def _rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, first:
     for start in range(0, end, size):
         keys = slice(start, min(start + size, end))
         scores = (query @ key[..., keys, :].transpose(-2, -1)).to(statistics)
-        allowed = _allowed(_part(mask, -1, keys), first, keys, query)
+        allowed = _allowed(part_of(mask, -1, keys), first, keys, query)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, lowest)
         # what was summed so far was relative to the old maximum
@@ -84,9 +85,3 @@ def _allowed(mask: Tensor | None, first: int | None, keys: slice, query: Tensor)
     positions = torch.arange(first, first + query.shape[-2], device=query.device)
     past = torch.arange(keys.start, keys.stop, device=query.device) <= positions[:, None]
     return past if mask is None else mask & past
-
-
-def _part(mask: Tensor | None, axis: int, part: slice) -> Tensor | None:
-    if mask is None or mask.dim() < -axis or mask.shape[axis] == 1:
-        return mask
-    return mask.narrow(axis, part.start, part.stop - part.start)

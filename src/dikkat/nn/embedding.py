@@ -10,6 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dikkat.nn.few_rows import project
+
 
 class TokenEmbedding(nn.Module):
     """Rows of a (V, D) matrix times sqrt(D) (Vaswani et al. 2017, section 3.4), or, not `scaled`, as they are."""
@@ -29,7 +31,7 @@ class TokenEmbedding(nn.Module):
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits by the same matrix (Press and Wolf 2017), unscaled."""
-        return F.linear(hidden, self.weight)
+        return project(hidden, self.weight)
 
 
 class _LookUp(torch.autograd.Function):

@@ -1,7 +1,8 @@
-"""Attention as explicit products with a backward pass of its own: the fastest form for short sequences on a CPU.
+"""Attention as explicit products with a backward pass of its own: the fastest form on a CPU.
 
 Half of what autograd would do here is copies and casts of small tensors; written out, each pass happens once. Where
-the native kernels are, one call does all of it, a head at a time in cache.
+the native kernels are, one call does all of it, a head at a time in cache. Weights that are too many to be kept are
+computed again on the way back, as in FlashAttention (Dao et al. 2022, section 3.1).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ from torch.autograd.function import once_differentiable
 
 from dikkat.native import kernels
 from dikkat.nn.dropout import drop_threshold, mask_of, random_levels
+from dikkat.nn.few_rows import lengthened
+from dikkat.nn.query_blocks import fits, in_query_blocks, learns
 
-NOTHING = (None,) * 7
+NOTHING = (None,) * 8
 """The gradients of all inputs where nothing follows from the output; it is not made up of zeros."""
 
 
@@ -27,16 +30,61 @@ def explicit_attention(
     mask: Bool[Tensor, "..."] | None,
     beta: float,
     dropout: float,
+    *,
+    with_weights: bool = False,
 ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"] | None]:
     """`softmax(beta q k^T) v` with products in the type of the inputs and weights in at least float32.
 
-    Returns the output and the weights it was computed with, before dropout, outside the graph; they are None where
-    half precision has rounded the scores, and kept for the backward pass: not to be written to. Rows that may attend
-    to nothing give zero. Differentiable once.
+    Returns the output and, `with_weights`, the weights it was computed with, before dropout, outside the graph; they
+    are None where half precision has rounded the scores, and kept for the backward pass: not to be written to. Rows
+    that may attend to nothing give zero. Differentiable once.
     """
+    learning = learns(query, key, value)
+    if kernels.runs_natively(query, key, value):
+        kept = with_weights or (learning and fits(query, key))
+        return _applied(_NativeAttention, query, key, value, mask, beta, dropout, kept)
+    if not fits(query, key):
+        return _in_blocks(query, key, value, mask, beta, dropout, with_weights, learning)
+    targets, sources = query.shape[2], key.shape[2]
+    if dropout == 0.0:
+        query, key, value, mask, _ = lengthened(query, key, value, mask)
+    output, weights = _applied(_ExplicitAttention, query, key, value, mask, beta, dropout, with_weights)
+    return output[:, :, :targets], None if weights is None else weights[:, :, :targets, :sources]
+
+
+def _in_blocks(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    beta: float,
+    dropout: float,
+    with_weights: bool,
+    learning: bool,
+) -> tuple[Tensor, Tensor | None]:
+    weights: list[Tensor] = []
+
+    def attend(rows: Tensor, allowed: Tensor | None) -> Tensor:
+        output, used = _applied(_ExplicitAttention, rows, key, value, allowed, beta, dropout, with_weights)
+        weights.extend(() if used is None else (used,))
+        return output
+
+    output = in_query_blocks(attend, query, key, mask, learning=learning and not with_weights)
+    return output, torch.cat(weights, dim=2) if weights else None
+
+
+def _applied(
+    form: type[_NativeAttention] | type[_ExplicitAttention],
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    beta: float,
+    dropout: float,
+    with_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
     levels = random_levels(query.new_empty(*query.shape[:3], key.shape[2])) if dropout > 0.0 else None
-    form = _NativeAttention if kernels.runs_natively(query, key, value) else _ExplicitAttention
-    output, weights = form.apply(query, key, value, mask, beta, levels, drop_threshold(dropout))
+    output, weights = form.apply(query, key, value, mask, beta, levels, drop_threshold(dropout), with_weights)
     return output, weights
 
 
@@ -51,11 +99,13 @@ class _NativeAttention(torch.autograd.Function):
         beta: float,
         levels: Tensor | None,
         threshold: int,
-    ) -> tuple[Tensor, Tensor]:
-        output, weights = kernels.attention_forward(query, key, value, mask, beta, levels, threshold)
-        ctx.save_for_backward(query, key, value, weights, levels)
+        keep: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        output, weights = kernels.attention_forward(query, key, value, mask, beta, levels, threshold, keep_weights=keep)
+        ctx.save_for_backward(query, key, value, mask, weights, levels)
         ctx.beta, ctx.threshold = beta, threshold
-        ctx.mark_non_differentiable(weights)
+        if weights is not None:
+            ctx.mark_non_differentiable(weights)
         ctx.set_materialize_grads(False)
         return output, weights
 
@@ -64,9 +114,9 @@ class _NativeAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor | None, _of_weights: None) -> tuple[Tensor | None, ...]:
         if gradient is None:
             return NOTHING
-        query, key, value, weights, levels = ctx.saved_tensors
-        found = kernels.attention_backward(gradient, query, key, value, weights, ctx.beta, levels, ctx.threshold)
-        return *found, None, None, None, None
+        query, key, value, mask, weights, levels = ctx.saved_tensors
+        found = kernels.attention_backward(gradient, query, key, value, mask, weights, ctx.beta, levels, ctx.threshold)
+        return *found, None, None, None, None, None
 
 
 class _ExplicitAttention(torch.autograd.Function):
@@ -80,6 +130,7 @@ class _ExplicitAttention(torch.autograd.Function):
         beta: float,
         levels: Tensor | None,
         threshold: int,
+        with_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
         # (B, H, T, K) -> (B * H, T, K): one copy each, reused by the backward pass
         q, k, v = query.flatten(0, 1), key.flatten(0, 1), value.flatten(0, 1)
@@ -92,7 +143,7 @@ class _ExplicitAttention(torch.autograd.Function):
         ctx.save_for_backward(q, k, v, weights, used, kept)
         ctx.beta = beta
         output = torch.bmm(used, v).view(*query.shape[:3], -1)
-        if by_head.dtype != query.dtype:
+        if not with_weights or by_head.dtype != query.dtype:
             return output, None
         ctx.mark_non_differentiable(by_head)
         ctx.set_materialize_grads(False)
@@ -115,7 +166,7 @@ class _ExplicitAttention(torch.autograd.Function):
         of_query = torch.bmm(of_scores, k).unflatten(0, shape)
         of_key = torch.bmm(of_scores.transpose(1, 2), q).unflatten(0, shape)
         of_value = torch.bmm(used.transpose(1, 2), of_output).unflatten(0, shape)
-        return of_query, of_key, of_value, None, None, None, None
+        return of_query, of_key, of_value, None, None, None, None, None
 
 
 def _weights(scores: Tensor, mask: Tensor | None, beta: float) -> Tensor:

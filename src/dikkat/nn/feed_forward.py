@@ -9,6 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dikkat.nn.few_rows import Projection
+
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "gelu": F.gelu,
@@ -29,8 +31,8 @@ class FeedForward(nn.Module):
         if activation not in _ACTIVATIONS:
             raise ValueError(f"activation must be one of {', '.join(_ACTIVATIONS)}, not {activation!r}")
         self.activation = activation
-        self.inner = nn.Linear(model_dim, feed_forward_dim)
-        self.outer = nn.Linear(feed_forward_dim, model_dim if output_dim is None else output_dim)
+        self.inner = Projection(model_dim, feed_forward_dim)
+        self.outer = Projection(feed_forward_dim, model_dim if output_dim is None else output_dim)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows E"]:
         return self.outer(_ACTIVATIONS[self.activation](self.inner(x)))

@@ -26,6 +26,8 @@ from dikkat.nn.checks import (
 )
 from dikkat.nn.dropout import dropout as drop
 from dikkat.nn.explicit import explicit_attention
+from dikkat.nn.few_rows import lengthened
+from dikkat.nn.query_blocks import fits, in_query_blocks, learns
 from dikkat.nn.selection import Selection, selection_rule
 
 Score = Literal["scaled_dot", "dot", "additive"] | Callable[[Tensor, Tensor], Tensor]
@@ -33,11 +35,8 @@ Score = Literal["scaled_dot", "dot", "additive"] | Callable[[Tensor, Tensor], Te
 
 The two dot scores differ in the default inverse temperature alone: `1/sqrt(K)`, or 1."""
 
-EXPLICIT_LIMIT = 512 * 512
-"""Up to so many weights (T x S) the products of the native kernels beat PyTorch's fused kernel on a CPU, by 1.4 and
-more at all lengths and widths that were measured; beyond, their weights take too much memory (docs/log.md)."""
-PYTORCH_SHARE = 16
-"""PyTorch's own two products do so up to this part of them, 128 x 128."""
+SHORT = 128 * 128
+"""Up to so many weights (T x S) PyTorch's own two products beat its fused kernel on a CPU."""
 
 
 def attention(
@@ -133,7 +132,7 @@ def fused_attention(
 ) -> Float[Tensor, "B H T E"]:
     """Fast soft attention with the scaled dot score; for its weights see `fused_attention_with_weights`.
 
-    On a CPU short sequences take two explicit products in the tensors' own type, all others PyTorch's fused kernel.
+    `takes_products` tells when it is two explicit products in the tensors' own type, and when PyTorch's fused kernel.
     `bias`, broadcastable to (B, H, T, S), is added to the scaled scores. Raises `TypeError` for a mask that is not
     boolean, and `ValueError` for sequences without positions or that do not belong together, and for a mask or bias
     that does not fit.
@@ -160,7 +159,7 @@ def fused_attention_with_weights(
     Raises as `fused_attention` does.
     """
     beta = _checked_call(query, key, value, mask, beta)
-    output, weights = _unbiased_attention(query, key, value, mask, beta, dropout)
+    output, weights = _unbiased_attention(query, key, value, mask, beta, dropout, with_weights=True)
     if weights is None:
         with torch.no_grad():
             return output, attention_weights(attention_scores(query, key), mask, beta=beta)
@@ -176,13 +175,33 @@ def _checked_call(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     return inverse_temperature(query, "scaled_dot", beta)
 
 
+def takes_products(query: Tensor, key: Tensor, value: Tensor, dropout: float, *, biased: bool) -> bool:
+    """Whether `fused_attention` computes these by two explicit products and not by PyTorch's fused kernel.
+
+    In full precision a CPU always does, since the two round otherwise: a sequence would change with the padding that
+    carries it from one to the other. In half precision it does where that is faster, or the kernel cannot do it.
+    """
+    if query.device.type != "cpu":
+        return False
+    if query.dtype in (torch.float32, torch.float64) or dropout > 0.0:
+        return True
+    # no native kernel takes a bias
+    return query.shape[-2] * key.shape[-2] <= SHORT or (not biased and kernels.runs_natively(query, key, value))
+
+
 def _unbiased_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, dropout: float
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    beta: float,
+    dropout: float,
+    *,
+    with_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Output, and its weights as `explicit_attention` gives them; None from a kernel that never holds them."""
-    limit = EXPLICIT_LIMIT if kernels.runs_natively(query, key, value) else EXPLICIT_LIMIT // PYTORCH_SHARE
-    if query.device.type == "cpu" and (dropout > 0.0 or query.shape[-2] * key.shape[-2] <= limit):
-        return explicit_attention(query, key, value, mask, beta, dropout)
+    if takes_products(query, key, value, dropout, biased=False):
+        return explicit_attention(query, key, value, mask, beta, dropout, with_weights=with_weights)
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=beta)
     if mask is not None:
         output = output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
@@ -192,16 +211,31 @@ def _unbiased_attention(
 def _biased_attention(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, bias: Tensor, dropout: float
 ) -> Tensor:
-    on_cpu = query.device.type == "cpu"
-    if on_cpu and (dropout > 0.0 or query.shape[-2] * key.shape[-2] <= EXPLICIT_LIMIT // PYTORCH_SHARE):
-        weights = attention_weights(query * beta @ key.transpose(-2, -1), mask, bias=bias)
-        return drop(weights.to(value.dtype), dropout) @ value
+    if takes_products(query, key, value, dropout, biased=True):
+        return _biased_products(query, key, value, mask, beta, bias, dropout)
     added = bias.to(query.dtype)
     if mask is not None:
         # half of the lowest number, since the kernel adds it to a score and must stay finite
         added = torch.where(mask, added, torch.finfo(added.dtype).min / 2)
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout, scale=beta)
     return output if mask is None else output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+
+
+def _biased_products(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, bias: Tensor | None, dropout: float
+) -> Tensor:
+    targets = query.shape[-2]
+    if dropout == 0.0:
+        query, key, value, mask, bias = lengthened(query, key, value, mask, bias)
+
+    def attend(query: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+        weights = attention_weights(query * beta @ key.transpose(-2, -1), mask, bias=bias)
+        return drop(weights.to(value.dtype), dropout) @ value
+
+    learning = learns(query, key, value, bias)
+    if fits(query, key):
+        return attend(query, mask, bias)[..., :targets, :]
+    return in_query_blocks(attend, query, key, mask, bias, learning=learning)[..., :targets, :]
 
 
 def inverse_temperature(query: Float[Tensor, "... T K"], score: Score, beta: float | None = None) -> float:

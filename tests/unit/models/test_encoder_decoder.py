@@ -12,8 +12,7 @@ from tests.unit.models.small import VOCABULARY, real_tokens, small_model, some_t
 from torch import Tensor
 
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.native.library import library
-from dikkat.nn import functional
+from dikkat.nn import functional, query_blocks
 from dikkat.nn.recorder import MapName, record_attention
 
 KINDS: list[dict[str, Any]] = [
@@ -141,26 +140,47 @@ def test_F06_padding_appended_to_either_side_changes_nothing(kind: dict[str, Any
         torch.testing.assert_close(padded, logits, rtol=0, atol=1e-6)
 
 
+@pytest.mark.usefixtures("either_path")
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
+@pytest.mark.parametrize("kind", [*KINDS[:2], {"positions": "alibi"}], ids=["pre", "post", "alibi"])
+@pytest.mark.parametrize("learning", [False, True])
+def test_F06_no_length_is_so_long_that_padding_changes_something(
+    learning: bool, kind: dict[str, Any], dtype: torch.dtype, tolerance: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From 100 tokens to 200 and 600, past every length at which attention changes how it computes."""
+    monkeypatch.setattr(query_blocks, "KEPT_WEIGHTS", 128 * 128)
+    assert 100 * 100 < functional.SHORT == query_blocks.KEPT_WEIGHTS < 200 * 200
+    model, source, target = small_model(**kind).to(dtype), some_tokens(2, 100), some_tokens(2, 100)
+    mask = real_tokens([100, 30], 100)
+    with torch.set_grad_enabled(learning):
+        logits = model(source, target, mask)
+        for length in (100, 500):
+            more = torch.zeros(2, length, dtype=torch.int64)
+            longer_source, longer_target = torch.cat((source, more), dim=1), torch.cat((target, more), dim=1)
+            padded = model(longer_source, longer_target, torch.cat((mask, more.bool()), dim=1))[:, :100]
+            torch.testing.assert_close(padded, logits, rtol=0, atol=tolerance)
+
+
+@pytest.mark.usefixtures("either_path")
+@pytest.mark.parametrize("kind", [*KINDS[:2], {"positions": "alibi"}], ids=["pre", "post", "alibi"])
+@pytest.mark.parametrize("length", [2, 5, 11, 15])
+@torch.no_grad()
+def test_F06_one_short_sentence_may_be_padded(kind: dict[str, Any], length: int) -> None:
+    """Products of few rows, and softmaxes of few numbers, round otherwise where nothing is done about it."""
+    model, source, target = small_model(**kind), some_tokens(1, length), some_tokens(1, length)
+    for parameter in model.parameters():
+        parameter.mul_(1.5)
+    mask = real_tokens([length], length)
+    logits = model(source, target, mask)
+    for more in (1, 3, 20):
+        extra = torch.zeros(1, more, dtype=torch.int64)
+        longer_mask = torch.cat((mask, extra.bool()), dim=1)
+        padded = model(torch.cat((source, extra), dim=1), torch.cat((target, extra), dim=1), longer_mask)[:, :length]
+        torch.testing.assert_close(padded, logits, rtol=0, atol=1e-6)
+
+
 # float32 products of other shapes round otherwise (2e-6 was seen at logits around 5); float64 shows no more than that
 PRECISIONS = [(torch.float32, 1e-5), (torch.float64, 1e-12)]
-
-
-@pytest.mark.parametrize(("dtype", "tolerance"), PRECISIONS)
-@pytest.mark.parametrize("placement", ["pre", "post"])
-@torch.no_grad()
-def test_F06_padding_across_the_switch_of_kernels_changes_nothing(
-    placement: str, dtype: torch.dtype, tolerance: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """100 tokens take two products and 200 take PyTorch's kernel, which rounds otherwise."""
-    natively = dtype == torch.float32 and library() is not None
-    limit = 128 * 128 if natively else functional.EXPLICIT_LIMIT
-    monkeypatch.setattr(functional, "EXPLICIT_LIMIT", limit)
-    assert 100 * 100 < (limit if natively else limit // functional.PYTORCH_SHARE) < 200 * 200
-    model, source, target = small_model(norm_placement=placement).to(dtype), some_tokens(2, 100), some_tokens(2, 100)
-    mask, more = real_tokens([100, 30], 100), torch.zeros(2, 100, dtype=torch.int64)
-    longer_source, longer_target = torch.cat((source, more), dim=1), torch.cat((target, more), dim=1)
-    padded = model(longer_source, longer_target, torch.cat((mask, more.bool()), dim=1))[:, :100]
-    torch.testing.assert_close(padded, model(source, target, mask), rtol=0, atol=tolerance)
 
 
 @every_kind

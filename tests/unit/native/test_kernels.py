@@ -14,6 +14,8 @@ from dikkat.training import objective
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
 DTYPES = tuple(TOLERANCE)
 SHAPES = [(3, 4, 7, 9, 64, 64), (2, 2, 5, 5, 12, 20), (1, 1, 1, 33, 8, 8), (2, 3, 21, 16, 16, 5), (1, 2, 4, 1, 1, 1)]
+# more queries than are computed together, at few keys and at many
+SHAPES += [(2, 2, 250, 40, 16, 12), (1, 1, 50, 6000, 8, 8)]
 
 needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 
@@ -39,8 +41,9 @@ def inputs(shape: tuple[int, ...], dtype: torch.dtype, seed: int = 1) -> tuple[l
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("probability", [0.0, 0.3])
+@pytest.mark.parametrize("keep", [False, True])
 def test_attention_and_its_gradients_are_those_of_the_formula(
-    shape: tuple[int, ...], dtype: torch.dtype, probability: float
+    shape: tuple[int, ...], dtype: torch.dtype, probability: float, keep: bool
 ) -> None:
     (query, key, value, gradient), mask = inputs(shape, dtype)
     levels = random_levels(torch.empty(*shape[:4])) if probability else None
@@ -50,9 +53,10 @@ def test_attention_and_its_gradients_are_those_of_the_formula(
     expected = formula(exact[0], exact[1], exact[2], mask, 0.3, kept)
     expected_gradients = torch.autograd.grad(expected, exact, gradient.double())
 
-    output, weights = kernels.attention_forward(query, key, value, mask, 0.3, levels, threshold)
-    found = kernels.attention_backward(gradient, query, key, value, weights, 0.3, levels, threshold)
+    output, weights = kernels.attention_forward(query, key, value, mask, 0.3, levels, threshold, keep_weights=keep)
+    found = kernels.attention_backward(gradient, query, key, value, mask, weights, 0.3, levels, threshold)
 
+    assert (weights is not None) == keep
     assert not output[0, :, 0].any()
     for ours, wanted in zip((output, *found), (expected, *expected_gradients), strict=True):
         assert ours.shape == wanted.shape
@@ -62,19 +66,33 @@ def test_attention_and_its_gradients_are_those_of_the_formula(
 
 
 @needs_kernels
-@pytest.mark.parametrize("mask", ["none", "lengths", "causal"])
-def test_masks_of_every_shape(mask: str) -> None:
-    (query, key, value, _), _ = inputs((2, 3, 6, 6, 8, 8), torch.float32)
+@pytest.mark.parametrize("size", [6, 205])
+@pytest.mark.parametrize("mask", ["none", "lengths", "causal", "nothing"])
+def test_masks_of_every_shape(mask: str, size: int) -> None:
+    """What no query of a block sees is left out; weights that were not kept lead to the same bits."""
+    (query, key, value, gradient), _ = inputs((2, 3, size, size, 8, 8), torch.float32)
     given = {
         "none": None,
-        "lengths": (torch.arange(6) < torch.tensor([[4], [6]]))[:, None, None],
-        "causal": torch.ones(6, 6, dtype=torch.bool).tril(),
+        "lengths": (torch.arange(size) < torch.tensor([[size - 2], [size]]))[:, None, None],
+        "causal": torch.ones(size, size, dtype=torch.bool).tril(),
+        "nothing": torch.zeros(1, 1, dtype=torch.bool),
     }[mask]
-    everything = torch.ones(6, 6, dtype=torch.bool) if given is None else given
-    output, weights = kernels.attention_forward(query, key, value, given, 0.5, None, 0)
-    wanted = formula(query, key, value, everything, 0.5, torch.ones(()))
-    torch.testing.assert_close(output.double(), wanted, atol=2e-6, rtol=0)
+    everything = torch.ones(size, size, dtype=torch.bool) if given is None else given
+    output, weights = kernels.attention_forward(query, key, value, given, 0.5, None, 0, keep_weights=True)
+    assert weights is not None
+    exact = [tensor.double().requires_grad_() for tensor in (query, key, value)]
+    wanted = formula(exact[0], exact[1], exact[2], everything, 0.5, torch.ones(()))
+    torch.testing.assert_close(output.double(), wanted.detach(), atol=2e-6, rtol=0)
     assert not weights.masked_select(~everything.expand(weights.shape)).any()
+
+    found = kernels.attention_backward(gradient, query, key, value, given, weights, 0.5, None, 0)
+    for ours, expected in zip(found, torch.autograd.grad(wanted, exact, gradient.double()), strict=True):
+        torch.testing.assert_close(ours.double(), expected, atol=1e-5, rtol=0)
+    again, nothing = kernels.attention_forward(query, key, value, given, 0.5, None, 0, keep_weights=False)
+    assert nothing is None
+    assert torch.equal(again, output)
+    recomputed = kernels.attention_backward(gradient, query, key, value, given, None, 0.5, None, 0)
+    assert all(torch.equal(first, second) for first, second in zip(recomputed, found, strict=True))
 
 
 @needs_kernels
@@ -87,7 +105,7 @@ def test_the_twin_gives_the_same_attention(dtype: torch.dtype, monkeypatch: pyte
             monkeypatch.setattr(kernels, "library", lambda: None)
         torch.manual_seed(7)
         leaves = [tensor.detach().clone().requires_grad_() for tensor in (query, key, value)]
-        output, weights = explicit_attention(leaves[0], leaves[1], leaves[2], mask, 0.25, 0.2)
+        output, weights = explicit_attention(leaves[0], leaves[1], leaves[2], mask, 0.25, 0.2, with_weights=True)
         # half precision rounds the scores of the twin
         assert (weights is None) == (absent and dtype == torch.bfloat16)
         found.append((output, *torch.autograd.grad(output, leaves, gradient)))
@@ -99,7 +117,7 @@ def test_the_twin_gives_the_same_attention(dtype: torch.dtype, monkeypatch: pyte
 def test_a_score_that_is_no_number_is_not_hidden() -> None:
     (query, key, value, _), _ = inputs((1, 1, 3, 4, 8, 8), torch.float32)
     query[0, 0, 1] = torch.nan
-    output, _ = kernels.attention_forward(query, key, value, None, 0.5, None, 0)
+    output, _ = kernels.attention_forward(query, key, value, None, 0.5, None, 0, keep_weights=False)
     assert output[0, 0, 1].isnan().all()
     assert output[0, 0, [0, 2]].isfinite().all()
 
@@ -113,8 +131,9 @@ def test_the_same_bits_every_time(threads: int) -> None:
     try:
         runs = []
         for _ in range(2):
-            output, weights = kernels.attention_forward(query, key, value, mask, 0.5, None, 0)
-            runs.append((output, *kernels.attention_backward(gradient, query, key, value, weights, 0.5, None, 0)))
+            output, weights = kernels.attention_forward(query, key, value, mask, 0.5, None, 0, keep_weights=True)
+            found = kernels.attention_backward(gradient, query, key, value, mask, weights, 0.5, None, 0)
+            runs.append((output, *found))
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(first, second) for first, second in zip(*runs, strict=True))

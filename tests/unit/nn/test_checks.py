@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import pytest
 import torch
+from tests.unit.nn.forms import FORMS, taking
 from torch import Tensor
 
-from dikkat.nn import functional
 from dikkat.nn.additive import AdditiveAttention
 from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.attention import MultiHeadAttention
@@ -30,7 +29,7 @@ Attend = Callable[..., object]
 
 
 def by_kernel(*inputs: Any) -> object:
-    with patch.object(functional, "EXPLICIT_LIMIT", 0):
+    with taking("kernel"):
         return fused_attention(*inputs)
 
 
@@ -207,8 +206,8 @@ def test_scores_take_their_own_width_only() -> None:
 def test_a_bias_fits_the_scores() -> None:
     """Positions made for another number of heads end here."""
     message = r"bias must be broadcastable to the scores \(2, 2, 3, 3\), but has the shape"
-    for limit in (0, functional.EXPLICIT_LIMIT):
-        with patch.object(functional, "EXPLICIT_LIMIT", limit), pytest.raises(ValueError, match=message):
+    for form in FORMS:
+        with taking(form), pytest.raises(ValueError, match=message):
             fused_attention(heads(), heads(), heads(), bias=torch.zeros(T, T + 1))
     with pytest.raises(ValueError, match=message):
         attention_weights(torch.randn(B, H, T, T), bias=torch.zeros(1, B, H, T, T))

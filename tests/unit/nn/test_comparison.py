@@ -5,15 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import pytest
 import torch
+from tests.unit.nn.forms import FORMS, Form, taking
 from tests.unit.nn.reference import Array, softmax_over_allowed, to_numpy
 from torch import Tensor
 
-from dikkat.nn import functional
 from dikkat.nn.alibi import alibi_slopes
 from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.cache import SelfAttentionCache
@@ -119,13 +118,13 @@ def test_positions_make_order_count_and_nothing_else_does(positions: str) -> Non
 
 @pytest.mark.parametrize("positions", ["alibi", "relative", "relative_buckets"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("limit", [0, functional.EXPLICIT_LIMIT], ids=["kernel", "products"])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_bias_leaves_fully_masked_rows_zero_with_finite_gradients(
-    positions: str, dtype: torch.dtype, limit: int
+    positions: str, dtype: torch.dtype, form: Form
 ) -> None:
     module, x = build(positions).to(dtype), torch.randn(2, 6, D).to(dtype).requires_grad_()
     mask = causal_mask(6) & key_mask(torch.tensor([[True] * 6, [False, False, True, True, True, True]]))
-    with patch.object(functional, "EXPLICIT_LIMIT", limit), record_attention(module) as maps:
+    with taking(form), record_attention(module) as maps:
         output = module(x, mask=mask)
     ((weights,),) = maps.values()
     assert (weights[1, :, :2] == 0).all()
@@ -141,7 +140,7 @@ def biased_paths() -> dict[str, Callable[..., Tensor]]:
         return attention(query, key, value, mask, bias=bias)[0]
 
     def kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, bias: Tensor) -> Tensor:
-        with patch.object(functional, "EXPLICIT_LIMIT", 0):
+        with taking("kernel"):
             return fused_attention(query, key, value, mask, bias=bias)
 
     def products(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, bias: Tensor) -> Tensor:
@@ -273,9 +272,9 @@ def test_unknown_choices_are_refused(unchecked_shapes: None) -> None:
 def test_masks_that_do_not_fit_are_refused(unchecked_shapes: None) -> None:
     """Too long, too many axes, another batch, a number: on every path, with the shape of the scores."""
     x = torch.randn(2, 5, D)
-    for score, limit in (("scaled_dot", 0), ("scaled_dot", functional.EXPLICIT_LIMIT), ("additive", 0)):
+    for score, form in (("scaled_dot", FORMS[0]), ("scaled_dot", FORMS[1]), ("additive", FORMS[0])):
         module = build(score=score)
-        with patch.object(functional, "EXPLICIT_LIMIT", limit):
+        with taking(form):
             for shape in ((5, 6), (1, 1, 1, 5, 5), (3, 1, 5, 5), (2, 4, 5, 5)):
                 message = r"mask must be broadcastable to the scores \(2, 2, 5, 5\), but has the shape"
                 with pytest.raises(ValueError, match=message):

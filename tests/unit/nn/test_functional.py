@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
@@ -12,20 +10,20 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.nn.forms import FORMS, Form, taking
 from tests.unit.nn.reference import numpy_attention, softmax_over_allowed, to_numpy
 from torch import Tensor
 
-from dikkat.nn import functional
-from dikkat.nn.functional import attention, attention_scores, attention_weights, fused_attention
+from dikkat.native import kernels, library
+from dikkat.nn.functional import (
+    attention,
+    attention_scores,
+    attention_weights,
+    fused_attention,
+    takes_products,
+)
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
-
-
-@contextmanager
-def products_up_to(limit: int) -> Iterator[None]:
-    """0 sends `fused_attention` to PyTorch's kernel at every length, the default never at the lengths of tests."""
-    with patch.object(functional, "EXPLICIT_LIMIT", limit):
-        yield
 
 
 @dataclass(frozen=True)
@@ -73,11 +71,11 @@ def test_reference_is_the_formula(case: Case) -> None:
     assert output.dtype == case.query.dtype
 
 
-@pytest.mark.parametrize("limit", [0, functional.EXPLICIT_LIMIT], ids=["kernel", "products"])
+@pytest.mark.parametrize("form", FORMS)
 @settings(max_examples=60, deadline=None)
 @given(case=cases())
-def test_fused_is_the_formula_and_the_reference(limit: int, case: Case) -> None:
-    with products_up_to(limit):
+def test_fused_is_the_formula_and_the_reference(form: Form, case: Case) -> None:
+    with taking(form):
         output = fused_attention(case.query, case.key, case.value, case.mask)
     reference, _ = attention(case.query, case.key, case.value, case.mask)
     expected, _ = numpy_attention(case.query, case.key, case.value, case.mask)
@@ -95,7 +93,7 @@ def test_gradients_are_finite_and_those_of_the_formula(path: str, case: Case) ->
     inputs = [x.clone().requires_grad_() for x in (case.query, case.key, case.value)]
     exact = [x.double().requires_grad_() for x in (case.query, case.key, case.value)]
     (attention(exact[0], exact[1], exact[2], case.mask)[0].sin().sum()).backward()
-    with products_up_to(0 if path == "kernel" else functional.EXPLICIT_LIMIT):
+    with taking("kernel" if path == "kernel" else "products"):
         if path == "reference":
             output, _ = attention(inputs[0], inputs[1], inputs[2], case.mask)
         else:
@@ -120,17 +118,17 @@ def test_gradients_against_finite_differences(path: str) -> None:
     def compute(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return attention(q, k, v, mask)[0] if path == "reference" else fused_attention(q, k, v, mask)
 
-    with products_up_to(0 if path == "kernel" else functional.EXPLICIT_LIMIT):
+    with taking("kernel" if path == "kernel" else "products"):
         assert torch.autograd.gradcheck(compute, (query, key, value))
 
 
-@pytest.mark.parametrize("limit", [0, functional.EXPLICIT_LIMIT], ids=["kernel", "products"])
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_a_row_that_may_attend_to_nothing_is_zero(limit: int, dtype: torch.dtype) -> None:
+def test_a_row_that_may_attend_to_nothing_is_zero(form: Form, dtype: torch.dtype) -> None:
     query, key, value = (torch.randn(2, 2, 5, 4).to(dtype).requires_grad_() for _ in range(3))
     mask = torch.zeros(2, 1, 5, 5, dtype=torch.bool)
     mask[1, :, 2:] = True
-    with products_up_to(limit):
+    with taking(form):
         output = fused_attention(query, key, value, mask)
     reference, weights = attention(query, key, value, mask)
     for result in (output, reference, weights):
@@ -145,34 +143,57 @@ def test_a_row_that_may_attend_to_nothing_is_zero(limit: int, dtype: torch.dtype
     assert (query.grad[0] == 0).all()
 
 
-@pytest.mark.parametrize("limit", [0, functional.EXPLICIT_LIMIT], ids=["kernel", "products"])
-def test_huge_scores_do_not_overflow(limit: int) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_huge_scores_do_not_overflow(form: Form) -> None:
     query = torch.full((1, 1, 2, 4), 1e4)
     key = torch.stack((torch.full((4,), 1e4), torch.full((4,), -1e4), torch.zeros(4)))[None, None]
     value = torch.tensor([1.0, 2.0, 3.0])[None, None, :, None]
     mask = torch.tensor([[True, True, True], [False, True, True]])
-    with products_up_to(limit):
+    with taking(form):
         output = fused_attention(query, key, value, mask)
     torch.testing.assert_close(output[0, 0, :, 0], torch.tensor([1.0, 3.0]))
     torch.testing.assert_close(attention(query, key, value, mask)[0], output)
 
 
-def test_long_sequences_take_the_kernel_and_agree() -> None:
-    query, key, value = (torch.randn(1, 2, 520, 8) for _ in range(3))
+def test_a_cpu_takes_the_kernel_for_long_sequences_in_half_precision_alone() -> None:
+    """In full precision the two round otherwise, and padding would tell."""
+    long = torch.randn(1, 2, 150, 8)
+    without = patch.object(kernels, "library", lambda: None)
+    for dtype, dropout, biased, expected in (
+        (torch.float32, 0.0, False, True),
+        (torch.float64, 0.0, True, True),
+        (torch.float16, 0.0, False, False),
+        (torch.bfloat16, 0.0, True, False),
+        (torch.bfloat16, 0.1, True, True),
+    ):
+        x = long.to(dtype)
+        assert takes_products(x, x, x, dropout, biased=biased) == expected
+        assert takes_products(x[:, :, :7], x[:, :, :7], x[:, :, :7], dropout, biased=biased)
+    x = long.bfloat16()
+    assert takes_products(x, x, x, 0.0, biased=False) == (library.library() is not None)
+    with without:
+        assert not takes_products(x, x, x, 0.0, biased=False)
+    x = long.to("meta")
+    assert not takes_products(x, x, x, 0.1, biased=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_pytorchs_kernel_agrees_on_long_sequences(dtype: torch.dtype) -> None:
+    query, key, value = (torch.randn(1, 2, 520, 8).to(dtype) for _ in range(3))
     mask = torch.ones(520, 520, dtype=torch.bool).tril()
-    assert functional.EXPLICIT_LIMIT < 520 * 520
-    with patch.object(functional, "explicit_attention", side_effect=AssertionError("took the products")):
+    with taking("kernel"):
         output = fused_attention(query, key, value, mask)
-    np.testing.assert_allclose(to_numpy(output), numpy_attention(query, key, value, mask)[0], rtol=0, atol=1e-5)
+    expected = numpy_attention(query, key, value, mask)[0]
+    np.testing.assert_allclose(to_numpy(output), expected, rtol=0, atol={torch.float32: 1e-5}.get(dtype, 4e-2))
 
 
-@pytest.mark.parametrize("limit", [0, functional.EXPLICIT_LIMIT], ids=["kernel", "products"])
-def test_beta_is_the_inverse_temperature(limit: int) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_beta_is_the_inverse_temperature(form: Form) -> None:
     query, key, value = (torch.randn(1, 2, 4, 16) for _ in range(3))
     for beta in (0.0, 0.125, 2.0):
         expected, expected_weights = numpy_attention(query, key, value, beta=beta)
         output, weights = attention(query, key, value, beta=beta)
-        with products_up_to(limit):
+        with taking(form):
             fused = fused_attention(query, key, value, beta=beta)
         np.testing.assert_allclose(to_numpy(output), expected, rtol=0, atol=1e-5)
         np.testing.assert_allclose(to_numpy(fused), expected, rtol=0, atol=1e-5)
@@ -270,11 +291,11 @@ def test_an_unknown_score_is_refused(unchecked_shapes: None) -> None:
         attention_scores(torch.randn(2, 3), torch.randn(2, 3), "cosine")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("limit", [0, functional.EXPLICIT_LIMIT], ids=["kernel", "products"])
-def test_a_mask_of_numbers_is_refused_on_every_path(limit: int, unchecked_shapes: None) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_a_mask_of_numbers_is_refused_on_every_path(form: Form, unchecked_shapes: None) -> None:
     x = torch.randn(1, 1, 2, 2)
     for mask in (torch.zeros(2, 2), torch.ones(2, 2, dtype=torch.int64)):
-        with products_up_to(limit), pytest.raises(TypeError, match="mask must be boolean"):
+        with taking(form), pytest.raises(TypeError, match="mask must be boolean"):
             fused_attention(x, x, x, mask)
         with pytest.raises(TypeError, match="mask must be boolean"):
             attention(x, x, x, mask)
@@ -288,12 +309,12 @@ def test_softmax_statistics_are_float32(dtype: torch.dtype) -> None:
     assert abs(weights.sum().item() - 1.0) < 1e-5
 
 
-@pytest.mark.parametrize("limit", [0, functional.EXPLICIT_LIMIT], ids=["long", "short"])
-def test_dropout_drops_weights_and_keeps_their_mean(limit: int) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_dropout_drops_weights_and_keeps_their_mean(form: Form) -> None:
     """With the identity as value the output of either function is its weights."""
     size, probability = 50, 0.25
     query, key, value = torch.zeros(20, 2, 8, 4), torch.zeros(20, 2, size, 4), torch.eye(size).expand(20, 2, -1, -1)
-    with products_up_to(limit):
+    with taking(form):
         fused = fused_attention(query, key, value, dropout=probability)
     output, weights = attention(query, key, value, dropout=probability)
     assert torch.equal(output, weights)  # the weights returned are those used

@@ -145,7 +145,7 @@ def test_recording_leaves_the_fast_path_and_the_output_alone(
     inputs: tuple[Tensor, Tensor, Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With PyTorch's kernel forced on, it computes the output; only the maps come from the reference."""
-    monkeypatch.setattr(functional, "EXPLICIT_LIMIT", 0)
+    monkeypatch.setattr(functional, "takes_products", lambda *_, **__: False)
     model = Pair().eval()
     silent = model(*inputs)
     with record_attention(model) as maps:

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 
 from dikkat.explain.doctor.specimen import Specimen, worst
 from dikkat.nn.attention import MultiHeadAttention, Observation, Observer
-from dikkat.nn.functional import EXPLICIT_LIMIT
+from dikkat.nn.query_blocks import KEPT_WEIGHTS
 from dikkat.nn.recorder import MapName, name_of, record_attention
 
-SHORT, LONG = 5, math.isqrt(EXPLICIT_LIMIT) + 1
-"""Lengths on either side of where attention changes from two products to PyTorch's fused kernel, native or not."""
+SHORT, LONG = 5, math.isqrt(KEPT_WEIGHTS) + 1
+"""Lengths on either side of where attention stops keeping its weights, and in half precision changes its kernel."""
 
 
 def uneven_rows(specimen: Specimen) -> tuple[float, str]:

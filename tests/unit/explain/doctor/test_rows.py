@@ -10,11 +10,10 @@ import torch
 from tests.unit.explain.doctor.patients import diagnosis, violation
 from tests.unit.models.small import small_model
 from torch import Tensor
-from torch.nn import functional as F
 
 from dikkat.native import kernels
 from dikkat.native.library import library, why_absent
-from dikkat.nn import explicit, functional
+from dikkat.nn import explicit, functional, query_blocks
 
 
 @pytest.mark.usefixtures("without_kernels")
@@ -35,7 +34,7 @@ def test_F19_zeros_out_but_gradients_that_are_no_numbers(monkeypatch: pytest.Mon
     """
 
     def patched(
-        q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, beta: float, dropout: float
+        q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, beta: float, dropout: float, *, with_weights: bool
     ) -> tuple[Tensor, None]:
         scores = q @ k.transpose(-2, -1) * beta
         if mask is None:
@@ -48,11 +47,10 @@ def test_F19_zeros_out_but_gradients_that_are_no_numbers(monkeypatch: pytest.Mon
     assert violation(small_model(), "fully masked rows").violation == math.inf
 
 
-def test_a_fault_of_the_fused_path_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    fused = F.scaled_dot_product_attention
-    monkeypatch.setattr(
-        F, "scaled_dot_product_attention", lambda *given, **options: fused(*given, **options) + torch.nan
-    )
+@pytest.mark.usefixtures("without_kernels")
+def test_a_fault_of_long_sequences_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = query_blocks.in_query_blocks
+    monkeypatch.setattr(explicit, "in_query_blocks", lambda *given, **options: whole(*given, **options) + torch.nan)
     found = violation(small_model(), "fully masked rows")
     assert (found.outcome, found.violation) == ("fail", math.inf)
     assert found.where.endswith("513 tokens")
@@ -105,8 +103,8 @@ def test_rows_that_only_the_native_kernel_leaves_uneven(monkeypatch: pytest.Monk
         pytest.skip(f"no native kernels: {why_absent()}")
     forward = kernels.attention_forward
 
-    def uneven(*given: Any) -> tuple[Tensor, Tensor]:
-        output, weights = forward(*given)
+    def uneven(*given: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
+        output, weights = forward(*given, **options)
         return output * 1.001, weights
 
     monkeypatch.setattr(kernels, "attention_forward", uneven)

@@ -1,0 +1,226 @@
+/* Attention, forward and backward, a head at a time in cache: its weights are never all there unless they are kept.
+ *
+ * Sums are float32 and in rising order; what no query of a block may see is left out, which changes no bit. Work is cut
+ * in fixed shares, so the same input gives the same bits.
+ */
+#include "products.h"
+#include "tensors.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+/* Weights that are computed together, about: half a mebibyte; and the fewest and most queries they may belong to. */
+#define CACHED (1 << 17)
+#define FEWEST 24
+#define MOST 96
+
+/* Sizes and addresses of one attention: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
+typedef struct {
+    int64_t batch, heads, queries, keys, width, value_width;
+    const void *query, *key, *value;
+    int64_t query_strides[3], key_strides[3], value_strides[3];
+    const uint8_t *mask; /* 1 = may attend; null: everything may */
+    int64_t mask_strides[4];
+    const int16_t *draws; /* (B, H, T, S); a weight is kept where draw >= threshold; null: all are kept */
+    int64_t threshold;
+    float beta, scale;
+    float *weights; /* (B, H, T, S), before dropout; null: not kept, and computed again for the backward pass */
+    int64_t wide, threads;
+} Attention;
+
+INLINE const void *shifted(const void *from, int64_t entries, int wide) {
+    return (const char *)from + entries * (wide ? 4 : 2);
+}
+
+INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
+
+INLINE void drop_row(float *row, int64_t keys, const int16_t *draws, int64_t threshold, float scale) {
+    for (int64_t s = 0; s < keys; s++) row[s] = draws[s] >= threshold ? row[s] * scale : 0.0f;
+}
+
+/* Queries whose weights are computed together: few enough that these stay in cache and that under a causal mask most of
+ * what is hidden is never computed, many enough that keys and values are not fetched anew for each. */
+INLINE int64_t block_of(const Attention *a) {
+    int64_t rows = CACHED / padded(a->keys), blocks;
+    rows = rows < FEWEST ? FEWEST : rows > MOST ? MOST : rows;
+    blocks = (a->queries + rows - 1) / rows;
+    return (a->queries + blocks - 1) / blocks;
+}
+
+/* The mask of query `t`, or null. */
+INLINE const uint8_t *mask_row(const Attention *a, int64_t pair, int64_t t) {
+    if (!a->mask) return 0;
+    return a->mask + head_offset(a->mask_strides, pair / a->heads, pair % a->heads) + t * a->mask_strides[2];
+}
+
+/* Number of keys up to the last that any of the queries from `first` to `end` may attend to. */
+INLINE int64_t seen_keys(const Attention *a, int64_t pair, int64_t first, int64_t end) {
+    if (!a->mask) return a->keys;
+    int64_t seen = 0;
+    for (int64_t t = a->mask_strides[2] ? end - 1 : first; t >= first && seen < a->keys; t--) {
+        const uint8_t *allowed = mask_row(a, pair, t);
+        int64_t last = a->keys;
+        while (last > seen && !allowed[(last - 1) * a->mask_strides[3]]) last--;
+        seen = last;
+    }
+    return seen;
+}
+
+/* Weights before dropout of the `count` queries from `first` on, over the keys they see. */
+INLINE void weigh(const Attention *a, float *rows, const float *query, const float *key, int64_t pair, int64_t first,
+                  int64_t count, int64_t seen) {
+    int64_t keys = padded(a->keys);
+    rows_times_matrix(rows, keys, query, padded(a->width), 1, key, a->width, keys, padded(seen), count);
+    for (int64_t t = 0; t < count; t++)
+        softmax_row(rows + t * keys, seen, a->beta, mask_row(a, pair, first + t), a->mask_strides[3]);
+}
+
+/* Each stage runs over all rows before the next: a row alone is one long chain in which every step waits for the last. */
+INLINE void attention_forward_head(const Attention *a, void *output, float *scratch, int64_t pair, int wide) {
+    int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a);
+    int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
+    float *query = scratch, *key = query + block * width, *value = key + a->width * keys;
+    float *rows = value + a->keys * value_width, *result = rows + block * keys;
+    load_columns(key, shifted(a->key, head_offset(a->key_strides, b, h), wide), a->keys, a->width, a->key_strides[2],
+                 wide);
+    load_rows(value, shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
+              a->value_strides[2], wide);
+    for (int64_t first = 0; first < a->queries; first += block) {
+        int64_t end = first + block < a->queries ? first + block : a->queries, count = end - first;
+        int64_t seen = seen_keys(a, pair, first, end), from = head_offset(a->query_strides, b, h);
+        load_rows(query, shifted(a->query, from + first * a->query_strides[2], wide), count, a->width,
+                  a->query_strides[2], wide);
+        weigh(a, rows, query, key, pair, first, count, seen);
+        for (int64_t t = first; t < end; t++) {
+            int64_t line = (pair * a->queries + t) * a->keys;
+            float *row = rows + (t - first) * keys;
+            if (a->weights) {
+                memcpy(a->weights + line, row, sizeof(float) * seen);
+                memset(a->weights + line + seen, 0, sizeof(float) * (a->keys - seen));
+            }
+            if (a->draws) drop_row(row, seen, a->draws + line, a->threshold, a->scale);
+        }
+        rows_times_matrix(result, value_width, rows, keys, 1, value, seen, value_width, value_width, count);
+        store_rows(output, b * a->queries + first, a->heads, h, result, count, a->value_width, wide);
+    }
+}
+
+/* Twin: nn/explicit.py, _ExplicitAttention.forward. `output` is (B, T, H, E). Returns 0, or 1 for want of memory. */
+int attention_forward(const Attention *a, void *output) {
+    int64_t each = padded(block_of(a) * (padded(a->width) + padded(a->keys) + padded(a->value_width)) +
+                          a->width * padded(a->keys) + a->keys * padded(a->value_width));
+    float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
+    if (!scratch) return 1;
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t pair = 0; pair < a->batch * a->heads; pair++) {
+        float *own = scratch + each * omp_get_thread_num();
+        if (a->wide)
+            attention_forward_head(a, output, own, pair, 1);
+        else
+            attention_forward_head(a, output, own, pair, 0);
+    }
+    free(scratch);
+    return 0;
+}
+
+/* Where one head's backward pass keeps its numbers; `key` is transposed where the weights are computed again. */
+typedef struct {
+    float *query, *key_rows, *key, *value, *output, *scores, *weights, *result, *of_key, *of_value;
+} Scratch;
+
+/* Hands out the parts of `memory`; returns how many numbers they are together. */
+INLINE int64_t lay_out(const Attention *a, float *memory, Scratch *parts) {
+    int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
+    int64_t block = block_of(a), longer = block > a->keys ? block : a->keys;
+    struct {
+        float **part;
+        int64_t size;
+    } each[] = {
+        {&parts->query, block * width},          {&parts->key_rows, a->keys * width},
+        {&parts->key, a->width * keys},          {&parts->value, a->value_width * keys},
+        {&parts->output, block * value_width},   {&parts->scores, block * keys},
+        {&parts->weights, block * keys},         {&parts->result, longer * (width > value_width ? width : value_width)},
+        {&parts->of_key, a->keys * width},       {&parts->of_value, a->keys * value_width},
+    };
+    int64_t used = 0;
+    for (unsigned i = 0; i < sizeof each / sizeof *each; used += each[i++].size)
+        if (memory) *each[i].part = memory + used;
+    return used;
+}
+
+/* In place: gradient of dropped weights to that of products, and weights to dropped weights; both (count, keys). */
+INLINE void softmax_backward(const Attention *a, float *scores, float *weights, int64_t line, int64_t count,
+                             int64_t seen) {
+    for (int64_t t = 0; t < count; t++, line += a->keys) {
+        float *row = scores + t * padded(a->keys), *weight = weights + t * padded(a->keys), mean = 0.0f;
+        if (a->draws) drop_row(row, seen, a->draws + line, a->threshold, a->scale);
+        /* d softmax: w (g - sum(g w)); a masked entry has weight 0, so nothing flows through it */
+#pragma omp simd reduction(+ : mean)
+        for (int64_t s = 0; s < seen; s++) mean += weight[s] * row[s];
+        for (int64_t s = 0; s < seen; s++) row[s] = weight[s] * (row[s] - mean) * a->beta;
+        if (a->draws) drop_row(weight, seen, a->draws + line, a->threshold, a->scale);
+    }
+}
+
+/* sums (keys, width) += rows^T x matrix, for the `seen` of the keys; the `first` time it writes all of them. */
+INLINE void add_products(float *sums, float *result, const float *rows, const float *matrix, int64_t keys, int64_t seen,
+                         int64_t width, int64_t count, int first) {
+    rows_times_matrix(first ? sums : result, width, rows, 1, padded(keys), matrix, count, width, width, seen);
+    if (first)
+        memset(sums + seen * width, 0, sizeof(float) * (keys - seen) * width);
+    else
+        for (int64_t i = 0; i < seen * width; i++) sums[i] += result[i];
+}
+
+INLINE void attention_backward_head(const Attention *a, const void *gradient, const int64_t *strides, void *of_query,
+                                    void *of_key, void *of_value, float *scratch, int64_t pair, int wide) {
+    int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a);
+    int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
+    Scratch own;
+    lay_out(a, scratch, &own);
+    const void *key = shifted(a->key, head_offset(a->key_strides, b, h), wide);
+    load_rows(own.key_rows, key, a->keys, a->width, a->key_strides[2], wide);
+    if (!a->weights) load_columns(own.key, key, a->keys, a->width, a->key_strides[2], wide);
+    load_columns(own.value, shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
+                 a->value_strides[2], wide);
+    for (int64_t first = 0; first < a->queries; first += block) {
+        int64_t end = first + block < a->queries ? first + block : a->queries, count = end - first;
+        int64_t seen = seen_keys(a, pair, first, end), line = (pair * a->queries + first) * a->keys;
+        load_rows(own.query, shifted(a->query, head_offset(a->query_strides, b, h) + first * a->query_strides[2], wide),
+                  count, a->width, a->query_strides[2], wide);
+        load_rows(own.output, shifted(gradient, head_offset(strides, b, h) + first * strides[2], wide), count,
+                  a->value_width, strides[2], wide);
+        if (!a->weights) weigh(a, own.weights, own.query, own.key, pair, first, count, seen);
+        for (int64_t t = 0; a->weights && t < count; t++)
+            memcpy(own.weights + t * keys, a->weights + line + t * a->keys, sizeof(float) * seen);
+        rows_times_matrix(own.scores, keys, own.output, value_width, 1, own.value, a->value_width, keys, padded(seen),
+                          count);
+        softmax_backward(a, own.scores, own.weights, line, count, seen);
+        rows_times_matrix(own.result, width, own.scores, keys, 1, own.key_rows, seen, width, width, count);
+        store_rows(of_query, b * a->queries + first, a->heads, h, own.result, count, a->width, wide);
+        add_products(own.of_key, own.result, own.scores, own.query, a->keys, seen, width, count, first == 0);
+        add_products(own.of_value, own.result, own.weights, own.output, a->keys, seen, value_width, count, first == 0);
+    }
+    store_rows(of_key, b * a->keys, a->heads, h, own.of_key, a->keys, a->width, wide);
+    store_rows(of_value, b * a->keys, a->heads, h, own.of_value, a->keys, a->value_width, wide);
+}
+
+/* Twin: nn/explicit.py, _ExplicitAttention.backward. `gradient` (B, H, T, E) has `strides` of b, h and t; the others
+ * are (B, T, H, K), (B, S, H, K) and (B, S, H, E). Returns 0, or 1 for want of memory. */
+int attention_backward(const Attention *a, const void *gradient, const int64_t *strides, void *of_query, void *of_key,
+                       void *of_value) {
+    Scratch parts;
+    int64_t each = padded(lay_out(a, 0, &parts));
+    float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
+    if (!scratch) return 1;
+#pragma omp parallel for schedule(static) num_threads(a->threads)
+    for (int64_t pair = 0; pair < a->batch * a->heads; pair++) {
+        float *own = scratch + each * omp_get_thread_num();
+        if (a->wide)
+            attention_backward_head(a, gradient, strides, of_query, of_key, of_value, own, pair, 1);
+        else
+            attention_backward_head(a, gradient, strides, of_query, of_key, of_value, own, pair, 0);
+    }
+    free(scratch);
+    return 0;
+}

@@ -1,0 +1,79 @@
+/* Tensors in bfloat16, or float32 where `wide`, as what the kernels compute with: float32 rows padded with zeros. */
+#ifndef DIKKAT_TENSORS_H
+#define DIKKAT_TENSORS_H
+
+#include "vectors.h"
+
+INLINE float widened(uint16_t narrow) {
+    uint32_t bits = (uint32_t)narrow << 16;
+    float value;
+    memcpy(&value, &bits, 4);
+    return value;
+}
+
+/* Round to nearest, ties to even. */
+INLINE uint16_t narrowed(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, 4);
+    return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+INLINE float load(const void *from, int64_t at, int wide) {
+    return wide ? ((const float *)from)[at] : widened(((const uint16_t *)from)[at]);
+}
+
+INLINE void store(void *to, int64_t at, float value, int wide) {
+    if (wide)
+        ((float *)to)[at] = value;
+    else
+        ((uint16_t *)to)[at] = narrowed(value);
+}
+
+/* Copies `rows` strided rows of `width` into float32 rows padded with zeros. */
+INLINE void load_rows(float *to, const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
+    int64_t step = padded(width);
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t at = 0; at < step; at++)
+            to[row * step + at] = at < width ? load(from, row * stride + at, wide) : 0.0f;
+}
+
+/* Writes float32 rows, which are padded, as head `h` of the rows from `first` on of a dense (rows, heads, width). */
+INLINE void store_rows(void *to, int64_t first, int64_t heads, int64_t h, const float *from, int64_t rows, int64_t width,
+                       int wide) {
+    for (int64_t row = 0; row < rows; row++, from += padded(width))
+        for (int64_t at = 0; at < width; at++)
+            store(to, ((first + row) * heads + h) * width + at, from[at], wide);
+}
+
+/* Sixteen numbers of a row, at any address. */
+INLINE vec load_vec(const void *from, int64_t at, int wide) {
+    vec values;
+    if (wide) {
+        memcpy(&values, (const float *)from + at, sizeof values);
+    } else {
+        uint16_t narrow __attribute__((vector_size(2 * LANES)));
+        memcpy(&narrow, (const uint16_t *)from + at, sizeof narrow);
+        values = (vec)(__builtin_convertvector(narrow, ivec) << 16);
+    }
+    return values;
+}
+
+/* Copies strided rows transposed: (rows, width) to float32 (width, padded rows). */
+INLINE void load_columns(float *to, const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
+    int64_t step = padded(rows);
+    for (int64_t row = 0; row < step; row += LANES) {
+        int64_t at = 0;
+        for (; at + LANES <= width; at += LANES) {
+            vec block[LANES];
+            for (int i = 0; i < LANES; i++)
+                block[i] = row + i < rows ? load_vec(from, (row + i) * stride + at, wide) : (vec){0};
+            transpose(block);
+            for (int i = 0; i < LANES; i++) *(vec *)(to + (at + i) * step + row) = block[i];
+        }
+        for (; at < width; at++)
+            for (int64_t i = row; i < row + LANES; i++)
+                to[at * step + i] = i < rows ? load(from, i * stride + at, wide) : 0.0f;
+    }
+}
+
+#endif
