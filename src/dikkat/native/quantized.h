@@ -6,10 +6,6 @@
 
 #include "vectors.h"
 
-#ifdef __AVX512VNNI__
-#include <immintrin.h>
-#endif
-
 /* Outputs of a panel of eight-bit weights, inputs side by side in each, and rows that are multiplied at once. */
 #define BYTE_PANEL (4 * LANES)
 #define QUAD 4
@@ -42,49 +38,59 @@ INLINE float quantized_row(uint8_t *to, const float *from, int64_t width) {
     return largest / 127.0f + total;
 }
 
+/* sums += the products of four unsigned with four signed bytes, in each lane. Written as an instruction, since compilers
+ * copy the sums from register to register around the intrinsic, which costs as much as the products. */
+INLINE ivec add_products_of_bytes(ivec sums, ivec entries, ivec weight) {
 #ifdef __AVX512VNNI__
-typedef __m512i Sums;
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(entries), "v"(weight));
 #else
-typedef ivec Sums;
+    for (int byte = 0; byte < QUAD; byte++)
+        sums += (entries << 8 * (QUAD - 1 - byte) >> 24 & 255) * (weight << 8 * (QUAD - 1 - byte) >> 24);
 #endif
+    return sums;
+}
 
 /* The sums of one panel for `rows` rows; `rows` is a constant where this is used. */
-INLINE void byte_products(Sums sums[BYTE_ROWS][4], const uint8_t *from, int64_t from_step, const int8_t *weight,
+INLINE void byte_products(ivec sums[BYTE_ROWS][4], const uint8_t *from, int64_t from_step, const int8_t *weight,
                           int64_t quads, const int rows) {
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
-        for (int i = 0; i < 4; i++) sums[r][i] = (Sums){0};
-    for (int64_t quad = 0; quad < quads; quad++, weight += BYTE_PANEL * QUAD)
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) sums[r][i] = (ivec){0};
+    for (int64_t quad = 0; quad < quads; quad++, from += QUAD, weight += BYTE_PANEL * QUAD) {
+        ivec w[4];
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) w[i] = *(const loose_ivec *)(weight + i * LANES * QUAD);
+#pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
-            const uint8_t *x = from + r * from_step + QUAD * quad;
-#ifdef __AVX512VNNI__
             int32_t four;
-            memcpy(&four, x, sizeof four);
-            __m512i entries = _mm512_set1_epi32(four);
-            for (int i = 0; i < 4; i++)
-                sums[r][i] = _mm512_dpbusd_epi32(sums[r][i], entries, _mm512_loadu_si512(weight + i * LANES * QUAD));
-#else
-            for (int i = 0; i < 4; i++)
-                for (int lane = 0; lane < LANES; lane++)
-                    for (int j = 0; j < QUAD; j++)
-                        sums[r][i][lane] += (int32_t)x[j] * weight[(i * LANES + lane) * QUAD + j];
-#endif
+            memcpy(&four, from + r * from_step, sizeof four);
+            ivec entries = (ivec){0} + four;
+#pragma GCC unroll 4
+            for (int i = 0; i < 4; i++) sums[r][i] = add_products_of_bytes(sums[r][i], entries, w[i]);
         }
+    }
 }
 
 /* The outputs of a panel, as many as there are, of `rows` rows. */
 INLINE void byte_block(float *to, int64_t to_step, const uint8_t *from, int64_t from_step, const float *scales,
                        const Packed *packed, int64_t first, int64_t quads, const vec *bias, int64_t outputs,
                        const int rows) {
-    Sums sums[BYTE_ROWS][4];
+    ivec sums[BYTE_ROWS][4];
     byte_products(sums, from, from_step, packed->weight + first * quads * QUAD, quads, rows);
+#pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
         vec found[4];
+#pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
-            ivec whole = (ivec)sums[r][i] - *(const ivec *)(packed->shift + first + i * LANES);
+            ivec whole = sums[r][i] - *(const ivec *)(packed->shift + first + i * LANES);
             vec scale = scales[r] * *(const vec *)(packed->scale + first + i * LANES);
             found[i] = __builtin_convertvector(whole, vec) * scale + bias[i];
         }
-        memcpy(to + r * to_step, found, sizeof(float) * outputs);
+        if (outputs == BYTE_PANEL)
+            memcpy(to + r * to_step, found, sizeof found);
+        else
+            memcpy(to + r * to_step, found, sizeof(float) * outputs);
     }
 }
 

@@ -16,6 +16,7 @@ typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 
 /* The same at any address. */
 typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
+typedef int32_t loose_ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
 INLINE int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
 
