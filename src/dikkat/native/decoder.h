@@ -239,13 +239,15 @@ static void step_rows(const Decoder *d, const Activations *a, const int64_t *tok
     product(logits, d->vocabulary, a->input, padded(d->width), d->linears + LINEARS * d->layers, d->rows, worker);
 }
 
+/* With its share of the scratch, which lies behind the activations. */
+INLINE Worker worker_of(const Decoder *d, const Activations *a, int64_t number, int64_t count, Meeting *meeting) {
+    float *own = a->hidden + d->slots * padded(d->hidden) + number * (head_scratch(d) + product_scratch(d));
+    return (Worker){.number = number, .count = count, .meeting = meeting, .head = own, .product = own + head_scratch(d)};
+}
+
 /* One of the threads of a parallel region. */
 INLINE Worker member(const Decoder *d, const Activations *a, Meeting *meeting) {
-    Worker worker = {.number = omp_get_thread_num(), .count = omp_get_num_threads(), .meeting = meeting};
-    float *scratches = a->hidden + d->slots * padded(d->hidden);
-    worker.head = scratches + worker.number * (head_scratch(d) + product_scratch(d));
-    worker.product = worker.head + head_scratch(d);
-    return worker;
+    return worker_of(d, a, omp_get_thread_num(), omp_get_num_threads(), meeting);
 }
 
 /* What a slot holds at `positions` places, in all layers, into another. */

@@ -48,10 +48,10 @@ class _Search(ctypes.Structure):
     _fields_ = (
         *((name, c_int64) for name in ("beam", "best", "longest", *Marks._fields)),
         *((name, c_void_p) for name in ("caps", "penalties", "positions", "logits")),
-        *((name, c_void_p) for name in ("tokens", "next_tokens", "next_slots", "parents", "is_taken")),
+        *((name, c_void_p) for name in ("tokens", "next_tokens", "next_slots", "parents", "is_taken", "left")),
         *((name, c_void_p) for name in ("ranked", "ranked_tokens", "candidates", "candidate_places")),
         *((name, c_void_p) for name in ("live_tokens", "history", "live")),
-        *((name, c_void_p) for name in ("ended_tokens", "ended_lengths", "ended", "scores", "over_at")),
+        *((name, c_void_p) for name in ("ended_tokens", "ended_lengths", "ended", "scores", "over_at", "scratch")),
     )
 
 
@@ -82,7 +82,10 @@ class BeamSearch:
             "penalties": penalties.contiguous(),
             "logits": torch.empty(rows, vocabulary),
             "tokens": torch.full((rows,), marks.begin),
-            **{name: torch.empty(rows, dtype=whole) for name in ("next_tokens", "next_slots", "parents", "is_taken")},
+            **{
+                name: torch.empty(rows, dtype=whole)
+                for name in ("next_tokens", "next_slots", "parents", "is_taken", "left")
+            },
             "ranked": torch.empty(rows, ranked),
             "ranked_tokens": torch.empty(rows, ranked, dtype=whole),
             "candidates": torch.empty(sentences, 2 * k),
@@ -104,7 +107,9 @@ class BeamSearch:
         end = job.length + len(positions)
         while job.capacity < end:
             self._steps.grow()
-        self._job.positions = positions.data_ptr()
         loaded = library()
         assert loaded is not None
+        loaded.search_scratch.restype = c_int64
+        scratch = torch.empty(loaded.search_scratch(ctypes.byref(self._job), ctypes.byref(job)))
+        self._job.positions, self._job.scratch = positions.data_ptr(), scratch.data_ptr()
         loaded.search_run(ctypes.byref(self._job), ctypes.byref(job), c_int64(end))

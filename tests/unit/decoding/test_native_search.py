@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -64,15 +65,23 @@ def test_the_same_to_the_bit(model: EncoderDecoder, way: str, size: int) -> None
     assert not all(finished) or "cut" not in way
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
-def test_threads_change_nothing(model: EncoderDecoder, threads: int) -> None:
-    before, options = torch.get_num_threads(), BeamOptions(beam_size=3)
-    expected = decoded(model, sentences(2), options, SENTENCES)
+@contextmanager
+def threads_at_work(count: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
     try:
-        torch.set_num_threads(threads)
-        assert decoded(model, sentences(2), options, SENTENCES) == expected
+        yield
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 40])
+@pytest.mark.parametrize("options", [DecodingOptions(), BeamOptions(beam_size=3)], ids=["greedy", "beam"])
+def test_threads_change_nothing(model: EncoderDecoder, threads: int, options: DecodingOptions) -> None:
+    """They share each step of a few sentences, and each searches on with some of many sentences."""
+    expected = decoded(model, sentences(2), options, SENTENCES)
+    with threads_at_work(threads):
+        assert decoded(model, sentences(2), options, SENTENCES) == expected
 
 
 def endless(model: EncoderDecoder) -> EncoderDecoder:
@@ -95,6 +104,20 @@ def test_among_equals_both_take_the_same(beam_size: int) -> None:
     searched, stepped = both(model, sentences(3)[:3], options, 3)
     assert searched == stepped
     assert max(len(each.tokens) for found in searched for each in found) > max(STRETCH, FIRST_CAPACITY)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_groups_that_are_not_over_at_once_go_on_together(beam_size: int, threads: int) -> None:
+    """Some sentences end before the first stretch does, the others after it."""
+    model = endless(learned())
+    options = BeamOptions(beam_size=beam_size, max_length_factor=16.0, max_length_offset=4)
+    with threads_at_work(threads):
+        searched, stepped = both(model, sentences(7), options, SENTENCES)
+    assert searched == stepped
+    lengths = [len(best.tokens) for best, *_ in searched]
+    assert min(lengths) < STRETCH < max(lengths)
+    assert sum(length > STRETCH for length in lengths) > 8 * threads
 
 
 def test_weights_in_eight_bits() -> None:
