@@ -218,12 +218,36 @@ def _outcome(
 
 
 def hypotheses_of(found: Found, penalties: Float[Tensor, "P"], n_best: int) -> list[list[Hypothesis]]:
-    """The n-best of every sentence that a model has searched for by itself, in the order of the batch."""
-    length = int(found.over_at.max())
-    live = Live(found.live_tokens[..., :length], found.live)
-    finished = Finished(found.ended_tokens[..., :length], found.ended_lengths, found.ended, found.scores)
-    sentences = torch.arange(len(found.over_at))
-    return gather_hypotheses([_outcome(sentences, found.over_at, live, finished, penalties, n_best)], len(sentences))
+    """The n-best of every sentence that a model has searched for by itself, in the order of the batch.
+
+    Both kinds stand best first, so step 5 only takes the first of each.
+    """
+    tokens, scores = found.ended_tokens[:, :n_best], found.scores[:, :n_best]
+    columns = tokens, found.ended_lengths[:, :n_best], found.ended[:, :n_best], scores
+    collected = [
+        [
+            Hypothesis(tuple(tokens[: length - 1]), score, log_probability, finished=True)
+            for tokens, length, log_probability, score in zip(*places, strict=True)
+            if score > _NEVER
+        ]
+        for places in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    for sentence, hypotheses in enumerate(collected):
+        if (free := n_best - len(hypotheses)) > 0:
+            hypotheses += _unended(found, sentence, penalties, free)
+    return collected
+
+
+def _unended(found: Found, sentence: int, penalties: Float[Tensor, "P"], count: int) -> list[Hypothesis]:
+    """The best live hypotheses of a sentence that is over."""
+    length = int(found.over_at[sentence])
+    live = found.live[sentence, :count]
+    columns = found.live_tokens[sentence, :count, :length], live, live / penalties[length]
+    return [
+        Hypothesis(tuple(tokens), score, log_probability, finished=False)
+        for tokens, log_probability, score in zip(*(column.tolist() for column in columns), strict=True)
+        if score > _NEVER
+    ]
 
 
 def _rows(tokens: Int[Tensor, "B n L"], places: Int[Tensor, "B m"]) -> Int[Tensor, "B m L"]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import cast
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
@@ -60,13 +61,18 @@ class EncoderParts:
 
         A sentence of more than `LONG` tokens goes through PyTorch, alone, so that no neighbour changes its states.
         """
-        states = x.new_zeros(x.shape)
-        lengths = mask.sum(dim=1)
         weights = self._weights() if self._quantized is None else self._quantized.once("encoder", self._weights)
-        here = mask if self._quantized is not None else mask & (lengths <= LONG)[:, None]
+        lengths: list[int] = mask.sum(dim=1).tolist()
+        long = [row for row, length in enumerate(lengths) if length > LONG and self._quantized is None]
+        if not long and sum(lengths) == mask.numel():
+            # (B, S, D) -> (B * S, D)
+            return encode(weights, x.flatten(0, 1), lengths).view(x.shape)
+        states, here = x.new_zeros(x.shape), mask
+        if long:
+            here = mask.index_fill(0, torch.tensor(long), False)
         # (B, S, D) -> (N, D): no padding is computed
-        states[here] = encode(weights, x[here], here.sum(dim=1).tolist())
-        for row in (mask & ~here).any(dim=1).nonzero()[:, 0].tolist():
+        states[here] = encode(weights, x[here], [0 if row in long else length for row, length in enumerate(lengths)])
+        for row in long:
             states[row, mask[row]] = self._encoder(x[row, mask[row]][None])[0]
         return states
 
