@@ -185,13 +185,13 @@ class NativeCache(DecoderCache):
         search = BeamSearch(steps, best, caps, penalties, marks)
         while not search.is_over:
             seen = self._room_for_readers(steps)
+            steps.show(seen)
             # who reads is given the weights of every step
-            ahead = 1 if seen else STRETCH
+            ahead = 1 if seen else len(penalties) if search.ends_at_once else STRETCH
             if isinstance(positions, LearnedPositions):
                 # at the end of the table it is the next one that is asked for, and refused
                 ahead = max(1, min(ahead, positions.max_positions - steps.length))
             places = self._nowhere.expand(1, ahead, -1)
-            steps.show(seen)
             search.go_on(positions(places, offset=steps.length)[0])
             self._give(seen)
         return search.found

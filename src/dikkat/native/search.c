@@ -22,7 +22,6 @@ typedef struct {
     float *logits;               /* (rows, V) */
     int64_t *tokens;             /* (rows), to be fed next */
     int64_t *next_tokens, *next_slots, *parents, *is_taken; /* (rows) */
-    int64_t *left; /* (rows): of each group that a thread searched alone, the rows that it did not end */
     float *ranked; /* (rows, k + 1): log-probabilities of the best continuations of each row */
     int64_t *ranked_tokens;
     float *candidates; /* (sentences, 2k) */
@@ -155,8 +154,72 @@ static void take_steps(const Search *s, Decoder *d, const Activations *a, int64_
     }
 }
 
-/* All threads share every step. */
-static void search_together(const Search *s, Decoder *d, int64_t until) {
+/* Rows of one group: those of whole sentences, so few that what a step needs of them stays in the cache of a core, and
+ * no more than leave something for every thread; 0 where all threads had better share each step. */
+static int64_t group_size(const Search *s, const Decoder *d) {
+    int64_t sentences = d->rows / s->beam, each = (sentences + d->threads - 1) / d->threads;
+    if (d->seen || d->length || sentences < d->threads || each * s->beam < FEWEST) return 0;
+    int64_t most = largest_of(1, MOST / s->beam), groups = (each + most - 1) / most;
+    return (each + groups - 1) / groups * s->beam;
+}
+
+/* A decoder of `rows` rows in the slots from `slot` on, for one thread. */
+static Decoder part_of(const Decoder *d, int64_t first, int64_t rows, int64_t slot) {
+    Decoder part = *d;
+    part.row_slots += first, part.row_owners += first, part.rows = rows, part.threads = 1;
+    part.keys += slot * d->heads * d->capacity * d->head_width;
+    part.values += slot * d->heads * d->capacity * padded(d->head_width);
+    for (int64_t row = 0; row < rows; row++) part.row_slots[row] = row;
+    return part;
+}
+
+/* Numbers that a thread needs to search alone with `size` rows. */
+static int64_t group_scratch(const Decoder *d, int64_t size) {
+    Decoder part = *d;
+    part.slots = size, part.threads = 1;
+    return scratch_size(&part);
+}
+
+/* The `rows` rows from `first` on are searched as if there were no others, in the slots and the room for logits of the
+ * rows from `place` on. Returns how many are not over. */
+static int64_t search_group(const Search *s, const Decoder *d, int64_t first, int64_t rows, int64_t place,
+                            int64_t until, float *scratch) {
+    Search own = *s;
+    Decoder part = part_of(d, first, rows, place);
+    own.logits += place * d->vocabulary;
+    own.tokens += first, own.next_tokens += first, own.next_slots += first, own.parents += first, own.is_taken += first;
+    own.ranked += first * continuations(s, d), own.ranked_tokens += first * continuations(s, d);
+    memset(scratch, 0, sizeof(float) * group_scratch(d, rows));
+    part.slots = rows, part.scratch = scratch;
+    Activations a = activations(&part);
+    Worker worker = worker_of(&part, &a, 0, 1, 0);
+    part.slots = d->slots;
+    take_steps(&own, &part, &a, until, &worker);
+    return part.rows;
+}
+
+/* How many numbers search_apart() needs for itself; 0 where it is not the way. */
+int64_t search_scratch(const Search *s, const Decoder *d) {
+    int64_t size = group_size(s, d);
+    return size ? d->threads * group_scratch(d, size) : 0;
+}
+
+/* The whole search, of many sentences: each thread takes one group after the other from its first step to its last, all
+ * in the same memory. Only where there are no more positions than `until` may rows be left, which cannot go on. */
+void search_apart(const Search *s, Decoder *d, int64_t until) {
+    int64_t size = group_size(s, d), groups = (d->rows + size - 1) / size, each = group_scratch(d, size), left = 0;
+#pragma omp parallel for schedule(dynamic) num_threads(d->threads) reduction(+ : left)
+    for (int64_t group = 0; group < groups; group++) {
+        int64_t first = group * size, thread = omp_get_thread_num();
+        left += search_group(s, d, first, smaller_of(size, d->rows - first), groups > d->threads ? thread * size : first,
+                             until, s->scratch + each * thread);
+    }
+    d->rows = left, d->length = until;
+}
+
+/* Searches until all sentences are over or the rows hold `until` positions, for which there must be room. All threads
+ * share every step. */
+void search_together(const Search *s, Decoder *d, int64_t until) {
     Activations a = activations(d);
     Meeting meeting = {0};
     int64_t threads = team(d);
@@ -165,70 +228,4 @@ static void search_together(const Search *s, Decoder *d, int64_t until) {
         Worker worker = member(d, &a, &meeting);
         take_steps(s, d, &a, until, &worker);
     }
-}
-
-/* The `rows` rows from `first` on are searched as if there were no others, in the scratch of one thread. */
-static int64_t search_group(const Search *s, const Decoder *d, int64_t first, int64_t rows, int64_t until,
-                            float *scratch) {
-    Search own = *s;
-    own.logits += first * d->vocabulary;
-    own.tokens += first, own.next_tokens += first, own.next_slots += first, own.parents += first, own.is_taken += first;
-    own.ranked += first * continuations(s, d), own.ranked_tokens += first * continuations(s, d);
-    Decoder part = *d;
-    part.row_slots += first, part.row_owners += first;
-    part.rows = part.slots = rows, part.threads = 1, part.scratch = scratch;
-    memset(scratch, 0, sizeof(float) * scratch_size(&part));
-    Activations a = activations(&part);
-    Worker worker = worker_of(&part, &a, 0, 1, 0);
-    part.slots = d->slots;
-    take_steps(&own, &part, &a, until, &worker);
-    return part.rows;
-}
-
-/* Rows of one group: those of whole sentences, so few that what a step needs of them stays in the cache of a core, and
- * no more than leave something for every thread; 0 where all threads had better share each step. */
-static int64_t group_size(const Search *s, const Decoder *d) {
-    int64_t sentences = d->rows / s->beam, each = (sentences + d->threads - 1) / d->threads;
-    if (d->seen || sentences < d->threads || each * s->beam < FEWEST) return 0;
-    int64_t most = largest_of(1, MOST / s->beam), groups = (each + most - 1) / most;
-    return (each + groups - 1) / groups * s->beam;
-}
-
-/* Numbers that a thread needs to search alone. */
-static int64_t group_scratch(const Decoder *d, int64_t size) {
-    Decoder part = *d;
-    part.slots = size, part.threads = 1;
-    return scratch_size(&part);
-}
-
-/* How many numbers the next call of search_run() needs for itself. */
-int64_t search_scratch(const Search *s, const Decoder *d) {
-    int64_t size = group_size(s, d);
-    return size ? d->threads * group_scratch(d, size) : 0;
-}
-
-/* Each thread takes one group after the other from its first step to its last. */
-static void search_apart(const Search *s, Decoder *d, int64_t until, int64_t size) {
-    int64_t groups = (d->rows + size - 1) / size, each = group_scratch(d, size), rows = 0;
-#pragma omp parallel for schedule(dynamic) num_threads(d->threads)
-    for (int64_t group = 0; group < groups; group++) {
-        int64_t first = group * size, count = smaller_of(size, d->rows - first);
-        s->left[group] = search_group(s, d, first, count, until, s->scratch + each * omp_get_thread_num());
-    }
-    /* what is left of the groups moves together */
-    for (int64_t group = 0; group < groups; group++)
-        for (int64_t row = group * size; row < group * size + s->left[group]; row++, rows++) {
-            d->row_slots[rows] = d->row_slots[row], d->row_owners[rows] = d->row_owners[row];
-            s->tokens[rows] = s->tokens[row];
-        }
-    d->rows = rows, d->length = until;
-}
-
-/* Searches until all sentences are over or the rows hold `until` positions, for which there must be room. */
-void search_run(const Search *s, Decoder *d, int64_t until) {
-    int64_t size = group_size(s, d);
-    if (size)
-        search_apart(s, d, until, size);
-    else
-        search_together(s, d, until);
 }

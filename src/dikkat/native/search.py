@@ -48,7 +48,7 @@ class _Search(ctypes.Structure):
     _fields_ = (
         *((name, c_int64) for name in ("beam", "best", "longest", *Marks._fields)),
         *((name, c_void_p) for name in ("caps", "penalties", "positions", "logits")),
-        *((name, c_void_p) for name in ("tokens", "next_tokens", "next_slots", "parents", "is_taken", "left")),
+        *((name, c_void_p) for name in ("tokens", "next_tokens", "next_slots", "parents", "is_taken")),
         *((name, c_void_p) for name in ("ranked", "ranked_tokens", "candidates", "candidate_places")),
         *((name, c_void_p) for name in ("live_tokens", "history", "live")),
         *((name, c_void_p) for name in ("ended_tokens", "ended_lengths", "ended", "scores", "over_at", "scratch")),
@@ -82,10 +82,7 @@ class BeamSearch:
             "penalties": penalties.contiguous(),
             "logits": torch.empty(rows, vocabulary),
             "tokens": torch.full((rows,), marks.begin),
-            **{
-                name: torch.empty(rows, dtype=whole)
-                for name in ("next_tokens", "next_slots", "parents", "is_taken", "left")
-            },
+            **{name: torch.empty(rows, dtype=whole) for name in ("next_tokens", "next_slots", "parents", "is_taken")},
             "ranked": torch.empty(rows, ranked),
             "ranked_tokens": torch.empty(rows, ranked, dtype=whole),
             "candidates": torch.empty(sentences, 2 * k),
@@ -94,6 +91,10 @@ class BeamSearch:
             **self.found._asdict(),
         }
         addresses = {name: tensor.data_ptr() for name, tensor in self._kept.items()}
+        loaded = library()
+        assert loaded is not None
+        loaded.search_scratch.restype = c_int64
+        self._library = loaded
         self._job = _Search(beam=k, best=best, longest=longest, **marks._asdict(), **addresses)
 
     @property
@@ -101,15 +102,24 @@ class BeamSearch:
         """Whether all sentences are."""
         return int(self._steps.job.rows) == 0
 
+    @property
+    def ends_at_once(self) -> bool:
+        """Whether each thread searches on with sentences of its own, so that one call takes all steps of all."""
+        return self._scratch_size() > 0
+
     def go_on(self, positions: Tensor) -> None:
-        """One step for each row of `positions` (n, D), unless it is over before: what is added to the embeddings."""
+        """One step for each row of `positions` (n, D), unless it is over before: what is added to the embeddings.
+
+        Where it `ends_at_once`, that is the last call, and there must be enough of them.
+        """
         job, positions = self._steps.job, positions.to(torch.float32).contiguous()
         end = job.length + len(positions)
         while job.capacity < end:
             self._steps.grow()
-        loaded = library()
-        assert loaded is not None
-        loaded.search_scratch.restype = c_int64
-        scratch = torch.empty(loaded.search_scratch(ctypes.byref(self._job), ctypes.byref(job)))
+        scratch = torch.empty(self._scratch_size())
         self._job.positions, self._job.scratch = positions.data_ptr(), scratch.data_ptr()
-        loaded.search_run(ctypes.byref(self._job), ctypes.byref(job), c_int64(end))
+        search = self._library.search_apart if len(scratch) else self._library.search_together
+        search(ctypes.byref(self._job), ctypes.byref(job), c_int64(end))
+
+    def _scratch_size(self) -> int:
+        return int(self._library.search_scratch(ctypes.byref(self._job), ctypes.byref(self._steps.job)))
