@@ -3,6 +3,7 @@
  * operators a layer.
  */
 #include "decoder.h"
+#include "tensors.h"
 
 #include <stdlib.h>
 
@@ -34,13 +35,14 @@ static void read_sentences(const Decoder *d, int64_t layer, const float *memory,
     int64_t width = d->head_width, joined = joined_width(d), step = padded(2 * joined), rows = (to - from) * length;
     memory += from * length * padded(d->width);
     linear_rows(scratch, step, memory, padded(d->width), linear, rows, 0, 2 * joined, scratch + rows * step);
-    for (int64_t row = 0; row < rows; row++)
+    for (int64_t sentence = from; sentence < to; sentence++, scratch += length * step)
         for (int64_t head = 0; head < d->heads; head++) {
-            int64_t sentence = from + row / length;
             int64_t block = ((layer * d->sentences + sentence) * d->heads + head) * d->source_length;
-            const float *key = scratch + row * step + head * width;
-            remember(d->source_keys + block * width, d->source_values + block * padded(width), key, key + joined,
-                     row % length, width);
+            const float *key = scratch + head * width;
+            for (int64_t at = 0; at < length; at += LANES)
+                load_columns(d->source_keys + (block + at) * width, key + at * step,
+                             length - at < LANES ? length - at : LANES, width, step, 1);
+            load_rows(d->source_values + block * padded(width), key + joined, length, width, step, 1);
         }
 }
 

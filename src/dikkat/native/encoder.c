@@ -4,12 +4,16 @@
  * threads share such chunks out among themselves. Every sum has one order whatever the company of a sentence.
  */
 #include "layers.h"
+#include "products.h"
+#include "tensors.h"
 
 #include <omp.h>
 #include <stdlib.h>
 
 /* Tokens of a chunk, unless one sentence is longer. */
 #define CHUNK 128
+/* Queries of a head that attend together, at most. */
+#define MOST 96
 /* Linear layers of an encoder block: self-attention in and out, feed-forward. */
 #define LINEARS 4
 
@@ -39,10 +43,13 @@ static int64_t product_scratch(const Encoder *e, int64_t rows) {
     return largest;
 }
 
-/* Keys by columns, values by rows, the weights and the output of one query. */
+/* Queries that attend together. */
+static int64_t block_of(int64_t rows) { return rows < MOST ? rows : MOST; }
+
+/* Keys by columns, values by rows, the weights and the outputs of a block of queries. */
 static int64_t head_scratch(const Encoder *e, int64_t rows) {
-    int64_t width = e->head_width;
-    return width * padded(rows) + rows * padded(width) + padded(rows) + padded(width);
+    int64_t width = padded(e->head_width);
+    return e->head_width * padded(rows) + rows * width + block_of(rows) * (padded(rows) + width);
 }
 
 static int64_t activation_size(const Encoder *e, int64_t rows) {
@@ -65,21 +72,20 @@ INLINE void product(float *to, const float *from, const Linear *linear, int64_t 
 
 /* Twin: nn/functional.py, fused_attention, for one head of one sentence, whose rows are `count` from `first` on. */
 static void attend(const Encoder *e, const Activations *a, int64_t first, int64_t count, int64_t head, float beta) {
-    int64_t width = e->head_width, joined = joined_width(e), step = padded(3 * joined), end = padded(count);
-    float *keys = a->head, *values = keys + width * end, *row = values + count * padded(width);
-    float *result = row + end;
+    int64_t width = e->head_width, wide = padded(width), joined = joined_width(e), step = padded(3 * joined);
+    int64_t end = padded(count), block = block_of(count);
+    float *keys = a->head, *values = keys + width * end, *rows = values + count * wide, *results = rows + block * end;
     const float *query = a->projected + first * step + head * width;
-    memset(keys, 0, sizeof(float) * width * end);
-    memset(values, 0, sizeof(float) * count * padded(width));
-    for (int64_t s = 0; s < count; s++) {
-        for (int64_t i = 0; i < width; i++) keys[i * end + s] = query[s * step + joined + i];
-        memcpy(values + s * padded(width), query + s * step + 2 * joined, sizeof(float) * width);
-    }
-    for (int64_t t = 0; t < count; t++) {
-        row_times_matrix(row, query + t * step, 1, keys, width, end);
-        softmax_row(row, count, beta, 0, 1);
-        row_times_matrix(result, row, 1, values, count, padded(width));
-        memcpy(a->context + (first + t) * padded(joined) + head * width, result, sizeof(float) * width);
+    load_columns(keys, query + joined, count, width, step, 1);
+    load_rows(values, query + 2 * joined, count, width, step, 1);
+    for (int64_t from = 0; from < count; from += block) {
+        int64_t queries = count - from < block ? count - from : block;
+        rows_times_matrix(rows, end, query + from * step, step, 1, keys, width, end, end, queries);
+        for (int64_t t = 0; t < queries; t++) softmax_row(rows + t * end, count, beta, 0, 1);
+        rows_times_matrix(results, wide, rows, end, 1, values, count, wide, wide, queries);
+        for (int64_t t = 0; t < queries; t++)
+            memcpy(a->context + (first + from + t) * padded(joined) + head * width, results + t * wide,
+                   sizeof(float) * width);
     }
 }
 
