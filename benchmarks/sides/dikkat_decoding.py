@@ -7,12 +7,17 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-import torch
-from benchmarks.sides.decoding_clock import against_the_clock
+from dikkat.native.environment import set_environment
 
-from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
-from dikkat.native.library import why_absent
-from dikkat.pipelines import Translator
+# as the command does, before torch is loaded
+set_environment()
+
+import torch  # noqa: E402
+from benchmarks.sides.decoding_clock import against_the_clock  # noqa: E402
+
+from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision  # noqa: E402
+from dikkat.native.library import why_absent  # noqa: E402
+from dikkat.pipelines import Translator  # noqa: E402
 
 
 class Dikkat:

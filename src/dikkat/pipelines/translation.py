@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import torch
@@ -17,6 +18,7 @@ from dikkat.errors import DataError, UsageError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
+from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
@@ -57,6 +59,8 @@ class Translator:
         missing or damaged.
         """
         run = RunDirectory.open(Path(path))
+        # a batch frees what the next one asks for again
+        keep_freed_memory()
         settings = run.read_config()
         if (task := settings.get("task", "translator")) != "translator":
             raise UsageError(f'{path}: holds a "{task}", not a translator')
@@ -94,16 +98,22 @@ class Translator:
 
         At most `window` lines are read ahead. Batch size and neighbours do not change a translation in float32.
         """
-        ids = (self.encode(line) for line in lines)
         decode = batch_decoder(self.model, options)
         with torch.inference_mode():
-            for hypotheses in decode_stream(ids, decode, batch_size=batch_size, window=window):
+            for hypotheses in decode_stream(self._encoded(lines, window), decode, batch_size=batch_size, window=window):
                 yield self._translation(hypotheses)
 
     def encode(self, line: str) -> list[int]:
         """Source ids of a line, without end mark; none for a line of white space."""
         text = line.strip()
         return self.tokenizer.encode(text, self.config.data.source_language) if text else []
+
+    def _encoded(self, lines: Iterable[str], window: int) -> Iterator[list[int]]:
+        """As `encode`, a window at a time."""
+        given = iter(lines)
+        while texts := [line.strip() for line in islice(given, window)]:
+            ids = iter(self.tokenizer.encode_batch([text for text in texts if text], self.config.data.source_language))
+            yield from (next(ids) if text else [] for text in texts)
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
         """Attention of every stack, layer and head while reading `text` and writing `translation` (default: its own).

@@ -63,6 +63,7 @@ class Tokenizer:
         settings = json.loads(inner.to_str())
         self._lowercases = '"Lowercase"' in json.dumps(settings["normalizer"])
         self._is_bytes = settings["model"]["type"] == "BPE"
+        self._labels: dict[int, str] = {}
 
     @classmethod
     def train(
@@ -144,13 +145,16 @@ class Tokenizer:
         is the whole word. Line breaks and tabs show as "\\n" and "\\t", a part of a character as its bytes ("\\xc4").
         Raises `IndexError` for an id that is not in the vocabulary.
         """
-        return [self._piece(int(i)) for i in ids]
+        labels = self._labels
+        return [labels.get(i) or self._label(int(i)) for i in ids]
 
-    def _piece(self, token_id: int) -> str:
+    def _label(self, token_id: int) -> str:
+        """Made at the first need."""
         token = self._inner.id_to_token(token_id)
         if token is None:
             raise IndexError(f"there is no id {token_id} in a vocabulary of {self.vocab_size}")
-        return byte_label(token) if self._is_bytes and token_id >= len(SPECIAL_TOKENS) else token
+        is_bytes = self._is_bytes and token_id >= len(SPECIAL_TOKENS)
+        return self._labels.setdefault(token_id, byte_label(token) if is_bytes else token)
 
 
 def _new_bytes(config: TokenizerConfig) -> tokenizers.Tokenizer:
