@@ -11,10 +11,13 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-ROWS_EACH_THREAD = 8
-"""From so many rows on a matrix product no longer depends on their number."""
 POSITIONS = 16
-"""From so many queries and keys on, attention does not; a softmax takes sixteen numbers at a time."""
+"""From so many queries and keys on, attention no longer depends on their number; a softmax takes sixteen at a time."""
+
+
+def fewest_rows() -> int:
+    """From so many rows on a matrix product no longer does: seen with up to 16 threads, which share the rows."""
+    return max(16, 2 * torch.get_num_threads())
 
 
 class Projection(nn.Linear):
@@ -30,7 +33,7 @@ def project(
     """`x weight^T + bias`; of a single position, as in a step of decoding, by the fastest way there is."""
     if x.dim() < 3 or x.shape[-2] == 1 or not _rounds(x):
         return F.linear(x, weight, bias)
-    rows, fewest = x.shape[:-1].numel(), ROWS_EACH_THREAD * torch.get_num_threads()
+    rows, fewest = x.shape[:-1].numel(), fewest_rows()
     if rows == 0 or rows >= fewest:
         return F.linear(x, weight, bias)
     enough = F.pad(x.reshape(rows, -1), (0, 0, 0, fewest - rows))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from dikkat.cli.main import run
-from dikkat.nn import MultiHeadAttention, causal_mask, record_attention
+from dikkat.nn import MultiHeadAttention, causal_mask, few_rows, record_attention
 from dikkat.nn.attention import Observation
 from dikkat.nn.functional import attention, attention_scores, attention_weights
 
@@ -273,9 +273,13 @@ def test_B20_two_columns_from_two_narrow_heads_and_the_size_of_gpt_2() -> None:
 
 
 @pytest.mark.usefixtures("without_kernels")  # the counter sees PyTorch's products only
-@pytest.mark.parametrize(("length", "width", "heads"), [(32, 64, 4), (7, 48, 6), (50, 24, 8)])
-def test_B22_heads_that_split_the_width_cost_as_one(length: int, width: int, heads: int) -> None:
+@pytest.mark.parametrize(("length", "width", "heads"), [(32, 64, 4), (17, 48, 6), (50, 24, 8)])
+def test_B22_heads_that_split_the_width_cost_as_one(
+    length: int, width: int, heads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Why heads split the width: with w = heads x head width the cost is 8 n d w + 4 n^2 w, and w is d or heads x d."""
+    # with many threads these are short sequences, and the rows of zeros they get are no cost of attention
+    monkeypatch.setattr(few_rows, "fewest_rows", lambda: 0)
     counted = []
     for name, head_dim in (("split", width // heads), ("full", width)):
         module = MultiHeadAttention(width, heads, head_dim=head_dim)

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from dikkat.nn import explicit
 from dikkat.nn.dropout import random_levels
-from dikkat.nn.few_rows import POSITIONS, ROWS_EACH_THREAD, Projection, lengthened, project
+from dikkat.nn.few_rows import POSITIONS, Projection, fewest_rows, lengthened, project
 from dikkat.nn.functional import attention, fused_attention
 
 
@@ -40,7 +40,7 @@ def test_a_projection_is_a_linear_layer_with_its_gradients(bias: bool) -> None:
 
 def test_no_product_of_a_sequence_has_few_rows(rows_of_products: list[int]) -> None:
     weight = torch.randn(6, 4)
-    fewest = ROWS_EACH_THREAD * torch.get_num_threads()
+    fewest = fewest_rows()
     for shape, rows in (
         ((1, 2, 4), fewest),
         ((3, 2, 4), max(6, fewest)),
