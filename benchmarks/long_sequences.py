@@ -1,8 +1,8 @@
 """Claim: how the cost of attention grows with the length, in training and in decoding, for exact and efficient forms.
 
 Setting: one sequence, four causal heads of width 64 (a layer with D=256), float32. Training is a forward and a backward
-pass over the whole sequence; decoding is one more position behind so many. Exact attention goes through PyTorch's fused
-kernel and, with a memory that does not hold a row for each pair, through `chunked_attention`; both decode by
+pass over the whole sequence; decoding is one more position behind so many. Exact attention goes through the products of
+`fused_attention`, as in a layer, through PyTorch's fused kernel, and through `chunked_attention`; all decode by
 `fused_attention` over all keys. The sliding window sees itself and so many positions before; linear attention decodes
 from one matrix a head. The rest of a layer, its projections and its feed-forward network, is given beside them, since
 attention only matters where it is not small against it. Every form at every length runs in a fresh process; in each
@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import OWN_PYTHON, Measured, child, note, parser, provenance
 
-FORMS = ("fused kernel", "chunked", "sliding window", "linear", "rest of the layer")
+FORMS = ("products", "fused kernel", "chunked", "sliding window", "linear", "rest of the layer")
 MEASURES = ("training_seconds", "decoding_seconds", "training_peak_bytes")
 
 

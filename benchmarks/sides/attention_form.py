@@ -12,8 +12,9 @@ from typing import Any
 import torch
 from benchmarks.sides.memory import resident_bytes
 from torch import Tensor
+from torch.nn import functional as F
 
-from dikkat.nn import chunked_attention, fused_attention, linear_attention, sliding_window_attention
+from dikkat.nn import chunked_attention, linear_attention, sliding_window_attention
 from dikkat.nn.functional import attention
 
 ROWS = 1024
@@ -41,7 +42,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
 def form(name: str, window: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     forms: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
         "full matrix": lambda q, k, v: attention(q, k, v)[0],
-        "fused kernel": fused_attention,
+        "fused kernel": F.scaled_dot_product_attention,
         "chunked": chunked_attention,
         "sliding window": lambda q, k, v: sliding_window_attention(q, k, v, window),
         "linear": linear_attention,

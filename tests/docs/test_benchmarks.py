@@ -77,7 +77,7 @@ def test_long_sequences_measures_every_form_at_every_length() -> None:
     done = run("long_sequences.py", *sizes, bare=False)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)["found"]
-    assert list(found) == ["fused kernel", "chunked", "sliding window", "linear", "rest of the layer"]
+    assert list(found) == ["products", "fused kernel", "chunked", "sliding window", "linear", "rest of the layer"]
     for form in found.values():
         for name in ("training", "decoding"):
             short, long = form[f"{name}_seconds"].values()

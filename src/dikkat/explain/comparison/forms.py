@@ -9,10 +9,11 @@ from typing import Final
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from dikkat.explain.comparison.measurement import Exponent, Measured, fit_exponent, measure
 from dikkat.nn.chunked import chunked_attention
-from dikkat.nn.functional import attention, fused_attention
+from dikkat.nn.functional import attention
 from dikkat.nn.linear import linear_attention
 from dikkat.nn.sliding_window import sliding_window_attention
 
@@ -24,7 +25,7 @@ LONGEST_MATRIX: Final = 8192
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 FORMS: Final[dict[str, Attend]] = {
     WHOLE: lambda query, key, value: attention(query, key, value)[0],
-    "fused kernel": lambda query, key, value: fused_attention(query, key, value),
+    "fused kernel": lambda query, key, value: F.scaled_dot_product_attention(query, key, value),
     "chunked": lambda query, key, value: chunked_attention(query, key, value),
     f"window of {WINDOW}": lambda query, key, value: sliding_window_attention(query, key, value, WINDOW),
     "linear": lambda query, key, value: linear_attention(query, key, value),
