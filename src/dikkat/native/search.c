@@ -155,10 +155,11 @@ static void take_steps(const Search *s, Decoder *d, const Activations *a, int64_
 }
 
 /* Rows of one group: those of whole sentences, so few that what a step needs of them stays in the cache of a core, and
- * no more than leave something for every thread; 0 where all threads had better share each step. */
+ * no more than leave something for every thread; 0 where all threads had better share each step. So they had with
+ * weights in 32 bits, which are copied into panels at each step: many rows share the price of that. */
 static int64_t group_size(const Search *s, const Decoder *d) {
     int64_t sentences = d->rows / s->beam, each = (sentences + d->threads - 1) / d->threads;
-    if (d->seen || d->length || sentences < d->threads || each * s->beam < FEWEST) return 0;
+    if (!d->linears->packed.weight || d->seen || d->length || sentences < d->threads || each * s->beam < FEWEST) return 0;
     int64_t most = largest_of(1, MOST / s->beam), groups = (each + most - 1) / most;
     return (each + groups - 1) / groups * s->beam;
 }

@@ -77,8 +77,12 @@ def threads_at_work(count: int) -> Iterator[None]:
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 40])
 @pytest.mark.parametrize("options", [DecodingOptions(), BeamOptions(beam_size=3)], ids=["greedy", "beam"])
-def test_threads_change_nothing(model: EncoderDecoder, threads: int, options: DecodingOptions) -> None:
-    """They share each step of a few sentences, and each searches on with some of many sentences."""
+@pytest.mark.parametrize("in_bytes", [False, True])
+def test_threads_change_nothing(threads: int, options: DecodingOptions, in_bytes: bool) -> None:
+    """They share each step; in eight bits, where there are many sentences, each searches on with some of them."""
+    model = learned()
+    if in_bytes:
+        model.quantize()
     expected = decoded(model, sentences(2), options, SENTENCES)
     with threads_at_work(threads):
         assert decoded(model, sentences(2), options, SENTENCES) == expected
@@ -111,6 +115,7 @@ def test_among_equals_both_take_the_same(beam_size: int) -> None:
 def test_groups_that_are_not_over_at_once_go_on_together(beam_size: int, threads: int) -> None:
     """Some sentences end before the first stretch does, the others after it."""
     model = endless(learned())
+    model.quantize()
     options = BeamOptions(beam_size=beam_size, max_length_factor=16.0, max_length_offset=4)
     with threads_at_work(threads):
         searched, stepped = both(model, sentences(7), options, SENTENCES)
@@ -120,11 +125,13 @@ def test_groups_that_are_not_over_at_once_go_on_together(beam_size: int, threads
     assert sum(length > STRETCH for length in lengths) > 8 * threads
 
 
-def test_weights_in_eight_bits() -> None:
+@pytest.mark.parametrize("size", [7, SENTENCES])
+def test_weights_in_eight_bits(size: int) -> None:
+    """All steps of many sentences are one call of `search_apart`."""
     model = learned()
     model.quantize()
-    for way in ("greedy", "n-best"):
-        searched, stepped = both(model, sentences(4), WAYS[way], 7)
+    for way in WAYS.values():
+        searched, stepped = both(model, sentences(4), way, size)
         assert searched == stepped
 
 
