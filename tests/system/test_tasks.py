@@ -21,6 +21,7 @@ from dikkat import Translator
 from dikkat.config import ModelConfig, TrainingConfig
 from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
+from dikkat.decoding.hypothesis import EMPTY
 from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
@@ -248,7 +249,7 @@ def test_n_best_is_sorted_and_complete(dikkat: Command, trained: Path, translato
     best = dikkat("translate", trained, text)[1].split("\n")[:-1]
     decode = batch_decoder(translator.model, BeamOptions(beam_size=5, n_best=4))
     ended = 0
-    for number, hypotheses in enumerate(decode_stream(map(translator.encode, lines), decode), start=1):
+    for number, hypotheses in enumerate(decode_stream(map(translator.encode, lines), decode, [EMPTY]), start=1):
         mine = [(float(score), words) for place, score, words in rows if int(place) == number]
         assert len(mine) == (1 if number == 13 else 4)
         assert mine[0][1] == best[number - 1]

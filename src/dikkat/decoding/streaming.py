@@ -1,60 +1,100 @@
-"""An endless stream of sentences in, their hypotheses out in the same order, in memory that does not grow."""
+"""An endless stream of sentences in, what is made of each out in the same order, in memory that does not grow."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import islice
+from typing import Generic, TypeVar
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.stepper import EOS, PAD
-from dikkat.decoding.strategies import DecodeBatch
 from dikkat.errors import UsageError
+from dikkat.native.threads import num_threads, share_threads
+
+Made = TypeVar("Made")
+
+Decode = Callable[[Tensor, Tensor, Sequence[int]], Sequence[Made]]
+"""From source (B, S), source mask (B, S) and the numbers of the sentences to what is made of each."""
+
+Places = Sequence[int]
+"""Where the sentences of a batch stand in their window."""
 
 
 def decode_stream(
     sentences: Iterable[Sequence[int]],
-    decode: DecodeBatch,
+    decode: Decode[Made],
+    empty: Made,
     *,
     batch_size: int = 64,
     batch_tokens: int = 8192,
     window: int = 2048,
+    at_once: int = 1,
     device: torch.device | str = "cpu",
-) -> Iterator[list[Hypothesis]]:
-    """Hypotheses of every sentence (source ids without an end mark), in the order of the input.
+) -> Iterator[Made]:
+    """What `decode` makes of every sentence (source ids without an end mark), in the order of the input.
 
     At most `window` sentences are read ahead; inside that window sentences of like length share a batch of at most
     `batch_size` sentences and `batch_tokens` source tokens, padding included (a longer sentence goes alone). A window
-    of 1 answers each sentence before it reads the next. An empty sentence gives one empty hypothesis and never reaches
-    the model. Raises `UsageError` when a limit is below 1.
+    of 1 answers each sentence before it reads the next. Of an empty sentence `empty` is made, and it never reaches the
+    model. Up to `at_once` batches are decoded side by side, and share the threads that native code has. Raises
+    `UsageError` when a limit is below 1.
     """
-    for name, limit in (("batch_size", batch_size), ("batch_tokens", batch_tokens), ("window", window)):
+    limits = {"batch_size": batch_size, "batch_tokens": batch_tokens, "window": window, "at_once": at_once}
+    for name, limit in limits.items():
         if limit < 1:
             raise UsageError(f"{name} must be at least 1, not {limit}")
-    return _windows(iter(sentences), decode, batch_size, batch_tokens, window, torch.device(device))
+    batches = _Batches(decode, empty, batch_size, batch_tokens, at_once, torch.device(device))
+    return _windows(iter(sentences), batches, window)
 
 
-def _windows(
-    sentences: Iterator[Sequence[int]],
-    decode: DecodeBatch,
-    batch_size: int,
-    batch_tokens: int,
-    window: int,
-    device: torch.device,
-) -> Iterator[list[Hypothesis]]:
+@dataclass(frozen=True, slots=True)
+class _Batches(Generic[Made]):
+    """How the sentences of a window are decoded."""
+
+    decode: Decode[Made]
+    empty: Made
+    size: int
+    tokens: int
+    at_once: int
+    device: torch.device
+
+    def of(self, window: Sequence[Sequence[int]], first: int) -> list[Made]:
+        """What is made of each sentence; `first` is the number of the first."""
+
+        def decoded(places: Places) -> Sequence[Made]:
+            source, source_mask = pad_sources([window[place] for place in places], self.device)
+            return self.decode(source, source_mask, [first + place for place in places])
+
+        results = [self.empty for _ in window]
+        batches = list(length_batches([len(sentence) for sentence in window], self.size, self.tokens))
+        for places, made in zip(batches, _in_threads(decoded, batches, self.at_once), strict=True):
+            for place, result in zip(places, made, strict=True):
+                results[place] = result
+        return results
+
+
+def _in_threads(
+    decoded: Callable[[Places], Sequence[Made]], batches: Sequence[Places], at_once: int
+) -> Iterator[Sequence[Made]]:
+    """In the order of the batches. After an error, or Ctrl-C, none is begun any more."""
+    workers = min(at_once, len(batches))
+    if workers <= 1:
+        yield from map(decoded, batches)
+        return
+    with ThreadPoolExecutor(workers, initializer=share_threads, initargs=(max(1, num_threads() // workers),)) as pool:
+        yield from pool.map(decoded, batches)
+
+
+def _windows(sentences: Iterator[Sequence[int]], batches: _Batches[Made], window: int) -> Iterator[Made]:
     first = 0
-    while batch := list(islice(sentences, window)):
-        results: list[list[Hypothesis]] = [[EMPTY] for _ in batch]
-        for places in length_batches([len(sentence) for sentence in batch], batch_size, batch_tokens):
-            source, source_mask = pad_sources([batch[place] for place in places], device)
-            decoded = decode(source, source_mask, [first + place for place in places])
-            for place, hypotheses in zip(places, decoded, strict=True):
-                results[place] = hypotheses
-        yield from results
-        first += len(batch)
+    while read := list(islice(sentences, window)):
+        yield from batches.of(read, first)
+        first += len(read)
 
 
 def length_batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iterator[list[int]]:

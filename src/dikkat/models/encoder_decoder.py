@@ -15,6 +15,8 @@ from dikkat.models.native_decoding import DecoderParts, NativeCache
 from dikkat.models.native_encoding import EncoderParts
 from dikkat.native.library import why_absent
 from dikkat.native.search import Found, Marks
+from dikkat.native.threads import num_threads
+from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
@@ -112,6 +114,18 @@ class EncoderDecoder(nn.Module):
                 raise ValueError(f"native code cannot compute in eight bits here: {reason}")
             self.quantized = QuantizedWeights()
             self.start_cache(self.encode(token, mask), mask)
+
+    def batches_at_once(self) -> int:
+        """How many batches are best decoded side by side, each by a share of the threads.
+
+        In eight bits a thread is best alone with a batch. In 32, the threads had better share the weights of each step.
+        Who looks on sees one batch after the other.
+        """
+        parts = self._decoder_parts()
+        with torch.inference_mode():
+            is_read = any(isinstance(part, MultiHeadAttention) and part.is_read for part in self.modules())
+            is_alone = not is_read and parts.can_begin()
+        return num_threads() if self.quantized is not None and is_alone else 1
 
     def _decoder_parts(self) -> DecoderParts:
         parts = self.target_embedding, self.positions, self.dropout, self.decoder, self.output_weight

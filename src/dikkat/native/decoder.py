@@ -16,6 +16,7 @@ from torch.nn import functional as F
 
 from dikkat.native.layers import LinearWeights, NormWeights, address, linear_array, norm_array, pointer
 from dikkat.native.library import library
+from dikkat.native.threads import num_threads
 
 LANES = 16
 """Positions of one block of keys, as in vectors.h."""
@@ -102,7 +103,7 @@ class DecoderSteps:
         self.job = _job(weights)
         """What C is given."""
         self.job.slots, self.job.sentences = len(self._slots), sentences
-        self.job.threads = torch.get_num_threads()
+        self.job.threads = num_threads()
         self._read_source(memory, mask)
         self._keys: Tensor
         self._values: Tensor

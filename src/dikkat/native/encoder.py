@@ -15,6 +15,7 @@ from torch import Tensor
 
 from dikkat.native.layers import LinearWeights, NormWeights, address, linear_array, norm_array
 from dikkat.native.library import library
+from dikkat.native.threads import num_threads
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +77,7 @@ def encode(weights: EncoderWeights, embedded: Tensor, lengths: Sequence[int]) ->
         betas=ctypes.addressof(betas),
         sentences=len(lengths),
         starts=ctypes.addressof(starts),
-        threads=torch.get_num_threads(),
+        threads=num_threads(),
     )
     states = embedded.to(torch.float32).clone(memory_format=torch.contiguous_format)
     if loaded.encoder_run(ctypes.byref(job), address(states)):

@@ -95,8 +95,7 @@ INLINE void byte_block(float *to, int64_t to_step, const uint8_t *from, int64_t 
 }
 
 /* Twin: F.linear, on what native/quantized.py rounds. Outputs `start` to `end` of all rows, `start` a multiple of
- * BYTE_PANEL; rows of `from` end in zeros; `scratch` holds quantized_scratch() numbers. The last six rows may begin
- * with rows that are done, which find the same again. */
+ * BYTE_PANEL; rows of `from` end in zeros; `scratch` holds quantized_scratch() numbers. */
 static void quantized_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Packed *packed,
                            const float *bias, int64_t inputs, int64_t rows, int64_t start, int64_t end, float *scratch) {
     int64_t width = padded(inputs), quads = width / QUAD;
@@ -108,8 +107,7 @@ static void quantized_rows(float *to, int64_t to_step, const float *from, int64_
         int64_t outputs = end - first < BYTE_PANEL ? end - first : BYTE_PANEL;
         vec added[4] = {{0}};
         if (bias) memcpy(added, bias + first, sizeof(float) * outputs);
-        for (int64_t next = 0; next < rows; next += BYTE_ROWS) {
-            int64_t row = next + BYTE_ROWS <= rows || rows < BYTE_ROWS ? next : rows - BYTE_ROWS;
+        for (int64_t row = 0; row < rows; row += BYTE_ROWS) {
             float *there = to + row * to_step + first;
             const uint8_t *here = bytes + row * width;
             const float *by = scales + row;

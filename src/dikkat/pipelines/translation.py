@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import torch
+from torch import Tensor
 
 from dikkat.config import RunConfig
-from dikkat.decoding.hypothesis import Hypothesis
+from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
@@ -99,9 +99,18 @@ class Translator:
         At most `window` lines are read ahead. Batch size and neighbours do not change a translation in float32.
         """
         decode = batch_decoder(self.model, options)
-        with torch.inference_mode():
-            for hypotheses in decode_stream(self._encoded(lines, window), decode, batch_size=batch_size, window=window):
-                yield self._translation(hypotheses)
+
+        def translated(source: Tensor, source_mask: Tensor, numbers: Sequence[int]) -> list[Translation]:
+            return [self._translation(hypotheses) for hypotheses in decode(source, source_mask, numbers)]
+
+        yield from decode_stream(
+            self._encoded(lines, window),
+            translated,
+            self._translation([EMPTY]),
+            batch_size=batch_size,
+            window=window,
+            at_once=self.model.batches_at_once(),
+        )
 
     def encode(self, line: str) -> list[int]:
         """Source ids of a line, without end mark; none for a line of white space."""

@@ -9,6 +9,7 @@ import torch
 
 from dikkat.data.batching import Batch, BatchPlan, collate
 from dikkat.data.corpus import Corpus
+from dikkat.decoding.hypothesis import EMPTY
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
@@ -38,7 +39,7 @@ class Validator:
             loss = self._loss(model)
             ids = [self._corpus.source(index).tolist() for index in self._chosen]
             decode = batch_decoder(model, DecodingOptions())
-            decoded = [best[0].tokens for best in decode_stream(ids, decode, batch_size=256)]
+            decoded = [best[0].tokens for best in decode_stream(ids, decode, [EMPTY], batch_size=256)]
         translations = self._tokenizer.decode_batch(decoded)
         scores = score_translations(translations, [self._targets[index] for index in self._chosen])
         shown = number * 7 % len(self._chosen)

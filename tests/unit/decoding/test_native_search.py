@@ -14,9 +14,11 @@ from tests.unit.decoding.mock_model import Prefix
 from tests.unit.decoding.reversing import KINDS, SENTENCES, VOCABULARY, decoded, learned, sentences
 
 from dikkat.decoding.beam import beam_search
-from dikkat.decoding.hypothesis import Hypothesis
+from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.stepper import EOS
+from dikkat.decoding.strategies import batch_decoder
+from dikkat.decoding.streaming import decode_stream
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.native_decoding import STRETCH, NativeCache
 from dikkat.native.decoder import FIRST_CAPACITY
@@ -133,6 +135,18 @@ def test_weights_in_eight_bits(size: int) -> None:
     for way in WAYS.values():
         searched, stepped = both(model, sentences(4), way, size)
         assert searched == stepped
+
+
+@pytest.mark.parametrize("at_once", [2, 3])
+@pytest.mark.parametrize("threads", [1, 4])
+def test_batches_side_by_side(at_once: int, threads: int) -> None:
+    model = learned()
+    model.quantize()
+    decode = batch_decoder(model, BeamOptions(beam_size=3))
+    rows = [row[:-1] for row in sentences(6)]
+    with threads_at_work(threads):
+        one_by_one = list(decode_stream(rows, decode, [EMPTY], batch_size=11))
+        assert list(decode_stream(rows, decode, [EMPTY], batch_size=11, at_once=at_once)) == one_by_one
 
 
 def test_at_the_end_of_learned_positions_it_is_refused_as_a_step_would_be() -> None:

@@ -205,6 +205,20 @@ def test_eight_bits_come_close_and_are_none_of_pytorchs(monkeypatch: pytest.Monk
         model.quantize()
 
 
+def test_batches_go_side_by_side_in_eight_bits_unless_somebody_looks_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dikkat.models.encoder_decoder.num_threads", lambda: 3)
+    model = small_model()
+    assert model.batches_at_once() == 1
+    model.quantize()
+    assert model.batches_at_once() == 3
+    with record_attention(model):
+        assert model.batches_at_once() == 1
+    hook = model.register_forward_hook(lambda *_: None)
+    assert model.batches_at_once() == 1
+    hook.remove()
+    assert model.batches_at_once() == 3
+
+
 @pytest.mark.parametrize("choice", [{"activation": "geglu"}, {"norm": "rms"}, {"positions": "rotary"}])
 def test_a_model_that_native_code_does_not_know_is_not_quantized(choice: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="this model has parts that it does not know"):
