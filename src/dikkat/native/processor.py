@@ -43,3 +43,16 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):
         return False
     return bool(mallopt(_M_MMAP_THRESHOLD, _KEEP)) and bool(mallopt(_M_TRIM_THRESHOLD, _KEEP))
+
+
+def give_back_freed_memory() -> bool:
+    """Let the C library hand back all that it keeps and nobody uses, and say whether it can.
+
+    Tensors of ever new sizes break what it keeps into pieces that the next one does not fit into, and it grows.
+    """
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return False
+    trim(0)
+    return True

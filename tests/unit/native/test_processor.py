@@ -74,3 +74,19 @@ def test_freed_memory_is_kept_where_the_library_can(monkeypatch: pytest.MonkeyPa
     assert calls == [(-3, 1 << 30), (-1, 1 << 30)]
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert not processor.keep_freed_memory()
+
+
+def test_freed_memory_is_given_back_where_the_library_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert processor.give_back_freed_memory()
+    kept: list[int] = []
+
+    class Library:
+        def malloc_trim(self, pad: int) -> int:
+            kept.append(pad)
+            return 0
+
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: Library())
+    assert processor.give_back_freed_memory()
+    assert kept == [0]
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    assert not processor.give_back_freed_memory()
