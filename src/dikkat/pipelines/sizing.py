@@ -21,16 +21,26 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
             dim=128, heads=4, wide=512, layers=(3, 2), vocabulary=2_000, dropout=0.2, batch=2048, epochs=40
         )
     if pairs < 300_000:
-        # few passes need little dropout; with many only dropout keeps them useful
-        dropout = 0.1 if minutes is not None and minutes <= 10 else 0.2
+        batch, dropout, validations = _pace(minutes)
         return _settings(
-            dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, dropout=dropout, batch=4096, epochs=20
-        )
+            dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, dropout=dropout, batch=batch, epochs=20,
+            validations=validations,
+        )  # fmt: skip
     if pairs < 3_000_000:
         return _settings(
             dim=384, heads=6, wide=1536, layers=(6, 3), vocabulary=16_000, dropout=0.1, batch=8192, epochs=8
         )
     return _settings(dim=512, heads=8, wide=2048, layers=(6, 6), vocabulary=32_000, dropout=0.1, batch=8192, epochs=3)
+
+
+def _pace(minutes: float | None) -> tuple[int, float, int]:
+    """Tokens a batch, dropout, and validations.
+
+    A few passes need many updates, little dropout and few interruptions; of many only dropout keeps the last useful.
+    """
+    if minutes is None or minutes > 10:
+        return 4096, 0.2, 10
+    return 2048, 0.1 if minutes > 5 else 0.0, 5
 
 
 def _settings(
@@ -43,6 +53,7 @@ def _settings(
     dropout: float,
     batch: int,
     epochs: float,
+    validations: int = 10,
 ) -> Settings:
     return {
         "model": {
@@ -54,7 +65,7 @@ def _settings(
             "dropout": dropout,
         },
         "tokenizer": {"vocab_size": vocabulary},
-        "training": {"tokens_per_batch": batch, "max_epochs": epochs},
+        "training": {"tokens_per_batch": batch, "max_epochs": epochs, "validations": validations},
     }
 
 

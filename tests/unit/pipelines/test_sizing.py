@@ -33,6 +33,16 @@ def test_sizes_rise_and_passes_fall_with_the_data(minutes: float | None) -> None
     assert first.model.dropout > last.model.dropout
 
 
+def test_less_time_means_more_updates_and_less_dropout() -> None:
+    configs = [build_config(settings_for(29_000, minutes)) for minutes in (5.0, 10.0, 20.0, None)]
+    dropouts = [config.model.dropout for config in configs]
+    assert dropouts == sorted(dropouts)
+    assert dropouts[0] < dropouts[-1]
+    batches = [config.training.tokens_per_batch for config in configs]
+    assert batches == sorted(batches)
+    assert batches[0] < batches[-1]
+
+
 def test_a_small_corpus_gets_no_more_parameters_than_it_can_carry() -> None:
     """At most a few hundred parameters a pair at the lower end of each of the small rows."""
     for pairs in (3_000, 15_000):
