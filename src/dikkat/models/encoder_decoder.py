@@ -121,11 +121,12 @@ class EncoderDecoder(nn.Module):
         In eight bits a thread is best alone with a batch. In 32, the threads had better share the weights of each step.
         Who looks on sees one batch after the other.
         """
+        if self.quantized is None:
+            return 1
         parts = self._decoder_parts()
         with torch.inference_mode():
             is_read = any(isinstance(part, MultiHeadAttention) and part.is_read for part in self.modules())
-            is_alone = not is_read and parts.can_begin()
-        return num_threads() if self.quantized is not None and is_alone else 1
+            return num_threads() if not is_read and parts.can_begin() else 1
 
     def _decoder_parts(self) -> DecoderParts:
         parts = self.target_embedding, self.positions, self.dropout, self.decoder, self.output_weight
