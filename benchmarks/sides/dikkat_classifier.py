@@ -21,10 +21,10 @@ from dikkat.native.processor import keep_freed_memory  # noqa: E402
 from dikkat.pipelines.classifier_job import ClassifierJob  # noqa: E402
 from dikkat.pipelines.classifier_preparation import ClassifyRequest  # noqa: E402
 from dikkat.pipelines.settings import run_config  # noqa: E402
-from dikkat.pipelines.training import compute_dtype  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
 from dikkat.training.budget import UpdateBudget  # noqa: E402
 from dikkat.training.loop import Trainer  # noqa: E402
+from dikkat.training.precision import precision_of  # noqa: E402
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = prepared.read_config()
     config = run_config({**merge(settings, job["changes"])}, str(prepared.config))
     task, out = ClassifierJob(ClassifyRequest(())).task(prepared, config), RunDirectory.create(Path(job["out"]))
-    trainer = Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), compute_dtype(config.training))
+    trainer = Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), precision_of(config.training))
     watch = Stopwatch()
     trainer.train(watch, should_stop=lambda: len(watch.reports) == job["warm"] + job["steps"])
     return {

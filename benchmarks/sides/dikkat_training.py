@@ -18,11 +18,11 @@ from benchmarks.sides.memory import resident_bytes  # noqa: E402
 from dikkat.native.processor import keep_freed_memory  # noqa: E402
 from dikkat.pipelines.preparation import TrainRequest  # noqa: E402
 from dikkat.pipelines.settings import run_config  # noqa: E402
-from dikkat.pipelines.training import compute_dtype  # noqa: E402
 from dikkat.pipelines.translator_job import TranslatorJob  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
 from dikkat.training.budget import UpdateBudget  # noqa: E402
 from dikkat.training.loop import StepReport, Trainer  # noqa: E402
+from dikkat.training.precision import precision_of  # noqa: E402
 from dikkat.training.task import Validation  # noqa: E402
 
 FAR_AWAY = 1_000_000
@@ -63,7 +63,7 @@ def open_trainer(prepared: RunDirectory, out: RunDirectory) -> Trainer:
     keep_freed_memory()
     config = run_config(prepared.read_config(), str(prepared.config))
     task = TranslatorJob(TrainRequest(())).task(prepared, config)
-    return Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), compute_dtype(config.training))
+    return Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), precision_of(config.training))
 
 
 if __name__ == "__main__":

@@ -225,8 +225,9 @@ class TrainingConfig(Section):
     """Validations in a planned run; early stopping looks at each."""
     patience: int = Field(4, gt=0)
     """Validations without a better chrF after which training stops."""
-    precision: Literal["auto", "bfloat16", "float32"] = "auto"
-    """Type of the matrix products; auto takes bfloat16 where the processor has it."""
+    precision: Literal["auto", "int8", "bfloat16", "float32"] = "auto"
+    """Type of the matrix products; auto takes the fastest that the processor has. With int8, linear layers multiply
+    in eight bits and all else is in bfloat16, or in float32 where that is faster."""
     keep_checkpoints: int = Field(2, gt=0)
     """Checkpoints kept for resuming; older ones are removed."""
 

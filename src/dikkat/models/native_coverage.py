@@ -63,10 +63,13 @@ class QuantizedWeights:
         return cast(Made, self._kept[name])
 
     def of(self, weight: Tensor) -> PackedWeights:
-        """Of a matrix, or of some rows of one, wherever it is met again."""
+        """Of a matrix, or of some rows of one, wherever it is met again. Raises `ValueError` for what is no number."""
         part = weight.data_ptr(), weight.shape
         if part not in self._packed:
-            self._packed[part] = pack(weight)
+            packed = pack(weight)
+            if not bool(packed.scale.isfinite().all()):
+                raise ValueError("weights that are not finite cannot be kept in eight bits")
+            self._packed[part] = packed
         return self._packed[part]
 
 

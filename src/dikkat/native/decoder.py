@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dikkat.native.layers import LinearWeights, NormWeights, address, linear_array, norm_array, pointer
+from dikkat.native.calls import address, native_library
+from dikkat.native.layers import LinearWeights, NormWeights, linear_array, norm_array, pointer
 from dikkat.native.library import library
 from dikkat.native.threads import num_threads
 
@@ -99,7 +100,8 @@ class DecoderSteps:
         """Numbers, in the batch this began with, of those still in it."""
         self.rows_per_sentence = rows_per_sentence
         self._slots = list(range(sentences * rows_per_sentence))
-        self._library = _library()
+        self._library = native_library("can_step")
+        self._library.decoder_scratch.restype = c_int64
         self.job = _job(weights)
         """What C is given."""
         self.job.slots, self.job.sentences = len(self._slots), sentences
@@ -255,11 +257,3 @@ def _rooms(weights: DecoderWeights, rows: int, length: int) -> tuple[Tensor, Ten
     """Empty keys (L, rows, H, length / 16, K, 16) and values (L, rows, H, length, K in whole vectors)."""
     shape, width = (weights.num_layers, rows, weights.num_heads), weights.head_dim
     return torch.empty(*shape, length // LANES, width, LANES), torch.empty(*shape, length, width + -width % LANES)
-
-
-def _library() -> ctypes.CDLL:
-    loaded = library()
-    if loaded is None:
-        raise RuntimeError("the native decoding step is not here; ask can_step first")
-    loaded.decoder_scratch.restype = c_int64
-    return loaded

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dikkat.native.layers import LinearWeights, NormWeights, address, linear_array, norm_array
+from dikkat.native.calls import address, checked, native_library
+from dikkat.native.layers import LinearWeights, NormWeights, linear_array, norm_array
 from dikkat.native.library import library
 from dikkat.native.threads import num_threads
 
@@ -59,9 +60,7 @@ def can_encode() -> bool:
 
 def encode(weights: EncoderWeights, embedded: Tensor, lengths: Sequence[int]) -> Tensor:
     """States (N, D) of N tokens, `embedded` (N, D): sentences of those `lengths`, one behind the other."""
-    loaded = library()
-    if loaded is None:
-        raise RuntimeError("the native encoder is not here; ask can_encode first")
+    loaded = native_library("can_encode")
     linears, norms, betas = weights.arrays
     starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))
     job = _Encoder(
@@ -80,6 +79,5 @@ def encode(weights: EncoderWeights, embedded: Tensor, lengths: Sequence[int]) ->
         threads=num_threads(),
     )
     states = embedded.to(torch.float32).clone(memory_format=torch.contiguous_format)
-    if loaded.encoder_run(ctypes.byref(job), address(states)):
-        raise MemoryError("no memory left for the native encoder")
+    checked(loaded.encoder_run(ctypes.byref(job), address(states)))
     return states

@@ -8,6 +8,7 @@ from ctypes import c_float, c_int64, c_void_p
 import torch
 from torch import Tensor
 
+from dikkat.native.calls import address, checked, is_wide, native_library
 from dikkat.native.library import library
 
 LEVELS = 1 << 16
@@ -60,7 +61,7 @@ def attention_forward(
     output = value.new_empty(batch, queries, heads, value.shape[-1])
     weights = torch.empty(batch, heads, queries, key.shape[2]) if keep_weights else None
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
-    _checked(_library().attention_forward(ctypes.byref(job), _address(output)))
+    checked(native_library("runs_natively").attention_forward(ctypes.byref(job), address(output)))
     return output.transpose(1, 2), weights
 
 
@@ -85,7 +86,11 @@ def attention_backward(
     ]
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
     strides = (c_int64 * 3)(*gradient.stride()[:3])
-    _checked(_library().attention_backward(ctypes.byref(job), _address(gradient), strides, *map(_address, found)))
+    checked(
+        native_library("runs_natively").attention_backward(
+            ctypes.byref(job), address(gradient), strides, *map(address, found)
+        )
+    )
     return found[0], found[1], found[2]
 
 
@@ -94,15 +99,15 @@ def add_dropped(rest: Tensor | None, x: Tensor, draws: Tensor, threshold: int) -
     x = x.contiguous()
     rest = None if rest is None else rest.contiguous()
     output = torch.empty_like(x)
-    _library().add_dropped(
-        _address(output),
-        _address(rest),
-        _address(x),
-        _address(draws),
+    native_library("runs_natively").add_dropped(
+        address(output),
+        address(rest),
+        address(x),
+        address(draws),
         c_int64(threshold - LEVELS // 2),
         c_float(_scale(threshold)),
         c_int64(x.numel()),
-        _wide(x),
+        is_wide(x),
         torch.get_num_threads(),
     )
     return output
@@ -111,16 +116,16 @@ def add_dropped(rest: Tensor | None, x: Tensor, draws: Tensor, threshold: int) -
 def smoothed_softmax(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Turn (N, V) logits in place into the gradient of the smoothed loss; returns loss and likelihood of each row."""
     loss, likelihood = torch.empty(2, logits.shape[0])
-    _checked(
-        _library().smoothed_softmax(
-            _address(logits),
-            _address(targets),
+    checked(
+        native_library("runs_natively").smoothed_softmax(
+            address(logits),
+            address(targets),
             c_int64(logits.shape[0]),
             c_int64(logits.shape[1]),
             c_float(smoothing),
-            _address(loss),
-            _address(likelihood),
-            _wide(logits),
+            address(loss),
+            address(likelihood),
+            is_wide(logits),
             torch.get_num_threads(),
         )
     )
@@ -149,29 +154,17 @@ def _attention(
         key.data_ptr(),
         value.data_ptr(),
         **strides,
-        mask=_address(mask),
+        mask=address(mask),
         mask_strides=(c_int64 * 4)(*(mask.stride() if mask is not None else (0, 0, 0, 0))),
-        draws=_address(draws),
+        draws=address(draws),
         threshold=threshold - LEVELS // 2,
         beta=beta,
         scale=_scale(threshold),
-        weights=_address(weights),
-        wide=_wide(query),
+        weights=address(weights),
+        wide=is_wide(query),
         threads=torch.get_num_threads(),
     )
     return job, mask
-
-
-def _library() -> ctypes.CDLL:
-    loaded = library()
-    if loaded is None:
-        raise RuntimeError("the native kernels are not here; ask runs_natively first")
-    return loaded
-
-
-def _checked(code: int) -> None:
-    if code:
-        raise MemoryError("no memory left for the scratch space of a native kernel")
 
 
 def _with_dense_rows(tensor: Tensor) -> Tensor:
@@ -180,14 +173,6 @@ def _with_dense_rows(tensor: Tensor) -> Tensor:
 
 def _strides(tensor: Tensor) -> ctypes.Array[c_int64]:
     return (c_int64 * 3)(*tensor.stride()[:3])
-
-
-def _address(tensor: Tensor | None) -> c_void_p | None:
-    return None if tensor is None else c_void_p(tensor.data_ptr())
-
-
-def _wide(tensor: Tensor) -> int:
-    return int(tensor.dtype == torch.float32)
 
 
 def _scale(threshold: int) -> float:

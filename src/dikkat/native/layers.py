@@ -67,11 +67,6 @@ def pointer(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def address(tensor: Tensor) -> c_void_p:
-    """The same as an argument."""
-    return c_void_p(tensor.data_ptr())
-
-
 def _linear(weights: LinearWeights) -> _Linear:
     packed = (
         ()

@@ -9,7 +9,6 @@
 #define DIKKAT_LINEAR_H
 
 #include "quantized.h"
-#include "vectors.h"
 
 /* Outputs and rows that the innermost product of few rows computes side by side: 16 sums fit into the registers. */
 #define OUTPUTS 4
@@ -34,6 +33,9 @@ typedef struct {
 
 /* Outputs that one thread must take together. */
 INLINE int64_t panel_of(const Linear *linear) { return linear->packed.weight ? BYTE_PANEL : PANEL; }
+
+/* In numbers of four bytes, what quantized_rows() needs for itself. */
+INLINE int64_t quantized_scratch(int64_t rows, int64_t inputs) { return padded(rows * padded(inputs) / 4) + padded(rows); }
 
 /* How many numbers linear_rows() needs for itself. */
 INLINE int64_t linear_scratch(const Linear *linear, int64_t rows) {
@@ -164,6 +166,18 @@ static void many_rows(float *to, int64_t to_step, const float *from, int64_t fro
                         padded(linear->inputs) / LANES, bias, outputs);
         }
     }
+}
+
+/* Twin: F.linear, on what native/quantized_by_torch.py rounds. Outputs `start` to `end` of all rows, `start` a multiple of
+ * BYTE_PANEL; rows of `from` end in zeros; `scratch` holds quantized_scratch() numbers. */
+static void quantized_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Packed *packed,
+                           const float *bias, int64_t inputs, int64_t rows, int64_t start, int64_t end, float *scratch) {
+    int64_t width = padded(inputs);
+    float *scales = scratch;
+    uint8_t *bytes = (uint8_t *)(scratch + padded(rows));
+    for (int64_t row = 0; row < rows; row++)
+        scales[row] = quantized_row(bytes + row * width, from + row * from_step, width, 1);
+    quantized_products(to, to_step, bytes, scales, width, packed, bias, rows, start, end, 1);
 }
 
 /* Twin: F.linear. Outputs `start` to `end` of all rows; rows of `from` are aligned and end in zeros, `start` is a

@@ -4,7 +4,7 @@
 #ifndef DIKKAT_QUANTIZED_H
 #define DIKKAT_QUANTIZED_H
 
-#include "vectors.h"
+#include "tensors.h"
 
 /* Outputs of a panel of eight-bit weights, inputs side by side in each, and rows that are multiplied at once. */
 #define BYTE_PANEL (4 * LANES)
@@ -20,22 +20,27 @@ typedef struct {
     const int32_t *shift; /* (outputs), in whole panels: the sum of the weights of an output, times 128 */
 } Packed;
 
-/* In numbers of four bytes, what quantized_rows() needs for itself. */
-INLINE int64_t quantized_scratch(int64_t rows, int64_t inputs) { return padded(rows * padded(inputs) / 4) + padded(rows); }
-
-/* Bytes of a row that ends in zeros; returns its scale, which is no number where an entry is none. */
-INLINE float quantized_row(uint8_t *to, const float *from, int64_t width) {
+/* The largest magnitude of a row over 127, which is no number where an entry is none. */
+INLINE float scale_of_row(const void *from, int64_t width, int wide) {
     float largest = 0.0f, total = 0.0f;
 #pragma omp simd reduction(max : largest) reduction(+ : total)
     for (int64_t i = 0; i < width; i++) {
-        float size = fabsf(from[i]);
+        float entry = load(from, i, wide), size = fabsf(entry);
         largest = size > largest ? size : largest;
-        total += from[i] * 0.0f;
+        total += entry * 0.0f;
     }
-    float share = largest > 0.0f ? 127.0f / largest : 0.0f;
-#pragma omp simd
-    for (int64_t i = 0; i < width; i++) to[i] = (uint8_t)((int32_t)nearbyintf(from[i] * share) + SHIFT);
     return largest / 127.0f + total;
+}
+
+/* What entries are multiplied with before they are rounded. */
+INLINE float share_of(float scale) { return scale > FLT_MIN ? 1.0f / scale : 0.0f; }
+
+/* Bytes of a row; returns its scale. */
+INLINE float quantized_row(uint8_t *to, const void *from, int64_t width, int wide) {
+    float scale = scale_of_row(from, width, wide), share = share_of(scale);
+#pragma omp simd
+    for (int64_t i = 0; i < width; i++) to[i] = (uint8_t)((int32_t)nearbyintf(load(from, i, wide) * share) + SHIFT);
+    return scale;
 }
 
 /* sums += the products of four unsigned with four signed bytes, in each lane. Written as an instruction, since compilers
@@ -50,21 +55,22 @@ INLINE ivec add_products_of_bytes(ivec sums, ivec entries, ivec weight) {
     return sums;
 }
 
-/* The sums of one panel for `rows` rows; `rows` is a constant where this is used. */
-INLINE void byte_products(ivec sums[BYTE_ROWS][4], const uint8_t *from, int64_t from_step, const int8_t *weight,
-                          int64_t quads, const int rows) {
+/* The sums of one panel for `rows` rows; `rows` is a constant where this is used. Four bytes of a row are together, and
+ * rows and fours are so many bytes apart. */
+INLINE void byte_products(ivec sums[BYTE_ROWS][4], const uint8_t *from, int64_t row_step, int64_t quad_step,
+                          const int8_t *weight, int64_t quads, const int rows) {
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) sums[r][i] = (ivec){0};
-    for (int64_t quad = 0; quad < quads; quad++, from += QUAD, weight += BYTE_PANEL * QUAD) {
+    for (int64_t quad = 0; quad < quads; quad++, from += quad_step, weight += BYTE_PANEL * QUAD) {
         ivec w[4];
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) w[i] = *(const loose_ivec *)(weight + i * LANES * QUAD);
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             int32_t four;
-            memcpy(&four, from + r * from_step, sizeof four);
+            memcpy(&four, from + r * row_step, sizeof four);
             ivec entries = (ivec){0} + four;
 #pragma GCC unroll 4
             for (int i = 0; i < 4; i++) sums[r][i] = add_products_of_bytes(sums[r][i], entries, w[i]);
@@ -73,11 +79,11 @@ INLINE void byte_products(ivec sums[BYTE_ROWS][4], const uint8_t *from, int64_t 
 }
 
 /* The outputs of a panel, as many as there are, of `rows` rows. */
-INLINE void byte_block(float *to, int64_t to_step, const uint8_t *from, int64_t from_step, const float *scales,
-                       const Packed *packed, int64_t first, int64_t quads, const vec *bias, int64_t outputs,
+INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t from_step, const float *scales,
+                       const Packed *packed, int64_t first, int64_t quads, const vec *bias, int64_t outputs, int wide,
                        const int rows) {
     ivec sums[BYTE_ROWS][4];
-    byte_products(sums, from, from_step, packed->weight + first * quads * QUAD, quads, rows);
+    byte_products(sums, from, from_step, QUAD, packed->weight + first * quads * QUAD, quads, rows);
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
         vec found[4];
@@ -87,31 +93,30 @@ INLINE void byte_block(float *to, int64_t to_step, const uint8_t *from, int64_t 
             vec scale = scales[r] * *(const vec *)(packed->scale + first + i * LANES);
             found[i] = __builtin_convertvector(whole, vec) * scale + bias[i];
         }
+        const float *entries = (const float *)found;
         if (outputs == BYTE_PANEL)
-            memcpy(to + r * to_step, found, sizeof found);
+#pragma omp simd
+            for (int64_t i = 0; i < BYTE_PANEL; i++) store(to, r * to_step + i, entries[i], wide);
         else
-            memcpy(to + r * to_step, found, sizeof(float) * outputs);
+            for (int64_t i = 0; i < outputs; i++) store(to, r * to_step + i, entries[i], wide);
     }
 }
 
-/* Twin: F.linear, on what native/quantized.py rounds. Outputs `start` to `end` of all rows, `start` a multiple of
- * BYTE_PANEL; rows of `from` end in zeros; `scratch` holds quantized_scratch() numbers. */
-static void quantized_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Packed *packed,
-                           const float *bias, int64_t inputs, int64_t rows, int64_t start, int64_t end, float *scratch) {
-    int64_t width = padded(inputs), quads = width / QUAD;
-    float *scales = scratch;
-    uint8_t *bytes = (uint8_t *)(scratch + padded(rows));
-    for (int64_t row = 0; row < rows; row++)
-        scales[row] = quantized_row(bytes + row * width, from + row * from_step, width);
+/* Outputs `start` to `end`, `start` a multiple of BYTE_PANEL, of rows that are bytes already, `width` of them each. */
+INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *bytes, const float *scales, int64_t width,
+                               const Packed *packed, const void *bias, int64_t rows, int64_t start, int64_t end,
+                               int wide) {
+    int64_t quads = width / QUAD;
     for (int64_t first = start; first < end; first += BYTE_PANEL) {
         int64_t outputs = end - first < BYTE_PANEL ? end - first : BYTE_PANEL;
-        vec added[4] = {{0}};
-        if (bias) memcpy(added, bias + first, sizeof(float) * outputs);
+        float added[BYTE_PANEL] __attribute__((aligned(64))) = {0};
+        if (bias)
+            for (int64_t i = 0; i < outputs; i++) added[i] = load(bias, first + i, wide);
         for (int64_t row = 0; row < rows; row += BYTE_ROWS) {
-            float *there = to + row * to_step + first;
+            void *there = (char *)to + (row * to_step + first) * (wide ? 4 : 2);
             const uint8_t *here = bytes + row * width;
             const float *by = scales + row;
-#define BLOCK_OF(n) byte_block(there, to_step, here, width, by, packed, first, quads, added, outputs, n)
+#define BLOCK_OF(n) byte_block(there, to_step, here, width, by, packed, first, quads, (const vec *)added, outputs, wide, n)
             switch (rows - row) {
             case 1: BLOCK_OF(1); break;
             case 2: BLOCK_OF(2); break;

@@ -1,17 +1,21 @@
-"""Weights of linear layers in eight bits, laid out as the native kernels read them."""
+"""Linear layers in eight bits: weights laid out as the native kernels read them, and products with such weights.
+
+Every function of tensors has a twin in `quantized_by_torch`, which does the same where there is no native code.
+"""
 
 from __future__ import annotations
 
+import ctypes
+from ctypes import c_int64, c_void_p
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-PANEL, QUAD, LANES = 64, 4, 16
-"""Outputs of a panel, inputs side by side in it, entries that rows are padded to, as in quantized.h."""
-SHIFT = 128
-LARGEST = 127
+from dikkat.native import quantized_by_torch as twin
+from dikkat.native.calls import address, checked, is_wide, native_library
+from dikkat.native.kernels import runs_natively
+from dikkat.native.quantized_by_torch import LANES, PANEL, QUAD
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,19 +25,103 @@ class PackedWeights:
     weight: Tensor
     """int8, (outputs / 64, inputs / 4, 64, 4), zeros where there are none."""
     scale: Tensor
-    """float32, (outputs), in whole panels."""
+    """float32, (outputs), in whole panels; no number where a weight of the output is none."""
     shift: Tensor
     """int32, (outputs), in whole panels: the sum of the integers of an output, times 128."""
 
 
-def pack(weight: Tensor) -> PackedWeights:
-    """Of (outputs, inputs) in float32. Raises `ValueError` for weights that are no numbers."""
-    if not bool(weight.isfinite().all()):
-        raise ValueError("weights that are not finite cannot be kept in eight bits")
-    outputs, inputs = weight.shape
-    weight = F.pad(weight.detach(), (0, -inputs % LANES, 0, -outputs % PANEL))
-    scale = weight.abs().amax(dim=1) / LARGEST
-    integers = (weight / scale.clamp_min(torch.finfo(scale.dtype).tiny)[:, None]).round().to(torch.int8)
-    # (outputs, inputs) -> (panels, 64, quads, 4) -> (panels, quads, 64, 4)
-    panels = integers.reshape(-1, PANEL, integers.shape[1] // QUAD, QUAD).transpose(1, 2).contiguous()
-    return PackedWeights(panels, scale, SHIFT * integers.sum(dim=1, dtype=torch.int32))
+class _Packing(ctypes.Structure):
+    """`Packing` of byte_linear.c."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("weight", "scale", "shift", "source")),
+        *((name, c_int64) for name in ("step", "outputs", "inputs", "columns", "wide")),
+    )
+
+
+def pack(weight: Tensor, *, columns: bool = False) -> PackedWeights:
+    """Of (outputs, inputs), or with `columns` of (inputs, outputs), in float32 or bfloat16."""
+    weight = weight.detach()
+    if not runs_natively(weight):
+        return PackedWeights(*twin.pack(weight.T if columns else weight))
+    packed, packing, _kept = _to_be_packed(weight, columns)
+    checked(native_library("runs_natively").pack_bytes(ctypes.byref(packing), torch.get_num_threads()))
+    return packed
+
+
+def packed_linear(x: Tensor, packed: PackedWeights, out: Tensor) -> Tensor:
+    """(rows, inputs) times packed weights, into a dense `out` (rows, outputs) of the same type.
+
+    Each row is rounded to eight bits with a scale of its own, and the sums are exact: a row has the same bits in any
+    company.
+    """
+    if not runs_natively(x, out):
+        return out.copy_(twin.linear(x, packed.weight, packed.scale, out.shape[1], None))
+    found = (packed.weight, packed.scale, packed.shift)
+    packing = _Packing(*map(address, found), None, 0, out.shape[1], x.shape[1])
+    return _multiplied(x, packing, None, out)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, columns: bool = False) -> Tensor:
+    """The same with weights (outputs, inputs), or with `columns` (inputs, outputs), that are packed on the way."""
+    weight = weight.detach()
+    if not runs_natively(x, weight, *(() if bias is None else (bias,))):
+        packed = pack(weight, columns=columns)
+        return twin.linear(x, packed.weight, packed.scale, weight.shape[columns], bias)
+    _packed, packing, _kept = _to_be_packed(weight, columns)
+    return _multiplied(x, packing, bias, x.new_empty(x.shape[0], weight.shape[columns]))
+
+
+def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
+    """(rows, outputs)^T times (rows, inputs): (outputs, inputs) in the type of both.
+
+    Columns are rounded to eight bits with a scale for each 256 rows; the sums of these are exact, and added in float32.
+    """
+    if not runs_natively(gradient, x):
+        return twin.weight_gradient(gradient, x)
+    gradient, x = (each if each.stride(1) == 1 else each.contiguous() for each in (gradient, x))
+    found = x.new_empty(gradient.shape[1], x.shape[1])
+    checked(
+        native_library("runs_natively").byte_gradient(
+            address(found),
+            address(gradient),
+            c_int64(gradient.stride(0)),
+            address(x),
+            c_int64(x.stride(0)),
+            *map(c_int64, (x.shape[0], *found.shape)),
+            is_wide(x),
+            torch.get_num_threads(),
+        )
+    )
+    return found
+
+
+def _to_be_packed(weight: Tensor, columns: bool) -> tuple[PackedWeights, _Packing, Tensor]:
+    """Room for packed weights, how to fill it, and what must live until that is done."""
+    weight = weight if weight.stride(1) == 1 else weight.contiguous()
+    outputs, inputs = weight.shape[::-1] if columns else weight.shape
+    panels, quads = -(-outputs // PANEL), -(-inputs // LANES) * (LANES // QUAD)
+    packed = PackedWeights(
+        torch.empty(panels, quads, PANEL, QUAD, dtype=torch.int8),
+        torch.empty(panels * PANEL),
+        torch.empty(panels * PANEL, dtype=torch.int32),
+    )
+    addresses = map(address, (packed.weight, packed.scale, packed.shift, weight))
+    return packed, _Packing(*addresses, weight.stride(0), outputs, inputs, columns, is_wide(weight)), weight
+
+
+def _multiplied(x: Tensor, packing: _Packing, bias: Tensor | None, out: Tensor) -> Tensor:
+    x = x if x.stride(1) == 1 else x.contiguous()
+    checked(
+        native_library("runs_natively").byte_linear(
+            address(out),
+            address(x),
+            c_int64(x.stride(0)),
+            ctypes.byref(packing),
+            address(bias),
+            c_int64(x.shape[0]),
+            is_wide(x),
+            torch.get_num_threads(),
+        )
+    )
+    return out

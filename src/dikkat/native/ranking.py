@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ctypes
-from ctypes import c_int64, c_void_p
+from ctypes import c_int64
 
 import torch
 from torch import Tensor
 
+from dikkat.native.calls import address, native_library
 from dikkat.native.library import library
 
 
@@ -21,7 +21,7 @@ def top(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     rows, width = values.shape
     found, places = torch.empty(rows, k), torch.empty(rows, k, dtype=torch.int64)
     size = c_int64(rows), c_int64(width), c_int64(k)
-    _library().top_entries(_address(values), *size, _address(found), _address(places), _threads())
+    native_library("runs_natively").top_entries(address(values), *size, address(found), address(places), _threads())
     return found, places
 
 
@@ -30,20 +30,9 @@ def normalizers(logits: Tensor) -> tuple[Tensor, Tensor]:
     rows, width = logits.shape
     largest, log_sums = torch.empty(rows, 1), torch.empty(rows, 1)
     size = c_int64(rows), c_int64(width)
-    _library().normalizers(_address(logits), *size, _address(largest), _address(log_sums), _threads())
+    native_library("runs_natively").normalizers(address(logits), *size, address(largest), address(log_sums), _threads())
     return largest, log_sums
-
-
-def _library() -> ctypes.CDLL:
-    loaded = library()
-    if loaded is None:
-        raise RuntimeError("the native ranking is not here; ask runs_natively first")
-    return loaded
 
 
 def _threads() -> c_int64:
     return c_int64(torch.get_num_threads())
-
-
-def _address(tensor: Tensor) -> c_void_p:
-    return c_void_p(tensor.data_ptr())

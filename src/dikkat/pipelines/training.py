@@ -15,11 +15,12 @@ from dikkat.data.cleaning import CleaningReport
 from dikkat.errors import DataError, DikkatError, UsageError
 from dikkat.explain.plots import plot_training
 from dikkat.native.library import why_absent
-from dikkat.native.processor import has_fast_bfloat16, keep_freed_memory, processor_name
+from dikkat.native.processor import keep_freed_memory, processor_name
 from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
 from dikkat.training.loop import Trainer, Watcher
+from dikkat.training.precision import precision_of
 from dikkat.training.task import Task
 
 END_RESERVE = 3.0
@@ -130,7 +131,7 @@ def _prepare(job: Job, run: RunDirectory, is_new: bool) -> tuple[RunConfig, Clea
 def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float) -> Trainer:
     keep_freed_memory()
     task, settings = job.task(run, config), config.training
-    return Trainer(task, run, settings, _budget(settings, task.batches_per_epoch, started), compute_dtype(settings))
+    return Trainer(task, run, settings, _budget(settings, task.batches_per_epoch, started), precision_of(settings))
 
 
 def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> Budget:
@@ -139,17 +140,9 @@ def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> B
     return UpdateBudget(config.max_updates or max(1, round(config.max_epochs * batches_per_epoch / config.accumulate)))
 
 
-def compute_dtype(config: TrainingConfig) -> torch.dtype:
-    """The type of the matrix products: as configured, or bfloat16 where the processor multiplies it in hardware."""
-    if config.precision == "auto":
-        return torch.bfloat16 if has_fast_bfloat16() else torch.float32
-    return torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-
-
 def _numbers(trainer: Trainer) -> str:
     engine = f"PyTorch alone ({absent})" if (absent := why_absent()) else "native kernels"
-    dtype = str(trainer.parameters.working.dtype).removeprefix("torch.")
-    return f"{dtype}, {torch.get_num_threads()} threads, {processor_name()}, {engine}"
+    return f"{trainer.precision}, {torch.get_num_threads()} threads, {processor_name()}, {engine}"
 
 
 def _finish(job: Job, run: RunDirectory, command: str) -> None:

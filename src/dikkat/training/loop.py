@@ -6,7 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,10 +16,12 @@ from torch import Tensor
 from dikkat.config import TrainingConfig
 from dikkat.errors import DivergedError
 from dikkat.native.processor import give_back_freed_memory
+from dikkat.nn.eight_bit import eight_bit_products
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.budget import Budget, learning_rate
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
+from dikkat.training.precision import Precision
 from dikkat.training.state import TrainingState, load_state, save_state
 from dikkat.training.task import Task, Validation
 
@@ -65,14 +67,15 @@ class Trainer:
         run: RunDirectory,
         config: TrainingConfig,
         budget: Budget,
-        dtype: torch.dtype,
+        precision: Precision,
     ) -> None:
         self.task = task
         self.model = task.model
         self.run = run
         self.config = config
         self.budget = budget
-        self.parameters = FlatParameters(self.model, dtype)
+        self.precision = precision
+        self.parameters = FlatParameters(self.model, precision.dtype)
         self.optimizer = Optimizer(self.parameters, config)
         self.average = self.parameters.master.clone() if config.average == "ema" else None
         self.gradient = torch.zeros_like(self.parameters.master)
@@ -132,7 +135,8 @@ class Trainer:
         for micro_step in range(self.config.accumulate):
             seed_dropout(self.config.seed, self.state.updates, micro_step)
             self.parameters.zero_gradient()
-            part = self.task.loss(self.state.position)
+            with eight_bit_products() if self.precision.eight_bit else nullcontext():
+                part = self.task.loss(self.state.position)
             part.objective.backward()
             # the first is copied, which spares a pass of zeros
             (total.copy_ if micro_step == 0 else total.add_)(self.parameters.gradient)

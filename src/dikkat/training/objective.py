@@ -5,6 +5,7 @@ The (tokens x vocabulary) matrix of float32 logits is the largest of a small mod
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -12,6 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dikkat.native import kernels
+from dikkat.native.quantized import pack, packed_linear
+from dikkat.nn.eight_bit import multiplies_in_eight_bits
 
 CHUNK_ENTRIES = 1 << 21
 """Logits in one chunk: 4 MiB of bfloat16."""
@@ -39,14 +42,15 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         of_hidden, of_weight = torch.empty_like(hidden), torch.zeros_like(weight, dtype=torch.float32)
         rows = max(16, CHUNK_ENTRIES // weight.shape[0])
         space = hidden.new_empty(min(rows, hidden.shape[0]), weight.shape[0])
+        to_logits, to_hidden = _products(weight)
         for start in range(0, hidden.shape[0], rows):
             part, wanted = hidden[start : start + rows], targets[start : start + rows]
-            logits = torch.mm(part, weight.t(), out=space[: part.shape[0]])
+            logits = to_logits(part, space[: part.shape[0]])
             chunk_loss, chunk_likelihood = smoothed_softmax(logits, wanted, smoothing)
             loss += chunk_loss.sum()
             likelihood += chunk_likelihood.sum()
             if any(ctx.needs_input_grad):
-                torch.mm(logits, weight, out=of_hidden[start : start + rows])
+                to_hidden(logits, of_hidden[start : start + rows])
                 of_weight += logits.t() @ part
         ctx.save_for_backward(of_hidden, of_weight)
         ctx.mark_non_differentiable(likelihood)
@@ -56,6 +60,17 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         of_hidden, of_weight = ctx.saved_tensors
         return of_hidden * scale.to(of_hidden.dtype), (of_weight * scale).to(of_hidden.dtype), None, None
+
+
+_Product = Callable[[Tensor, Tensor], Tensor]
+
+
+def _products(weight: Tensor) -> tuple[_Product, _Product]:
+    """From hidden states to logits, and from the gradient of these to that of those, into a tensor that is given."""
+    if not multiplies_in_eight_bits():
+        return lambda x, out: torch.mm(x, weight.t(), out=out), lambda x, out: torch.mm(x, weight, out=out)
+    rows, columns = pack(weight), pack(weight, columns=True)
+    return lambda x, out: packed_linear(x, rows, out), lambda x, out: packed_linear(x, columns, out)
 
 
 def smoothed_softmax(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

@@ -306,5 +306,5 @@ def test_tokens_of_another_type_are_tokens() -> None:
 def test_asking_for_a_step_that_is_not_here_is_an_error() -> None:
     assert not decoder.can_step()
     weights = some_weights()
-    with pytest.raises(RuntimeError, match="native decoding step is not here; ask can_step first"):
+    with pytest.raises(RuntimeError, match="there is no native code here; ask can_step first"):
         DecoderSteps(weights, some_memory(weights, 1, 2), torch.ones(1, 2, dtype=torch.bool), 1)

@@ -10,7 +10,7 @@ from tests.unit.native.test_decoder import WIDTHS, applied, attended, normed, so
 from torch import Tensor
 from torch.nn import functional as F
 
-from dikkat.native import encoder, library
+from dikkat.native import calls, encoder, library
 from dikkat.native.encoder import EncoderWeights, encode
 from dikkat.native.layers import LinearWeights, NormWeights
 
@@ -114,7 +114,8 @@ def test_nothing_to_encode_is_nothing() -> None:
 
 
 def test_without_native_code_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoder, "library", lambda: None)
+    for module in (calls, encoder):
+        monkeypatch.setattr(module, "library", lambda: None)
     assert not encoder.can_encode()
     with pytest.raises(RuntimeError, match="ask can_encode first"):
         encode(some_encoder(), torch.randn(2, 32), [2])

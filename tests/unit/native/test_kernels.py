@@ -217,5 +217,5 @@ def test_other_types_and_mixtures_are_left_to_pytorch() -> None:
 @pytest.mark.usefixtures("without_kernels")
 def test_asking_for_a_kernel_that_is_not_here_is_an_error() -> None:
     assert not kernels.runs_natively(torch.zeros(2))
-    with pytest.raises(RuntimeError, match="native kernels are not here"):
+    with pytest.raises(RuntimeError, match="there is no native code here; ask runs_natively first"):
         kernels.smoothed_softmax(torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64), 0.0)

@@ -50,6 +50,22 @@ def test_flags_decide(monkeypatch: pytest.MonkeyPatch, text: str | None, fast: b
     assert processor.processor_name().endswith(f"({name})")
 
 
+@pytest.mark.parametrize(
+    ("flags", "fast"),
+    [
+        ("avx512f avx512_vnni", True),
+        ("avx512f", False),
+        ("avx512f avx512_vnni amx_bf16", False),
+        ("avx2 avx_vnni", False),
+    ],
+)
+def test_bytes_are_fast_with_vnni_and_not_where_there_is_amx(
+    monkeypatch: pytest.MonkeyPatch, flags: str, fast: bool
+) -> None:
+    pretend(monkeypatch, f"flags\t\t: {flags}\n")
+    assert processor.has_fast_int8() is fast
+
+
 def test_flags_are_those_of_the_first_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, INTEL)
     assert processor.processor_flags() == {"fpu", "sse", "avx2", "avx512f", "avx512_bf16", "amx_bf16"}

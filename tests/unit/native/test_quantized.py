@@ -12,10 +12,10 @@ import torch
 from tests.unit.native.test_encoder import formula, some_encoder
 from torch import Tensor
 
-from dikkat.native import encoder, library
+from dikkat.native import encoder, library, quantized
 from dikkat.native.encoder import EncoderWeights, encode
 from dikkat.native.layers import LinearWeights
-from dikkat.native.quantized import pack
+from dikkat.native.quantized import linear, pack, packed_linear, weight_gradient
 
 needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 
@@ -49,10 +49,115 @@ def test_what_is_packed_is_the_rounded_weight(shape: tuple[int, int]) -> None:
     assert int(integers.abs().amax(1)[:outputs].min()) == 127
 
 
-def test_a_row_of_zeros_stays_one_and_what_is_no_number_is_refused() -> None:
+def random_numbers(shape: tuple[int, int], dtype: torch.dtype, seed: int) -> Tensor:
+    """Rows and columns of very different sizes, and one of zeros of each."""
+    generator = torch.Generator().manual_seed(seed)
+    rows, columns = shape
+    found = torch.randn(shape, generator=generator) * torch.rand(rows, 1, generator=generator)
+    found *= torch.rand(1, columns, generator=generator)
+    found[rows // 2], found[:, columns // 2] = 0.0, 0.0
+    return found.to(dtype)
+
+
+SIZES = ((7, 5, 3), (1, 1, 1), (97, 16, 64), (300, 256, 70), (523, 33, 129))
+"""Rows, inputs, outputs."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), SIZES)
+@pytest.mark.parametrize("columns", [False, True])
+def test_products_are_those_of_the_rounded_factors(
+    rows: int, inputs: int, outputs: int, columns: bool, dtype: torch.dtype
+) -> None:
+    """Against float64 on integers times scales, natively where that is here; the error is that of the last rounding."""
+    x, weight = random_numbers((rows, inputs), dtype, 1), random_numbers((outputs, inputs), dtype, 2)
+    bias = torch.randn(outputs).to(dtype)
+    given = weight.T.contiguous() if columns else weight
+    exact = rounded(x) @ rounded(weight).T
+    for found, wanted in (
+        (linear(x, given, bias, columns=columns), exact + bias.double()),
+        (linear(x, given, columns=columns), exact),
+        (packed_linear(x, pack(given, columns=columns), x.new_empty(rows, outputs)), exact),
+    ):
+        assert found.dtype == dtype
+        bound = 2 * torch.finfo(dtype).eps * float(wanted.abs().max()) + 1e-6
+        assert float((found.double() - wanted).abs().max()) <= bound
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), SIZES)
+def test_the_gradient_of_a_weight_rounds_the_columns_of_each_block(
+    rows: int, inputs: int, outputs: int, dtype: torch.dtype
+) -> None:
+    gradient, x = random_numbers((rows, outputs), dtype, 1), random_numbers((rows, inputs), dtype, 2)
+    wanted = torch.zeros(outputs, inputs, dtype=torch.float64)
+    for a, b in zip(gradient.split(256), x.split(256), strict=True):
+        wanted += rounded(a.T) @ rounded(b.T).T
+    found = weight_gradient(gradient, x)
+    assert found.dtype == dtype
+    assert float((found.double() - wanted).abs().max()) <= 2 * torch.finfo(dtype).eps * float(wanted.abs().max()) + 1e-6
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), SIZES)
+def test_native_code_and_pytorch_find_the_same(
+    monkeypatch: pytest.MonkeyPatch, rows: int, inputs: int, outputs: int, dtype: torch.dtype
+) -> None:
+    x, weight = random_numbers((rows, inputs), dtype, 1), random_numbers((outputs, inputs), dtype, 2)
+    gradient, bias = random_numbers((rows, outputs), dtype, 3), torch.randn(outputs).to(dtype)
+
+    def all_found() -> list[Tensor]:
+        packed = [pack(weight), pack(weight, columns=True)]
+        integers = [each for one in packed for each in (one.weight, one.scale, one.shift)]
+        products = [linear(x, weight, bias), linear(gradient, weight, columns=True), weight_gradient(gradient, x)]
+        return [*integers, *products]
+
+    natively = all_found()
+    monkeypatch.setattr(quantized, "runs_natively", lambda *_: False)
+    for place, (ours, theirs) in enumerate(zip(natively, all_found(), strict=True)):
+        if place < 6:
+            assert torch.equal(ours, theirs)
+        else:
+            bound = 2 * torch.finfo(dtype).eps * float(theirs.abs().max())
+            assert float((ours.double() - theirs.double()).abs().max()) <= bound
+
+
+@needs_kernels
+def test_neither_threads_nor_neighbours_nor_strides_change_a_bit() -> None:
+    x, weight = random_numbers((700, 48), torch.bfloat16, 1), random_numbers((130, 48), torch.bfloat16, 2)
+    gradient = random_numbers((700, 130), torch.bfloat16, 3)
+    together, of_weight, threads = linear(x, weight), weight_gradient(gradient, x), torch.get_num_threads()
+    try:
+        for number in (1, 3):
+            torch.set_num_threads(number)
+            assert torch.equal(linear(x, weight), together)
+            assert torch.equal(weight_gradient(gradient, x), of_weight)
+    finally:
+        torch.set_num_threads(threads)
+    for row in (0, 5, 333, 699):
+        assert torch.equal(linear(x[row : row + 1], weight), together[row : row + 1])
+    wide = torch.cat((x, x), dim=1)
+    assert torch.equal(linear(wide[:, 48:], weight), together)
+    assert torch.equal(linear(x.T.contiguous().T, weight.T.contiguous().T), together)
+    assert torch.equal(weight_gradient(gradient.T.contiguous().T, wide[:, 48:]), of_weight)
+
+
+@pytest.mark.parametrize("poison", [torch.nan, torch.inf])
+def test_what_is_no_number_stays_none_and_zeros_stay_zeros(poison: float) -> None:
+    x, weight = torch.ones(3, 8), torch.ones(5, 8)
+    x[1, 2] = poison
+    found = linear(x, weight)
+    assert found[1].isnan().all()
+    torch.testing.assert_close(found[[0, 2]], torch.full((2, 5), 8.0))
+    assert weight_gradient(x, torch.ones(3, 2))[2].isnan().all()
+    weight[3, 0] = poison
+    assert pack(weight).scale.isnan().nonzero().tolist() == [[3]]
+    assert pack(weight, columns=True).scale.isnan().nonzero().tolist() == [[0]]
     assert not pack(torch.zeros(2, 8)).weight.any()
-    with pytest.raises(ValueError, match="not finite"):
-        pack(torch.tensor([[1.0, torch.nan]]))
+    assert not linear(torch.zeros(2, 8), torch.ones(5, 8)).any()
+    assert not weight_gradient(torch.zeros(0, 3), torch.zeros(0, 2)).any()
+    assert linear(torch.zeros(0, 8), torch.ones(5, 8)).shape == (0, 5)
 
 
 @needs_kernels
@@ -100,5 +205,9 @@ def test_processors_without_byte_products_find_the_same_bits(tmp_path: Path, mon
     x = torch.randn(sum(lengths), weights.linears[0].weight.shape[1])
     found = encode(weights, x, lengths)
     loaded = ctypes.CDLL(str(plain))
-    monkeypatch.setattr(encoder, "library", lambda: loaded)
+    of_linear, of_weight = linear(x, weights.linears[0].weight), weight_gradient(x, x)
+    for module in (encoder, quantized):
+        monkeypatch.setattr(module, "native_library", lambda _: loaded)
     assert torch.equal(encode(weights, x, lengths), found)
+    assert torch.equal(linear(x, weights.linears[0].weight), of_linear)
+    assert torch.equal(weight_gradient(x, x), of_weight)

@@ -82,7 +82,7 @@ def test_what_the_kernels_do_not_read() -> None:
 @pytest.mark.usefixtures("without_kernels")
 def test_asking_for_a_ranking_that_is_not_here_is_an_error() -> None:
     assert not ranking.runs_natively(torch.zeros(2, 4))
-    with pytest.raises(RuntimeError, match="native ranking is not here; ask runs_natively first"):
+    with pytest.raises(RuntimeError, match="there is no native code here; ask runs_natively first"):
         ranking.top(torch.zeros(2, 4), 1)
-    with pytest.raises(RuntimeError, match="native ranking is not here; ask runs_natively first"):
+    with pytest.raises(RuntimeError, match="there is no native code here; ask runs_natively first"):
         ranking.normalizers(torch.zeros(2, 4))

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from dikkat.config import RunConfig, TrainingConfig
+from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.errors import CannotCreateError, UsageError
-from dikkat.pipelines import training
 from dikkat.pipelines.preparation import TrainRequest
-from dikkat.pipelines.training import compute_dtype, train
+from dikkat.pipelines.training import train
 from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
 from dikkat.training.loop import StepReport
@@ -160,19 +158,3 @@ def test_minutes_end_the_run_in_time(data: str, tmp_path: Path) -> None:
     assert time.monotonic() - before < 6.0
     assert watcher.rows
     assert watcher.steps[-1].updates == watcher.rows[-1]["step"], "the end is validated"
-
-
-@pytest.mark.parametrize(
-    ("precision", "fast", "wanted"),
-    [
-        ("auto", True, torch.bfloat16),
-        ("auto", False, torch.float32),
-        ("bfloat16", False, torch.bfloat16),
-        ("float32", True, torch.float32),
-    ],
-)
-def test_the_number_type_is_chosen_by_a_probe(
-    monkeypatch: pytest.MonkeyPatch, precision: str, fast: bool, wanted: torch.dtype
-) -> None:
-    monkeypatch.setattr(training, "has_fast_bfloat16", lambda: fast)
-    assert compute_dtype(TrainingConfig.model_validate({"precision": precision})) == wanted

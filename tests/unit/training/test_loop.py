@@ -21,6 +21,7 @@ from dikkat.training import loop, translation
 from dikkat.training.budget import TimeBudget
 from dikkat.training.loop import MOST_SKIPPED, TIDY_EVERY, StepReport, Trainer, seed_dropout
 from dikkat.training.parameters import FlatParameters
+from dikkat.training.precision import Precision
 from dikkat.training.task import BatchLoss
 from dikkat.training.validation import batch_loss
 
@@ -80,7 +81,7 @@ def test_validation_sees_the_average_and_training_goes_on_with_its_own(
     tmp_path: Path, average: str, dtype: torch.dtype
 ) -> None:
     validator = ScriptedValidator()
-    trainer = toy_trainer(tmp_path, validator=validator, average=average, dtype=dtype)
+    trainer = toy_trainer(tmp_path, validator=validator, average=average, precision=Precision(dtype))
     shown: list[Tensor] = []
 
     def remember(report: StepReport) -> None:
@@ -158,16 +159,19 @@ def test_a_time_limit_ends_the_run_after_a_validation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stop_at", "dtype", "kind"),
+    ("stop_at", "precision", "kind"),
     [
-        (1, torch.float32, "adamw"),
-        (6, torch.bfloat16, "adamw"),
-        (5, torch.bfloat16, "muon"),
-        (11, torch.float32, "muon"),
+        (1, Precision(torch.float32), "adamw"),
+        (6, Precision(torch.bfloat16), "adamw"),
+        (5, Precision(torch.bfloat16), "muon"),
+        (11, Precision(torch.float32), "muon"),
+        (4, Precision(torch.bfloat16, eight_bit=True), "muon"),
+        (7, Precision(torch.float32, eight_bit=True), "adamw"),
     ],
+    ids=str,
 )
-def test_stopped_and_resumed_is_bit_identical(tmp_path: Path, stop_at: int, dtype: torch.dtype, kind: str) -> None:
-    settings: dict[str, Any] = {"dropout": 0.3, "dtype": dtype, "optimizer": kind, "accumulate": 2}
+def test_stopped_and_resumed_is_bit_identical(tmp_path: Path, stop_at: int, precision: Precision, kind: str) -> None:
+    settings: dict[str, Any] = {"dropout": 0.3, "precision": precision, "optimizer": kind, "accumulate": 2}
     whole = toy_trainer(tmp_path / "whole", **settings)
     assert whole.train(Recorder())
     first = toy_trainer(tmp_path / "broken", **settings)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from dikkat.nn.eight_bit import eight_bit_products
 from dikkat.training import objective
 from dikkat.training.objective import smoothed_cross_entropy
 
@@ -54,6 +55,20 @@ def test_loss_and_gradients_are_those_of_torch(
     assert relative_error(weight.grad, weight_gradient) <= 1e-5
     plain, _, _ = reference(hidden, weight, targets, 0.0)
     assert float(likelihood) == pytest.approx(float(plain), rel=1e-5)
+
+
+@pytest.mark.parametrize("chunk", CHUNKS.values(), ids=CHUNKS)
+def test_in_eight_bits_loss_and_gradients_are_near(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
+    """Rows of twelve entries, each rounded to one part in 254 of its largest."""
+    monkeypatch.setattr(objective, "CHUNK_ENTRIES", chunk)
+    hidden, weight, targets = random_case(50)
+    with eight_bit_products():
+        loss, _ = smoothed_cross_entropy(hidden, weight, targets, 0.1)
+    loss.backward()
+    exact, hidden_gradient, weight_gradient = reference(hidden, weight, targets, 0.1)
+    assert 1e-6 < abs(float(loss.detach()) / float(exact) - 1) < 5e-3
+    assert 1e-4 < relative_error(hidden.grad, hidden_gradient) < 0.03
+    assert 1e-4 < relative_error(weight.grad, weight_gradient) < 0.03
 
 
 def test_each_chunk_is_used_and_the_last_may_be_short(monkeypatch: pytest.MonkeyPatch) -> None:

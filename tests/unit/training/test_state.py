@@ -12,6 +12,7 @@ from tests.unit.training.toy import Recorder, task_of, toy_trainer
 
 from dikkat.errors import DataError
 from dikkat.training.loop import Trainer
+from dikkat.training.precision import Precision
 from dikkat.training.state import TrainingState, load_state
 
 
@@ -27,11 +28,11 @@ def reload(trainer: Trainer, into: Trainer) -> TrainingState:
 )
 def test_round_trip(tmp_path: Path, optimizer: str, average: str, dtype: torch.dtype) -> None:
     settings: dict[str, Any] = {"optimizer": optimizer, "average": average}
-    trainer = toy_trainer(tmp_path, updates=4, dtype=dtype, **settings)
+    trainer = toy_trainer(tmp_path, updates=4, precision=Precision(dtype), **settings)
     trainer.train(Recorder())
     trainer.state.loss_sum = 1 / 3  # a float with no short decimal
     trainer.save()
-    other = toy_trainer(tmp_path / "other", dtype=dtype, **settings)
+    other = toy_trainer(tmp_path / "other", precision=Precision(dtype), **settings)
     assert not torch.equal(other.parameters.master, trainer.parameters.master)
     assert asdict(reload(trainer, other)) == asdict(trainer.state)
     assert torch.equal(other.parameters.master, trainer.parameters.master)

@@ -18,6 +18,7 @@ from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.training.budget import Budget, UpdateBudget
 from dikkat.training.loop import StepReport, Trainer
+from dikkat.training.precision import Precision
 from dikkat.training.task import Validation
 from dikkat.training.translation import TranslationTask
 from dikkat.training.validation import Validator
@@ -74,12 +75,15 @@ class Recorder:
         self.best.append(is_best)
 
 
+FLOAT32 = Precision()
+
+
 def toy_trainer(
     folder: Path,
     *,
     updates: int = 12,
     dropout: float = 0.0,
-    dtype: torch.dtype = torch.float32,
+    precision: Precision = FLOAT32,
     validator: Validator | None = None,
     budget: Budget | None = None,
     resume: bool = False,
@@ -102,7 +106,7 @@ def toy_trainer(
     config = TrainingConfig(**{**defaults, **settings})
     corpus = toy_corpus(folder / "data")
     task = TranslationTask(toy_model(dropout), corpus, validator or ScriptedValidator(), config)
-    return Trainer(task, run, config, budget or UpdateBudget(updates), dtype)
+    return Trainer(task, run, config, budget or UpdateBudget(updates), precision)
 
 
 def task_of(trainer: Trainer) -> TranslationTask:

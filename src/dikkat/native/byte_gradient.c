@@ -1,0 +1,97 @@
+/* The gradient of a weight in eight bits: a product that sums over rows, in blocks of rows with scales of their own. */
+#include "byte_packing.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+/* Rows that share the scale of a column: fewer round less, more spend less time between blocks. */
+#define BLOCK_ROWS 256
+
+/* A matrix (rows, width), its columns as panels of bytes, block by block. */
+typedef struct {
+    const void *from;
+    int64_t step, width, panels;
+    int8_t *bytes;  /* (blocks, panels, BLOCK_ROWS / 4, 64, 4) */
+    float *scale;   /* (blocks, panels, 64) */
+    int32_t *shift; /* the same */
+} Columns;
+
+static void pack_block(const Columns *c, int64_t place, int64_t rows, int wide, int unsigned_bytes) {
+    int64_t block = place / c->panels, first = place % c->panels * BYTE_PANEL, begin = block * BLOCK_ROWS;
+    int64_t some = c->width - first < BYTE_PANEL ? c->width - first : BYTE_PANEL;
+    int64_t inputs = rows - begin < BLOCK_ROWS ? rows - begin : BLOCK_ROWS;
+    int8_t *to = c->bytes + place * BYTE_PANEL * BLOCK_ROWS;
+    float *scale = c->scale + place * BYTE_PANEL;
+    int32_t *shift = c->shift + place * BYTE_PANEL;
+    const void *from = entry(c->from, begin * c->step + first, wide);
+    for (int64_t o = some; o < BYTE_PANEL; o++) scale[o] = 0.0f, shift[o] = 0;
+    if (wide)
+        pack_columns(to, scale, shift, from, c->step, some, inputs, padded(inputs), 1);
+    else if (some == BYTE_PANEL)
+        pack_columns(to, scale, shift, from, c->step, BYTE_PANEL, inputs, padded(inputs), 0);
+    else
+        pack_columns(to, scale, shift, from, c->step, some, inputs, padded(inputs), 0);
+    /* two's complement plus 128 */
+    if (unsigned_bytes)
+        for (int64_t i = 0; i < BYTE_PANEL * padded(inputs); i++) to[i] ^= -128;
+}
+
+/* sums[r] of a group of rows += what one block of rows adds. */
+INLINE void add_block(vec sums[BYTE_ROWS][4], const Columns *a, const Columns *b, int64_t of_a, int64_t of_b,
+                      int64_t first, int64_t quads, const int rows) {
+    ivec found[BYTE_ROWS][4];
+    const uint8_t *from = (const uint8_t *)a->bytes + of_a * BYTE_PANEL * BLOCK_ROWS + first * QUAD;
+    byte_products(found, from, QUAD, BYTE_PANEL * QUAD, b->bytes + of_b * BYTE_PANEL * BLOCK_ROWS, quads, rows);
+    for (int r = 0; r < rows; r++)
+        for (int i = 0; i < 4; i++) {
+            int64_t at = of_b * BYTE_PANEL + i * LANES;
+            vec scale = a->scale[of_a * BYTE_PANEL + first + r] * *(const vec *)(b->scale + at);
+            sums[r][i] += __builtin_convertvector(found[r][i] - *(const ivec *)(b->shift + at), vec) * scale;
+        }
+}
+
+/* Panel `p` of the columns of a, times panel `q` of those of b. */
+static void panel_product(void *to, const Columns *a, const Columns *b, int64_t p, int64_t q, int64_t rows, int wide) {
+    vec sums[(BYTE_PANEL + BYTE_ROWS - 1) / BYTE_ROWS][BYTE_ROWS][4] = {{{{0}}}};
+    const float *entries = (const float *)sums;
+    for (int64_t begin = 0, block = 0; begin < rows; begin += BLOCK_ROWS, block++) {
+        int64_t inputs = rows - begin < BLOCK_ROWS ? rows - begin : BLOCK_ROWS, quads = padded(inputs) / QUAD;
+        int64_t of_a = block * a->panels + p, of_b = block * b->panels + q, first = 0;
+        for (; first + BYTE_ROWS <= BYTE_PANEL; first += BYTE_ROWS)
+            add_block(sums[first / BYTE_ROWS], a, b, of_a, of_b, first, quads, BYTE_ROWS);
+        add_block(sums[first / BYTE_ROWS], a, b, of_a, of_b, first, quads, BYTE_PANEL % BYTE_ROWS);
+    }
+    for (int64_t r = 0; r < BYTE_PANEL && p * BYTE_PANEL + r < a->width; r++)
+        for (int64_t i = 0; i < BYTE_PANEL && q * BYTE_PANEL + i < b->width; i++)
+            store(to, (p * BYTE_PANEL + r) * b->width + q * BYTE_PANEL + i, entries[r * BYTE_PANEL + i], wide);
+}
+
+/* Twin: native/quantized_by_torch.py, weight_gradient. (rows, outputs)^T times (rows, inputs), to dense (outputs, inputs); rows
+ * are a step apart. Returns 0, or 1 for want of memory. */
+int byte_gradient(void *to, const void *gradient, int64_t gradient_step, const void *x, int64_t x_step, int64_t rows,
+                  int64_t outputs, int64_t inputs, int wide, int threads) {
+    int64_t blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
+    Columns a = {gradient, gradient_step, outputs, (outputs + BYTE_PANEL - 1) / BYTE_PANEL, 0, 0, 0};
+    Columns b = {x, x_step, inputs, (inputs + BYTE_PANEL - 1) / BYTE_PANEL, 0, 0, 0};
+    int64_t panels = blocks * (a.panels + b.panels) * BYTE_PANEL;
+    int8_t *bytes = aligned_alloc(64, (panels + 1) * (BLOCK_ROWS + sizeof(float) + sizeof(int32_t)) / 64 * 64 + 64);
+    if (!bytes) return 1;
+    a.bytes = bytes, b.bytes = bytes + blocks * a.panels * BYTE_PANEL * BLOCK_ROWS;
+    a.scale = (float *)(bytes + panels * BLOCK_ROWS), b.scale = a.scale + blocks * a.panels * BYTE_PANEL;
+    a.shift = (int32_t *)(a.scale + panels), b.shift = a.shift + blocks * a.panels * BYTE_PANEL;
+#pragma omp parallel num_threads(threads)
+    {
+#pragma omp for schedule(static)
+        for (int64_t place = 0; place < blocks * (a.panels + b.panels); place++) {
+            if (place < blocks * a.panels)
+                pack_block(&a, place, rows, wide, 1);
+            else
+                pack_block(&b, place - blocks * a.panels, rows, wide, 0);
+        }
+#pragma omp for schedule(static)
+        for (int64_t pair = 0; pair < a.panels * b.panels; pair++)
+            panel_product(to, &a, &b, pair / b.panels, pair % b.panels, rows, wide);
+    }
+    free(bytes);
+    return 0;
+}

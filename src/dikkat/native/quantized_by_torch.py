@@ -1,0 +1,51 @@
+"""What the native kernels for eight bits compute, with PyTorch: float64 holds the sums of integers exactly."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+PANEL, QUAD, LANES = 64, 4, 16
+"""Outputs of a panel, inputs side by side in it, entries that rows are padded to, as in quantized.h."""
+SHIFT = 128
+LARGEST = 127
+BLOCK_ROWS = 256
+"""Rows that share the scale of a column, as in byte_gradient.c."""
+
+
+def pack(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Fields of `PackedWeights` from (outputs, inputs)."""
+    outputs, inputs = weight.shape
+    weight = F.pad(weight.float(), (0, -inputs % LANES, 0, -outputs % PANEL))
+    integers, scale = _rounded(weight)
+    integers = integers.nan_to_num(0.0).to(torch.int8)
+    # (outputs, inputs) -> (panels, 64, quads, 4) -> (panels, quads, 64, 4)
+    panels = integers.reshape(-1, PANEL, integers.shape[1] // QUAD, QUAD).transpose(1, 2).contiguous()
+    return panels, scale[:, 0], SHIFT * integers.sum(dim=1, dtype=torch.int32)
+
+
+def linear(x: Tensor, weight: Tensor, scale: Tensor, outputs: int, bias: Tensor | None) -> Tensor:
+    """(rows, inputs) times packed weights."""
+    integers, row_scale = _rounded(x.float())
+    # (panels, quads, 64, 4) -> (outputs, inputs)
+    rows = weight.transpose(1, 2).flatten(2).flatten(0, 1)[:outputs, : x.shape[1]]
+    found = (integers.double() @ rows.double().T).float() * (row_scale * scale[:outputs])
+    return (found if bias is None else found + bias.float()).to(x.dtype)
+
+
+def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
+    """(rows, outputs)^T times (rows, inputs)."""
+    total = torch.zeros(gradient.shape[1], x.shape[1], device=x.device)
+    for start in range(0, x.shape[0], BLOCK_ROWS):
+        block = slice(start, start + BLOCK_ROWS)
+        (a, a_scale), (b, b_scale) = _rounded(gradient[block].float().T), _rounded(x[block].float().T)
+        total += (a.double() @ b.double().T).float() * (a_scale * b_scale.T)
+    return total.to(x.dtype)
+
+
+def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Integers of float32 rows (N, M), and the scale of each row (N, 1), which is no number where an entry is none."""
+    scale = rows.abs().amax(dim=1, keepdim=True) / LARGEST + (rows * 0.0).sum(dim=1, keepdim=True)
+    share = torch.where(scale > torch.finfo(torch.float32).tiny, scale.reciprocal(), torch.zeros_like(scale))
+    return (rows * share).round(), scale

@@ -1,0 +1,63 @@
+"""Linear layers whose training runs in eight bits: on a CPU with VNNI twice the speed of bfloat16.
+
+The forward product and the gradient of the input multiply integers, with one scale for each row of activations or of
+gradients and one for each output of the weights; the gradient of the weight, which sums over thousands of rows, keeps
+the type of its factors (SwitchBack: Wortsman et al. 2023, section 2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from dikkat.native.quantized import linear, weight_gradient
+
+_ACTIVE: ContextVar[bool] = ContextVar("eight_bit_products", default=False)
+
+
+@contextmanager
+def eight_bit_products() -> Iterator[None]:
+    """Within it, linear layers that are called multiply in eight bits, as do their gradients later on."""
+    before = _ACTIVE.set(True)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(before)
+
+
+def multiplies_in_eight_bits() -> bool:
+    """Whether this is within `eight_bit_products`."""
+    return _ACTIVE.get()
+
+
+def eight_bit_linear(
+    x: Float[Tensor, "*rows D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, "E"] | None = None
+) -> Float[Tensor, "*rows E"]:
+    """`x weight^T + bias` of rounded factors; its gradients are those of the product that is not rounded."""
+    found: Tensor = _EightBitLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias)
+    return found.view(*x.shape[:-1], -1)
+
+
+class _EightBitLinear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        return linear(x, weight, bias)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        of_x, of_weight, of_bias = ctx.needs_input_grad
+        return (
+            linear(gradient, weight, columns=True) if of_x else None,
+            weight_gradient(gradient, x) if of_weight else None,
+            gradient.sum(0) if of_bias else None,
+        )
