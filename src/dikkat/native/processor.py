@@ -28,7 +28,7 @@ def has_fast_bfloat16() -> bool:
 
 
 def has_fast_int8() -> bool:
-    """Whether products of bytes run at twice the rate of bfloat16 (AVX512-VNNI, and no AMX, whose bfloat16 is faster)."""
+    """Whether bytes multiply at twice the rate of bfloat16: AVX512-VNNI, and no AMX, whose bfloat16 is faster."""
     return "avx512_vnni" in processor_flags() and "amx_bf16" not in processor_flags()
 
 
