@@ -5,7 +5,8 @@ tokens, dropout 0.1, label smoothing 0.1; with --size large 6+6 layers, D=512, F
 batches of ids, the same number of threads and the same PyTorch; they run in turn, each time in a fresh process. The
 peer runs in float32 and under bfloat16 autocast, with its default attention (sdpa) and with eager attention, and the
 fastest of the four is what dikkat is compared with. The highest resident memory of each side is taken, and in the same
-rounds the rate of the bare matrix products.
+rounds the rate of the bare matrix products. A share of the roof is one of the products in the type of the weights that
+are computed with, bfloat16 or float32, also where dikkat multiplies in eight bits.
 
 A table goes to standard error, one JSON line to standard output. Exit codes: 66 the data is not there, 1 a side failed.
 """
@@ -71,6 +72,8 @@ PEERS = {
     "huggingface bfloat16 eager": {"dtype": "bfloat16", "attention": "eager"},
 }
 FIGURES = ("tokens_per_second", "seconds_per_update", "flop_per_second", "share_of_roof", "peak_bytes")
+KEPT = ("peak_bytes", "dtype", "precision", "attention", "parameters", "versions")
+"""What is passed on of a side as it is."""
 FLOP_PER_WEIGHT = 6
 """For each token: a multiplication and an addition, forward and for two gradients."""
 
@@ -156,7 +159,7 @@ def result(found: Measured, data: Measured, warm: int, rates: Measured) -> Measu
         "seconds_per_update": statistics.median(found["seconds"][warm:]),
         "flop_per_second": flop / seconds,
         "share_of_roof": fastest / seconds,
-        **{key: found[key] for key in ("peak_bytes", "dtype", "attention", "parameters", "versions") if key in found},
+        **{key: found[key] for key in KEPT if key in found},
     }
 
 

@@ -52,6 +52,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "target_tokens": [report.count for report in watch.reports],
         "losses": [report.loss for report in watch.reports],
         "dtype": str(trainer.parameters.working.dtype).removeprefix("torch."),
+        "precision": str(trainer.precision),
         "parameters": trainer.parameters.master.numel(),
         "peak_bytes": resident_bytes("VmHWM"),
         "versions": {"torch": torch.__version__},
