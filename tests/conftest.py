@@ -32,9 +32,9 @@ def shared_data() -> Path:
 @pytest.fixture
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch does the work of the native kernels, as on a computer without a C compiler."""
-    from dikkat.native import calls, decoder, kernels, ranking
+    from dikkat.native import calls, decoder, encoder, kernels, ranking
 
-    for module in (calls, decoder, kernels, ranking):
+    for module in (calls, decoder, encoder, kernels, ranking):
         monkeypatch.setattr(module, "library", lambda: None)
 
 

@@ -21,7 +21,7 @@ class Precision(NamedTuple):
 
     def __str__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
-        return f"int8 products in {dtype}" if self.eight_bit else dtype
+        return f"int8 and {dtype}" if self.eight_bit else dtype
 
 
 def precision_of(config: TrainingConfig) -> Precision:

@@ -36,4 +36,4 @@ def test_the_processor_decides_where_the_user_does_not(
 
 
 def test_it_says_what_it_is() -> None:
-    assert [str(Precision(HALF, True)), str(Precision(FULL))] == ["int8 products in bfloat16", "float32"]
+    assert [str(Precision(HALF, True)), str(Precision(FULL))] == ["int8 and bfloat16", "float32"]
