@@ -1,8 +1,8 @@
 """Linear layers whose training runs in eight bits: on a CPU with VNNI twice the speed of bfloat16.
 
 The forward product and the gradient of the input multiply integers, with one scale for each row of activations or of
-gradients and one for each output of the weights; the gradient of the weight, which sums over thousands of rows, keeps
-the type of its factors (SwitchBack: Wortsman et al. 2023, section 2.2).
+gradients and one for each output of the weights (Wortsman et al. 2023, section 2.2). The gradient of the weight, which
+sums over thousands of rows and stays in half precision there, has a scale for each column of every 256 rows here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def multiplies_in_eight_bits() -> bool:
 def eight_bit_linear(
     x: Float[Tensor, "*rows D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, "E"] | None = None
 ) -> Float[Tensor, "*rows E"]:
-    """`x weight^T + bias` of rounded factors; its gradients are those of the product that is not rounded."""
+    """`x weight^T + bias` of rounded factors; its gradients are those of the exact product, with their factors rounded."""
     found: Tensor = _EightBitLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias)
     return found.view(*x.shape[:-1], -1)
 
