@@ -40,7 +40,7 @@ def multiplies_in_eight_bits() -> bool:
 def eight_bit_linear(
     x: Float[Tensor, "*rows D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, "E"] | None = None
 ) -> Float[Tensor, "*rows E"]:
-    """`x weight^T + bias` of rounded factors; its gradients are those of the exact product, with their factors rounded."""
+    """`x weight^T + bias` of rounded factors; gradients are those of the exact product, with their factors rounded."""
     found: Tensor = _EightBitLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias)
     return found.view(*x.shape[:-1], -1)
 
