@@ -20,8 +20,8 @@ typedef struct {
     int64_t columns, wide;
 } Packing;
 
-/* The panel that begins with output `first`; `line` holds a row of bytes. */
-static void pack_panel_of_bytes(const Packing *p, int64_t first, int8_t *line) {
+/* The panel that begins with output `first`; `lines` holds LANES rows of bytes. */
+static void pack_panel_of_bytes(const Packing *p, int64_t first, int8_t *lines) {
     int64_t width = padded(p->inputs), some = p->outputs - first < BYTE_PANEL ? p->outputs - first : BYTE_PANEL;
     int8_t *to = p->weight + first * width;
     float *scale = p->scale + first;
@@ -33,14 +33,14 @@ static void pack_panel_of_bytes(const Packing *p, int64_t first, int8_t *line) {
     else if (p->columns)
         pack_columns(to, scale, shift, from, p->step, some, p->inputs, width, p->wide);
     else if (p->wide)
-        pack_rows(to, scale, shift, from, p->step, some, p->inputs, width, line, 1);
+        pack_rows(to, scale, shift, from, p->step, some, p->inputs, width, lines, 1);
     else
-        pack_rows(to, scale, shift, from, p->step, some, p->inputs, width, line, 0);
+        pack_rows(to, scale, shift, from, p->step, some, p->inputs, width, lines, 0);
 }
 
 /* Twin: native/quantized_by_torch.py, pack. Returns 0, or 1 for want of memory. */
 int pack_bytes(const Packing *packing, int threads) {
-    int64_t room = padded(packing->inputs) + BYTE_PANEL;
+    int64_t room = padded(packing->inputs) * LANES;
     int8_t *lines = malloc(room * threads);
     if (!lines) return 1;
 #pragma omp parallel for schedule(static) num_threads(threads)

@@ -6,25 +6,50 @@
 
 INLINE const void *entry(const void *from, int64_t at, int wide) { return (const char *)from + at * (wide ? 4 : 2); }
 
-/* A panel of which output o has the weights of row o; `line` holds `width` bytes. */
-INLINE void pack_rows(int8_t *to, float *scale, int32_t *shift, const void *weight, int64_t step, int64_t outputs,
-                      int64_t inputs, int64_t width, int8_t *line, int wide) {
-    memset(to, 0, BYTE_PANEL * width);
-    for (int64_t o = 0; o < outputs; o++) {
-        const void *from = entry(weight, o * step, wide);
-        int32_t total = 0;
-        scale[o] = scale_of_row(from, inputs, wide);
-        float share = share_of(scale[o]);
+/* A row of weights as bytes, with zeros behind them up to `width`; returns their sum. */
+INLINE int32_t signed_row(int8_t *to, const void *from, float share, int64_t inputs, int64_t width, int wide) {
+    int32_t total = 0;
 #pragma omp simd reduction(+ : total)
-        for (int64_t i = 0; i < inputs; i++) {
-            int32_t rounded = (int32_t)nearbyintf(load(from, i, wide) * share);
-            line[i] = (int8_t)rounded;
-            total += rounded;
+    for (int64_t i = 0; i < inputs; i++) {
+        int32_t rounded = (int32_t)nearbyintf(load(from, i, wide) * share);
+        to[i] = (int8_t)rounded;
+        total += rounded;
+    }
+    memset(to + inputs, 0, width - inputs);
+    return total;
+}
+
+/* Sixteen fours of each of LANES rows of bytes, `quads` of them there, side by side with those of the other rows. */
+INLINE void pack_tile(int8_t *to, const int8_t *lines, int64_t width, const int64_t quads) {
+    vec tile[LANES] = {{0}};
+    for (int i = 0; i < LANES; i++) memcpy(&tile[i], lines + i * width, quads * QUAD);
+    transpose(tile);
+    for (int i = 0; i < quads; i++) memcpy(to + i * BYTE_PANEL * QUAD, &tile[i], sizeof tile[i]);
+}
+
+/* Outputs `first` to `first` + LANES of a panel, from as many rows of bytes. */
+INLINE void pack_lines(int8_t *to, const int8_t *lines, int64_t width, int64_t first) {
+    int64_t at = 0;
+    to += first * QUAD;
+    for (; at + LANES * QUAD <= width; at += LANES * QUAD) pack_tile(to + at * BYTE_PANEL, lines + at, width, LANES);
+    if (at < width) pack_tile(to + at * BYTE_PANEL, lines + at, width, (width - at) / QUAD);
+}
+
+/* A panel of which output o has the weights of row o; `lines` holds LANES rows of `width` bytes. */
+INLINE void pack_rows(int8_t *to, float *scale, int32_t *shift, const void *weight, int64_t step, int64_t outputs,
+                      int64_t inputs, int64_t width, int8_t *lines, int wide) {
+    for (int64_t first = 0; first < BYTE_PANEL; first += LANES) {
+        for (int64_t o = first; o < first + LANES; o++) {
+            int8_t *line = lines + (o - first) * width;
+            if (o < outputs) {
+                const void *from = entry(weight, o * step, wide);
+                scale[o] = scale_of_row(from, inputs, wide);
+                shift[o] = SHIFT * signed_row(line, from, share_of(scale[o]), inputs, width, wide);
+            } else {
+                memset(line, 0, width);
+            }
         }
-        for (int64_t i = inputs; i < width; i++) line[i] = 0;
-        for (int64_t quad = 0; quad < width / QUAD; quad++)
-            memcpy(to + (quad * BYTE_PANEL + o) * QUAD, line + quad * QUAD, QUAD);
-        shift[o] = SHIFT * total;
+        pack_lines(to, lines, width, first);
     }
 }
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
+from dikkat.native.orthogonal import orthogonalized
 from dikkat.training.parameters import FlatParameters
 
 
@@ -82,14 +83,3 @@ class Optimizer:
             scale = 0.2 * max(shape) ** 0.5
             weights.mul_(1.0 - learning_rate * self.config.weight_decay)
             weights.add_(orthogonalized(direction), alpha=-learning_rate * scale)
-
-
-def orthogonalized(matrices: Tensor, iterations: int = 5) -> Tensor:
-    """(n, a, b) matrices with all singular values moved near one: five Newton-Schulz steps (Jordan et al. 2024)."""
-    tall = matrices.shape[-2] > matrices.shape[-1]
-    x = matrices.transpose(-2, -1) if tall else matrices
-    x = (x / (x.norm(dim=(-2, -1), keepdim=True) + 1e-7)).to(torch.bfloat16)
-    for _ in range(iterations):
-        gram = x @ x.transpose(-2, -1)
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=-4.7750, alpha=2.0315), x, beta=3.4445)
-    return (x.transpose(-2, -1) if tall else x).to(matrices.dtype)

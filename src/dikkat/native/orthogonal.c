@@ -1,0 +1,165 @@
+/* Matrices with all singular values moved near one, by Newton-Schulz iterations (Jordan et al. 2024) in eight bits.
+ *
+ * The Gram matrix comes close to a diagonal one, and a row's largest entry sets the step that all of it is rounded to: so
+ * diagonals are kept in float32, and only what is beside them is rounded. That makes it more exact than bfloat16.
+ */
+#include "byte_packing.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+#define ITERATIONS 5
+/* Of the odd polynomial a x + b x^3 + c x^5. */
+#define A 3.4445f
+#define B -4.7750f
+#define C 2.0315f
+
+/* What one matrix (rows, width), no taller than wide, needs; its rows, and those of the squares, are a step apart. */
+typedef struct {
+    int64_t rows, width, step, square;
+    float *x, *product; /* (square, step) */
+    float *gram;        /* (square, square) */
+    float *diagonal;    /* (rows) */
+    uint8_t *bytes;     /* the left factor of a product, (square, step) at most */
+    float *scales;      /* (rows) */
+    int8_t *packed;     /* the right factor: Packed */
+    float *packed_scale;
+    int32_t *packed_shift;
+} Workspace;
+
+static int64_t panels_of(int64_t outputs) { return (outputs + BYTE_PANEL - 1) / BYTE_PANEL; }
+
+/* Lays out a workspace from `memory` on, and returns the bytes that it takes. */
+static int64_t lay_out(Workspace *w, char *memory, int64_t rows, int64_t width) {
+    int64_t step = padded(width), square = padded(rows), panels = panels_of(width) * BYTE_PANEL, at = 0;
+    *w = (Workspace){.rows = rows, .width = width, .step = step, .square = square};
+#define TAKE(field, bytes) w->field = (void *)(memory + at), at += ((bytes) + 63) / 64 * 64
+    TAKE(x, square * step * sizeof(float));
+    TAKE(product, square * step * sizeof(float));
+    TAKE(gram, square * square * sizeof(float));
+    TAKE(diagonal, rows * sizeof(float));
+    TAKE(bytes, square * step);
+    TAKE(scales, rows * sizeof(float));
+    /* (rows, width) packed by rows or by columns */
+    TAKE(packed, panels_of(rows) * BYTE_PANEL * step > panels * square ? panels_of(rows) * BYTE_PANEL * step
+                                                                       : panels * square);
+    TAKE(packed_scale, panels * sizeof(float));
+    TAKE(packed_shift, panels * sizeof(int32_t));
+#undef TAKE
+    return at;
+}
+
+static Packed packed_of(const Workspace *w) { return (Packed){w->packed, w->packed_scale, w->packed_shift}; }
+
+/* Copies what is below the blocks of the diagonal to above them; (square, square), a multiple of LANES. */
+static void mirror(float *matrix, int64_t square) {
+    for (int64_t row = 0; row < square; row += LANES)
+        for (int64_t column = row / BYTE_PANEL * BYTE_PANEL + BYTE_PANEL; column < square; column += LANES) {
+            vec block[LANES];
+            for (int i = 0; i < LANES; i++) block[i] = *(vec *)(matrix + (column + i) * square + row);
+            transpose(block);
+            for (int i = 0; i < LANES; i++) *(vec *)(matrix + (row + i) * square + column) = block[i];
+        }
+}
+
+/* to = from from^T, the lower half computed and the upper one copied. Both factors are the same bytes. */
+static void symmetric_product(const Workspace *w, float *to, const float *from, int64_t width) {
+    int64_t count = w->rows * width;
+    uint8_t *bytes = w->bytes;
+    int8_t *lines = (int8_t *)bytes;
+    for (int64_t row = 0; row < w->rows; row++) {
+        const float *own = from + row * width;
+        float scale = w->scales[row] = w->packed_scale[row] = scale_of_row(own, width, 1);
+        w->packed_shift[row] = SHIFT * signed_row(lines + row * width, own, share_of(scale), width, width, 1);
+    }
+    for (int64_t first = 0; first < w->square; first += LANES)
+        pack_lines(w->packed + first / BYTE_PANEL * BYTE_PANEL * width, lines + first * width, width, first % BYTE_PANEL);
+    /* two's complement plus SHIFT */
+    for (int64_t i = 0; i < count; i++) bytes[i] ^= SHIFT;
+    Packed packed = packed_of(w);
+    for (int64_t first = 0; first < w->rows; first += BYTE_PANEL) {
+        int64_t end = w->rows - first < BYTE_PANEL ? w->rows : first + BYTE_PANEL;
+        quantized_products(to + first * w->square, w->square, bytes + first * width, w->scales + first, width, &packed,
+                           NULL, w->rows - first, first, end, 1);
+    }
+    mirror(to, w->square);
+}
+
+/* Makes the Gram matrix g the matrix b g + c g^2 and takes its diagonal, with a added, out of it. `scratch` has its size. */
+static void polynomial(const Workspace *w, float *scratch) {
+    float *d = w->diagonal;
+    for (int64_t row = 0; row < w->rows; row++) {
+        d[row] = w->gram[row * w->square + row];
+        w->gram[row * w->square + row] = 0.0f;
+    }
+    symmetric_product(w, scratch, w->gram, w->square);
+    for (int64_t row = 0; row < w->rows; row++) {
+        float *g = w->gram + row * w->square, *beside = scratch + row * w->square;
+#pragma omp simd
+        for (int64_t column = 0; column < w->rows; column++)
+            g[column] = B * g[column] + C * ((d[row] + d[column]) * g[column] + beside[column]);
+    }
+    for (int64_t row = 0; row < w->rows; row++) {
+        d[row] = A + B * d[row] + C * (d[row] * d[row] + scratch[row * w->square + row]);
+        w->gram[row * w->square + row] = 0.0f;
+    }
+}
+
+/* x = diagonal x + gram x. */
+static void multiply(const Workspace *w) {
+    Packed packed = packed_of(w);
+    for (int64_t row = 0; row < w->rows; row++)
+        w->scales[row] = quantized_row(w->bytes + row * w->square, w->gram + row * w->square, w->square, 1);
+    for (int64_t first = 0; first < w->width; first += BYTE_PANEL) {
+        int64_t some = w->width - first < BYTE_PANEL ? w->width - first : BYTE_PANEL;
+        pack_columns(w->packed + first * w->square, w->packed_scale + first, w->packed_shift + first, w->x + first, w->step,
+                     some, w->rows, w->square, 1);
+    }
+    quantized_products(w->product, w->step, w->bytes, w->scales, w->square, &packed, NULL, w->rows, 0, w->width, 1);
+    for (int64_t row = 0; row < w->rows; row++)
+#pragma omp simd
+        for (int64_t i = row * w->step; i < row * w->step + w->width; i++)
+            w->x[i] = w->diagonal[row] * w->x[i] + w->product[i];
+}
+
+/* (height, width) to the rows of the workspace, transposed where it is taller than wide, and back. */
+static void fill(const Workspace *w, const float *from, int64_t height, int64_t width) {
+    double total = 0.0;
+    for (int64_t i = 0; i < height * width; i++) total += (double)from[i] * from[i];
+    float share = 1.0f / ((float)sqrt(total) + 1e-7f);
+    for (int64_t row = 0; row < w->rows; row++)
+        for (int64_t i = 0; i < w->width; i++)
+            w->x[row * w->step + i] = share * (height > width ? from[i * width + row] : from[row * width + i]);
+}
+
+static void write_back(float *to, const Workspace *w, int64_t height, int64_t width) {
+    for (int64_t row = 0; row < height; row++)
+        for (int64_t i = 0; i < width; i++)
+            to[row * width + i] = height > width ? w->x[i * w->step + row] : w->x[row * w->step + i];
+}
+
+/* Twin: native/orthogonal.py, _by_torch. In place, `count` dense matrices (height, width). Returns 0, or 1 for want
+ * of memory. A matrix is one thread's work, so the number of threads changes no bit. */
+int orthogonalize(float *matrices, int64_t count, int64_t height, int64_t width, int threads) {
+    Workspace w;
+    int64_t rows = height < width ? height : width, columns = height < width ? width : height;
+    int64_t room = lay_out(&w, NULL, rows, columns);
+    if (threads > count) threads = (int)count;
+    char *memory = aligned_alloc(64, room * threads);
+    if (!memory) return 1;
+    memset(memory, 0, room * threads);
+#pragma omp parallel for schedule(dynamic) num_threads(threads) private(w)
+    for (int64_t matrix = 0; matrix < count; matrix++) {
+        float *own = matrices + matrix * height * width;
+        lay_out(&w, memory + room * omp_get_thread_num(), rows, columns);
+        fill(&w, own, height, width);
+        for (int iteration = 0; iteration < ITERATIONS; iteration++) {
+            symmetric_product(&w, w.gram, w.x, w.step);
+            polynomial(&w, w.product);
+            multiply(&w);
+        }
+        write_back(own, &w, height, width);
+    }
+    free(memory);
+    return 0;
+}
