@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from dikkat.nn.attention import MultiHeadAttention
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -18,6 +20,8 @@ class Span:
     name: str
     start: int
     shape: torch.Size
+    rows: tuple[int, ...]
+    """Of the matrices that lie in it one below the other; none where it is an embedding or a vector."""
 
     @property
     def end(self) -> int:
@@ -37,11 +41,12 @@ class FlatParameters:
 
     def __init__(self, model: nn.Module, dtype: torch.dtype = torch.float32) -> None:
         self.model = model
-        named = sorted(model.named_parameters(), key=lambda item: _rank(*item))
+        rows = _rows_of_matrices(model)
+        named = sorted(model.named_parameters(), key=lambda item: _rank(item[1], rows.get(item[0], ())))
         self.spans: list[Span] = []
         start = 0
         for name, parameter in named:
-            self.spans.append(Span(name, start, parameter.shape))
+            self.spans.append(Span(name, start, parameter.shape, rows.get(name, ())))
             start = self.spans[-1].end
         device = named[0][1].device
         self.master = torch.cat([parameter.detach().float().reshape(-1) for _, parameter in named])
@@ -81,20 +86,28 @@ class FlatParameters:
         """Runs of equal matrices: first entry, number of matrices, shape; embeddings are not among them."""
         groups: list[tuple[int, int, torch.Size]] = []
         for span in self.spans:
-            if not _is_matrix(span.name, span.shape):
-                continue
-            if groups and groups[-1][2] == span.shape:
-                start, count, shape = groups.pop()
-                groups.append((start, count + 1, shape))
-            else:
-                groups.append((span.start, 1, span.shape))
+            start = span.start
+            for rows in span.rows:
+                shape = torch.Size((rows, span.shape[1]))
+                if groups and groups[-1][2] == shape:
+                    first, count, _ = groups.pop()
+                    groups.append((first, count + 1, shape))
+                else:
+                    groups.append((start, 1, shape))
+                start += shape.numel()
         return groups
 
 
-def _is_matrix(name: str, shape: torch.Size) -> bool:
-    return len(shape) == 2 and "embedding" not in name and not name.startswith("output")
+def _rows_of_matrices(model: nn.Module) -> dict[str, tuple[int, ...]]:
+    """Of every parameter that consists of matrices, by its name; queries, keys and values are three."""
+    attentions = [part for part in model.modules() if isinstance(part, MultiHeadAttention) and part.packed]
+    packed = {id(part.in_projection.weight): tuple(part.splits) for part in attentions}
+    return {
+        name: packed.get(id(parameter), (parameter.shape[0],))
+        for name, parameter in model.named_parameters()
+        if parameter.dim() == 2 and "embedding" not in name and not name.startswith("output")
+    }
 
 
-def _rank(name: str, parameter: Tensor) -> tuple[int, tuple[int, ...]]:
-    kind = 0 if _is_matrix(name, parameter.shape) else 3 - parameter.dim()
-    return kind, tuple(parameter.shape)
+def _rank(parameter: Tensor, rows: tuple[int, ...]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    return (0 if rows else 3 - parameter.dim()), tuple(parameter.shape), rows
