@@ -29,6 +29,25 @@ int decoder_step(const Decoder *d, const int64_t *tokens, const float *position,
     return 0;
 }
 
+/* Keys, their rows `step` apart, and values behind them, of one head of a sentence, from row `block` on. */
+static void keep(const Decoder *d, int64_t block, const float *key, int64_t length, int64_t step) {
+    int64_t width = d->head_width;
+    float *keys = d->source_keys, *values = d->source_values;
+    for (int64_t at = 0; at < length; at += LANES)
+        load_columns(keys + (block + at) * width, key + at * step, length - at < LANES ? length - at : LANES, width,
+                     step, 1);
+    load_rows(values + block * padded(width), key + joined_width(d), length, width, step, 1);
+}
+
+static void keep_narrow(const Decoder *d, int64_t block, const float *key, int64_t length, int64_t step) {
+    int64_t width = d->head_width;
+    uint16_t *keys = d->source_keys, *values = d->source_values;
+    for (int64_t row = block; row < block + length; row++, key += step) {
+        narrow_row(keys + row * paired(width), key, width);
+        narrow_row(values + row * paired(width), key + joined_width(d), width);
+    }
+}
+
 /* Keys and values of the sentences `from` to `to` for one layer, into the layout that a step reads. */
 static void read_sentences(const Decoder *d, int64_t layer, const float *memory, int64_t length, const Linear *linear,
                            int64_t from, int64_t to, float *scratch) {
@@ -38,11 +57,10 @@ static void read_sentences(const Decoder *d, int64_t layer, const float *memory,
     for (int64_t sentence = from; sentence < to; sentence++, scratch += length * step)
         for (int64_t head = 0; head < d->heads; head++) {
             int64_t block = ((layer * d->sentences + sentence) * d->heads + head) * d->source_length;
-            const float *key = scratch + head * width;
-            for (int64_t at = 0; at < length; at += LANES)
-                load_columns(d->source_keys + (block + at) * width, key + at * step,
-                             length - at < LANES ? length - at : LANES, width, step, 1);
-            load_rows(d->source_values + block * padded(width), key + joined, length, width, step, 1);
+            if (in_bytes(d))
+                keep_narrow(d, block, scratch + head * width, length, step);
+            else
+                keep(d, block, scratch + head * width, length, step);
         }
 }
 

@@ -1,12 +1,13 @@
 /* One step of an encoder-decoder's decoder for a few rows, from token ids to logits, by a team of threads.
  *
- * All numbers are float32. Weights are read where they lie, so a changed weight counts at the next step. Every sum has
- * one order whatever the number of rows, of threads and of padded positions: a row has the same bits in any company.
+ * All numbers are float32, but for weights in eight bits: with these, keys and values are bfloat16. Weights are read
+ * where they lie, so a changed weight counts at the next step. Every sum has one order whatever the number of rows, of
+ * threads and of padded positions: a row has the same bits in any company.
  */
 #ifndef DIKKAT_DECODER_H
 #define DIKKAT_DECODER_H
 
-#include "layers.h"
+#include "narrow.h"
 
 #include <omp.h>
 #include <sched.h>
@@ -28,8 +29,10 @@ typedef struct {
     const Norm *norms;     /* what precedes the first linear layer, then what follows each sub-layer */
     const float *betas;    /* self and cross, a layer */
     int64_t slots, capacity, sentences, source_length;
-    float *keys, *values; /* (layers, slots, H, capacity / 16, K, 16), (layers, slots, H, capacity, Kp) */
-    float *source_keys, *source_values; /* the same with sentences and source_length */
+    void *keys, *values; /* (layers, slots, H, capacity / 16, K, 16), (layers, slots, H, capacity, Kp); in bfloat16
+                          * (layers, slots, H, capacity, paired K) both */
+    void *source_keys, *source_values; /* the same with sentences and source_length */
+    int32_t *writers; /* (slots, capacity), in eight bits only: in which slot each position of the row of a slot lies */
     const uint8_t *source_mask;               /* (sentences, source_length), 1 = may attend */
     int64_t rows, length;
     int64_t *row_slots, *row_owners;
@@ -45,13 +48,17 @@ typedef struct {
     float *sum, *input, *projected, *context, *hidden, *change;
 } Activations;
 
+/* Whether weights are in eight bits; then keys and values are in bfloat16, and a position stays where it is when rows
+ * change places. */
+INLINE int in_bytes(const Decoder *d) { return d->linears->packed.weight != 0; }
+
 INLINE int64_t joined_width(const Decoder *d) { return d->heads * d->head_width; }
 
 INLINE int64_t largest_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Numbers that one thread needs for the weights and the output of one head. */
 INLINE int64_t head_scratch(const Decoder *d) {
-    return largest_of(d->capacity, d->source_length) + padded(d->head_width);
+    return largest_of(d->capacity, d->source_length) + paired(d->head_width);
 }
 
 /* And for any linear layer. */
@@ -129,6 +136,7 @@ static void embed(const Decoder *d, const Activations *a, const int64_t *tokens,
                   const Worker *worker) {
     int64_t step = padded(d->width), end = share_start(d->rows, worker->number + 1, worker);
     for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) {
+        if (in_bytes(d)) d->writers[d->row_slots[row] * d->capacity + d->length] = (int32_t)d->row_slots[row];
         float *sum = a->sum + row * step;
         const float *from = d->embedding + tokens[row] * d->width;
         for (int64_t i = 0; i < d->width; i++) sum[i] = from[i] * d->embedding_scale + position[i];
@@ -139,8 +147,9 @@ static void embed(const Decoder *d, const Activations *a, const int64_t *tokens,
 /* Twin: nn/functional.py, fused_attention, for one query of one head. Keys are in blocks of 16 positions, (K, 16) each;
  * values in rows of padded width. `seen`, where not null, is given the weights. */
 static void attend(float *output, const float *query, const float *keys, const float *values, const uint8_t *mask,
-                   int64_t count, int64_t width, float beta, float *seen, float *scratch, float *result) {
+                   int64_t count, int64_t width, float beta, float *seen, float *scratch) {
     int64_t end = padded(count);
+    float *result = scratch + end;
     for (int64_t at = 0; at < end; at += LANES)
         row_times_matrix(scratch + at, query, 1, keys + at * width, width, LANES);
     softmax_row(scratch, count, beta, mask, 1);
@@ -162,35 +171,63 @@ INLINE float *seen_row(const Decoder *d, int64_t attention, int64_t row) {
     return d->seen && d->seen[attention] ? d->seen[attention] + row * keys : 0;
 }
 
-/* Twin: nn/cache.py, append, and the attention that follows; `projected` holds query, key and value of each row. */
-static void attend_self(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
-    int64_t width = d->head_width, joined = joined_width(d), pairs = d->rows * d->heads;
-    int64_t end = share_start(pairs, worker->number + 1, worker);
-    for (int64_t pair = share_start(pairs, worker->number, worker); pair < end; pair++) {
-        int64_t row = pair / d->heads, head = pair % d->heads;
-        int64_t block = ((layer * d->slots + d->row_slots[row]) * d->heads + head) * d->capacity;
-        float *keys = d->keys + block * width, *values = d->values + block * padded(width);
-        const float *query = a->projected + row * padded(3 * joined) + head * width;
-        remember(keys, values, query + joined, query + 2 * joined, d->length, width);
-        attend(a->context + row * padded(joined) + head * width, query, keys, values, 0, d->length + 1, width,
-               d->betas[2 * layer], seen_row(d, 2 * layer, pair), worker->head,
-               worker->head + head_scratch(d) - padded(width));
+/* Its newest key and value are stored on the way. */
+static void attend_own_narrow(const Decoder *d, int64_t layer, int64_t row, int64_t head, float *to, const float *query,
+                              float *seen, float *scratch) {
+    int64_t width = d->head_width, step = paired(width), slot = d->row_slots[row];
+    int64_t first = (layer * d->slots * d->heads + head) * d->capacity, slot_rows = d->heads * d->capacity;
+    int64_t own = first + slot * slot_rows + d->length;
+    uint16_t *keys = d->keys, *values = d->values;
+    narrow_row(keys + own * step, query + joined_width(d), width);
+    narrow_row(values + own * step, query + 2 * joined_width(d), width);
+    Memory memory = {keys + first * step, values + first * step, d->writers + slot * d->capacity, slot_rows,
+                     d->length + 1, width};
+    attend_narrow(to, query, &memory, 0, d->betas[2 * layer], seen, scratch);
+}
+
+static void attend_own(const Decoder *d, int64_t layer, int64_t row, int64_t head, float *to, const float *query,
+                       float *seen, float *scratch) {
+    int64_t width = d->head_width;
+    int64_t block = ((layer * d->slots + d->row_slots[row]) * d->heads + head) * d->capacity;
+    float *keys = (float *)d->keys + block * width, *values = (float *)d->values + block * padded(width);
+    remember(keys, values, query + joined_width(d), query + 2 * joined_width(d), d->length, width);
+    attend(to, query, keys, values, 0, d->length + 1, width, d->betas[2 * layer], seen, scratch);
+}
+
+/* Padding at the end is not read. */
+static void attend_memory(const Decoder *d, int64_t layer, int64_t row, int64_t head, float *to, const float *query,
+                          float *seen, float *scratch) {
+    int64_t width = d->head_width, owner = d->row_owners[row], count = d->source_length;
+    int64_t block = ((layer * d->sentences + owner) * d->heads + head) * d->source_length;
+    const uint8_t *mask = d->source_mask + owner * d->source_length;
+    float beta = d->betas[2 * layer + 1];
+    while (count && !mask[count - 1]) count--;
+    if (in_bytes(d)) {
+        const uint16_t *keys = d->source_keys, *values = d->source_values;
+        keys += block * paired(width), values += block * paired(width);
+        Memory memory = {keys, values, 0, 0, count, width};
+        attend_narrow(to, query, &memory, mask, beta, seen, scratch);
+    } else {
+        const float *keys = d->source_keys, *values = d->source_values;
+        keys += block * width, values += block * padded(width);
+        attend(to, query, keys, values, mask, count, width, beta, seen, scratch);
     }
 }
 
-/* Twin: nn/attention.py, attend_memory; `projected` holds the query of each row. Padding at the end is not read. */
-static void attend_source(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
-    int64_t width = d->head_width, joined = joined_width(d), pairs = d->rows * d->heads;
-    int64_t end = share_start(pairs, worker->number + 1, worker);
+/* The worker's share of all heads of all rows. `projected` holds the query of each row, and in self-attention its newest
+ * key and value. Twins: nn/attention.py, attend_memory; nn/cache.py, append, and the attention that follows. */
+static void attend_all(const Decoder *d, const Activations *a, int64_t attention, const Worker *worker) {
+    int64_t joined = joined_width(d), pairs = d->rows * d->heads, end = share_start(pairs, worker->number + 1, worker);
     for (int64_t pair = share_start(pairs, worker->number, worker); pair < end; pair++) {
-        int64_t row = pair / d->heads, head = pair % d->heads, owner = d->row_owners[row], count = d->source_length;
-        int64_t block = ((layer * d->sentences + owner) * d->heads + head) * d->source_length;
-        const uint8_t *mask = d->source_mask + owner * d->source_length;
-        const float *query = a->projected + row * padded(3 * joined) + head * width;
-        while (count && !mask[count - 1]) count--;
-        attend(a->context + row * padded(joined) + head * width, query, d->source_keys + block * width,
-               d->source_values + block * padded(width), mask, count, width, d->betas[2 * layer + 1],
-               seen_row(d, 2 * layer + 1, pair), worker->head, worker->head + head_scratch(d) - padded(width));
+        int64_t row = pair / d->heads, head = pair % d->heads;
+        float *to = a->context + row * padded(joined) + head * d->head_width, *seen = seen_row(d, attention, pair);
+        const float *query = a->projected + row * padded(3 * joined) + head * d->head_width;
+        if (attention % 2)
+            attend_memory(d, attention / 2, row, head, to, query, seen, worker->head);
+        else if (in_bytes(d))
+            attend_own_narrow(d, attention / 2, row, head, to, query, seen, worker->head);
+        else
+            attend_own(d, attention / 2, row, head, to, query, seen, worker->head);
     }
 }
 
@@ -201,11 +238,11 @@ static void block_step(const Decoder *d, const Activations *a, int64_t layer, co
     int64_t rows = d->rows, width = padded(d->width), joined = padded(joined_width(d));
     int64_t three = padded(3 * joined_width(d)), hidden = padded(d->hidden);
     product(a->projected, three, a->input, width, linear, rows, worker), meet(worker);
-    attend_self(d, a, layer, worker), meet(worker);
+    attend_all(d, a, 2 * layer, worker), meet(worker);
     product(a->change, width, a->context, joined, linear + 1, rows, worker), meet(worker);
     add_and_normalize(d, a, after, worker), meet(worker);
     product(a->projected, three, a->input, width, linear + 2, rows, worker), meet(worker);
-    attend_source(d, a, layer, worker), meet(worker);
+    attend_all(d, a, 2 * layer + 1, worker), meet(worker);
     product(a->change, width, a->context, joined, linear + 3, rows, worker), meet(worker);
     add_and_normalize(d, a, after + 1, worker), meet(worker);
     product(a->hidden, hidden, a->input, width, linear + 4, rows, worker);
@@ -250,16 +287,21 @@ INLINE Worker member(const Decoder *d, const Activations *a, Meeting *meeting) {
     return worker_of(d, a, omp_get_thread_num(), omp_get_num_threads(), meeting);
 }
 
-/* What a slot holds at `positions` places, in all layers, into another. */
+/* What a slot holds at `positions` places, in all layers, into another; or where that is. */
 static void copy_slot(const Decoder *d, int64_t from, int64_t to, int64_t positions) {
+    if (in_bytes(d)) {
+        memcpy(d->writers + to * d->capacity, d->writers + from * d->capacity, sizeof(int32_t) * positions);
+        return;
+    }
     int64_t width = d->head_width, value_width = padded(width);
     int64_t keys = padded(positions) * width, values = positions * value_width;
     for (int64_t layer = 0; layer < d->layers; layer++)
         for (int64_t head = 0; head < d->heads; head++) {
             int64_t source = ((layer * d->slots + from) * d->heads + head) * d->capacity;
             int64_t target = ((layer * d->slots + to) * d->heads + head) * d->capacity;
-            memcpy(d->keys + target * width, d->keys + source * width, sizeof(float) * keys);
-            memcpy(d->values + target * value_width, d->values + source * value_width, sizeof(float) * values);
+            float *all_keys = d->keys, *all_values = d->values;
+            memcpy(all_keys + target * width, all_keys + source * width, sizeof(float) * keys);
+            memcpy(all_values + target * value_width, all_values + source * value_width, sizeof(float) * values);
         }
 }
 

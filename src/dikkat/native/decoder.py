@@ -21,6 +21,8 @@ from dikkat.native.threads import num_threads
 
 LANES = 16
 """Positions of one block of keys, as in vectors.h."""
+PAIR = 32
+"""Numbers that a row of bfloat16 is padded to a multiple of, as in narrow.h."""
 FIRST_CAPACITY = 32
 """Target positions that the cache has room for before it first grows."""
 
@@ -51,6 +53,11 @@ class DecoderWeights:
     def num_layers(self) -> int:
         return len(self.betas) // 2
 
+    @property
+    def in_bytes(self) -> bool:
+        """Whether weights are in eight bits; then keys and values are in bfloat16."""
+        return self.linears[0].packed is not None
+
     @cached_property
     def arrays(self) -> tuple[ctypes.Array[Any], ...]:
         """For C: linear layers, norms, betas and sources; they must not outlive the tensors."""
@@ -69,7 +76,7 @@ class DecoderJob(ctypes.Structure):
         ("gelu", c_int64),
         *((name, c_void_p) for name in ("linears", "norms", "betas")),
         *((name, c_int64) for name in ("slots", "capacity", "sentences", "source_length")),
-        *((name, c_void_p) for name in ("keys", "values", "source_keys", "source_values", "source_mask")),
+        *((name, c_void_p) for name in ("keys", "values", "source_keys", "source_values", "writers", "source_mask")),
         ("rows", c_int64),
         ("length", c_int64),
         *((name, c_void_p) for name in ("row_slots", "row_owners")),
@@ -83,7 +90,8 @@ class DecoderSteps:
     """The steps of B sentences with `rows_per_sentence` hypotheses each, and the cache that they fill.
 
     A row keeps its keys and values in a slot of its own. When rows are reordered, the first row that goes on from
-    another takes over its slot, and only the further ones need a copy; when sentences leave, nothing moves.
+    another takes over its slot, and only the further ones need a copy; when sentences leave, nothing moves. In eight
+    bits positions stay in the slot of the row that wrote them, and what is copied is only where they lie.
     """
 
     def __init__(
@@ -109,6 +117,8 @@ class DecoderSteps:
         self._read_source(memory, mask)
         self._keys: Tensor
         self._values: Tensor
+        self._writers: Tensor
+        """(slots, capacity), see `Decoder` of decoder.h."""
         self._make_room(FIRST_CAPACITY)
         self._place_rows()
 
@@ -169,12 +179,26 @@ class DecoderSteps:
 
     def keys_and_values(self) -> list[tuple[Tensor, Tensor]]:
         """What the cache holds of each layer, as PyTorch's step keeps it: (R, H, T, K) each, in copies."""
-        layers, slots, heads, _, width, _ = self._keys.shape
+        slots = torch.tensor(self._slots, dtype=torch.int64)
+        parts = self._held_in_bfloat16(slots) if self.weights.in_bytes else self._held_in_float32(slots)
+        width = self.weights.head_dim
+        return list(zip(*(part[:, :, :, : self.length, :width].unbind(0) for part in parts), strict=True))
+
+    def _held_in_float32(self, slots: Tensor) -> list[Tensor]:
         # (L, slots, H, blocks, K, 16) -> (L, slots, H, blocks * 16, K)
-        keys = self._keys.transpose(4, 5).reshape(layers, slots, heads, -1, width)
-        places = torch.tensor(self._slots, dtype=torch.int64)
-        kept = [part[:, :, :, : self.length, :width].index_select(1, places).unbind(0) for part in (keys, self._values)]
-        return list(zip(*kept, strict=True))
+        keys = self._keys.transpose(4, 5).flatten(3, 4)
+        return [part.index_select(1, slots) for part in (keys, self._values)]
+
+    def _held_in_bfloat16(self, slots: Tensor) -> list[Tensor]:
+        writers = self._writers[slots, : self.length].to(torch.int64)
+        places = torch.arange(self.length)
+        found = []
+        for part in (self._keys, self._values):
+            # (L, slots, H, T, K) -> (L, slots, T, H, K) -> (L, R, T, H, K) -> (L, R, H, T, K)
+            held = part.transpose(2, 3)[:, writers, places].transpose(2, 3).float()
+            # of each 32 numbers, i and i + 16 are side by side
+            found.append(held.reshape(*held.shape[:4], -1, LANES, 2).transpose(5, 6).flatten(4))
+        return found
 
     def _read_source(self, memory: Tensor, mask: Tensor) -> None:
         job, length = self.job, mask.shape[1]
@@ -218,11 +242,14 @@ class DecoderSteps:
         """Room for `capacity` positions, a multiple of 16."""
         job = self.job
         keys, values = _rooms(self.weights, job.slots, capacity)
+        writers = torch.empty(job.slots, capacity if self.weights.in_bytes else 0, dtype=torch.int32)
         if job.length:
             keys[:, :, :, : self._keys.shape[3]] = self._keys
             values[:, :, :, : self._values.shape[3]] = self._values
-        self._keys, self._values = keys, values
+            writers[:, : self._writers.shape[1]] = self._writers
+        self._keys, self._values, self._writers = keys, values, writers
         job.capacity, job.keys, job.values = capacity, keys.data_ptr(), values.data_ptr()
+        job.writers = writers.data_ptr()
         # zero, since products read the padding of every row
         self._scratch = torch.zeros(self._library.decoder_scratch(ctypes.byref(job)))
         job.scratch = self._scratch.data_ptr()
@@ -254,6 +281,12 @@ def _job(weights: DecoderWeights) -> DecoderJob:
 
 
 def _rooms(weights: DecoderWeights, rows: int, length: int) -> tuple[Tensor, Tensor]:
-    """Empty keys (L, rows, H, length / 16, K, 16) and values (L, rows, H, length, K in whole vectors)."""
+    """Empty keys (L, rows, H, length / 16, K, 16) and values (L, rows, H, length, K in whole vectors).
+
+    In eight bits, (L, rows, H, length, K in whole pairs of vectors) both.
+    """
     shape, width = (weights.num_layers, rows, weights.num_heads), weights.head_dim
+    if weights.in_bytes:
+        keys = torch.empty(*shape, length, width + -width % PAIR, dtype=torch.bfloat16)
+        return keys, torch.empty_like(keys)
     return torch.empty(*shape, length // LANES, width, LANES), torch.empty(*shape, length, width + -width % LANES)

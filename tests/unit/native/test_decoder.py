@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 import torch
@@ -76,21 +76,38 @@ def attended(query: Tensor, key: Tensor, value: Tensor, may: Tensor, beta: float
     return (torch.softmax(scores, dim=-1).nan_to_num(0.0) @ value).transpose(0, 1).flatten(1)
 
 
-def formula(weights: DecoderWeights, tokens: Sequence[int], places: Tensor, memory: Tensor, mask: Tensor) -> Tensor:
-    """Logits (T, V) of one row in float64; `memory` (S, D) and `mask` (S,) are those of its sentence."""
+def as_it_is(x: Tensor) -> Tensor:
+    return x
+
+
+def formula(
+    weights: DecoderWeights,
+    tokens: Sequence[int],
+    places: Tensor,
+    memory: Tensor,
+    mask: Tensor,
+    product: Callable[[LinearWeights, Tensor], Tensor] = applied,
+    kept: Callable[[Tensor], Tensor] = as_it_is,
+) -> Tensor:
+    """Logits (T, V) of one row in float64; `memory` (S, D) and `mask` (S,) are those of its sentence.
+
+    `product` is what a linear layer computes, `kept` what is left of keys and values in the cache.
+    """
     heads, length = weights.num_heads, len(tokens)
     x = weights.embedding.double()[list(tokens)] * weights.embedding_scale + places[:length].double()
     inner = normed(weights.norms[0], x)
     causal = torch.ones(length, length, dtype=torch.bool).tril()
     for layer, source in enumerate(weights.sources):
         # (S, 2 * H * K) -> 2 x (H, S, K)
-        source_key, source_value = applied(source, memory.double()).unflatten(1, (2, heads, -1)).permute(1, 2, 0, 3)
+        of_source = kept(product(source, memory.double()))
+        source_key, source_value = of_source.unflatten(1, (2, heads, -1)).permute(1, 2, 0, 3)
         linear, norms = weights.linears[6 * layer : 6 * layer + 6], weights.norms[3 * layer + 1 : 3 * layer + 4]
 
         def own(y: Tensor, linear: Sequence[LinearWeights] = linear, layer: int = layer) -> Tensor:
             # (T, 3 * H * K) -> 3 x (H, T, K)
-            parts = applied(linear[0], y).unflatten(1, (3, heads, -1)).permute(1, 2, 0, 3)
-            return applied(linear[1], attended(parts[0], parts[1], parts[2], causal, weights.betas[2 * layer]))
+            parts = product(linear[0], y).unflatten(1, (3, heads, -1)).permute(1, 2, 0, 3)
+            key, value = kept(parts[1]), kept(parts[2])
+            return product(linear[1], attended(parts[0], key, value, causal, weights.betas[2 * layer]))
 
         def cross(
             y: Tensor,
@@ -99,19 +116,19 @@ def formula(weights: DecoderWeights, tokens: Sequence[int], places: Tensor, memo
             key: Tensor = source_key,
             value: Tensor = source_value,
         ) -> Tensor:
-            query = applied(linear[2], y).unflatten(1, (heads, -1)).transpose(0, 1)
+            query = product(linear[2], y).unflatten(1, (heads, -1)).transpose(0, 1)
             beta = weights.betas[2 * layer + 1]
-            return applied(linear[3], attended(query, key, value, mask, beta))
+            return product(linear[3], attended(query, key, value, mask, beta))
 
         def feed_forward(y: Tensor, linear: Sequence[LinearWeights] = linear) -> Tensor:
-            hidden = applied(linear[4], y)
-            return applied(linear[5], F.gelu(hidden) if weights.gelu else F.relu(hidden))
+            hidden = product(linear[4], y)
+            return product(linear[5], F.gelu(hidden) if weights.gelu else F.relu(hidden))
 
         for sub_layer, norm in zip((own, cross, feed_forward), norms, strict=True):
             x = x + sub_layer(inner)
             inner = normed(norm, x)
             x = inner if weights.post_norm else x
-    return applied(weights.linears[-1], inner)
+    return product(weights.linears[-1], inner)
 
 
 class Rows:
