@@ -14,6 +14,9 @@ from dikkat.native.library import library
 LEVELS = 1 << 16
 """Values of one 16-bit draw."""
 
+LANES = 16
+"""Float32 numbers side by side in the kernels, as in vectors.h."""
+
 
 class _Attention(ctypes.Structure):
     """`Attention` of attention.c."""
@@ -59,7 +62,7 @@ def attention_forward(
     query, key, value = (_with_dense_rows(tensor) for tensor in (query, key, value))
     batch, heads, queries, _ = query.shape
     output = value.new_empty(batch, queries, heads, value.shape[-1])
-    weights = torch.empty(batch, heads, queries, key.shape[2]) if keep_weights else None
+    weights = _new_weights(batch, heads, queries, key.shape[2]) if keep_weights else None
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
     checked(native_library("runs_natively").attention_forward(ctypes.byref(job), address(output)))
     return output.transpose(1, 2), weights
@@ -165,6 +168,11 @@ def _attention(
         threads=torch.get_num_threads(),
     )
     return job, mask
+
+
+def _new_weights(batch: int, heads: int, queries: int, keys: int) -> Tensor:
+    """(B, H, T, S), each row of which begins at a multiple of `LANES` entries."""
+    return torch.empty(batch, heads, queries, -(-keys // LANES) * LANES)[..., :keys]
 
 
 def _with_dense_rows(tensor: Tensor) -> Tensor:
