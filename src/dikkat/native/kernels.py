@@ -37,6 +37,17 @@ class _Attention(ctypes.Structure):
     )
 
 
+class _Rotation(ctypes.Structure):
+    """`Rotation` of kernels.c."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("batch", "heads", "length", "width")),
+        ("strides", c_int64 * 3),
+        *((name, c_void_p) for name in ("x", "cosines", "sines", "places")),
+        *((name, c_int64) for name in ("back", "wide", "threads")),
+    )
+
+
 def runs_natively(*tensors: Tensor) -> bool:
     """Whether there is a kernel for these: all on the CPU, in one type, float32 or bfloat16."""
     types = {tensor.dtype for tensor in tensors}
@@ -114,6 +125,33 @@ def add_dropped(rest: Tensor | None, x: Tensor, draws: Tensor, threshold: int) -
         torch.get_num_threads(),
     )
     return output
+
+
+def turned(x: Tensor, table: Tensor, places: Tensor | None, *, back: bool) -> Tensor:
+    """(B, H, T, K), a view of (B, T, H, K): pairs of `x` turned by the angles whose cosines and sines `table` has.
+
+    The float32 table is (2, positions, K/2); `places` (B, T) are rows of it, by default the first T.
+    """
+    x = _with_dense_rows(x)
+    cosines, sines = table.unbind()
+    places = None if places is None else places.contiguous()
+    output = x.new_empty(x.shape[0], x.shape[2], x.shape[1], x.shape[3])
+    job = _Rotation(
+        x.shape[0],
+        x.shape[1],
+        x.shape[2],
+        x.shape[3],
+        strides=_strides(x),
+        x=address(x),
+        cosines=address(cosines),
+        sines=address(sines),
+        places=address(places),
+        back=back,
+        wide=is_wide(x),
+        threads=torch.get_num_threads(),
+    )
+    native_library("runs_natively").turn(ctypes.byref(job), address(output))
+    return output.transpose(1, 2)
 
 
 def smoothed_softmax(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
