@@ -24,7 +24,8 @@ typedef struct {
     const int16_t *draws; /* (B, H, T, S); a weight is kept where draw >= threshold; null: all are kept */
     int64_t threshold;
     float beta, scale;
-    float *weights; /* (B, H, T, S), before dropout; null: not kept, and computed again for the backward pass */
+    /* (B, H, T, padded S), before dropout; null: not kept, and computed again for the backward pass */
+    float *weights;
     int64_t wide, threads;
 } Attention;
 
@@ -34,8 +35,10 @@ INLINE const void *shifted(const void *from, int64_t entries, int wide) {
 
 INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
 
-INLINE void drop_row(float *row, int64_t keys, const int16_t *draws, int64_t threshold, float scale) {
-    for (int64_t s = 0; s < keys; s++) row[s] = draws[s] >= threshold ? row[s] * scale : 0.0f;
+/* Dropout of `count` rows of `seen` entries, padded; `line` is the first of their draws. */
+INLINE void drop_rows(const Attention *a, float *to, const float *rows, int64_t line, int64_t count, int64_t seen) {
+    for (int64_t t = 0; t < count; t++, line += a->keys, rows += padded(a->keys), to += padded(a->keys))
+        for (int64_t s = 0; s < seen; s++) to[s] = a->draws[line + s] >= a->threshold ? rows[s] * a->scale : 0.0f;
 }
 
 /* Queries whose weights are computed together: few enough that these stay in cache and that under a causal mask most of
@@ -66,19 +69,45 @@ INLINE int64_t seen_keys(const Attention *a, int64_t pair, int64_t first, int64_
     return seen;
 }
 
+/* Whether all queries may attend to all of the `seen` keys, as where a mask only hides padding. */
+INLINE int sees_all(const Attention *a, int64_t pair, int64_t seen) {
+    if (!a->mask) return 1;
+    return a->mask_strides[2] == 0 && a->mask_strides[3] == 1 && !memchr(mask_row(a, pair, 0), 0, seen);
+}
+
 /* Weights before dropout of the `count` queries from `first` on, over the keys they see. */
 INLINE void weigh(const Attention *a, float *rows, const float *query, const float *key, int64_t pair, int64_t first,
                   int64_t count, int64_t seen) {
     int64_t keys = padded(a->keys);
     rows_times_matrix(rows, keys, query, padded(a->width), 1, key, a->width, keys, padded(seen), count);
+    int open = sees_all(a, pair, seen);
     for (int64_t t = 0; t < count; t++)
-        softmax_row(rows + t * keys, seen, a->beta, mask_row(a, pair, first + t), a->mask_strides[3]);
+        softmax_row(rows + t * keys, seen, a->beta, open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
+}
+
+/* Asks for a head's rows before they are needed: they lie too far apart for the processor to see what comes next. */
+INLINE void fetch_rows(const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
+    int64_t entry = wide ? 4 : 2;
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t at = 0; at < width * entry; at += 64)
+            __builtin_prefetch((const char *)from + row * stride * entry + at);
+}
+
+INLINE void fetch_head(const Attention *a, int64_t pair, int wide) {
+    if (pair >= a->batch * a->heads) return;
+    int64_t b = pair / a->heads, h = pair % a->heads;
+    fetch_rows(shifted(a->query, head_offset(a->query_strides, b, h), wide), a->queries, a->width, a->query_strides[2],
+               wide);
+    fetch_rows(shifted(a->key, head_offset(a->key_strides, b, h), wide), a->keys, a->width, a->key_strides[2], wide);
+    fetch_rows(shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
+               a->value_strides[2], wide);
 }
 
 /* Each stage runs over all rows before the next: a row alone is one long chain in which every step waits for the last. */
 INLINE void attention_forward_head(const Attention *a, void *output, float *scratch, int64_t pair, int wide) {
     int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a);
     int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
+    fetch_head(a, pair + 1, wide);
     float *query = scratch, *key = query + block * width, *value = key + a->width * keys;
     float *rows = value + a->keys * value_width, *result = rows + block * keys;
     load_columns(key, shifted(a->key, head_offset(a->key_strides, b, h), wide), a->keys, a->width, a->key_strides[2],
@@ -90,17 +119,14 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
         int64_t seen = seen_keys(a, pair, first, end), from = head_offset(a->query_strides, b, h);
         load_rows(query, shifted(a->query, from + first * a->query_strides[2], wide), count, a->width,
                   a->query_strides[2], wide);
-        weigh(a, rows, query, key, pair, first, count, seen);
-        for (int64_t t = first; t < end; t++) {
-            int64_t line = (pair * a->queries + t) * a->keys;
-            float *row = rows + (t - first) * keys;
-            if (a->weights) {
-                memcpy(a->weights + line, row, sizeof(float) * seen);
-                memset(a->weights + line + seen, 0, sizeof(float) * (a->keys - seen));
-            }
-            if (a->draws) drop_row(row, seen, a->draws + line, a->threshold, a->scale);
-        }
-        rows_times_matrix(result, value_width, rows, keys, 1, value, seen, value_width, value_width, count);
+        int64_t line = pair * a->queries + first;
+        float *weights = a->weights ? a->weights + line * keys : rows;
+        weigh(a, weights, query, key, pair, first, count, seen);
+        for (int64_t t = 0; a->weights && t < count; t++)
+            memset(weights + t * keys + seen, 0, sizeof(float) * (a->keys - seen));
+        if (a->draws) drop_rows(a, rows, weights, line * a->keys, count, seen);
+        rows_times_matrix(result, value_width, a->draws ? rows : weights, keys, 1, value, seen, value_width,
+                          value_width, count);
         store_rows(output, b * a->queries + first, a->heads, h, result, count, a->value_width, wide);
     }
 }
@@ -148,17 +174,25 @@ INLINE int64_t lay_out(const Attention *a, float *memory, Scratch *parts) {
     return used;
 }
 
-/* In place: gradient of dropped weights to that of products, and weights to dropped weights; both (count, keys). */
-INLINE void softmax_backward(const Attention *a, float *scores, float *weights, int64_t line, int64_t count,
-                             int64_t seen) {
-    for (int64_t t = 0; t < count; t++, line += a->keys) {
-        float *row = scores + t * padded(a->keys), *weight = weights + t * padded(a->keys), mean = 0.0f;
-        if (a->draws) drop_row(row, seen, a->draws + line, a->threshold, a->scale);
+/* sum(a b); four sums, so that one need not wait for the other. */
+INLINE float product_of_rows(const float *a, const float *b, int64_t count) {
+    vec sums[4] = {{0}};
+    float total = 0.0f;
+    int64_t at = 0;
+    for (; at + 4 * LANES <= count; at += 4 * LANES)
+        for (int i = 0; i < 4; i++)
+            sums[i] += *(const vec *)(a + at + i * LANES) * *(const vec *)(b + at + i * LANES);
+    for (; at + LANES <= count; at += LANES) sums[0] += *(const vec *)(a + at) * *(const vec *)(b + at);
+    for (; at < count; at++) total += a[at] * b[at];
+    return lane_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) + total;
+}
+
+/* In place: the gradient of weights to that of products; both (count, padded keys). */
+INLINE void softmax_backward(const Attention *a, float *scores, const float *weights, int64_t count, int64_t seen) {
+    for (int64_t t = 0; t < count; t++, scores += padded(a->keys), weights += padded(a->keys)) {
         /* d softmax: w (g - sum(g w)); a masked entry has weight 0, so nothing flows through it */
-#pragma omp simd reduction(+ : mean)
-        for (int64_t s = 0; s < seen; s++) mean += weight[s] * row[s];
-        for (int64_t s = 0; s < seen; s++) row[s] = weight[s] * (row[s] - mean) * a->beta;
-        if (a->draws) drop_row(weight, seen, a->draws + line, a->threshold, a->scale);
+        float mean = product_of_rows(weights, scores, seen);
+        for (int64_t s = 0; s < seen; s++) scores[s] = weights[s] * (scores[s] - mean) * a->beta;
     }
 }
 
@@ -178,6 +212,7 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
     int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
     Scratch own;
     lay_out(a, scratch, &own);
+    fetch_head(a, pair + 1, wide);
     const void *key = shifted(a->key, head_offset(a->key_strides, b, h), wide);
     load_rows(own.key_rows, key, a->keys, a->width, a->key_strides[2], wide);
     if (!a->weights) load_columns(own.key, key, a->keys, a->width, a->key_strides[2], wide);
@@ -185,21 +220,25 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
                  a->value_strides[2], wide);
     for (int64_t first = 0; first < a->queries; first += block) {
         int64_t end = first + block < a->queries ? first + block : a->queries, count = end - first;
-        int64_t seen = seen_keys(a, pair, first, end), line = (pair * a->queries + first) * a->keys;
+        int64_t seen = seen_keys(a, pair, first, end), line = pair * a->queries + first;
         load_rows(own.query, shifted(a->query, head_offset(a->query_strides, b, h) + first * a->query_strides[2], wide),
                   count, a->width, a->query_strides[2], wide);
         load_rows(own.output, shifted(gradient, head_offset(strides, b, h) + first * strides[2], wide), count,
                   a->value_width, strides[2], wide);
-        if (!a->weights) weigh(a, own.weights, own.query, own.key, pair, first, count, seen);
-        for (int64_t t = 0; a->weights && t < count; t++)
-            memcpy(own.weights + t * keys, a->weights + line + t * a->keys, sizeof(float) * seen);
+        float *weights = a->weights ? a->weights + line * keys : own.weights;
+        if (!a->weights) weigh(a, weights, own.query, own.key, pair, first, count, seen);
         rows_times_matrix(own.scores, keys, own.output, value_width, 1, own.value, a->value_width, keys, padded(seen),
                           count);
-        softmax_backward(a, own.scores, own.weights, line, count, seen);
+        if (a->draws) drop_rows(a, own.scores, own.scores, line * a->keys, count, seen);
+        softmax_backward(a, own.scores, weights, count, seen);
+        if (a->draws) {
+            drop_rows(a, own.weights, weights, line * a->keys, count, seen);
+            weights = own.weights;
+        }
         rows_times_matrix(own.result, width, own.scores, keys, 1, own.key_rows, seen, width, width, count);
         store_rows(of_query, b * a->queries + first, a->heads, h, own.result, count, a->width, wide);
         add_products(own.of_key, own.result, own.scores, own.query, a->keys, seen, width, count, first == 0);
-        add_products(own.of_value, own.result, own.weights, own.output, a->keys, seen, value_width, count, first == 0);
+        add_products(own.of_value, own.result, weights, own.output, a->keys, seen, value_width, count, first == 0);
     }
     store_rows(of_key, b * a->keys, a->heads, h, own.of_key, a->keys, a->width, wide);
     store_rows(of_value, b * a->keys, a->heads, h, own.of_value, a->keys, a->value_width, wide);

@@ -1,5 +1,5 @@
-/* The memory-bound chains of a training step, each in one pass over memory: residual + dropout, and softmax + smoothed
- * cross-entropy with its gradient.
+/* The memory-bound chains of a training step, each in one pass over memory: residual + dropout, rotary positions, and
+ * softmax + smoothed cross-entropy with its gradient.
  *
  * Every kernel has a PyTorch twin (named above it) that gives the same result up to rounding. Tensors are bfloat16, or
  * float32 where `wide`; sums are float32. Work is cut in fixed shares, so the same input gives the same bits.
@@ -31,6 +31,57 @@ void add_dropped(void *output, const void *rest, const void *x, const int16_t *d
             add_dropped_entries(output, rest, x, draws, threshold, scale, from, to, 0);
         else
             add_dropped_entries(output, 0, x, draws, threshold, scale, from, to, 0);
+    }
+}
+
+/* Sizes and addresses of one rotation: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
+typedef struct {
+    int64_t batch, heads, length, width, strides[3];
+    const void *x;
+    const float *cosines, *sines; /* (positions, K / 2) each */
+    const int64_t *places;        /* (B, T); null: a row's own number is its position */
+    int64_t back;                 /* 1 turns the other way */
+    int64_t wide, threads;
+} Rotation;
+
+/* Up to sixteen entries from `at` on of all heads of one position; from each pair (x, y) comes
+ * (x cos - y sin, y cos + x sin). */
+INLINE void turn_entries(const Rotation *r, void *output, int64_t row, int64_t at, int64_t count, int wide) {
+    int64_t b = row / r->length, t = row % r->length, place = r->places ? r->places[row] : t;
+    vec cosine = {0}, sine = {0}, sign, pairs = {0};
+    ivec pair, other;
+    for (int i = 0; i < LANES; i++) {
+        pair[i] = i / 2, other[i] = i ^ 1;
+        sign[i] = (i ^ r->back) & 1 ? 1.0f : -1.0f;
+    }
+    memcpy(&cosine, r->cosines + (place * r->width + at) / 2, sizeof(float) * count / 2);
+    memcpy(&sine, r->sines + (place * r->width + at) / 2, sizeof(float) * count / 2);
+    cosine = __builtin_shuffle(cosine, pair), sine = __builtin_shuffle(sine, pair) * sign;
+    for (int64_t h = 0; h < r->heads; h++) {
+        int64_t from = b * r->strides[0] + h * r->strides[1] + t * r->strides[2] + at;
+        if (count == LANES)
+            pairs = load_vec(r->x, from, wide);
+        else
+            for (int i = 0; i < count; i++) pairs[i] = load(r->x, from + i, wide);
+        pairs = pairs * cosine + __builtin_shuffle(pairs, other) * sine;
+        store_vec(output, (row * r->heads + h) * r->width + at, pairs, count, wide);
+    }
+}
+
+INLINE void turn_row(const Rotation *r, void *output, int64_t row, int wide) {
+    int64_t at = 0;
+    for (; at + LANES <= r->width; at += LANES) turn_entries(r, output, row, at, LANES, wide);
+    if (at < r->width) turn_entries(r, output, row, at, r->width - at, wide);
+}
+
+/* Twin: nn/rotary.py, RotaryPositions.forward. `output` is (B, T, H, K). */
+void turn(const Rotation *r, void *output) {
+#pragma omp parallel for schedule(static) num_threads(r->threads)
+    for (int64_t row = 0; row < r->batch * r->length; row++) {
+        if (r->wide)
+            turn_row(r, output, row, 1);
+        else
+            turn_row(r, output, row, 0);
     }
 }
 

@@ -14,6 +14,9 @@ from dikkat.native.library import library
 LEVELS = 1 << 16
 """Values of one 16-bit draw."""
 
+LANES = 16
+"""Float32 numbers side by side in the kernels, as in vectors.h."""
+
 
 class _Attention(ctypes.Structure):
     """`Attention` of attention.c."""
@@ -31,6 +34,17 @@ class _Attention(ctypes.Structure):
         ("weights", c_void_p),
         ("wide", c_int64),
         ("threads", c_int64),
+    )
+
+
+class _Rotation(ctypes.Structure):
+    """`Rotation` of kernels.c."""
+
+    _fields_ = (
+        *((name, c_int64) for name in ("batch", "heads", "length", "width")),
+        ("strides", c_int64 * 3),
+        *((name, c_void_p) for name in ("x", "cosines", "sines", "places")),
+        *((name, c_int64) for name in ("back", "wide", "threads")),
     )
 
 
@@ -59,7 +73,7 @@ def attention_forward(
     query, key, value = (_with_dense_rows(tensor) for tensor in (query, key, value))
     batch, heads, queries, _ = query.shape
     output = value.new_empty(batch, queries, heads, value.shape[-1])
-    weights = torch.empty(batch, heads, queries, key.shape[2]) if keep_weights else None
+    weights = _new_weights(batch, heads, queries, key.shape[2]) if keep_weights else None
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
     checked(native_library("runs_natively").attention_forward(ctypes.byref(job), address(output)))
     return output.transpose(1, 2), weights
@@ -111,6 +125,33 @@ def add_dropped(rest: Tensor | None, x: Tensor, draws: Tensor, threshold: int) -
         torch.get_num_threads(),
     )
     return output
+
+
+def turned(x: Tensor, table: Tensor, places: Tensor | None, *, back: bool) -> Tensor:
+    """(B, H, T, K), a view of (B, T, H, K): pairs of `x` turned by the angles whose cosines and sines `table` has.
+
+    The float32 table is (2, positions, K/2); `places` (B, T) are rows of it, by default the first T.
+    """
+    x = _with_dense_rows(x)
+    cosines, sines = table.unbind()
+    places = None if places is None else places.contiguous()
+    output = x.new_empty(x.shape[0], x.shape[2], x.shape[1], x.shape[3])
+    job = _Rotation(
+        x.shape[0],
+        x.shape[1],
+        x.shape[2],
+        x.shape[3],
+        strides=_strides(x),
+        x=address(x),
+        cosines=address(cosines),
+        sines=address(sines),
+        places=address(places),
+        back=back,
+        wide=is_wide(x),
+        threads=torch.get_num_threads(),
+    )
+    native_library("runs_natively").turn(ctypes.byref(job), address(output))
+    return output.transpose(1, 2)
 
 
 def smoothed_softmax(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
@@ -165,6 +206,11 @@ def _attention(
         threads=torch.get_num_threads(),
     )
     return job, mask
+
+
+def _new_weights(batch: int, heads: int, queries: int, keys: int) -> Tensor:
+    """(B, H, T, S), each row of which begins at a multiple of `LANES` entries."""
+    return torch.empty(batch, heads, queries, -(-keys // LANES) * LANES)[..., :keys]
 
 
 def _with_dense_rows(tensor: Tensor) -> Tensor:

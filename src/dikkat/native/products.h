@@ -20,7 +20,7 @@ INLINE void tile(float *to, int64_t to_step, const float *rows, int64_t row_step
 #pragma GCC unroll 12
         for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
-            for (int c = 0; c < C; c++) sums[r][c] += rows[r * row_step] * *(const vec *)(matrix + c * LANES);
+            for (int c = 0; c < C; c++) sums[r][c] += rows[r * row_step] * *(const loose *)(matrix + c * LANES);
 #pragma GCC unroll 12
     for (int r = 0; r < R; r++)
 #pragma GCC unroll 4

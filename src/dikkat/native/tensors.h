@@ -58,6 +58,18 @@ INLINE vec load_vec(const void *from, int64_t at, int wide) {
     return values;
 }
 
+/* The first `count` of sixteen numbers to any address. */
+INLINE void store_vec(void *to, int64_t at, vec values, int64_t count, int wide) {
+    if (wide) {
+        memcpy((float *)to + at, &values, sizeof(float) * count);
+    } else {
+        ivec bits = (ivec)values;
+        uint16_t narrow __attribute__((vector_size(2 * LANES)));
+        narrow = __builtin_convertvector((bits + 0x7fff + ((bits >> 16) & 1)) >> 16, typeof(narrow));
+        memcpy((uint16_t *)to + at, &narrow, sizeof(uint16_t) * count);
+    }
+}
+
 /* Copies strided rows transposed: (rows, width) to float32 (width, padded rows). */
 INLINE void load_columns(float *to, const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
     int64_t step = padded(rows);

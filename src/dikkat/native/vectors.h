@@ -88,25 +88,39 @@ INLINE void row_times_matrix(float *to, const float *row, int64_t hop, const flo
     }
 }
 
+/* Sum of the lanes: those that are 8 apart first, then 4, 2 and 1. */
+INLINE float lane_sum(vec values) {
+#pragma GCC unroll 4
+    for (int step = LANES / 2; step > 0; step /= 2) {
+        ivec other;
+        for (int i = 0; i < LANES; i++) other[i] = i ^ step;
+        values += __builtin_shuffle(values, other);
+    }
+    return values[0];
+}
+
+/* Hides what the mask does not allow; whole vectors first, so that the compiler need not count. */
+INLINE void hide(float *row, int64_t keys, const uint8_t *mask, int64_t mask_step) {
+    int64_t s = 0;
+    for (; mask_step == 1 && s + LANES <= keys; s += LANES)
+        for (int i = 0; i < LANES; i++) row[s + i] = mask[s + i] ? row[s + i] : -INFINITY;
+    for (; s < keys; s++) row[s] = mask[s * mask_step] ? row[s] : -INFINITY;
+}
+
 /* In place: products to weights, up to the padded end of the row; one that may attend to nothing becomes zero. */
 INLINE void softmax_row(float *row, int64_t keys, float beta, const uint8_t *mask, int64_t mask_step) {
     int64_t end = padded(keys);
-    float largest = -FLT_MAX, total = 0.0f;
+    float largest = -FLT_MAX;
+    vec total = {0};
     for (int64_t s = 0; s < end; s++) row[s] *= beta;
     for (int64_t s = keys; s < end; s++) row[s] = -INFINITY;
-    if (mask && mask_step == 1)
-        for (int64_t s = 0; s < keys; s++) row[s] = mask[s] ? row[s] : -INFINITY;
-    else if (mask)
-        for (int64_t s = 0; s < keys; s++) row[s] = mask[s * mask_step] ? row[s] : -INFINITY;
+    if (mask) hide(row, keys, mask, mask_step);
 #pragma omp simd reduction(max : largest)
     for (int64_t s = 0; s < end; s++) largest = row[s] > largest ? row[s] : largest;
-#pragma omp simd reduction(+ : total)
-    for (int64_t s = 0; s < end; s++) {
-        row[s] = exponential(row[s] - largest);
-        total += row[s];
-    }
+    for (int64_t s = 0; s < end; s++) row[s] = exponential(row[s] - largest);
+    for (int64_t s = 0; s < end; s += LANES) total += *(loose *)(row + s);
     /* a score that is no number makes the total none, and so the whole row */
-    float share = total == 0.0f ? 0.0f : 1.0f / total;
+    float sum = lane_sum(total), share = sum == 0.0f ? 0.0f : 1.0f / sum;
     for (int64_t s = 0; s < end; s++) row[s] *= share;
 }
 

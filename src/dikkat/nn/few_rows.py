@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dikkat.nn.eight_bit import eight_bit_linear, multiplies_in_eight_bits
+from dikkat.nn.narrow import learns_narrowly, narrow_linear
 
 POSITIONS = 16
 """From so many queries and keys on, attention no longer depends on their number; a softmax takes sixteen at a time."""
@@ -35,6 +36,8 @@ def project(
     """`x weight^T + bias`; of a single position, as in a step of decoding, by the fastest way there is."""
     if multiplies_in_eight_bits():
         return eight_bit_linear(x, weight, bias)
+    if learns_narrowly(x, weight, bias):
+        return narrow_linear(x, weight, bias)
     if x.dim() < 3 or x.shape[-2] == 1 or not _rounds(x):
         return F.linear(x, weight, bias)
     rows, fewest = x.shape[:-1].numel(), fewest_rows()

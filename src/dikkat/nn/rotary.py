@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
+
+from dikkat.native import kernels
 
 
 def rotations(length: int, head_dim: int, base: float = 10000.0) -> Float[Tensor, "2 T half"]:
@@ -46,13 +49,36 @@ class RotaryPositions(nn.Module):
         if end > self.table.shape[1]:
             grown = rotations(2 * end, self.head_dim)
             self.table = grown.to(device=self.table.device, dtype=self.table.dtype)
-        # (2, T, K/2), or (2, B, 1, T, K/2)
-        cosine, sine = self.table[:, offset:end] if places is None else self.table[:, places].unsqueeze(2)
-        dtype = torch.promote_types(x.dtype, torch.float32)
-        # as a complex number each pair takes one product, and one pass over memory
-        turned = _as_complex(x.to(dtype)) * torch.complex(cosine.to(dtype), sine.to(dtype))
-        # (B, H, T, K/2) -> (B, H, T, K/2, 2) -> (B, H, T, K)
-        return torch.view_as_real(turned).flatten(-2).to(x.dtype)
+        table = self.table[:, offset:end] if places is None else self.table
+        if kernels.runs_natively(x) and table.dtype == torch.float32:
+            found: Tensor = _Turned.apply(x, table, places, False)
+            return found
+        return _turned(x, table, places)
+
+
+class _Turned(torch.autograd.Function):
+    """The gradient of a rotation is the rotation back."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, table: Tensor, places: Tensor | None, back: bool) -> Tensor:
+        ctx.save_for_backward(table, places)
+        ctx.back = back
+        return kernels.turned(x, table, places, back=back)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        table, places = ctx.saved_tensors
+        return _Turned.apply(gradient, table, places, not ctx.back), None, None, None
+
+
+def _turned(x: Tensor, table: Tensor, places: Tensor | None) -> Tensor:
+    # (2, T, K/2), or (2, B, 1, T, K/2)
+    cosine, sine = table if places is None else table[:, places].unsqueeze(2)
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    # as a complex number each pair takes one product, and one pass over memory
+    turned = _as_complex(x.to(dtype)) * torch.complex(cosine.to(dtype), sine.to(dtype))
+    # (B, H, T, K/2) -> (B, H, T, K/2, 2) -> (B, H, T, K)
+    return torch.view_as_real(turned).flatten(-2).to(x.dtype)
 
 
 def _as_complex(x: Float[Tensor, "B H T K"]) -> Complex[Tensor, "B H T half"]:

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from dikkat.config import RunConfig
 from dikkat.data.batching import BatchPlan
-from dikkat.data.corpus import Corpus
+from dikkat.data.corpus import Corpus, Ids
 from dikkat.evaluation.calibration import fit_temperature, probabilities
 from dikkat.evaluation.classification import class_scores
 from dikkat.models.classifier import EncoderClassifier
@@ -85,18 +85,17 @@ class ClassificationTask:
     def _logits(self, corpus: Corpus, indices: NDArray[np.int64]) -> Tensor:
         """(B, C), float32."""
         device = self.model.output.weight.device
-        tokens, mask = pad_texts([corpus.source(index).tolist() for index in indices], device)
+        tokens, mask = pad_texts([corpus.source(index) for index in indices], device)
         logits: Tensor = self.model(tokens, mask)
         return logits.float()
 
 
-def pad_texts(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+def pad_texts(rows: Sequence[Sequence[int] | Ids], device: torch.device) -> tuple[Tensor, Tensor]:
     """Ids of texts as one (B, S) tensor, and its mask, True at real tokens."""
-    longest = max(map(len, rows))
-    tokens = torch.full((len(rows), longest), PAD_ID, dtype=torch.int64)
+    padded = np.full((len(rows), max(map(len, rows))), PAD_ID, dtype=np.int64)
     for row, ids in enumerate(rows):
-        tokens[row, : len(ids)] = torch.tensor(ids)
-    tokens = tokens.to(device)
+        padded[row, : len(ids)] = ids
+    tokens = torch.from_numpy(padded).to(device)
     return tokens, tokens != PAD_ID
 
 

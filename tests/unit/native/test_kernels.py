@@ -9,6 +9,7 @@ from torch import Tensor
 from dikkat.native import kernels, library
 from dikkat.nn.dropout import Dropout, drop_threshold, mask_of, random_levels
 from dikkat.nn.explicit import explicit_attention
+from dikkat.nn.rotary import RotaryPositions
 from dikkat.training import objective
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
@@ -219,3 +220,23 @@ def test_asking_for_a_kernel_that_is_not_here_is_an_error() -> None:
     assert not kernels.runs_natively(torch.zeros(2))
     with pytest.raises(RuntimeError, match="there is no native code here; ask runs_natively first"):
         kernels.smoothed_softmax(torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64), 0.0)
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("width", [2, 16, 22])
+@pytest.mark.parametrize("placed", [False, True])
+def test_the_twin_turns_by_the_same_angles(
+    width: int, dtype: torch.dtype, placed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (x, _, _, _), _ = inputs((2, 3, 5, 1, width, 1), dtype)
+    places = torch.tensor([[0, 2, 3, 9, 300], [1, 5, 6, 7, 8]]) if placed else None
+    gradient, found = torch.randn(x.shape).to(dtype), []
+    for absent in (False, True):
+        if absent:
+            monkeypatch.setattr(kernels, "library", lambda: None)
+        leaf = x.detach().clone().requires_grad_()
+        output = RotaryPositions(width)(leaf, 0 if placed else 4, places)
+        found.append((output, *torch.autograd.grad(output, leaf, gradient)))
+    for native, twin in zip(*found, strict=True):
+        torch.testing.assert_close(native, twin, atol=TOLERANCE[dtype], rtol=TOLERANCE[dtype])
