@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from tests.unit.training.toy import toy_model
+from torch import Tensor
 
 from dikkat.training.parameters import FlatParameters
 
@@ -72,7 +73,8 @@ def test_matrix_groups_are_all_matrices_but_the_embeddings(
         if len(span.shape) == 2 and "embedding" not in span.name and span.name != "output_weight":
             parameter = model.get_parameter(span.name)
             wanted += parameter.split(rows if span.name.endswith("in_projection.weight") else parameter.shape[0])
-    found, end = [], 0
+    found: list[Tensor] = []
+    end = 0
     for start, count, shape in flat.matrix_groups():
         assert start == end, "the groups lie one after the other from the start"
         end = start + count * shape.numel()
