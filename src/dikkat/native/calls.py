@@ -11,7 +11,7 @@ from torch import Tensor
 from dikkat.native.library import library
 
 
-def native_library(ask: str) -> ctypes.CDLL:
+def native_library(ask: str = "runs_natively") -> ctypes.CDLL:
     """The library. Raises `RuntimeError` where there is none, naming the function that would have said so."""
     loaded = library()
     if loaded is None:

@@ -75,7 +75,7 @@ def attention_forward(
     output = value.new_empty(batch, queries, heads, value.shape[-1])
     weights = _new_weights(batch, heads, queries, key.shape[2]) if keep_weights else None
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
-    checked(native_library("runs_natively").attention_forward(ctypes.byref(job), address(output)))
+    checked(native_library().attention_forward(ctypes.byref(job), address(output)))
     return output.transpose(1, 2), weights
 
 
@@ -100,11 +100,7 @@ def attention_backward(
     ]
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
     strides = (c_int64 * 3)(*gradient.stride()[:3])
-    checked(
-        native_library("runs_natively").attention_backward(
-            ctypes.byref(job), address(gradient), strides, *map(address, found)
-        )
-    )
+    checked(native_library().attention_backward(ctypes.byref(job), address(gradient), strides, *map(address, found)))
     return found[0], found[1], found[2]
 
 
@@ -113,7 +109,7 @@ def add_dropped(rest: Tensor | None, x: Tensor, draws: Tensor, threshold: int) -
     x = x.contiguous()
     rest = None if rest is None else rest.contiguous()
     output = torch.empty_like(x)
-    native_library("runs_natively").add_dropped(
+    native_library().add_dropped(
         address(output),
         address(rest),
         address(x),
@@ -150,7 +146,7 @@ def turned(x: Tensor, table: Tensor, places: Tensor | None, *, back: bool) -> Te
         wide=is_wide(x),
         threads=torch.get_num_threads(),
     )
-    native_library("runs_natively").turn(ctypes.byref(job), address(output))
+    native_library().turn(ctypes.byref(job), address(output))
     return output.transpose(1, 2)
 
 
@@ -158,7 +154,7 @@ def smoothed_softmax(logits: Tensor, targets: Tensor, smoothing: float) -> tuple
     """Turn (N, V) logits in place into the gradient of the smoothed loss; returns loss and likelihood of each row."""
     loss, likelihood = torch.empty(2, logits.shape[0])
     checked(
-        native_library("runs_natively").smoothed_softmax(
+        native_library().smoothed_softmax(
             address(logits),
             address(targets),
             c_int64(logits.shape[0]),

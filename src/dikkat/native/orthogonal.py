@@ -15,13 +15,13 @@ from dikkat.native.processor import has_fast_int8
 def orthogonalized(matrices: Tensor) -> Tensor:
     """(N, A, B): five Newton-Schulz steps (Jordan et al. 2024), which bring singular values into about [0.7, 1.2].
 
-    Products are in eight bits beside exact diagonals where the processor is fast at that, else in bfloat16: either way
-    the result is that of exact numbers up to some 2 % of its norm.
+    Products are in eight bits beside exact diagonals where the processor is fast at that: 1 to 3 % of the norm away
+    from exact ones. Else they are in bfloat16: 1 to 17 % away, the more the quicker singular values fall.
     """
     if not (has_fast_int8() and runs_natively(matrices)):
         return _by_torch(matrices)
     found = matrices.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
-    call = native_library("runs_natively").orthogonalize
+    call = native_library().orthogonalize
     checked(call(address(found), *map(c_int64, found.shape), torch.get_num_threads()))
     return found.to(matrices.dtype)
 

@@ -45,7 +45,7 @@ def pack(weight: Tensor, *, columns: bool = False) -> PackedWeights:
     if not runs_natively(weight):
         return PackedWeights(*twin.pack(weight.T if columns else weight))
     packed, packing, _kept = _to_be_packed(weight, columns)
-    checked(native_library("runs_natively").pack_bytes(ctypes.byref(packing), torch.get_num_threads()))
+    checked(native_library().pack_bytes(ctypes.byref(packing), torch.get_num_threads()))
     return packed
 
 
@@ -82,7 +82,7 @@ def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
     gradient, x = (each if each.stride(1) == 1 else each.contiguous() for each in (gradient, x))
     found = x.new_empty(gradient.shape[1], x.shape[1])
     checked(
-        native_library("runs_natively").byte_gradient(
+        native_library().byte_gradient(
             address(found),
             address(gradient),
             c_int64(gradient.stride(0)),
@@ -113,7 +113,7 @@ def _to_be_packed(weight: Tensor, columns: bool) -> tuple[PackedWeights, _Packin
 def _multiplied(x: Tensor, packing: _Packing, bias: Tensor | None, out: Tensor) -> Tensor:
     x = x if x.stride(1) == 1 else x.contiguous()
     checked(
-        native_library("runs_natively").byte_linear(
+        native_library().byte_linear(
             address(out),
             address(x),
             c_int64(x.stride(0)),

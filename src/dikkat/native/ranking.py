@@ -21,7 +21,7 @@ def top(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     rows, width = values.shape
     found, places = torch.empty(rows, k), torch.empty(rows, k, dtype=torch.int64)
     size = c_int64(rows), c_int64(width), c_int64(k)
-    native_library("runs_natively").top_entries(address(values), *size, address(found), address(places), _threads())
+    native_library().top_entries(address(values), *size, address(found), address(places), _threads())
     return found, places
 
 
@@ -30,7 +30,7 @@ def normalizers(logits: Tensor) -> tuple[Tensor, Tensor]:
     rows, width = logits.shape
     largest, log_sums = torch.empty(rows, 1), torch.empty(rows, 1)
     size = c_int64(rows), c_int64(width)
-    native_library("runs_natively").normalizers(address(logits), *size, address(largest), address(log_sums), _threads())
+    native_library().normalizers(address(logits), *size, address(largest), address(log_sums), _threads())
     return largest, log_sums
 
 
