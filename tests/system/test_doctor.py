@@ -64,8 +64,8 @@ FAULTS = {
     ),
     "F18 in C": Fault(
         "native/vectors.h",
-        "row[s] = mask[s] ? row[s] : -INFINITY;",
-        "row[s] += !mask[s] * -INFINITY;",
+        "if (mask) hide(row, keys, mask, mask_step);",
+        "for (int64_t s = 0; mask && s < keys; s++) row[s] += !mask[s * mask_step] * -INFINITY;",
         "no NaN",
         # padding is tried in float64, which has no kernel
         NEEDS_NUMBERS - {"padding changes nothing"},
