@@ -40,7 +40,7 @@ def _pace(minutes: float | None) -> tuple[int, float, int]:
     """
     if minutes is None or minutes > 10:
         return 4096, 0.2, 10
-    return (4096, 0.1, 10) if minutes > 5 else (2048, 0.0, 5)
+    return (4096, 0.1, 10) if minutes > 5 else (2048, 0.05, 5)
 
 
 def _settings(
