@@ -8,10 +8,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.unit.native.test_decoder import WIDTHS, Rows, applied, formula, some_memory, some_weights
+from tests.unit.native.test_decoder import (
+    WIDTHS,
+    Rows,
+    applied,
+    assert_company_changes_nothing,
+    formula,
+    some_weights,
+)
 from tests.unit.native.test_quantized import byte_product
 from torch import Tensor
-from torch.nn import functional as F
 
 from dikkat.native import library
 from dikkat.native.decoder import DecoderSteps, DecoderWeights
@@ -108,22 +114,7 @@ def test_a_row_that_changed_places_is_the_row_that_never_did(seed: int) -> None:
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("widths", ["round", "odd"])
 def test_a_row_has_the_same_bits_alone_in_company_with_padding_and_on_two_threads(widths: str) -> None:
-    weights, size, sentences, steps = in_bytes(some_weights(widths, gelu=True)), 7, 151, 36
-    memory, mask = some_memory(weights, sentences, size), torch.ones(sentences, size, dtype=torch.bool)
-    tokens = torch.randint(0, weights.embedding.shape[0], (steps, sentences))
-    places = torch.randn(steps, weights.embedding.shape[1])
-
-    def run(chosen: list[int], threads: int = 1, padding: int = 0) -> Tensor:
-        torch.set_num_threads(threads)
-        padded = F.pad(memory[chosen], (0, 0, 0, padding), value=3.0)
-        taken = DecoderSteps(weights, padded, F.pad(mask[chosen], (0, padding)), 1)
-        return torch.stack([taken.step(tokens[step][chosen], places[step]) for step in range(steps)])
-
-    together = run(list(range(sentences)))
-    for chosen in ([0], [sentences - 1], [1, 2, 3], list(range(20, 71))):
-        assert torch.equal(run(chosen), together[:, chosen])
-        assert torch.equal(run(chosen, padding=30), together[:, chosen])
-    assert torch.equal(run(list(range(sentences)), threads=2), together)
+    assert_company_changes_nothing(in_bytes(some_weights(widths, gelu=True)))
 
 
 @pytest.mark.parametrize("poison", [torch.nan, torch.inf])
