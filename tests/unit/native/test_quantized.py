@@ -207,7 +207,7 @@ def test_processors_without_byte_products_find_the_same_bits(tmp_path: Path, mon
     loaded = ctypes.CDLL(str(plain))
     of_linear, of_weight = linear(x, weights.linears[0].weight), weight_gradient(x, x)
     for module in (encoder, quantized):
-        monkeypatch.setattr(module, "native_library", lambda _: loaded)
+        monkeypatch.setattr(module, "native_library", lambda *_: loaded)
     assert torch.equal(encode(weights, x, lengths), found)
     assert torch.equal(linear(x, weights.linears[0].weight), of_linear)
     assert torch.equal(weight_gradient(x, x), of_weight)
