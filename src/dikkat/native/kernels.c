@@ -4,33 +4,61 @@
  * Every kernel has a PyTorch twin (named above it) that gives the same result up to rounding. Tensors are bfloat16, or
  * float32 where `wide`; sums are float32. Work is cut in fixed shares, so the same input gives the same bits.
  */
+#include "draws.h"
 #include "tensors.h"
 
 #include <omp.h>
 #include <stdlib.h>
 
-INLINE void add_dropped_entries(void *output, const void *rest, const void *x, const int16_t *draws, int64_t threshold,
-                                float scale, int64_t from, int64_t to, int wide) {
-#pragma omp simd
-    for (int64_t i = from; i < to; i++) {
-        float kept = draws[i] >= threshold ? load(x, i, wide) * scale : 0.0f;
-        store(output, i, (rest ? load(rest, i, wide) : 0.0f) + kept, wide);
+/* Sixteen entries from `at` on, or the fewer that are left. */
+INLINE void add_dropped_vec(void *output, const void *rest, const void *x, const int16_t *levels, int32_t threshold,
+                            float scale, int64_t at, int64_t count, int wide) {
+    int16_t level __attribute__((vector_size(2 * LANES)));
+    vec sum = {0}, values = {0};
+    memcpy(&level, levels, sizeof level);
+    if (count == LANES) {
+        values = load_vec(x, at, wide);
+        if (rest) sum = load_vec(rest, at, wide);
+    } else {
+        for (int i = 0; i < count; i++) {
+            values[i] = load(x, at + i, wide);
+            if (rest) sum[i] = load(rest, at + i, wide);
+        }
+    }
+    ivec kept = __builtin_convertvector(level, ivec) >= threshold;
+    store_vec(output, at, sum + (vec)((ivec)(values * scale) & kept), count, wide);
+}
+
+INLINE void add_dropped_as(void *output, const void *rest, const void *x, uint64_t seed, int32_t threshold, float scale,
+                           int64_t entries, int wide, int threads) {
+#pragma omp parallel for schedule(static) num_threads(threads)
+    for (int64_t from = 0; from < entries; from += DRAWS) {
+        int16_t levels[DRAWS];
+        draw(levels, seed, from);
+        for (int64_t at = from; at < entries && at < from + DRAWS; at += LANES)
+            add_dropped_vec(output, rest, x, levels + (at - from), threshold, scale, at,
+                            entries - at < LANES ? entries - at : LANES, wide);
     }
 }
 
 /* Twin: nn/dropout.py, `rest + x * keep_mask`. output = rest + dropout(x); `rest` may be null. */
-void add_dropped(void *output, const void *rest, const void *x, const int16_t *draws, int64_t threshold, float scale,
+void add_dropped(void *output, const void *rest, const void *x, uint64_t seed, int64_t threshold, float scale,
                  int64_t entries, int wide, int threads) {
-    int64_t block = 1 << 12;
+    if (wide)
+        add_dropped_as(output, rest, x, seed, threshold, scale, entries, 1, threads);
+    else if (rest)
+        add_dropped_as(output, rest, x, seed, threshold, scale, entries, 0, threads);
+    else
+        add_dropped_as(output, 0, x, seed, threshold, scale, entries, 0, threads);
+}
+
+/* Twin: nn/draws.py, `splitmix64`. The draws that `add_dropped` makes, written down. */
+void draw_levels(int16_t *levels, uint64_t seed, int64_t entries, int threads) {
 #pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t from = 0; from < entries; from += block) {
-        int64_t to = from + block < entries ? from + block : entries;
-        if (wide)
-            add_dropped_entries(output, rest, x, draws, threshold, scale, from, to, 1);
-        else if (rest)
-            add_dropped_entries(output, rest, x, draws, threshold, scale, from, to, 0);
-        else
-            add_dropped_entries(output, 0, x, draws, threshold, scale, from, to, 0);
+    for (int64_t from = 0; from < entries; from += DRAWS) {
+        int16_t drawn[DRAWS];
+        draw(drawn, seed, from);
+        memcpy(levels + from, drawn, sizeof *drawn * (from + DRAWS <= entries ? DRAWS : entries - from));
     }
 }
 

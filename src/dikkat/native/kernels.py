@@ -104,8 +104,8 @@ def attention_backward(
     return found[0], found[1], found[2]
 
 
-def add_dropped(rest: Tensor | None, x: Tensor, draws: Tensor, threshold: int) -> Tensor:
-    """`rest + dropout(x)`, or dropout alone; an entry is kept as in `attention_forward`."""
+def add_dropped(rest: Tensor | None, x: Tensor, seed: int, threshold: int) -> Tensor:
+    """`rest + dropout(x)`, or dropout alone; an entry is kept as in `attention_forward`, by the draws of `seed`."""
     x = x.contiguous()
     rest = None if rest is None else rest.contiguous()
     output = torch.empty_like(x)
@@ -113,7 +113,7 @@ def add_dropped(rest: Tensor | None, x: Tensor, draws: Tensor, threshold: int) -
         address(output),
         address(rest),
         address(x),
-        address(draws),
+        c_int64(seed),
         c_int64(threshold - LEVELS // 2),
         c_float(_scale(threshold)),
         c_int64(x.numel()),
@@ -121,6 +121,13 @@ def add_dropped(rest: Tensor | None, x: Tensor, draws: Tensor, threshold: int) -
         torch.get_num_threads(),
     )
     return output
+
+
+def drawn_levels(seed: int, entries: int) -> Tensor:
+    """(entries,): the 16-bit draws of `seed` that `add_dropped` makes for itself."""
+    levels = torch.empty(entries, dtype=torch.int16)
+    native_library().draw_levels(address(levels), c_int64(seed), c_int64(entries), torch.get_num_threads())
+    return levels
 
 
 def turned(x: Tensor, table: Tensor, places: Tensor | None, *, back: bool) -> Tensor:

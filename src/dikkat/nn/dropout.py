@@ -1,4 +1,4 @@
-"""Dropout from random bytes: on a CPU ten times cheaper than PyTorch's serial `bernoulli_`, and just as reproducible.
+"""Dropout by 16-bit draws: on a CPU made where they are needed, by all threads, and just as reproducible.
 
 The mask is a pure function of PyTorch's generator, which training seeds from (seed, step, micro-step, rank).
 """
@@ -12,19 +12,12 @@ from torch import Tensor, nn
 
 from dikkat.native import kernels
 from dikkat.native.kernels import LEVELS
+from dikkat.nn.draws import drawn_seed, levels_of, random_levels
 
 
 def drop_threshold(probability: float) -> int:
     """The level below which a 16-bit draw drops an entry: the probability in multiples of 2**-16."""
     return min(round(probability * LEVELS), LEVELS - 1)
-
-
-def random_levels(like: Tensor) -> Tensor:
-    """16-bit draws, uniform from -2**15, in the shape of `like`."""
-    entries = like.numel()
-    # one 64-bit draw makes four 16-bit ones; the range is given in full since the default leaves the sign bit out
-    draws = torch.empty((entries + 3) // 4, dtype=torch.int64, device=like.device).random_(-(2**63), None)
-    return draws.view(torch.int16)[:entries].view(like.shape)
 
 
 def mask_of(levels: Tensor, threshold: int, dtype: torch.dtype) -> Tensor:
@@ -63,14 +56,18 @@ class Dropout(nn.Module):
         self.probability = checked_probability(probability)
 
     def forward(self, x: Tensor) -> Tensor:
-        return dropout(x, self.probability) if self.training else x
+        if not self.training or self.probability == 0.0:
+            return x
+        if kernels.runs_natively(x):
+            return _AddDropped.apply(None, x, drawn_seed(), drop_threshold(self.probability))
+        return dropout(x, self.probability)
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """`residual + dropout(x)` in one pass over memory."""
         if not self.training or self.probability == 0.0:
             return residual + x
         if kernels.runs_natively(residual, x):
-            return _AddDropped.apply(residual, x, random_levels(x), drop_threshold(self.probability))
+            return _AddDropped.apply(residual, x, drawn_seed(), drop_threshold(self.probability))
         return torch.addcmul(residual, x, keep_mask(x, self.probability))
 
     def extra_repr(self) -> str:
@@ -79,14 +76,14 @@ class Dropout(nn.Module):
 
 class _AddDropped(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, residual: Tensor, x: Tensor, levels: Tensor, threshold: int) -> Tensor:
-        ctx.save_for_backward(levels)
-        ctx.threshold = threshold
-        return kernels.add_dropped(residual, x, levels, threshold)
+    def forward(ctx: Any, residual: Tensor | None, x: Tensor, seed: int, threshold: int) -> Tensor:
+        ctx.seed, ctx.threshold = seed, threshold
+        return kernels.add_dropped(residual, x, seed, threshold)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        (levels,) = ctx.saved_tensors
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
+        rest = gradient if ctx.needs_input_grad[0] else None
         if torch.is_grad_enabled():  # somebody differentiates twice, which a kernel cannot
-            return gradient, gradient * mask_of(levels, ctx.threshold, gradient.dtype), None, None
-        return gradient, kernels.add_dropped(None, gradient, levels, ctx.threshold), None, None
+            mask = mask_of(levels_of(ctx.seed, gradient), ctx.threshold, gradient.dtype)
+            return rest, gradient * mask, None, None
+        return rest, kernels.add_dropped(None, gradient, ctx.seed, ctx.threshold), None, None

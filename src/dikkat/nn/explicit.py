@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dikkat.native import kernels
-from dikkat.nn.dropout import drop_threshold, mask_of, random_levels
+from dikkat.nn.draws import random_levels
+from dikkat.nn.dropout import drop_threshold, mask_of
 from dikkat.nn.few_rows import lengthened
 from dikkat.nn.query_blocks import fits, in_query_blocks, learns
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from dikkat.native import kernels, library
-from dikkat.nn.dropout import Dropout, drop_threshold, mask_of, random_levels
+from dikkat.nn.draws import levels_of, random_levels
+from dikkat.nn.dropout import Dropout, drop_threshold, mask_of
 from dikkat.nn.explicit import explicit_attention
 from dikkat.nn.rotary import RotaryPositions
 from dikkat.training import objective
@@ -145,10 +146,10 @@ def test_the_same_bits_every_time(threads: int) -> None:
 @pytest.mark.parametrize("entries", [1, 63, 4096, 10_001])
 def test_add_dropped_is_its_formula(dtype: torch.dtype, entries: int) -> None:
     rest, x = torch.randn(2, entries).to(dtype)
-    levels, threshold = random_levels(x), drop_threshold(0.1)
-    dropped = x.double() * mask_of(levels, threshold, torch.float64)
+    threshold = drop_threshold(0.1)
+    dropped = x.double() * mask_of(levels_of(-7, x.double()), threshold, torch.float64)
     for given, wanted in ((rest, rest.double() + dropped), (None, dropped)):
-        found = kernels.add_dropped(given, x, levels, threshold)
+        found = kernels.add_dropped(given, x, -7, threshold)
         torch.testing.assert_close(found, wanted.to(dtype), atol=1e-6, rtol=1e-6 if dtype == torch.float32 else 8e-3)
 
 
@@ -161,7 +162,8 @@ def test_dropout_and_its_gradient_are_those_of_the_twin(monkeypatch: pytest.Monk
             monkeypatch.setattr(kernels, "library", lambda: None)
         torch.manual_seed(3)
         leaves = rest.clone().requires_grad_(), x.clone().requires_grad_()
-        output = Dropout(0.3).train().add_to(*leaves)
+        layer = Dropout(0.3).train()
+        output = layer.add_to(leaves[0], layer(leaves[1]))
         found.append((output, *torch.autograd.grad(output.square().sum(), leaves)))
     for native, twin in zip(*found, strict=True):
         torch.testing.assert_close(native, twin)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dikkat.nn import explicit
-from dikkat.nn.dropout import random_levels
+from dikkat.nn.draws import random_levels
 from dikkat.nn.few_rows import POSITIONS, Projection, fewest_rows, lengthened, project
 from dikkat.nn.functional import attention, fused_attention
 

@@ -1,0 +1,25 @@
+/* Random numbers that depend on a seed and their own place alone, so that any thread can make any of them.
+ *
+ * SplitMix64 (Steele, Lea and Flood 2014, figure 16); twin: nn/draws.py. */
+#ifndef DIKKAT_DRAWS_H
+#define DIKKAT_DRAWS_H
+
+#include "vectors.h"
+
+#define WORDS 8
+#define DRAWS (4 * WORDS) /* 16-bit numbers in as many 64-bit ones */
+#define GAMMA 0x9e3779b97f4a7c15
+
+typedef uint64_t words __attribute__((vector_size(8 * WORDS)));
+
+/* The draws from `place` on, a multiple of DRAWS. */
+INLINE void draw(int16_t levels[DRAWS], uint64_t seed, int64_t place) {
+    words state = {1, 2, 3, 4, 5, 6, 7, 8};
+    state = (state + (uint64_t)place / 4) * GAMMA + seed;
+    state = (state ^ state >> 30) * 0xbf58476d1ce4e5b9;
+    state = (state ^ state >> 27) * 0x94d049bb133111eb;
+    state ^= state >> 31;
+    memcpy(levels, &state, sizeof state);
+}
+
+#endif
