@@ -45,22 +45,33 @@ void narrow_linear_of_x(const NarrowLinear *l, const float *gradient, float *of_
                           l->outputs, l->inputs, l->inputs, l->rows - from < ROWS ? l->rows - from : ROWS);
 }
 
-/* of_weight (outputs, inputs) = gradient^T x; each thread takes some of the outputs. Returns 0, or 1 for want of
- * memory. */
-int narrow_linear_of_weight(const NarrowLinear *l, const float *gradient, float *of_weight) {
+/* sums (width) += `count` rows, `step` apart; `part` has room for one. */
+INLINE void add_rows(float *sums, const float *rows, int64_t count, int64_t step, int64_t width, float *part) {
+    memset(part, 0, sizeof(float) * width);
+    for (int64_t row = 0; row < count; row++)
+        for (int64_t o = 0; o < width; o++) part[o] += rows[row * step + o];
+    for (int64_t o = 0; o < width; o++) sums[o] += part[o];
+}
+
+/* of_weight (outputs, inputs) = gradient^T x and of_bias (outputs), which may be null, the sum of the gradient; each
+ * thread takes some of the outputs. Returns 0, or 1 for want of memory. */
+int narrow_linear_of_weight(const NarrowLinear *l, const float *gradient, float *of_weight, float *of_bias) {
     int64_t size = (l->outputs / l->threads + 1) * l->inputs;
     float *scratch = aligned_alloc(64, sizeof(float) * size * l->threads);
     if (!scratch) return 1;
     memset(of_weight, 0, sizeof(float) * l->outputs * l->inputs);
+    if (of_bias) memset(of_bias, 0, sizeof(float) * l->outputs);
 #pragma omp parallel for schedule(static) num_threads(l->threads)
     for (int64_t number = 0; number < l->threads; number++) {
         int64_t first = l->outputs * number / l->threads, end = l->outputs * (number + 1) / l->threads;
         float *part = scratch + size * number, *to = of_weight + first * l->inputs;
         for (int64_t from = 0; from < l->rows; from += SUMMED) {
             int64_t count = l->rows - from < SUMMED ? l->rows - from : SUMMED;
-            rows_times_matrix(part, l->inputs, gradient + from * l->outputs + first, 1, l->outputs,
-                              l->x + from * l->inputs, count, l->inputs, l->inputs, end - first);
+            const float *rows = gradient + from * l->outputs + first;
+            rows_times_matrix(part, l->inputs, rows, 1, l->outputs, l->x + from * l->inputs, count, l->inputs,
+                              l->inputs, end - first);
             for (int64_t i = 0; i < (end - first) * l->inputs; i++) to[i] += part[i];
+            if (of_bias) add_rows(of_bias + first, rows, count, l->outputs, end - first, part);
         }
     }
     free(scratch);

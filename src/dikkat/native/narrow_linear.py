@@ -52,12 +52,14 @@ def input_gradient(
 
 
 def weight_gradient(
-    gradient: Float[Tensor, "N E"], x: Float[Tensor, "N D"], weight: Float[Tensor, "E D"]
-) -> Float[Tensor, "E D"]:
-    """`gradient^T x` of dense tensors; the number of threads changes no bit."""
+    gradient: Float[Tensor, "N E"], x: Float[Tensor, "N D"], weight: Float[Tensor, "E D"], *, with_bias: bool
+) -> tuple[Float[Tensor, "E D"], Float[Tensor, "E"] | None]:
+    """`gradient^T x` of dense tensors and the sum of the gradient; the number of threads changes no bit."""
     found, job = torch.empty_like(weight), _job(x, weight, None)
-    checked(native_library("is_narrow").narrow_linear_of_weight(ctypes.byref(job), address(gradient), address(found)))
-    return found
+    of_bias = x.new_empty(weight.shape[0]) if with_bias else None
+    called = native_library("is_narrow").narrow_linear_of_weight
+    checked(called(ctypes.byref(job), address(gradient), address(found), address(of_bias)))
+    return found, of_bias
 
 
 def _job(x: Tensor, weight: Tensor, bias: Tensor | None) -> _NarrowLinear:

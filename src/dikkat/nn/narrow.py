@@ -36,11 +36,9 @@ class _NarrowLinear(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         of_x, of_weight, of_bias = ctx.needs_input_grad
         if torch.is_grad_enabled():  # somebody differentiates twice, which a kernel cannot
-            found = gradient @ weight, gradient.t() @ x
-        else:
-            given = gradient.contiguous(), x.contiguous(), weight.contiguous()
-            found = (
-                input_gradient(*given) if of_x else None,
-                weight_gradient(*given) if of_weight else None,
-            )
-        return *found, gradient.sum(0) if of_bias else None
+            return gradient @ weight, gradient.t() @ x, gradient.sum(0) if of_bias else None
+        given = gradient.contiguous(), x.contiguous(), weight.contiguous()
+        found = input_gradient(*given) if of_x else None
+        if not of_weight:
+            return found, None, gradient.sum(0) if of_bias else None
+        return found, *weight_gradient(*given, with_bias=of_bias)

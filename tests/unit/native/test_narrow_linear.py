@@ -53,8 +53,9 @@ def test_threads_change_no_bit() -> None:
     try:
         for threads in (1, 2, 5):
             torch.set_num_threads(threads)
-            found = narrow_linear.weight_gradient(gradient, x, weight)
-            runs.append((found, narrow_linear.linear(x, weight, bias)))
+            of_weight, of_bias = narrow_linear.weight_gradient(gradient, x, weight, with_bias=True)
+            assert of_bias is not None
+            runs.append((of_weight, of_bias, narrow_linear.linear(x, weight, bias)))
     finally:
         torch.set_num_threads(before)
     assert all(torch.equal(first, other) for run in runs for first, other in zip(runs[0], run, strict=True))
@@ -67,6 +68,17 @@ def test_what_it_does_not_take() -> None:
         assert not learns_narrowly(x, wrong[:, :20].requires_grad_(), None)
     assert not learns_narrowly(x.bfloat16(), torch.randn(64, 64, dtype=torch.bfloat16, requires_grad=True), None)
     assert not learns_narrowly(x, torch.randn(512, 64, requires_grad=True), None)
+
+
+@pytest.mark.parametrize("frozen", ["weight", "bias"])
+def test_what_is_frozen_gets_no_gradient(frozen: str) -> None:
+    x, weight, bias, gradient = inputs(30, 16, 32)
+    leaf = (bias if frozen == "weight" else weight).requires_grad_()
+    exact = leaf.detach().double().requires_grad_()
+    (found,) = torch.autograd.grad(applied(x, weight, bias), leaf, gradient)
+    given = (weight.double(), exact) if frozen == "weight" else (exact, bias.double())
+    (expected,) = torch.autograd.grad(F.linear(x.double(), *given), exact, gradient.double())
+    torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=1e-5)
 
 
 def test_it_can_be_differentiated_twice() -> None:
