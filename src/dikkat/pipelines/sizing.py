@@ -24,7 +24,7 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
         batch, dropout, validations = _pace(minutes)
         return _settings(
             dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, dropout=dropout, batch=batch, epochs=20,
-            validations=validations,
+            weight_decay=0.3, validations=validations,
         )  # fmt: skip
     if pairs < 3_000_000:
         return _settings(
@@ -53,6 +53,7 @@ def _settings(
     dropout: float,
     batch: int,
     epochs: float,
+    weight_decay: float = 0.0,
     validations: int = 10,
 ) -> Settings:
     return {
@@ -65,7 +66,12 @@ def _settings(
             "dropout": dropout,
         },
         "tokenizer": {"vocab_size": vocabulary},
-        "training": {"tokens_per_batch": batch, "max_epochs": epochs, "validations": validations},
+        "training": {
+            "tokens_per_batch": batch,
+            "max_epochs": epochs,
+            "weight_decay": weight_decay,
+            "validations": validations,
+        },
     }
 
 
