@@ -5,9 +5,19 @@ Each row was chosen by the trials in docs/log.md; more data carries more paramet
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 Settings = dict[str, dict[str, Any]]
+
+
+class Pace(TypedDict):
+    """What the time decides, beside the amount of data."""
+
+    batch: int
+    """Tokens."""
+    dropout: float
+    weight_decay: float
+    validations: int
 
 
 def settings_for(pairs: int, minutes: float | None) -> Settings:
@@ -21,11 +31,7 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
             dim=128, heads=4, wide=512, layers=(3, 2), vocabulary=2_000, dropout=0.2, batch=2048, epochs=40
         )
     if pairs < 300_000:
-        batch, dropout, validations = _pace(minutes)
-        return _settings(
-            dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, dropout=dropout, batch=batch, epochs=20,
-            weight_decay=0.3, validations=validations,
-        )  # fmt: skip
+        return _settings(dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, epochs=20, **_pace(minutes))
     if pairs < 3_000_000:
         return _settings(
             dim=384, heads=6, wide=1536, layers=(6, 3), vocabulary=16_000, dropout=0.1, batch=8192, epochs=8
@@ -33,14 +39,16 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
     return _settings(dim=512, heads=8, wide=2048, layers=(6, 6), vocabulary=32_000, dropout=0.1, batch=8192, epochs=3)
 
 
-def _pace(minutes: float | None) -> tuple[int, float, int]:
-    """Tokens a batch, dropout, and validations.
+def _pace(minutes: float | None) -> Pace:
+    """A few passes need many updates, little dropout and few interruptions; of many only dropout keeps the last useful.
 
-    A few passes need many updates, little dropout and few interruptions; of many only dropout keeps the last useful.
+    All of them gain by decay of the weights; the more updates, the less of it each.
     """
     if minutes is None or minutes > 10:
-        return 4096, 0.2, 10
-    return (4096, 0.1, 10) if minutes > 5 else (2048, 0.05, 5)
+        return Pace(batch=4096, dropout=0.2, weight_decay=0.2, validations=10)
+    if minutes > 5:
+        return Pace(batch=4096, dropout=0.15, weight_decay=0.3, validations=10)
+    return Pace(batch=2048, dropout=0.05, weight_decay=0.3, validations=5)
 
 
 def _settings(

@@ -41,6 +41,9 @@ def test_less_time_means_more_updates_and_less_dropout() -> None:
     batches = [config.training.tokens_per_batch for config in configs]
     assert batches == sorted(batches)
     assert batches[0] < batches[-1]
+    decays = [config.training.weight_decay for config in configs]
+    assert decays == sorted(decays, reverse=True)
+    assert decays[-1] > 0.0
 
 
 def test_a_small_corpus_gets_no_more_parameters_than_it_can_carry() -> None:
