@@ -47,7 +47,7 @@ def _pace(minutes: float | None) -> Pace:
     if minutes is None or minutes > 10:
         return Pace(batch=4096, dropout=0.2, weight_decay=0.2, validations=10)
     if minutes > 5:
-        return Pace(batch=4096, dropout=0.15, weight_decay=0.3, validations=10)
+        return Pace(batch=4096, dropout=0.1, weight_decay=0.3, validations=10)
     return Pace(batch=2048, dropout=0.05, weight_decay=0.3, validations=5)
 
 
