@@ -17,6 +17,9 @@ from dikkat.presets import PRESETS
 
 FORMAT_VERSION = 1
 
+Device = Literal["cpu", "cuda"]
+"""Where a model computes: on the processor, or on the first GPU. Not a setting of a run, which may change machines."""
+
 
 class Section(BaseModel):
     """A frozen group of settings that refuses unknown keys."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from tests.system.toy import Command, one_line, settings, toy_sentences
 
 TRAIN = ("train", "translator")
@@ -171,6 +172,14 @@ class TestData:
         assert "No such command" in dikkat.fails(2, "trian")
         assert "Invalid value for '--minutes'" in dikkat.fails(2, *TRAIN, toy_data, "--out", out, "--minutes", "many")
 
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+    @pytest.mark.parametrize("kind", ["translator", "classifier", "lm"])
+    def test_a_gpu_that_is_not_there(self, dikkat: Command, toy_data: Path, out: Path, kind: str) -> None:
+        message = dikkat.fails(2, "train", kind, toy_data, "--out", out, "--device", "cuda")
+        assert message.startswith("device cuda: the installed PyTorch (")
+        assert message.endswith("; use cpu")
+        assert not out.exists()
+
     def test_nothing_to_resume(self, dikkat: Command, out: Path) -> None:
         message = dikkat.fails(66, *TRAIN, "--out", out, "--resume")
         assert message == f"{out}: there is no run to resume; leave --resume out to start one"
@@ -324,6 +333,13 @@ class TestTranslate:
         assert dikkat.fails(66, "translate", trained, text).startswith(f"{text}: there is no such file")
         text.write_bytes(b"the dog\nthe c\xffat\n")
         assert dikkat.fails(65, "translate", trained, text).startswith(f"{text}:2:6: byte 0xFF is not valid UTF-8")
+
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+    def test_a_gpu_that_is_not_there(self, dikkat: Command, trained: Path, toy_data: Path) -> None:
+        for command in (("translate", trained), ("evaluate", trained, toy_data)):
+            assert dikkat.fails(2, *command, "--device", "cuda").startswith("device cuda: the installed PyTorch (")
+        message = dikkat.fails(2, "translate", trained, "--device", "cuda", "--precision", "int8")
+        assert message == "int8 is for processors; leave it out, or the device cuda"
 
     def test_options_out_of_range(self, dikkat: Command, trained: Path, toy_data: Path) -> None:
         translate = ("translate", trained, toy_data)

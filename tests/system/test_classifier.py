@@ -410,6 +410,8 @@ class TestBadInput:
         assert message == "--picture draws the confusion matrix of a classifier, which this run is not"
         message = dikkat.fails(2, "evaluate", run, "--precision", "int8")
         assert message == "--precision int8 is for translators, which this run is not; leave it out"
+        message = dikkat.fails(2, "evaluate", run, "--device", "cuda")
+        assert message == "--device cuda is for translators, which this run is not; leave it out"
         assert not picture.exists()
 
     def test_more_tokens_than_learned_positions(self, dikkat: Command, data: Path, out: Path) -> None:

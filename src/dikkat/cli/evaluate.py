@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dikkat.config import Device
 from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
 from dikkat.errors import UsageError
 
@@ -27,6 +28,7 @@ def evaluate(
     precision: Annotated[
         Precision, typer.Option(help="Of a translator: int8 is faster and writes almost the same.")
     ] = "float32",
+    device: Annotated[Device, typer.Option(help="Where a translator computes; cuda is the first GPU.")] = "cpu",
     samples: Annotated[int, typer.Option(help="Translations, or mistakes it was most sure of, to show.")] = 0,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the confusion matrix of a classifier (.png, .svg).")
@@ -45,8 +47,10 @@ def evaluate(
     from dikkat.run_directory import RunDirectory
 
     task = RunDirectory.open(run).read_config().get("task")
-    if precision != "float32" and task in ("classifier", "lm"):
-        raise UsageError(f"--precision {precision} is for translators, which this run is not; leave it out")
+    if task in ("classifier", "lm"):
+        for option, value, default in (("--precision", precision, "float32"), ("--device", device, "cpu")):
+            if value != default:
+                raise UsageError(f"{option} {value} is for translators, which this run is not; leave it out")
     if task == "classifier":
         return _classifier(run, data or [], (label_column, text_column), samples, picture)
     if picture is not None:
@@ -54,15 +58,21 @@ def evaluate(
     if task == "lm":
         return _language_model(run, data or [], stride)
     options = BeamOptions(beam_size=beam, length_penalty=length_penalty)
-    return _translator(run, data or [], (source_column, target_column), samples, options, precision)
+    return _translator(run, data or [], (source_column, target_column), samples, options, precision, device)
 
 
 def _translator(
-    run: Path, data: list[str], columns: Columns, samples: int, options: DecodingOptions, precision: Precision
+    run: Path,
+    data: list[str],
+    columns: Columns,
+    samples: int,
+    options: DecodingOptions,
+    precision: Precision,
+    device: Device,
 ) -> None:
     from dikkat.pipelines.evaluation import evaluate_translator
 
-    found = evaluate_translator(run, data, options, columns, precision)
+    found = evaluate_translator(run, data, options, columns, precision, device)
     print("\n".join([*found.lines(), *found.samples(samples)]))
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.training import Config, Minutes, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.cli.training import Config, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
 
 
 def classifier(
@@ -36,6 +36,7 @@ def classifier(
     set_: Set = None,
     minutes: Minutes = None,
     seed: Seed = None,
+    device: On = "cpu",
     resume: Resume = False,
 ) -> int:
     """Train a classifier from labelled texts."""
@@ -51,4 +52,4 @@ def classifier(
     where = str(config or "settings")
     request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, init)
     ending = f"best validation score {{score:.2f}}; try: echo … | dikkat classify {out}"
-    return run_job("classifier", ClassifierJob(request), out, resume, started, ending)
+    return run_job("classifier", ClassifierJob(request), out, resume, started, ending, device)

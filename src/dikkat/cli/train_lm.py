@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.training import Config, Minutes, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.cli.training import Config, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
 
 
 def lm(
@@ -23,6 +23,7 @@ def lm(
     set_: Set = None,
     minutes: Minutes = None,
     seed: Seed = None,
+    device: On = "cpu",
     resume: Resume = False,
 ) -> int:
     """Train a language model from plain text; the last part of it is held out."""
@@ -33,4 +34,4 @@ def lm(
 
     job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"))
     ending = f"best validation loss {{loss:.4f}} nats a token; try: dikkat generate {out}"
-    return run_job("lm", job, out, resume, started, ending)
+    return run_job("lm", job, out, resume, started, ending, device)

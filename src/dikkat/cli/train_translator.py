@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.training import Config, Minutes, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.cli.training import Config, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
 
 
 def translator(
@@ -32,6 +32,7 @@ def translator(
     set_: Set = None,
     minutes: Minutes = None,
     seed: Seed = None,
+    device: On = "cpu",
     source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
     resume: Resume = False,
@@ -52,4 +53,4 @@ def translator(
     request = TrainRequest(data or (), valid or (), columns, preset, settings, str(config or "settings"))
     ending = f"best validation chrF {{score:.2f}}; try: echo … | dikkat translate {out}"
     runner = partial(train_watched, page=watch) if watch else None
-    return run_job("translator", TranslatorJob(request), out, resume, started, ending, runner)
+    return run_job("translator", TranslatorJob(request), out, resume, started, ending, device, runner)

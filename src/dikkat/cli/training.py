@@ -14,7 +14,7 @@ import typer
 
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
-from dikkat.config import TrainingConfig, merge, read_toml
+from dikkat.config import Device, TrainingConfig, merge, read_toml
 from dikkat.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
 Set = Annotated[list[str] | None, typer.Option("--set", help="One setting, as model.dropout=0.2; may be given often.")]
 Minutes = Annotated[float | None, typer.Option(help=TrainingConfig.model_fields["minutes"].description)]
 Seed = Annotated[int | None, typer.Option(help=TrainingConfig.model_fields["seed"].description)]
+On = Annotated[Device, typer.Option("--device", help="Where to compute; cuda is the first GPU.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with the unfinished run in --out.")]
 
 Settings = dict[str, dict[str, Any]]
@@ -59,6 +60,7 @@ def run_job(
     resume: bool,
     started: float,
     ending: str,
+    device: Device = "cpu",
     runner: Callable[..., Outcome] | None = None,
 ) -> int:
     """Train, tell, and return the exit code. `ending` is told of a finished run; in it {score} is the best score
@@ -73,7 +75,9 @@ def run_job(
     stop, command = StopSignal(), shlex.join(["dikkat", *sys.argv[1:]])
     with TrainProgress() as progress:
         run = runner or train
-        outcome = run(job, out, progress, resume=resume, should_stop=stop, started=started, command=command)
+        outcome = run(
+            job, out, progress, resume=resume, device=device, should_stop=stop, started=started, command=command
+        )
     if not outcome.finished:
         go_on = shlex.join(["dikkat", "train", kind, "--out", str(out), "--resume"])
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)

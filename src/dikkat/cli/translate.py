@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.config import Device
 from dikkat.decoding.options import BeamOptions, Precision
 from dikkat.errors import UsageError
 
@@ -33,6 +34,7 @@ def translate(
     seed: Annotated[int, typer.Option(help="Of sampling.")] = 1,
     batch_size: Annotated[int, typer.Option(help="Sentences translated at once.")] = 64,
     precision: Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")] = "float32",
+    device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; an empty line stays empty."""
     from dikkat.decoding.options import SamplingOptions
@@ -43,7 +45,7 @@ def translate(
     options: DecodingOptions = BeamOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty)
     if sample:
         options = SamplingOptions(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
-    translator = Translator.load(run, precision)
+    translator = Translator.load(run, precision, device)
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else 2048
     found = translator.stream(_lines(file), options, batch_size=batch_size, window=window)

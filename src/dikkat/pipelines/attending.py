@@ -66,7 +66,7 @@ class Attending:
     def hypotheses(self, text: str, options: DecodingOptions, wanted: Wanted = everything) -> tuple[SentenceMaps, ...]:
         """The maps of each hypothesis that decoding by `options` returns, best first, all its tokens read at once."""
         source = self._source(text)
-        ids, mask = pad_sources([source], torch.device("cpu"))
+        ids, mask = pad_sources([source], self.translator.model.output_weight.device)
         (found,) = batch_decoder(self.translator.model, options)(ids, mask, [0])
         texts = self.translator.tokenizer.decode_batch([hypothesis.tokens for hypothesis in found])
         return tuple(
@@ -91,14 +91,16 @@ class Attending:
     ) -> SentenceMaps:
         reads = (*self.translator.tokenizer.pieces(source), END)
         writes = (BEGIN, *self.translator.tokenizer.pieces(target))
-        ids, mask = pad_sources([source], torch.device("cpu"))
+        ids, mask = pad_sources([source], self.translator.model.output_weight.device)
         model = self.translator.model
 
+        fed = torch.tensor([BOS_ID, *target, EOS_ID], device=ids.device)
+
         def compute() -> None:
-            model.decode(torch.tensor([[BOS_ID, *target]]), model.encode(ids, mask), mask)
+            model.decode(fed[None, :-1], model.encode(ids, mask), mask)
 
         maps = self._recorder.record(compute, reads, writes, wanted)
         occluded = None
         if self._occluding and len(reads) <= MOST_OCCLUDED and any(each.kind == "cross" for each in maps):
-            occluded = occlusion(model, ids[0], torch.tensor([BOS_ID, *target, EOS_ID]))
+            occluded = occlusion(model, ids[0], fed)
         return SentenceMaps(text.strip(), output, reads, writes, maps, occluded)

@@ -70,7 +70,7 @@ class AttentionRecorder:
         for name, (weights,) in recorded.items():
             stack = cast(Stack, name.stack)
             queries, keys = axes_of(stack, name.kind, source, output)
-            for head, each in enumerate(weights[0].float().numpy()):
+            for head, each in enumerate(weights[0].float().cpu().numpy()):
                 maps.append(AttentionMap(each, queries, keys, stack, name.layer, head, name.kind))
         return tuple(maps)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dikkat.config import Device
 from dikkat.data.corpus import Corpus
 from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
@@ -58,10 +59,11 @@ def evaluate_translator(
     options: DecodingOptions,
     columns: tuple[str | None, str | None] = (None, None),
     precision: Precision = "float32",
+    device: Device = "cpu",
     batch_size: int = 64,
 ) -> Evaluation:
     """Translate the sources of `data`, or of the run's own held-out test part when empty, and score the result."""
-    translator = Translator.load(path, precision)
+    translator = Translator.load(path, precision, device)
     run = RunDirectory.open(path)
     sources, references = _text(run, data, columns)
     started = time.monotonic()

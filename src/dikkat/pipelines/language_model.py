@@ -169,7 +169,7 @@ class LanguageModel:
         """Let the rows grow to their ends; yields what each token made sure of, row by row."""
         generation = Generation(
             self.model,
-            torch.tensor(prompts),
+            torch.tensor(prompts, device=self.model.output_weight.device),
             options.context or self.context,
             options,
             forbidden=self._forbidden(),

@@ -10,6 +10,7 @@ from dikkat.data.objectives import hidden_tokens
 from dikkat.data.packing import Windows
 from dikkat.decoding.options import GenerationOptions
 from dikkat.models.language_model import LanguageModel as Network
+from dikkat.native.device import moved
 from dikkat.pipelines.language_model import LanguageModel
 from dikkat.text.tokenizer import Tokenizer
 
@@ -29,7 +30,8 @@ class Sample:
             share = self._config.language_model.masked_share
             example = hidden_tokens(packed, share, self._tokenizer.vocab_size, np.random.default_rng(number))
             with torch.inference_mode():
-                said = model(torch.from_numpy(example.tokens[:1]))[0].argmax(dim=-1).numpy()
+                read = moved(example.tokens[:1], model.output_weight.device)
+                said = model(read)[0].argmax(dim=-1).cpu().numpy()
             asked = example.predicted[0] if example.predicted is not None else True
             filled = np.where(asked, said, example.wanted[0])
             rows = (("read", example.tokens[0]), ("filled", filled), ("human", example.wanted[0]))

@@ -10,12 +10,13 @@ from typing import Any, Protocol
 
 import torch
 
-from dikkat.config import RunConfig, TrainingConfig
+from dikkat.config import Device, RunConfig, TrainingConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.errors import DataError, DikkatError, UsageError
 from dikkat.explain.plots import plot_training
+from dikkat.native.device import device_name, find_device
 from dikkat.native.library import why_absent
-from dikkat.native.processor import keep_freed_memory, processor_name
+from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
@@ -81,6 +82,7 @@ def train(
     watcher: TrainWatcher,
     *,
     resume: bool = False,
+    device: Device = "cpu",
     should_stop: Callable[[], bool] = lambda: False,
     started: float | None = None,
     command: str = "",
@@ -90,6 +92,7 @@ def train(
     `started` is when the time limit began to count (`time.monotonic`). Raises the errors of every step.
     """
     started = time.monotonic() if started is None else started
+    where = find_device(device)
     is_new = not out.exists()
     run = RunDirectory.create(out, resume=resume)
     report = None
@@ -101,7 +104,7 @@ def train(
         config, report = _prepare(job, run, is_new)
     else:
         raise UsageError(f"{out}: its preparation was interrupted; give the data again")
-    trainer = _trainer(job, run, config, started)
+    trainer = _trainer(job, run, config, started, where)
     watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
     if checkpoint := run.latest_checkpoint():
         for problem in checkpoint.problems:
@@ -128,10 +131,12 @@ def _prepare(job: Job, run: RunDirectory, is_new: bool) -> tuple[RunConfig, Clea
         raise
 
 
-def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float) -> Trainer:
+def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float, device: torch.device) -> Trainer:
     keep_freed_memory()
     task, settings = job.task(run, config), config.training
-    return Trainer(task, run, settings, _budget(settings, task.batches_per_epoch, started), precision_of(settings))
+    task.model.to(device)
+    budget = _budget(settings, task.batches_per_epoch, started)
+    return Trainer(task, run, settings, budget, precision_of(settings, device))
 
 
 def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> Budget:
@@ -141,8 +146,11 @@ def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> B
 
 
 def _numbers(trainer: Trainer) -> str:
+    device = trainer.parameters.master.device
+    if device.type != "cpu":
+        return f"{trainer.precision}, {device_name(device)}"
     engine = f"PyTorch alone ({absent})" if (absent := why_absent()) else "native kernels"
-    return f"{trainer.precision}, {torch.get_num_threads()} threads, {processor_name()}, {engine}"
+    return f"{trainer.precision}, {torch.get_num_threads()} threads, {device_name(device)}, {engine}"
 
 
 def _finish(job: Job, run: RunDirectory, command: str) -> None:

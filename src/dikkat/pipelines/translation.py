@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
-from dikkat.config import RunConfig
+from dikkat.config import Device, RunConfig
 from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
 from dikkat.decoding.strategies import batch_decoder
@@ -18,6 +19,7 @@ from dikkat.errors import DataError, UsageError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
+from dikkat.native.device import find_device
 from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.settings import run_config
@@ -50,14 +52,22 @@ class Translator:
         self.tokenizer = tokenizer
         self.config = config
 
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return self.model.output_weight.device
+
     @classmethod
-    def load(cls, path: str | Path, precision: Precision = "float32") -> Translator:
+    def load(cls, path: str | Path, precision: Precision = "float32", device: Device = "cpu") -> Translator:
         """The translator of a run directory, in float32; or with weights and activations in eight bits.
 
         int8 is faster and smaller and writes almost the same; it needs native code. Raises `UsageError` for a model of
-        another kind and where int8 is not to be had, and `MissingInputError` or `DataError` naming the file that is
-        missing or damaged.
+        another kind and where int8 or the device is not to be had, and `MissingInputError` or `DataError` naming the
+        file that is missing or damaged.
         """
+        if precision == "int8" and device != "cpu":
+            raise UsageError(f"int8 is for processors; leave it out, or the device {device}")
+        where = find_device(device)
         run = RunDirectory.open(Path(path))
         # a batch frees what the next one asks for again
         keep_freed_memory()
@@ -71,7 +81,7 @@ class Translator:
             parameters.fill(parameters.master, run.load_weights())
         except RuntimeError as error:
             raise DataError(f"{run.weights}: does not fit {run.config.name}: {error}") from None
-        found = cls(model, Tokenizer.load(run.tokenizer), config)
+        found = cls(model.to(where), Tokenizer.load(run.tokenizer), config)
         if precision == "int8":
             try:
                 model.quantize()
@@ -110,6 +120,7 @@ class Translator:
             batch_size=batch_size,
             window=window,
             at_once=self.model.batches_at_once(),
+            device=self.device,
         )
 
     def encode(self, line: str) -> list[int]:

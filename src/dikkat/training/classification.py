@@ -16,6 +16,7 @@ from dikkat.data.corpus import Corpus, Ids
 from dikkat.evaluation.calibration import fit_temperature, probabilities
 from dikkat.evaluation.classification import class_scores
 from dikkat.models.classifier import EncoderClassifier
+from dikkat.native.device import moved
 from dikkat.text.tokenizer import PAD_ID
 from dikkat.training.task import BatchLoss, Validation
 
@@ -56,7 +57,9 @@ class ClassificationTask:
     def loss(self, position: int) -> BatchLoss:
         _, indices = self.plan.at(position)
         logits = self._logits(self.corpus, indices)
-        wanted = torch.from_numpy(_classes(self.corpus, indices)).to(logits.device)
+        wanted = moved(_classes(self.corpus, indices), logits.device)
+        if self._weights is not None:
+            self._weights = self._weights.to(logits.device)
         objective = F.cross_entropy(logits, wanted, self._weights, reduction="sum", label_smoothing=self._smoothing)
         likelihood = F.cross_entropy(logits.detach(), wanted, reduction="sum")
         return BatchLoss(objective, likelihood, len(indices))
@@ -95,7 +98,7 @@ def pad_texts(rows: Sequence[Sequence[int] | Ids], device: torch.device) -> tupl
     padded = np.full((len(rows), max(map(len, rows))), PAD_ID, dtype=np.int64)
     for row, ids in enumerate(rows):
         padded[row, : len(ids)] = ids
-    tokens = torch.from_numpy(padded).to(device)
+    tokens = moved(padded, device)
     return tokens, tokens != PAD_ID
 
 

@@ -14,6 +14,7 @@ from dikkat.config import LanguageModelConfig, TrainingConfig
 from dikkat.data.objectives import Example, after_prefix, hidden_tokens, next_tokens
 from dikkat.data.packing import Packed, Windows
 from dikkat.models.language_model import LanguageModel
+from dikkat.native.device import moved
 from dikkat.nn.masks import causal_mask
 from dikkat.training.objective import smoothed_cross_entropy
 from dikkat.training.task import BatchLoss, Validation
@@ -84,16 +85,15 @@ class LanguageModelTask:
 def batch_loss(model: LanguageModel, example: Example, smoothing: float) -> BatchLoss:
     """Losses of a batch, counted in predicted tokens; only their hidden states reach the vocabulary."""
     device = model.output_weight.device
-    tokens, wanted = torch.from_numpy(example.tokens).to(device), torch.from_numpy(example.wanted).to(device)
-    places = None if example.places is None else torch.from_numpy(example.places).to(device)
-    # (B, T, D) -> (B * T, D), (B, T) -> (B * T,)
-    rows = model.hidden(tokens, visible(example, model), places).flatten(0, 1)
-    wanted = wanted.flatten()
+    places = None if example.places is None else moved(example.places, device)
+    # (B, T, D) -> (B * T, D)
+    rows = model.hidden(moved(example.tokens, device), visible(example, model), places).flatten(0, 1)
+    wanted = example.wanted.reshape(-1)
     if example.predicted is not None:
-        real = torch.from_numpy(example.predicted).to(device).flatten().nonzero()[:, 0]
-        rows, wanted = rows[real], wanted[real]
-    objective, likelihood = smoothed_cross_entropy(rows, model.output_weight, wanted, smoothing)
-    return BatchLoss(objective, likelihood, int(wanted.numel()))
+        real = np.flatnonzero(example.predicted)
+        rows, wanted = rows[moved(real, device)], wanted[real]
+    objective, likelihood = smoothed_cross_entropy(rows, model.output_weight, moved(wanted, device), smoothing)
+    return BatchLoss(objective, likelihood, len(wanted))
 
 
 def visible(example: Example, model: LanguageModel) -> Bool[Tensor, "B 1 T T"] | None:
@@ -105,9 +105,9 @@ def visible(example: Example, model: LanguageModel) -> Bool[Tensor, "B 1 T T"] |
     if model.objective != "masked":
         mask = causal_mask(length, device=device)
     if example.prefix is not None:
-        prefix = torch.from_numpy(example.prefix).to(device)
+        prefix = moved(example.prefix, device)
         mask = mask | (torch.arange(length, device=device) < prefix[:, None, None, None])
     if example.documents is not None:
-        documents = torch.from_numpy(example.documents).to(device)
+        documents = moved(example.documents, device)
         mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])
     return mask

@@ -129,9 +129,24 @@ class Trainer:
 
     def _update(self, progress: float) -> tuple[float, int]:
         """One optimizer step over `accumulate` micro-batches; returns loss a prediction and their number."""
+        found, count = self.launch(progress)
+        # the only moment of an update that waits for the device
+        *likelihoods, norm = found.tolist()
+        self._settle(norm)
+        likelihood = sum(likelihoods)
+        self.state.count += count
+        self.state.loss_sum += likelihood
+        self.state.loss_count += count
+        return likelihood / count, count
+
+    def launch(self, progress: float) -> tuple[Tensor, int]:
+        """Give the device all work of one update, and ask nothing of it.
+
+        Returns the likelihoods of the micro-batches and the norm of the gradient, one after the other, and how many
+        predictions they are of.
+        """
         self.model.train()
-        total = self.gradient
-        likelihood, count = 0.0, 0
+        total, likelihoods, count = self.gradient, [], 0
         for micro_step in range(self.config.accumulate):
             seed_dropout(self.config.seed, self.state.updates, micro_step)
             self.parameters.zero_gradient()
@@ -140,24 +155,21 @@ class Trainer:
             part.objective.backward()
             # the first is copied, which spares a pass of zeros
             (total.copy_ if micro_step == 0 else total.add_)(self.parameters.gradient)
-            likelihood += float(part.likelihood)
+            likelihoods.append(part.likelihood)
             count += part.predictions
             self.state.position += 1
-        self._apply(total.div_(count), progress)
-        self.state.count += count
-        self.state.loss_sum += likelihood
-        self.state.loss_count += count
-        return likelihood / count, count
+        rate = learning_rate(progress, self.state.updates, self.config.warmup_steps, self.config.final_learning_rate)
+        self.state.updates += 1
+        norm = self.optimizer.step(total.div_(count), self.state.updates, rate)
+        return torch.stack([*likelihoods, norm]), count
 
     def _report(self, progress: float, loss: float, count: int, seconds: float) -> StepReport:
         updates = self.state.updates
         left = self.budget.seconds_left(updates)
         return StepReport(updates, self.epoch, progress, loss, count, self.task.unit, seconds, left)
 
-    def _apply(self, gradient: Tensor, progress: float) -> None:
-        rate = learning_rate(progress, self.state.updates, self.config.warmup_steps, self.config.final_learning_rate)
-        self.state.updates += 1
-        norm = self.optimizer.step(gradient, self.state.updates, rate)
+    def _settle(self, norm: float) -> None:
+        """What follows from the norm of the gradient of an update."""
         if not math.isfinite(norm):
             self.state.skipped += 1
             if self.state.skipped >= MOST_SKIPPED:

@@ -29,19 +29,17 @@ class Optimizer:
         self.first = torch.zeros(size - matrices, device=device)
         self.second = torch.zeros(size - matrices, device=device)
 
-    def step(self, gradient: Tensor, update: int, rate: float) -> float:
+    def step(self, gradient: Tensor, update: int, rate: float) -> Tensor:
         """Update number `update` (from 1) with a float32 `gradient`; `rate` is the schedule's share of the peak.
 
-        Returns the norm of the gradient before clipping; a norm that is not finite leaves everything as it was.
+        Returns the norm of the gradient before clipping, (); a norm that is not finite leaves everything as it was.
+        A GPU is not asked for it on the way, so that nobody waits.
         """
-        norm = float(gradient.norm())
-        if not torch.isfinite(torch.tensor(norm)):
-            return norm
-        excess = max(1.0, norm / self.config.clip_norm)
-        self._adamw(gradient[self.rest], update, rate * self.config.learning_rate, excess)
-        if self.groups:
-            self._muon(gradient, rate * self.config.matrix_learning_rate)
-        self.parameters.refresh()
+        norm = gradient.norm()
+        if norm.device.type != "cpu":
+            self.move_if_finite(gradient, update, rate, norm)
+        elif norm.isfinite():  # a processor has the answer at once
+            self._move(gradient, update, rate, norm)
         return norm
 
     def state(self) -> dict[str, Tensor]:
@@ -52,14 +50,30 @@ class Optimizer:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
-    def _adamw(self, gradient: Tensor, update: int, learning_rate: float, excess: float) -> None:
+    def move_if_finite(self, gradient: Tensor, update: int, rate: float, norm: Tensor) -> None:
+        """As `_move`, and taken back without a look at the norm where it is not finite."""
+        vectors = [self.parameters.master, *self.state().values()]
+        before = [vector.clone() for vector in vectors]
+        self._move(gradient, update, rate, norm)
+        for vector, old in zip(vectors, before, strict=True):
+            torch.where(norm.isfinite(), vector, old, out=vector)
+        self.parameters.refresh()
+
+    def _move(self, gradient: Tensor, update: int, rate: float, norm: Tensor) -> None:
+        excess = (norm / self.config.clip_norm).clamp_(min=1.0)
+        self._adamw(gradient[self.rest], update, rate * self.config.learning_rate, excess)
+        if self.groups:
+            self._muon(gradient, rate * self.config.matrix_learning_rate)
+        self.parameters.refresh()
+
+    def _adamw(self, gradient: Tensor, update: int, learning_rate: float, excess: Tensor) -> None:
         torch._fused_adamw_(
             [self.parameters.master[self.rest]],
             [gradient],
             [self.first],
             [self.second],
             [],
-            [torch.tensor(float(update))],
+            [torch.full_like(excess, update)],
             lr=learning_rate,
             beta1=self.config.beta1,
             beta2=self.config.beta2,
@@ -67,7 +81,7 @@ class Optimizer:
             eps=1e-9,
             amsgrad=False,
             maximize=False,
-            grad_scale=torch.tensor(excess),
+            grad_scale=excess,
         )
 
     def _muon(self, gradient: Tensor, learning_rate: float) -> None:

@@ -15,6 +15,7 @@ from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
 from dikkat.evaluation import score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.native.device import moved
 from dikkat.text.tokenizer import PAD_ID, Tokenizer
 from dikkat.training.objective import smoothed_cross_entropy
 from dikkat.training.task import BatchLoss, Validation
@@ -39,7 +40,8 @@ class Validator:
             loss = self._loss(model)
             ids = [self._corpus.source(index).tolist() for index in self._chosen]
             decode = batch_decoder(model, DecodingOptions())
-            decoded = [best[0].tokens for best in decode_stream(ids, decode, [EMPTY], batch_size=256)]
+            found = decode_stream(ids, decode, [EMPTY], batch_size=256, device=model.output_weight.device)
+            decoded = [best[0].tokens for best in found]
         translations = self._tokenizer.decode_batch(decoded)
         scores = score_translations(translations, [self._targets[index] for index in self._chosen])
         shown = number * 7 % len(self._chosen)
@@ -62,14 +64,15 @@ def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float) -> BatchLo
     Padding is in neither sum: only the hidden states of real positions reach the vocabulary.
     """
     device = model.output_weight.device
-    source, target_input, target_output = (
-        torch.from_numpy(ids).to(device) for ids in (batch.source, batch.target_input, batch.target_output)
+    # counted here, since a device would have to be waited for
+    places = np.flatnonzero(batch.target_output != PAD_ID)
+    predicted = batch.target_output.reshape(-1)[places]
+    source, target_input, real, wanted = (
+        moved(ids, device) for ids in (batch.source, batch.target_input, places, predicted)
     )
     source_mask = source != PAD_ID
     hidden = model.decode(target_input, model.encode(source, source_mask), source_mask)
-    # (B, T, D) -> (N, D), (B, T) -> (N,)
-    real = (target_output != PAD_ID).reshape(-1).nonzero()[:, 0]
-    wanted = target_output.reshape(-1)[real]
+    # (B, T, D) -> (N, D)
     rows = hidden.reshape(-1, hidden.shape[-1])[real]
     objective, likelihood = smoothed_cross_entropy(rows, model.output_weight, wanted, smoothing)
-    return BatchLoss(objective, likelihood, int(wanted.numel()))
+    return BatchLoss(objective, likelihood, len(places))

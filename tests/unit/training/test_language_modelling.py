@@ -57,6 +57,18 @@ def learn(task: LanguageModelTask, updates: int) -> None:
     task.model.eval()
 
 
+@pytest.mark.parametrize("objective", ["causal", "masked", "prefix"])
+def test_the_loss_asks_nothing_of_the_device(tmp_path: Path, objective: Objective) -> None:
+    """On the device "meta" tensors have no numbers: who asks for one, or mixes devices, gets an error."""
+    task = task_of(tmp_path, objective, dropout=0.1)
+    here = task.loss(0)
+    task.model.to("meta")
+    found = task.loss(0)
+    found.objective.backward()
+    assert found.predictions == here.predictions > 0
+    assert found.likelihood.device.type == "meta"
+
+
 def test_causal_learns_down_to_the_entropy_of_the_text(tmp_path: Path) -> None:
     """One token in four is a fair coin, all else follows: log 2 / 4 = 0.173 nats a token."""
     task = task_of(tmp_path)

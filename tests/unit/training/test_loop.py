@@ -60,6 +60,25 @@ def test_accumulation_equals_one_big_batch(tmp_path: Path) -> None:
     assert float((trainer.gradient - flat.gradient / tokens).abs().max()) <= 1e-6
 
 
+@pytest.mark.parametrize("positions", ["sinusoidal", "learned", "rotary", "alibi", "relative", "relative_buckets"])
+@pytest.mark.parametrize(("optimizer", "dtype"), [("adamw", torch.float32), ("muon", torch.bfloat16)])
+def test_an_update_is_launched_without_asking_the_device(
+    tmp_path: Path, positions: str, optimizer: str, dtype: torch.dtype
+) -> None:
+    """On the device "meta" tensors have no numbers: who asks for one, or mixes devices, gets an error."""
+    trainer = toy_trainer(tmp_path, optimizer=optimizer, accumulate=2)
+    task = task_of(trainer)
+    task.model = toy_model(dropout=0.3, positions=positions).to("meta")
+    elsewhere = Trainer(task, trainer.run, trainer.config, trainer.budget, Precision(dtype))
+    for _ in range(2):
+        found, count = elsewhere.launch(0.5)
+        assert (found.device.type, tuple(found.shape)) == ("meta", (3,))
+        assert count > 0
+    assert elsewhere.state.updates == 2
+    with pytest.raises(RuntimeError, match="meta"):
+        found.tolist()
+
+
 def test_the_average_follows_its_formula(tmp_path: Path) -> None:
     """avg <- d * avg + (1 - d) * weights with d = min(ema_decay, (1 + n) / (10 + n)), here in float64."""
     trainer = toy_trainer(tmp_path, updates=12, ema_decay=0.6)

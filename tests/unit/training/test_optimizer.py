@@ -57,18 +57,32 @@ def test_clipping_keeps_the_gradient_up_to_the_limit() -> None:
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
-def test_a_gradient_that_is_not_finite_changes_nothing(kind: str, bad: float) -> None:
+@pytest.mark.parametrize("asking", [True, False], ids=["as a processor", "as a GPU"])
+def test_a_gradient_that_is_not_finite_changes_nothing(kind: str, bad: float, asking: bool) -> None:
     ours = optimizer(optimizer=kind)
+
+    def step(gradient: Tensor, update: int) -> Tensor:
+        if asking:
+            return ours.step(gradient, update, 1.0)
+        ours.move_if_finite(gradient, update, 1.0, norm := gradient.norm())
+        return norm
+
     good = gradients(ours.parameters.master, 1.0)
-    ours.step(good[0], 1, 1.0)
+    step(good[0], 1)
     before = [ours.parameters.master.clone(), *(tensor.clone() for tensor in ours.state().values())]
     broken = good[1].clone()
     broken[17] = bad
-    assert not np.isfinite(ours.step(broken, 2, 1.0))
+    assert not step(broken, 2).isfinite()
     after = [ours.parameters.master, *ours.state().values()]
     assert all(torch.equal(one, other) for one, other in zip(before, after, strict=True))
-    assert np.isfinite(ours.step(good[2], 3, 1.0))
+    twin = optimizer(optimizer=kind)
+    twin.parameters.master.copy_(before[0])
+    twin.load_state(dict(zip(twin.state(), before[1:], strict=True)))
+    assert step(good[2].clone(), 3).isfinite()
+    twin.step(good[2], 3, 1.0)
     assert not torch.equal(ours.parameters.master, before[0])
+    assert torch.equal(ours.parameters.master, twin.parameters.master)
+    assert torch.equal(ours.parameters.working, ours.parameters.master)
 
 
 @pytest.mark.parametrize("kind", ["adamw", "muon"])

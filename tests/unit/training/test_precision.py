@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from dikkat.config import TrainingConfig
+from dikkat.errors import UsageError
 from dikkat.training import precision
 from dikkat.training.precision import Precision, precision_of
 
@@ -33,6 +34,29 @@ def test_the_processor_decides_where_the_user_does_not(
     monkeypatch.setattr(precision, "has_fast_int8", lambda: int8)
     monkeypatch.setattr(precision, "library", lambda: object() if native else None)
     assert precision_of(TrainingConfig.model_validate({"precision": configured})) == wanted
+
+
+@pytest.mark.parametrize(
+    ("configured", "bfloat16", "wanted"),
+    [
+        ("auto", True, Precision(HALF)),
+        ("auto", False, Precision(FULL)),
+        ("bfloat16", False, Precision(HALF)),
+        ("float32", True, Precision(FULL)),
+    ],
+)
+def test_a_gpu_has_no_say_of_the_processor(
+    monkeypatch: pytest.MonkeyPatch, configured: str, bfloat16: bool, wanted: Precision
+) -> None:
+    monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: not bfloat16)
+    monkeypatch.setattr(precision, "has_fast_int8", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bfloat16 or including_emulation)
+    assert precision_of(TrainingConfig.model_validate({"precision": configured}), torch.device("cuda")) == wanted
+
+
+def test_eight_bits_are_for_processors() -> None:
+    with pytest.raises(UsageError, match="int8 is for processors"):
+        precision_of(TrainingConfig(precision="int8"), torch.device("cuda"))
 
 
 def test_it_says_what_it_is() -> None:

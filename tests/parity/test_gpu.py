@@ -1,0 +1,83 @@
+"""A GPU beside the processor: the same updates, the same translations, and a run that goes on as if never stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from tests.unit.training.toy import Recorder, task_of, toy_model, toy_trainer
+
+from dikkat.decoding.hypothesis import EMPTY, Hypothesis
+from dikkat.decoding.options import BeamOptions, DecodingOptions
+from dikkat.decoding.strategies import batch_decoder
+from dikkat.decoding.streaming import decode_stream
+from dikkat.training.loop import Trainer
+from dikkat.training.precision import Precision
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+]
+
+SENTENCES = [[4, 5, 6], [7], [8, 9, 10, 11, 12, 13], [], [14, 15]]
+
+
+def gpu_trainer(folder: Path, precision: Precision, *, resume: bool = False) -> Trainer:
+    here = toy_trainer(folder, optimizer="muon", dropout=0.1, resume=resume)
+    task = task_of(here)
+    task.model.to("cuda")
+    return Trainer(task, here.run, here.config, here.budget, precision)
+
+
+@pytest.mark.parametrize(("precision", "most"), [(torch.float32, 1e-4), (torch.bfloat16, 0.1)], ids=str)
+def test_a_gpu_learns_what_a_processor_learns(tmp_path: Path, precision: torch.dtype, most: float) -> None:
+    found = []
+    for device in ("cpu", "cuda"):
+        here = toy_trainer(tmp_path / device)
+        task_of(here).model.to(device)
+        trainer = Trainer(task_of(here), here.run, here.config, here.budget, Precision(precision))
+        trainer.train(watcher := Recorder())
+        found.append([report.loss for report in watcher.steps])
+    assert found[1][-1] < found[1][0]
+    assert found[1] == pytest.approx(found[0], abs=most)
+
+
+@pytest.mark.parametrize("options", [DecodingOptions(), BeamOptions(beam_size=3)], ids=["greedy", "beam"])
+def test_a_gpu_writes_what_a_processor_writes(options: DecodingOptions) -> None:
+    written: list[list[list[Hypothesis]]] = []
+    for device in ("cpu", "cuda"):
+        model = toy_model().to(device).eval()
+        decode = batch_decoder(model, options)
+        with torch.inference_mode():
+            written.append(list(decode_stream(SENTENCES, decode, [EMPTY], batch_size=3, device=device)))
+    for here, there in zip(*written, strict=True):
+        assert [each.tokens for each in here] == [each.tokens for each in there]
+        assert [each.score for each in here] == pytest.approx([each.score for each in there], abs=1e-5)
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16], ids=str)
+def test_a_gpu_goes_on_bit_for_bit(tmp_path: Path, precision: torch.dtype) -> None:
+    whole = gpu_trainer(tmp_path / "whole", Precision(precision))
+    whole.train(Recorder())
+    first = gpu_trainer(tmp_path / "parts", Precision(precision))
+    watcher = Recorder()
+    assert not first.train(watcher, should_stop=lambda: len(watcher.steps) == 5)
+    second = gpu_trainer(tmp_path / "parts", Precision(precision), resume=True)
+    checkpoint = second.run.latest_checkpoint()
+    assert checkpoint is not None
+    second.resume(checkpoint)
+    second.train(Recorder())
+    assert torch.equal(second.parameters.master, whole.parameters.master)
+
+
+def test_an_update_waits_for_the_gpu_nowhere(tmp_path: Path) -> None:
+    trainer = gpu_trainer(tmp_path, Precision(torch.bfloat16))
+    trainer.launch(0.1)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        found, _ = trainer.launch(0.1)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert bool(found.isfinite().all())

@@ -1,0 +1,53 @@
+"""The task of a classifier, wherever it computes; what it learns is asked in tests/system/test_classifier.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from dikkat.config import ClassifierConfig, ModelConfig, RunConfig
+from dikkat.data.corpus import Corpus
+from dikkat.models.factory import build_classifier
+from dikkat.training.classification import ClassificationTask, class_weights, pad_texts
+
+TEXTS = [([4, 5, 6], [0]), ([7], [0]), ([5, 8, 9, 4], [1]), ([6, 6], [0])]
+
+
+def task_of(folder: Path, positions: str = "rotary", **classifier: Any) -> ClassificationTask:
+    model = {"vocab_size": 12, "model_dim": 16, "num_heads": 2, "feed_forward_dim": 24, "encoder_layers": 1}
+    config = RunConfig(
+        model=ModelConfig.model_validate({**model, "positions": positions, "dropout": 0.0}),
+        classifier=ClassifierConfig(**classifier),
+    )
+    corpus = Corpus.build(folder, "train", TEXTS)
+    network = build_classifier(config.model, config.classifier, 2, seed=1)
+    return ClassificationTask(network, corpus, corpus, ["a", "b", "c", "d"], ["no", "yes"], config)
+
+
+@pytest.mark.parametrize("balance", [False, True])
+def test_the_loss_is_a_smoothed_cross_entropy(tmp_path: Path, balance: bool) -> None:
+    task = task_of(tmp_path, balance=balance)
+    found = task.loss(0)
+    _, order = task.plan.at(0)
+    tokens, mask = pad_texts([TEXTS[place][0] for place in order], torch.device("cpu"))
+    logits, wanted = task.model(tokens, mask).double(), torch.tensor([TEXTS[place][1][0] for place in order])
+    weights = torch.tensor([4 / (2 * 3), 4 / (2 * 1)], dtype=torch.float64) if balance else None
+    expected = F.cross_entropy(logits, wanted, weights, reduction="sum", label_smoothing=0.1)
+    assert found.predictions == len(TEXTS)
+    assert float(found.objective.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
+    assert class_weights(task.corpus, 2).tolist() == pytest.approx([2 / 3, 2.0])
+
+
+@pytest.mark.parametrize("positions", ["rotary", "sinusoidal", "alibi"])
+def test_the_loss_asks_nothing_of_the_device(tmp_path: Path, positions: str) -> None:
+    """On the device "meta" tensors have no numbers: who asks for one, or mixes devices, gets an error."""
+    task = task_of(tmp_path, positions, balance=True, word_dropout=0.3, pooling="attention")
+    task.model.to("meta").train()
+    found = task.loss(0)
+    found.objective.backward()
+    assert found.predictions == len(TEXTS)
+    assert found.likelihood.device.type == "meta"
