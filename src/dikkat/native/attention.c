@@ -127,7 +127,8 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
         if (a->draws) drop_rows(a, rows, weights, line * a->keys, count, seen);
         rows_times_matrix(result, value_width, a->draws ? rows : weights, keys, 1, value, seen, value_width,
                           value_width, count);
-        store_rows(output, b * a->queries + first, a->heads, h, result, count, a->value_width, wide);
+        int64_t step = a->heads * a->value_width;
+        store_rows(output, (b * a->queries + first) * step + h * a->value_width, step, result, count, a->value_width, wide);
     }
 }
 
@@ -206,8 +207,14 @@ INLINE void add_products(float *sums, float *result, const float *rows, const fl
         for (int64_t i = 0; i < seen * width; i++) sums[i] += result[i];
 }
 
-INLINE void attention_backward_head(const Attention *a, const void *gradient, const int64_t *strides, void *of_query,
-                                    void *of_key, void *of_value, float *scratch, int64_t pair, int wide) {
+/* Gradients of query, key and value, to be written: (B, T, H, K), dense but for rows that are `step` entries apart. */
+typedef struct {
+    void *query, *key, *value;
+    int64_t query_step, key_step, value_step;
+} Gradients;
+
+INLINE void attention_backward_head(const Attention *a, const void *gradient, const int64_t *strides,
+                                    const Gradients *of, float *scratch, int64_t pair, int wide) {
     int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a);
     int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
     Scratch own;
@@ -236,18 +243,19 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
             weights = own.weights;
         }
         rows_times_matrix(own.result, width, own.scores, keys, 1, own.key_rows, seen, width, width, count);
-        store_rows(of_query, b * a->queries + first, a->heads, h, own.result, count, a->width, wide);
+        store_rows(of->query, (b * a->queries + first) * of->query_step + h * a->width, of->query_step, own.result, count,
+                   a->width, wide);
         add_products(own.of_key, own.result, own.scores, own.query, a->keys, seen, width, count, first == 0);
         add_products(own.of_value, own.result, weights, own.output, a->keys, seen, value_width, count, first == 0);
     }
-    store_rows(of_key, b * a->keys, a->heads, h, own.of_key, a->keys, a->width, wide);
-    store_rows(of_value, b * a->keys, a->heads, h, own.of_value, a->keys, a->value_width, wide);
+    store_rows(of->key, b * a->keys * of->key_step + h * a->width, of->key_step, own.of_key, a->keys, a->width, wide);
+    store_rows(of->value, b * a->keys * of->value_step + h * a->value_width, of->value_step, own.of_value, a->keys,
+               a->value_width, wide);
 }
 
-/* Twin: nn/explicit.py, _ExplicitAttention.backward. `gradient` (B, H, T, E) has `strides` of b, h and t; the others
- * are (B, T, H, K), (B, S, H, K) and (B, S, H, E). Returns 0, or 1 for want of memory. */
-int attention_backward(const Attention *a, const void *gradient, const int64_t *strides, void *of_query, void *of_key,
-                       void *of_value) {
+/* Twin: nn/explicit.py, _ExplicitAttention.backward. `gradient` (B, H, T, E) has `strides` of b, h and t. Returns 0, or 1
+ * for want of memory. */
+int attention_backward(const Attention *a, const void *gradient, const int64_t *strides, const Gradients *of) {
     Scratch parts;
     int64_t each = padded(lay_out(a, 0, &parts));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
@@ -256,9 +264,9 @@ int attention_backward(const Attention *a, const void *gradient, const int64_t *
     for (int64_t pair = 0; pair < a->batch * a->heads; pair++) {
         float *own = scratch + each * omp_get_thread_num();
         if (a->wide)
-            attention_backward_head(a, gradient, strides, of_query, of_key, of_value, own, pair, 1);
+            attention_backward_head(a, gradient, strides, of, own, pair, 1);
         else
-            attention_backward_head(a, gradient, strides, of_query, of_key, of_value, own, pair, 0);
+            attention_backward_head(a, gradient, strides, of, own, pair, 0);
     }
     free(scratch);
     return 0;

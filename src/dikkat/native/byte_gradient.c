@@ -14,6 +14,7 @@ typedef struct {
     int8_t *bytes;  /* (blocks, panels, BLOCK_ROWS / 4, 64, 4) */
     float *scale;   /* (blocks, panels, 64) */
     int32_t *shift; /* the same */
+    float *total;   /* the same, of numbers before they are rounded; null: are not wanted */
 } Columns;
 
 static void pack_block(const Columns *c, int64_t place, int64_t rows, int wide, int unsigned_bytes) {
@@ -23,14 +24,15 @@ static void pack_block(const Columns *c, int64_t place, int64_t rows, int wide, 
     int8_t *to = c->bytes + place * BYTE_PANEL * BLOCK_ROWS;
     float *scale = c->scale + place * BYTE_PANEL;
     int32_t *shift = c->shift + place * BYTE_PANEL;
+    float *total = c->total ? c->total + place * BYTE_PANEL : NULL;
     const void *from = entry(c->from, begin * c->step + first, wide);
     for (int64_t o = some; o < BYTE_PANEL; o++) scale[o] = 0.0f, shift[o] = 0;
     if (wide)
-        pack_columns(to, scale, shift, from, c->step, some, inputs, padded(inputs), 1);
+        pack_columns(to, scale, shift, total, from, c->step, some, inputs, padded(inputs), 1);
     else if (some == BYTE_PANEL)
-        pack_columns(to, scale, shift, from, c->step, BYTE_PANEL, inputs, padded(inputs), 0);
+        pack_columns(to, scale, shift, total, from, c->step, BYTE_PANEL, inputs, padded(inputs), 0);
     else
-        pack_columns(to, scale, shift, from, c->step, some, inputs, padded(inputs), 0);
+        pack_columns(to, scale, shift, total, from, c->step, some, inputs, padded(inputs), 0);
     /* two's complement plus 128 */
     if (unsigned_bytes)
         for (int64_t i = 0; i < BYTE_PANEL * padded(inputs); i++) to[i] ^= -128;
@@ -53,7 +55,6 @@ INLINE void add_block(vec sums[BYTE_ROWS][4], const Columns *a, const Columns *b
 /* Panel `p` of the columns of a, times panel `q` of those of b. */
 static void panel_product(void *to, const Columns *a, const Columns *b, int64_t p, int64_t q, int64_t rows, int wide) {
     vec sums[(BYTE_PANEL + BYTE_ROWS - 1) / BYTE_ROWS][BYTE_ROWS][4] = {{{{0}}}};
-    const float *entries = (const float *)sums;
     for (int64_t begin = 0, block = 0; begin < rows; begin += BLOCK_ROWS, block++) {
         int64_t inputs = rows - begin < BLOCK_ROWS ? rows - begin : BLOCK_ROWS, quads = padded(inputs) / QUAD;
         int64_t of_a = block * a->panels + p, of_b = block * b->panels + q, first = 0;
@@ -61,24 +62,34 @@ static void panel_product(void *to, const Columns *a, const Columns *b, int64_t 
             add_block(sums[first / BYTE_ROWS], a, b, of_a, of_b, first, quads, BYTE_ROWS);
         add_block(sums[first / BYTE_ROWS], a, b, of_a, of_b, first, quads, BYTE_PANEL % BYTE_ROWS);
     }
-    for (int64_t r = 0; r < BYTE_PANEL && p * BYTE_PANEL + r < a->width; r++)
-        for (int64_t i = 0; i < BYTE_PANEL && q * BYTE_PANEL + i < b->width; i++)
-            store(to, (p * BYTE_PANEL + r) * b->width + q * BYTE_PANEL + i, entries[r * BYTE_PANEL + i], wide);
+    for (int64_t r = 0; r < BYTE_PANEL && p * BYTE_PANEL + r < a->width; r++) {
+        int64_t at = (p * BYTE_PANEL + r) * b->width + q * BYTE_PANEL;
+        store_panel(to, at, sums[r / BYTE_ROWS][r % BYTE_ROWS], b->width - q * BYTE_PANEL, wide);
+    }
+}
+
+/* Sums of the columns of one panel over all blocks. */
+static void add_totals(void *to, const Columns *c, int64_t panel, int64_t blocks, int wide) {
+    float sums[BYTE_PANEL] = {0};
+    for (int64_t block = 0; block < blocks; block++)
+        for (int i = 0; i < BYTE_PANEL; i++) sums[i] += c->total[(block * c->panels + panel) * BYTE_PANEL + i];
+    for (int64_t at = panel * BYTE_PANEL, i = 0; i < BYTE_PANEL && at + i < c->width; i++) store(to, at + i, sums[i], wide);
 }
 
 /* Twin: native/quantized_by_torch.py, weight_gradient. (rows, outputs)^T times (rows, inputs), to dense (outputs, inputs); rows
- * are a step apart. Returns 0, or 1 for want of memory. */
-int byte_gradient(void *to, const void *gradient, int64_t gradient_step, const void *x, int64_t x_step, int64_t rows,
-                  int64_t outputs, int64_t inputs, int wide, int threads) {
+ * are a step apart. `of_bias` gets the sums of the gradient's columns, unless it is null. Returns 0, or 1 for want of memory. */
+int byte_gradient(void *to, void *of_bias, const void *gradient, int64_t gradient_step, const void *x, int64_t x_step,
+                  int64_t rows, int64_t outputs, int64_t inputs, int wide, int threads) {
     int64_t blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    Columns a = {gradient, gradient_step, outputs, (outputs + BYTE_PANEL - 1) / BYTE_PANEL, 0, 0, 0};
-    Columns b = {x, x_step, inputs, (inputs + BYTE_PANEL - 1) / BYTE_PANEL, 0, 0, 0};
-    int64_t panels = blocks * (a.panels + b.panels) * BYTE_PANEL;
-    int8_t *bytes = aligned_alloc(64, (panels + 1) * (BLOCK_ROWS + sizeof(float) + sizeof(int32_t)) / 64 * 64 + 64);
+    Columns a = {gradient, gradient_step, outputs, (outputs + BYTE_PANEL - 1) / BYTE_PANEL, 0, 0, 0, 0};
+    Columns b = {x, x_step, inputs, (inputs + BYTE_PANEL - 1) / BYTE_PANEL, 0, 0, 0, 0};
+    int64_t of_a = blocks * a.panels * BYTE_PANEL, panels = of_a + blocks * b.panels * BYTE_PANEL;
+    int8_t *bytes = aligned_alloc(64, (panels + 1) * (BLOCK_ROWS + 2 * sizeof(float) + sizeof(int32_t)) / 64 * 64 + 64);
     if (!bytes) return 1;
-    a.bytes = bytes, b.bytes = bytes + blocks * a.panels * BYTE_PANEL * BLOCK_ROWS;
-    a.scale = (float *)(bytes + panels * BLOCK_ROWS), b.scale = a.scale + blocks * a.panels * BYTE_PANEL;
-    a.shift = (int32_t *)(a.scale + panels), b.shift = a.shift + blocks * a.panels * BYTE_PANEL;
+    a.bytes = bytes, b.bytes = bytes + of_a * BLOCK_ROWS;
+    a.scale = (float *)(bytes + panels * BLOCK_ROWS), b.scale = a.scale + of_a;
+    a.shift = (int32_t *)(a.scale + panels), b.shift = a.shift + of_a;
+    if (of_bias) a.total = (float *)(a.shift + panels);
 #pragma omp parallel num_threads(threads)
     {
 #pragma omp for schedule(static)
@@ -87,6 +98,10 @@ int byte_gradient(void *to, const void *gradient, int64_t gradient_step, const v
                 pack_block(&a, place, rows, wide, 1);
             else
                 pack_block(&b, place - blocks * a.panels, rows, wide, 0);
+        }
+        if (of_bias) {
+#pragma omp for schedule(static) nowait
+            for (int64_t panel = 0; panel < a.panels; panel++) add_totals(of_bias, &a, panel, blocks, wide);
         }
 #pragma omp for schedule(static)
         for (int64_t pair = 0; pair < a.panels * b.panels; pair++)

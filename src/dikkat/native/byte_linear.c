@@ -29,9 +29,9 @@ static void pack_panel_of_bytes(const Packing *p, int64_t first, int8_t *lines) 
     for (int64_t o = some; o < BYTE_PANEL; o++) scale[o] = 0.0f, shift[o] = 0;
     const void *from = entry(p->from, p->columns ? first : first * p->step, p->wide);
     if (p->columns && !p->wide && some == BYTE_PANEL)
-        pack_columns(to, scale, shift, from, p->step, BYTE_PANEL, p->inputs, width, 0);
+        pack_columns(to, scale, shift, NULL, from, p->step, BYTE_PANEL, p->inputs, width, 0);
     else if (p->columns)
-        pack_columns(to, scale, shift, from, p->step, some, p->inputs, width, p->wide);
+        pack_columns(to, scale, shift, NULL, from, p->step, some, p->inputs, width, p->wide);
     else if (p->wide)
         pack_rows(to, scale, shift, from, p->step, some, p->inputs, width, lines, 1);
     else

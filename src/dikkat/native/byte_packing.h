@@ -6,6 +6,9 @@
 
 INLINE const void *entry(const void *from, int64_t at, int wide) { return (const char *)from + at * (wide ? 4 : 2); }
 
+/* Rows before its turn that one is asked for. */
+#define AHEAD 16
+
 /* A row of weights as bytes, with zeros behind them up to `width`; returns their sum. */
 INLINE int32_t signed_row(int8_t *to, const void *from, float share, int64_t inputs, int64_t width, int wide) {
     int32_t total = 0;
@@ -69,19 +72,24 @@ INLINE void pack_four(uint32_t *to, int32_t *sums, const float *share, const voi
     }
 }
 
-/* A panel of which output o has the weights of column o. */
-INLINE void pack_columns(int8_t *to, float *scale, int32_t *shift, const void *weight, int64_t step, int64_t outputs,
-                         int64_t inputs, int64_t width, int wide) {
+/* A panel of which output o has the weights of column o; `total` gets their sums, unless it is null. */
+INLINE void pack_columns(int8_t *to, float *scale, int32_t *shift, float *total, const void *weight, int64_t step,
+                         int64_t outputs, int64_t inputs, int64_t width, int wide) {
     float largest[BYTE_PANEL] = {0}, sum[BYTE_PANEL] = {0}, share[BYTE_PANEL];
-    for (int64_t i = 0; i < inputs; i++)
+    for (int64_t i = 0; i < inputs; i++) {
+        /* rows lie too far apart for the processor to see what comes next */
+        for (int64_t at = 0; at < BYTE_PANEL; at += 64 / (wide ? 4 : 2))
+            __builtin_prefetch(entry(weight, (i + AHEAD) * step + at, wide));
 #pragma omp simd
         for (int64_t o = 0; o < outputs; o++) {
             float each = load(weight, i * step + o, wide), size = fabsf(each);
             largest[o] = size > largest[o] ? size : largest[o];
-            sum[o] += each * 0.0f;
+            sum[o] += each;
         }
+    }
+    if (total) memcpy(total, sum, sizeof sum);
     for (int64_t o = 0; o < outputs; o++) {
-        scale[o] = largest[o] / 127.0f + sum[o];
+        scale[o] = largest[o] / 127.0f + sum[o] * 0.0f;
         share[o] = share_of(scale[o]);
     }
     int32_t sums[BYTE_PANEL] = {0};

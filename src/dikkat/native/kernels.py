@@ -37,6 +37,15 @@ class _Attention(ctypes.Structure):
     )
 
 
+class _Gradients(ctypes.Structure):
+    """`Gradients` of attention.c."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("query", "key", "value")),
+        *((f"{name}_step", c_int64) for name in ("query", "key", "value")),
+    )
+
+
 class _Rotation(ctypes.Structure):
     """`Rotation` of kernels.c."""
 
@@ -92,16 +101,31 @@ def attention_backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of query, key and value from the gradient (B, H, T, E) of the output.
 
-    Weights that the forward did not keep are computed again, the same to the bit.
+    Those of one length lie side by side, as they do in what was split into them. Weights that the forward did not keep
+    are computed again, the same to the bit.
     """
     query, key, value, gradient = (_with_dense_rows(tensor) for tensor in (query, key, value, gradient))
-    found = [
-        torch.empty(tensor.transpose(1, 2).shape, dtype=tensor.dtype).transpose(1, 2) for tensor in (query, key, value)
-    ]
+    if query.shape[2] == key.shape[2]:
+        found = side_by_side(query, key, value)
+    else:
+        found = [*side_by_side(query), *side_by_side(key, value)]
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
     strides = (c_int64 * 3)(*gradient.stride()[:3])
-    checked(native_library().attention_backward(ctypes.byref(job), address(gradient), strides, *map(address, found)))
+    gradients = _Gradients(*(each.data_ptr() for each in found), *(each.stride(2) for each in found))
+    checked(native_library().attention_backward(ctypes.byref(job), address(gradient), strides, ctypes.byref(gradients)))
     return found[0], found[1], found[2]
+
+
+def side_by_side(*tensors: Tensor) -> list[Tensor]:
+    """Room for tensors (B, H, T, K) of one length: views of one dense (B, T, sum of H x K)."""
+    batch, _, length, _ = tensors[0].shape
+    step = sum(tensor.shape[1] * tensor.shape[3] for tensor in tensors)
+    room, first, views = tensors[0].new_empty(batch, length, step), 0, []
+    for tensor in tensors:
+        # strides by name: other ways to make the view leave those of a single position to chance
+        views.append(room.as_strided(tensor.shape, (length * step, tensor.shape[3], step, 1), first))
+        first += tensor.shape[1] * tensor.shape[3]
+    return views
 
 
 def add_dropped(rest: Tensor | None, x: Tensor, seed: int, threshold: int) -> Tensor:

@@ -112,7 +112,7 @@ static void multiply(const Workspace *w) {
         w->scales[row] = quantized_row(w->bytes + row * w->square, w->gram + row * w->square, w->square, 1);
     for (int64_t first = 0; first < w->width; first += BYTE_PANEL) {
         int64_t some = w->width - first < BYTE_PANEL ? w->width - first : BYTE_PANEL;
-        pack_columns(w->packed + first * w->square, w->packed_scale + first, w->packed_shift + first, w->x + first, w->step,
+        pack_columns(w->packed + first * w->square, w->packed_scale + first, w->packed_shift + first, NULL, w->x + first, w->step,
                      some, w->rows, w->square, 1);
     }
     quantized_products(w->product, w->step, w->bytes, w->scales, w->square, &packed, NULL, w->rows, 0, w->width, 1);

@@ -78,6 +78,17 @@ INLINE void byte_products(ivec sums[BYTE_ROWS][4], const uint8_t *from, int64_t 
     }
 }
 
+/* Four vectors to any address, as many entries of them as there are. */
+INLINE void store_panel(void *to, int64_t at, const vec *found, int64_t entries, int wide) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++, at += LANES, entries -= LANES) {
+        if (entries >= LANES)
+            store_vec(to, at, found[i], LANES, wide);
+        else if (entries > 0)
+            store_vec(to, at, found[i], entries, wide);
+    }
+}
+
 /* The outputs of a panel, as many as there are, of `rows` rows. */
 INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t from_step, const float *scales,
                        const Packed *packed, int64_t first, int64_t quads, const vec *bias, int64_t outputs, int wide,
@@ -93,12 +104,7 @@ INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t f
             vec scale = scales[r] * *(const vec *)(packed->scale + first + i * LANES);
             found[i] = __builtin_convertvector(whole, vec) * scale + bias[i];
         }
-        const float *entries = (const float *)found;
-        if (outputs == BYTE_PANEL)
-#pragma omp simd
-            for (int64_t i = 0; i < BYTE_PANEL; i++) store(to, r * to_step + i, entries[i], wide);
-        else
-            for (int64_t i = 0; i < outputs; i++) store(to, r * to_step + i, entries[i], wide);
+        store_panel(to, r * to_step, found, outputs, wide);
     }
 }
 

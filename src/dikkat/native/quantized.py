@@ -72,18 +72,21 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, columns: bo
     return _multiplied(x, packing, bias, x.new_empty(x.shape[0], weight.shape[columns]))
 
 
-def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
-    """(rows, outputs)^T times (rows, inputs): (outputs, inputs) in the type of both.
+def weight_gradient(gradient: Tensor, x: Tensor, *, with_bias: bool) -> tuple[Tensor, Tensor | None]:
+    """(rows, outputs)^T times (rows, inputs): (outputs, inputs) in the type of both; and the gradient's sum over rows.
 
-    Columns are rounded to eight bits with a scale for each 256 rows; the sums of these are exact, and added in float32.
+    Columns are rounded to eight bits with a scale for each 256 rows; the sums of these are exact, and added in float32,
+    as is the gradient itself, which is not rounded for its own sum.
     """
     if not runs_natively(gradient, x):
-        return twin.weight_gradient(gradient, x)
+        return twin.weight_gradient(gradient, x), gradient.float().sum(0).to(gradient.dtype) if with_bias else None
     gradient, x = (each if each.stride(1) == 1 else each.contiguous() for each in (gradient, x))
     found = x.new_empty(gradient.shape[1], x.shape[1])
+    of_bias = x.new_empty(gradient.shape[1]) if with_bias else None
     checked(
         native_library().byte_gradient(
             address(found),
+            address(of_bias),
             address(gradient),
             c_int64(gradient.stride(0)),
             address(x),
@@ -93,7 +96,7 @@ def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
             torch.get_num_threads(),
         )
     )
-    return found
+    return found, of_bias
 
 
 def _to_be_packed(weight: Tensor, columns: bool) -> tuple[PackedWeights, _Packing, Tensor]:

@@ -37,12 +37,10 @@ INLINE void load_rows(float *to, const void *from, int64_t rows, int64_t width, 
             to[row * step + at] = at < width ? load(from, row * stride + at, wide) : 0.0f;
 }
 
-/* Writes float32 rows, which are padded, as head `h` of the rows from `first` on of a dense (rows, heads, width). */
-INLINE void store_rows(void *to, int64_t first, int64_t heads, int64_t h, const float *from, int64_t rows, int64_t width,
-                       int wide) {
-    for (int64_t row = 0; row < rows; row++, from += padded(width))
-        for (int64_t at = 0; at < width; at++)
-            store(to, ((first + row) * heads + h) * width + at, from[at], wide);
+/* Writes float32 rows, which are padded, to entries that begin at `first`, their rows `step` apart. */
+INLINE void store_rows(void *to, int64_t first, int64_t step, const float *from, int64_t rows, int64_t width, int wide) {
+    for (int64_t row = 0; row < rows; row++, first += step, from += padded(width))
+        for (int64_t at = 0; at < width; at++) store(to, first + at, from[at], wide);
 }
 
 /* Sixteen numbers of a row, at any address. */

@@ -17,6 +17,7 @@ from dikkat.nn.dropout import checked_probability
 from dikkat.nn.few_rows import Projection, project
 from dikkat.nn.masks import window_mask
 from dikkat.nn.named_positions import RelativePositions
+from dikkat.nn.packed import split_widths
 from dikkat.nn.rotary import RotaryPositions
 from dikkat.nn.selection import Selection
 
@@ -160,7 +161,7 @@ class MultiHeadAttention(nn.Module):
         if not self.packed:
             k, v = self.key_projection(key), self.value_projection(value)
         elif value is key:
-            k, v = self._linear(key, self.splits[0], None).split(self.splits[1:], dim=-1)
+            k, v = split_widths(self._linear(key, self.splits[0], None), self.splits[1:])
         else:
             k = self._linear(key, self.splits[0], self.splits[0] + self.splits[1])
             v = self._linear(value, self.splits[0] + self.splits[1], None)
@@ -241,7 +242,7 @@ class MultiHeadAttention(nn.Module):
     def _project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         self._check_width("query", x, 0)
         if self.packed:
-            q, k, v = self.in_projection(x).split(self.splits, dim=-1)
+            q, k, v = split_widths(self.in_projection(x), self.splits)
         else:
             self._check_width("key", x, 1)
             self._check_width("value", x, 2)

@@ -55,9 +55,8 @@ class _EightBitLinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
         x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bias = ctx.needs_input_grad
-        return (
-            linear(gradient, weight, columns=True) if of_x else None,
-            weight_gradient(gradient, x) if of_weight else None,
-            gradient.sum(0) if of_bias else None,
-        )
+        with_x, with_weight, with_bias = ctx.needs_input_grad
+        of_x = linear(gradient, weight, columns=True) if with_x else None
+        if with_weight:
+            return of_x, *weight_gradient(gradient, x, with_bias=with_bias)
+        return of_x, None, gradient.sum(0) if with_bias else None

@@ -93,9 +93,15 @@ def test_the_gradient_of_a_weight_rounds_the_columns_of_each_block(
     wanted = torch.zeros(outputs, inputs, dtype=torch.float64)
     for a, b in zip(gradient.split(256), x.split(256), strict=True):
         wanted += rounded(a.T) @ rounded(b.T).T
-    found = weight_gradient(gradient, x)
-    assert found.dtype == dtype
-    assert float((found.double() - wanted).abs().max()) <= 2 * torch.finfo(dtype).eps * float(wanted.abs().max()) + 1e-6
+    found, of_bias = weight_gradient(gradient, x, with_bias=True)
+    assert of_bias is not None
+    assert found.dtype == of_bias.dtype == dtype
+    close = 2 * torch.finfo(dtype).eps
+    assert float((found.double() - wanted).abs().max()) <= close * float(wanted.abs().max()) + 1e-6
+    summed = gradient.double().sum(0)
+    bound = close * float(summed.abs().max()) + 1e-6 * float(gradient.double().abs().sum(0).max())
+    assert float((of_bias.double() - summed).abs().max()) <= bound
+    assert weight_gradient(gradient, x, with_bias=False)[1] is None
 
 
 @needs_kernels
@@ -110,8 +116,9 @@ def test_native_code_and_pytorch_find_the_same(
     def all_found() -> list[Tensor]:
         packed = [pack(weight), pack(weight, columns=True)]
         integers = [each for one in packed for each in (one.weight, one.scale, one.shift)]
-        products = [linear(x, weight, bias), linear(gradient, weight, columns=True), weight_gradient(gradient, x)]
-        return [*integers, *products]
+        of_weight, of_bias = weight_gradient(gradient, x, with_bias=True)
+        assert of_bias is not None
+        return [*integers, linear(x, weight, bias), linear(gradient, weight, columns=True), of_weight, of_bias]
 
     natively = all_found()
     monkeypatch.setattr(quantized, "runs_natively", lambda *_: False)
@@ -120,6 +127,8 @@ def test_native_code_and_pytorch_find_the_same(
             assert torch.equal(ours, theirs)
         else:
             bound = 2 * torch.finfo(dtype).eps * float(theirs.abs().max())
+            if place == 9:  # the order of its sums is another
+                bound += 1e-6 * float(gradient.float().abs().sum(0).max())
             assert float((ours.double() - theirs.double()).abs().max()) <= bound
 
 
@@ -127,12 +136,19 @@ def test_native_code_and_pytorch_find_the_same(
 def test_neither_threads_nor_neighbours_nor_strides_change_a_bit() -> None:
     x, weight = random_numbers((700, 48), torch.bfloat16, 1), random_numbers((130, 48), torch.bfloat16, 2)
     gradient = random_numbers((700, 130), torch.bfloat16, 3)
-    together, of_weight, threads = linear(x, weight), weight_gradient(gradient, x), torch.get_num_threads()
+    together, threads = linear(x, weight), torch.get_num_threads()
+
+    def gradients(gradient: Tensor, x: Tensor) -> Tensor:
+        of_weight, of_bias = weight_gradient(gradient, x, with_bias=True)
+        assert of_bias is not None
+        return torch.cat((of_weight, of_bias[:, None]), dim=1)
+
+    found = gradients(gradient, x)
     try:
         for number in (1, 3):
             torch.set_num_threads(number)
             assert torch.equal(linear(x, weight), together)
-            assert torch.equal(weight_gradient(gradient, x), of_weight)
+            assert torch.equal(gradients(gradient, x), found)
     finally:
         torch.set_num_threads(threads)
     for row in (0, 5, 333, 699):
@@ -140,7 +156,7 @@ def test_neither_threads_nor_neighbours_nor_strides_change_a_bit() -> None:
     wide = torch.cat((x, x), dim=1)
     assert torch.equal(linear(wide[:, 48:], weight), together)
     assert torch.equal(linear(x.T.contiguous().T, weight.T.contiguous().T), together)
-    assert torch.equal(weight_gradient(gradient.T.contiguous().T, wide[:, 48:]), of_weight)
+    assert torch.equal(gradients(gradient.T.contiguous().T, wide[:, 48:]), found)
 
 
 @pytest.mark.parametrize("poison", [torch.nan, torch.inf])
@@ -150,13 +166,18 @@ def test_what_is_no_number_stays_none_and_zeros_stay_zeros(poison: float) -> Non
     found = linear(x, weight)
     assert found[1].isnan().all()
     torch.testing.assert_close(found[[0, 2]], torch.full((2, 5), 8.0))
-    assert weight_gradient(x, torch.ones(3, 2))[2].isnan().all()
+    of_weight, of_bias = weight_gradient(x, torch.ones(3, 2), with_bias=True)
+    assert of_weight[2].isnan().all()
+    assert of_bias is not None
+    assert (~of_bias.isfinite()).nonzero().tolist() == [[2]]
     weight[3, 0] = poison
     assert pack(weight).scale.isnan().nonzero().tolist() == [[3]]
     assert pack(weight, columns=True).scale.isnan().nonzero().tolist() == [[0]]
     assert not pack(torch.zeros(2, 8)).weight.any()
     assert not linear(torch.zeros(2, 8), torch.ones(5, 8)).any()
-    assert not weight_gradient(torch.zeros(0, 3), torch.zeros(0, 2)).any()
+    for nothing in weight_gradient(torch.zeros(0, 3), torch.zeros(0, 2), with_bias=True):
+        assert nothing is not None
+        assert not nothing.any()
     assert linear(torch.zeros(0, 8), torch.ones(5, 8)).shape == (0, 5)
 
 
@@ -205,9 +226,9 @@ def test_processors_without_byte_products_find_the_same_bits(tmp_path: Path, mon
     x = torch.randn(sum(lengths), weights.linears[0].weight.shape[1])
     found = encode(weights, x, lengths)
     loaded = ctypes.CDLL(str(plain))
-    of_linear, of_weight = linear(x, weights.linears[0].weight), weight_gradient(x, x)
+    of_linear, (of_weight, _) = linear(x, weights.linears[0].weight), weight_gradient(x, x, with_bias=False)
     for module in (encoder, quantized):
         monkeypatch.setattr(module, "native_library", lambda *_: loaded)
     assert torch.equal(encode(weights, x, lengths), found)
     assert torch.equal(linear(x, weights.linears[0].weight), of_linear)
-    assert torch.equal(weight_gradient(x, x), of_weight)
+    assert torch.equal(weight_gradient(x, x, with_bias=False)[0], of_weight)
