@@ -19,10 +19,10 @@ class DecodingOptions:
     Raises `UsageError` naming the option, its limit and the value given, as do the options derived from it.
     """
 
-    length_penalty: float = 1.3
+    length_penalty: float = 1.6
     """Alpha of `score = log p / length ** alpha`; 0 compares plain probabilities, which favours short output.
 
-    At 1 models trained with label smoothing still write too short; 1.3 was chosen on validation data (docs/log.md)."""
+    At 1 models trained with label smoothing still write too short; 1.6 was chosen on validation data (docs/log.md)."""
     max_length_factor: float = 2.0
     """A hypothesis ends after `floor(factor * source tokens) + offset` tokens; the end mark counts on both sides."""
     max_length_offset: int = 10

@@ -5,7 +5,7 @@ Each row was chosen by the trials in docs/log.md; more data carries more paramet
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 Settings = dict[str, dict[str, Any]]
 
@@ -16,8 +16,9 @@ class Pace(TypedDict):
     batch: int
     """Tokens."""
     dropout: float
+    matrix_learning_rate: float
     weight_decay: float
-    validations: int
+    validations: NotRequired[int]
 
 
 def settings_for(pairs: int, minutes: float | None) -> Settings:
@@ -42,13 +43,13 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
 def _pace(minutes: float | None) -> Pace:
     """A few passes need many updates, little dropout and few interruptions; of many only dropout keeps the last useful.
 
-    All of them gain by decay of the weights; the more updates, the less of it each.
+    All of them gain by decay of the weights, and by a higher rate beside it; the more updates, the less decay in each.
     """
     if minutes is None or minutes > 10:
-        return Pace(batch=4096, dropout=0.2, weight_decay=0.2, validations=10)
+        return Pace(batch=4096, dropout=0.2, matrix_learning_rate=8e-3, weight_decay=0.15)
     if minutes > 5:
-        return Pace(batch=4096, dropout=0.1, weight_decay=0.3, validations=10)
-    return Pace(batch=2048, dropout=0.05, weight_decay=0.3, validations=5)
+        return Pace(batch=4096, dropout=0.1, matrix_learning_rate=8e-3, weight_decay=0.25)
+    return Pace(batch=2048, dropout=0.05, matrix_learning_rate=8e-3, weight_decay=0.25, validations=5)
 
 
 def _settings(
@@ -61,8 +62,7 @@ def _settings(
     dropout: float,
     batch: int,
     epochs: float,
-    weight_decay: float = 0.0,
-    validations: int = 10,
+    **training: float,
 ) -> Settings:
     return {
         "model": {
@@ -74,12 +74,7 @@ def _settings(
             "dropout": dropout,
         },
         "tokenizer": {"vocab_size": vocabulary},
-        "training": {
-            "tokens_per_batch": batch,
-            "max_epochs": epochs,
-            "weight_decay": weight_decay,
-            "validations": validations,
-        },
+        "training": {"tokens_per_batch": batch, "max_epochs": epochs, **training},
     }
 
 
