@@ -68,6 +68,7 @@ typedef struct {
     const void *x;
     const float *cosines, *sines; /* (positions, K / 2) each */
     const int64_t *places;        /* (B, T); null: a row's own number is its position */
+    int64_t turned;               /* heads, the first, that are turned; the others are copied */
     int64_t back;                 /* 1 turns the other way */
     int64_t wide, threads;
 } Rotation;
@@ -91,7 +92,7 @@ INLINE void turn_entries(const Rotation *r, void *output, int64_t row, int64_t a
             pairs = load_vec(r->x, from, wide);
         else
             for (int i = 0; i < count; i++) pairs[i] = load(r->x, from + i, wide);
-        pairs = pairs * cosine + __builtin_shuffle(pairs, other) * sine;
+        if (h < r->turned) pairs = pairs * cosine + __builtin_shuffle(pairs, other) * sine;
         store_vec(output, (row * r->heads + h) * r->width + at, pairs, count, wide);
     }
 }

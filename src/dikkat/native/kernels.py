@@ -53,7 +53,7 @@ class _Rotation(ctypes.Structure):
         *((name, c_int64) for name in ("batch", "heads", "length", "width")),
         ("strides", c_int64 * 3),
         *((name, c_void_p) for name in ("x", "cosines", "sines", "places")),
-        *((name, c_int64) for name in ("back", "wide", "threads")),
+        *((name, c_int64) for name in ("turned", "back", "wide", "threads")),
     )
 
 
@@ -154,10 +154,11 @@ def drawn_levels(seed: int, entries: int) -> Tensor:
     return levels
 
 
-def turned(x: Tensor, table: Tensor, places: Tensor | None, *, back: bool) -> Tensor:
+def turned(x: Tensor, table: Tensor, places: Tensor | None, heads: int, *, back: bool) -> Tensor:
     """(B, H, T, K), a view of (B, T, H, K): pairs of `x` turned by the angles whose cosines and sines `table` has.
 
-    The float32 table is (2, positions, K/2); `places` (B, T) are rows of it, by default the first T.
+    The float32 table is (2, positions, K/2); `places` (B, T) are rows of it, by default the first T. Of the heads only
+    the first `heads` are turned.
     """
     x = _with_dense_rows(x)
     cosines, sines = table.unbind()
@@ -173,6 +174,7 @@ def turned(x: Tensor, table: Tensor, places: Tensor | None, *, back: bool) -> Te
         cosines=address(cosines),
         sines=address(sines),
         places=address(places),
+        turned=heads,
         back=back,
         wide=is_wide(x),
         threads=torch.get_num_threads(),

@@ -128,10 +128,7 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError("a value needs its key: pass key=query too if they are to be compared with the query")
             if places is not None and (cache is not None or not self.takes_places):
                 raise ValueError("a cache, a window and positions by distance need whole sequences: leave places out")
-            q, k, v = self._project_self(query)
-            if self.rotary is not None:
-                offset = 0 if cache is None else cache.length
-                q, k = self.rotary(q, offset, places), self.rotary(k, offset, places)
+            q, k, v = self._project_self(query, 0 if cache is None else cache.length, places)
             if cache is not None:
                 k, v = cache.append(k, v)
             if self.window is not None:
@@ -239,19 +236,26 @@ class MultiHeadAttention(nn.Module):
         check_mask(mask, (*q.shape[:-1], k.shape[2]))
         return mask & near
 
-    def _project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _project_self(self, x: Tensor, offset: int = 0, places: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value by heads, the first two turned where positions are rotary; `offset` is the first one."""
         self._check_width("query", x, 0)
         if self.packed:
-            q, k, v = split_widths(self.in_projection(x), self.splits)
+            whole = self.in_projection(x)
+            if self.rotary is not None:
+                whole = self.rotary.turn_first(whole, self.num_heads + self.num_kv_heads, offset, places)
+            q, k, v = split_widths(whole, self.splits)
         else:
             self._check_width("key", x, 1)
             self._check_width("value", x, 2)
             q, k, v = self.query_projection(x), self.key_projection(x), self.value_projection(x)
-        return (
+        q, k, v = (
             self._split_heads(q, self.num_heads),
             self._split_heads(k, self.num_kv_heads),
             self._split_heads(v, self.num_kv_heads),
         )
+        if self.rotary is not None and not self.packed:
+            q, k = self.rotary(q, offset, places), self.rotary(k, offset, places)
+        return q, k, v
 
     def _project_query(self, query: Tensor) -> Tensor:
         self._check_width("query", query, 0)

@@ -45,30 +45,49 @@ class RotaryPositions(nn.Module):
         """
         if x.shape[-1] != self.head_dim:
             raise ValueError(f"rotary positions of head_dim = {self.head_dim} cannot turn heads of width {x.shape[-1]}")
-        end = offset + x.shape[2] if places is None else int(places.max()) + 1
+        table = self._table(x.shape[2], offset, places)
+        if kernels.runs_natively(x) and table.dtype == torch.float32:
+            found: Tensor = _Turned.apply(x, table, places, x.shape[1], False)
+            return found
+        return _turned(x, table, places)
+
+    def turn_first(
+        self, x: Float[Tensor, "B T E"], heads: int, offset: int = 0, places: Int[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "B T E"]:
+        """Heads that stand one behind the other: the first `heads` of them turned as by `forward`, the rest as it is.
+
+        So queries, keys and values that were projected as one stay together, and so do their gradients.
+        """
+        apart = x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
+        table = self._table(x.shape[1], offset, places)
+        if kernels.runs_natively(x) and table.dtype == torch.float32:
+            found: Tensor = _Turned.apply(apart, table, places, heads, False)
+            return found.transpose(1, 2).flatten(2)
+        first = _turned(apart[:, :heads], table, places).transpose(1, 2).flatten(2)
+        return torch.cat((first, x[..., heads * self.head_dim :]), dim=-1)
+
+    def _table(self, length: int, offset: int, places: Tensor | None) -> Tensor:
+        """Its rows for those positions; with `places`, all of it."""
+        end = offset + length if places is None else int(places.max()) + 1
         if end > self.table.shape[1]:
             grown = rotations(2 * end, self.head_dim)
             self.table = grown.to(device=self.table.device, dtype=self.table.dtype)
-        table = self.table[:, offset:end] if places is None else self.table
-        if kernels.runs_natively(x) and table.dtype == torch.float32:
-            found: Tensor = _Turned.apply(x, table, places, False)
-            return found
-        return _turned(x, table, places)
+        return self.table[:, offset:end] if places is None else self.table
 
 
 class _Turned(torch.autograd.Function):
     """The gradient of a rotation is the rotation back."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, table: Tensor, places: Tensor | None, back: bool) -> Tensor:
+    def forward(ctx: Any, x: Tensor, table: Tensor, places: Tensor | None, heads: int, back: bool) -> Tensor:
         ctx.save_for_backward(table, places)
-        ctx.back = back
-        return kernels.turned(x, table, places, back=back)
+        ctx.heads, ctx.back = heads, back
+        return kernels.turned(x, table, places, heads, back=back)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
         table, places = ctx.saved_tensors
-        return _Turned.apply(gradient, table, places, not ctx.back), None, None, None
+        return _Turned.apply(gradient, table, places, ctx.heads, not ctx.back), None, None, None, None
 
 
 def _turned(x: Tensor, table: Tensor, places: Tensor | None) -> Tensor:

@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests.unit.nn.reference import Array, to_numpy
 
+from dikkat.native import kernels
 from dikkat.nn.rotary import RotaryPositions
 
 
@@ -38,6 +39,30 @@ def test_places_are_turned_as_in_the_whole_sequence() -> None:
         for column in range(4):
             alone = RotaryPositions(8)(x[row, None, :, column, None], int(places[row, column]))
             torch.testing.assert_close(found[row, None, :, column, None], alone, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("natively", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("width", [8, 20])
+def test_the_first_of_packed_heads_are_turned(
+    monkeypatch: pytest.MonkeyPatch, natively: bool, dtype: torch.dtype, width: int
+) -> None:
+    """And the gradient is turned back; the heads behind them, and theirs, are as they were."""
+    if not natively:
+        monkeypatch.setattr(kernels, "runs_natively", lambda *_: False)
+    positions, heads = RotaryPositions(width), 3
+    x, places = (
+        torch.randn(2, 4, 5 * width, dtype=dtype, requires_grad=True),
+        torch.tensor([[0, 2, 3, 9], [1, 5, 6, 7]]),
+    )
+    apart = x.detach().unflatten(-1, (5, width)).transpose(1, 2)
+    for where in ((3, None), (0, places)):
+        found = positions.turn_first(x, heads, *where)
+        wanted = torch.cat((positions(apart[:, :heads], *where), apart[:, heads:]), dim=1)
+        assert torch.equal(found, wanted.transpose(1, 2).flatten(2))
+        (back,) = torch.autograd.grad(found, x, found.detach())
+        close = 2e-2 if dtype == torch.bfloat16 else 1e-5
+        torch.testing.assert_close(back, x.detach(), rtol=close, atol=close)
 
 
 def test_products_depend_on_the_distance_only() -> None:
