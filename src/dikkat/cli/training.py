@@ -60,7 +60,7 @@ def run_job(
     resume: bool,
     started: float,
     ending: str,
-    device: Device = "cpu",
+    device: Device,
     runner: Callable[..., Outcome] | None = None,
 ) -> int:
     """Train, tell, and return the exit code. `ending` is told of a finished run; in it {score} is the best score
@@ -79,7 +79,8 @@ def run_job(
             job, out, progress, resume=resume, device=device, should_stop=stop, started=started, command=command
         )
     if not outcome.finished:
-        go_on = shlex.join(["dikkat", "train", kind, "--out", str(out), "--resume"])
+        where = [] if device == "cpu" else ["--device", device]
+        go_on = shlex.join(["dikkat", "train", kind, "--out", str(out), "--resume", *where])
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
         return stop.exit_code
     best = math.nan if outcome.best_score is None else outcome.best_score

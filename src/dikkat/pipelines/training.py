@@ -14,9 +14,9 @@ from dikkat.config import Device, RunConfig, TrainingConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.errors import DataError, DikkatError, UsageError
 from dikkat.explain.plots import plot_training
-from dikkat.native.device import device_name, find_device
 from dikkat.native.library import why_absent
 from dikkat.native.processor import keep_freed_memory
+from dikkat.pipelines.device import device_name, find_device
 from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat.training.budget import Budget, TimeBudget, UpdateBudget

@@ -19,9 +19,9 @@ from dikkat.errors import DataError, UsageError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.native.device import find_device
 from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.attending import Attending
+from dikkat.pipelines.device import find_device
 from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer

@@ -1,0 +1,22 @@
+"""Where a model computes, by the name that a user gives it: on the processor, or on a CUDA GPU."""
+
+from __future__ import annotations
+
+import torch
+
+from dikkat.config import Device
+from dikkat.errors import UsageError
+from dikkat.native.processor import processor_name
+
+
+def find_device(name: Device) -> torch.device:
+    """The device of that name. Raises `UsageError` for a GPU that PyTorch does not see."""
+    if name == "cuda" and not torch.cuda.is_available():
+        why = "sees no GPU" if torch.version.cuda else "was built without CUDA"
+        raise UsageError(f"device cuda: the installed PyTorch ({torch.__version__}) {why}; use cpu")
+    return torch.device(name)
+
+
+def device_name(device: torch.device) -> str:
+    """A short name for logs."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()
