@@ -16,7 +16,6 @@ from dikkat.models.native_encoding import EncoderParts
 from dikkat.native.library import why_absent
 from dikkat.native.search import Found, Marks
 from dikkat.native.threads import num_threads
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
@@ -123,10 +122,9 @@ class EncoderDecoder(nn.Module):
         """
         if self.quantized is None:
             return 1
-        parts = self._decoder_parts()
         with torch.inference_mode():
-            is_read = any(isinstance(part, MultiHeadAttention) and part.is_read for part in self.modules())
-            return num_threads() if not is_read and parts.can_begin() else 1
+            is_native = self._decoder_parts().can_begin() and not self._bystanders().are_reading()
+            return num_threads() if is_native else 1
 
     def _decoder_parts(self) -> DecoderParts:
         parts = self.target_embedding, self.positions, self.dropout, self.decoder, self.output_weight

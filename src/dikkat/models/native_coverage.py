@@ -88,6 +88,8 @@ class Bystanders:
 
     def __init__(self, model: nn.Module) -> None:
         self._modules = modules_of(model)
+        # views, which grow with their modules
+        self._own_names = [vars(module).keys() for module in self._modules]
         # each lives as long as its module, and holds whoever listens or interferes
         self._listeners: list[Sized] = [_global_forward_hooks, _global_forward_pre_hooks]
         for module in self._modules:
@@ -99,9 +101,13 @@ class Bystanders:
             return False
         return not any(map(is_training, self._modules))
 
+    def are_reading(self) -> bool:
+        """Whether somebody is given the weights of an attention."""
+        return any(module.is_read for module in self._modules if isinstance(module, MultiHeadAttention))
+
     def have_replaced_nothing(self) -> bool:
         """Whether every module has the methods of its class."""
-        return all(METHODS.isdisjoint(vars(module)) for module in self._modules)
+        return all(names.isdisjoint(METHODS) for names in self._own_names)
 
 
 def are_covered(modules: Iterable[nn.Module], *more: Tensor) -> bool:

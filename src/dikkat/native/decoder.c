@@ -24,7 +24,7 @@ int decoder_step(const Decoder *d, const int64_t *tokens, const float *position,
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         Worker worker = member(d, &a, &meeting);
-        step_rows(d, &a, tokens, position, logits, &worker);
+        step_rows(d, &a, tokens, position, d->length, logits, &worker);
     }
     return 0;
 }

@@ -36,6 +36,7 @@ typedef struct {
     const uint8_t *source_mask;               /* (sentences, source_length), 1 = may attend */
     int64_t rows, length;
     int64_t *row_slots, *row_owners;
+    int64_t *begun; /* (rows): `length` when the row came in */
     int64_t threads;
     float *scratch; /* decoder_scratch() numbers, zero at first */
     float *const *seen; /* where the weights of a step go: (rows, H, length + 1) of self- and (rows, H, source_length)
@@ -51,6 +52,9 @@ typedef struct {
 /* Whether weights are in eight bits; then keys and values are in bfloat16, and a position stays where it is when rows
  * change places. */
 INLINE int in_bytes(const Decoder *d) { return d->linears->packed.weight != 0; }
+
+/* Positions that a row holds. */
+INLINE int64_t length_of(const Decoder *d, int64_t row) { return d->length - d->begun[row]; }
 
 INLINE int64_t joined_width(const Decoder *d) { return d->heads * d->head_width; }
 
@@ -132,13 +136,14 @@ static void add_and_normalize(const Decoder *d, const Activations *a, const Norm
 }
 
 /* Twin: models/encoder_decoder.py, step: embedding and position; then what precedes the first sub-layer. */
-static void embed(const Decoder *d, const Activations *a, const int64_t *tokens, const float *position,
+static void embed(const Decoder *d, const Activations *a, const int64_t *tokens, const float *positions, int64_t first,
                   const Worker *worker) {
     int64_t step = padded(d->width), end = share_start(d->rows, worker->number + 1, worker);
     for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) {
-        if (in_bytes(d)) d->writers[d->row_slots[row] * d->capacity + d->length] = (int32_t)d->row_slots[row];
+        int64_t place = length_of(d, row);
+        if (in_bytes(d)) d->writers[d->row_slots[row] * d->capacity + place] = (int32_t)d->row_slots[row];
         float *sum = a->sum + row * step;
-        const float *from = d->embedding + tokens[row] * d->width;
+        const float *from = d->embedding + tokens[row] * d->width, *position = positions + (place - first) * d->width;
         for (int64_t i = 0; i < d->width; i++) sum[i] = from[i] * d->embedding_scale + position[i];
         normalize(a->input + row * step, sum, d->norms, d->width);
     }
@@ -174,14 +179,14 @@ INLINE float *seen_row(const Decoder *d, int64_t attention, int64_t row) {
 /* Its newest key and value are stored on the way. */
 static void attend_own_narrow(const Decoder *d, int64_t layer, int64_t row, int64_t head, float *to, const float *query,
                               float *seen, float *scratch) {
-    int64_t width = d->head_width, step = paired(width), slot = d->row_slots[row];
+    int64_t width = d->head_width, step = paired(width), slot = d->row_slots[row], length = length_of(d, row);
     int64_t first = (layer * d->slots * d->heads + head) * d->capacity, slot_rows = d->heads * d->capacity;
-    int64_t own = first + slot * slot_rows + d->length;
+    int64_t own = first + slot * slot_rows + length;
     uint16_t *keys = d->keys, *values = d->values;
     narrow_row(keys + own * step, query + joined_width(d), width);
     narrow_row(values + own * step, query + 2 * joined_width(d), width);
     Memory memory = {keys + first * step, values + first * step, d->writers + slot * d->capacity, slot_rows,
-                     d->length + 1, width};
+                     length + 1, width};
     attend_narrow(to, query, &memory, 0, d->betas[2 * layer], seen, scratch);
 }
 
@@ -190,8 +195,9 @@ static void attend_own(const Decoder *d, int64_t layer, int64_t row, int64_t hea
     int64_t width = d->head_width;
     int64_t block = ((layer * d->slots + d->row_slots[row]) * d->heads + head) * d->capacity;
     float *keys = (float *)d->keys + block * width, *values = (float *)d->values + block * padded(width);
-    remember(keys, values, query + joined_width(d), query + 2 * joined_width(d), d->length, width);
-    attend(to, query, keys, values, 0, d->length + 1, width, d->betas[2 * layer], seen, scratch);
+    int64_t length = length_of(d, row);
+    remember(keys, values, query + joined_width(d), query + 2 * joined_width(d), length, width);
+    attend(to, query, keys, values, 0, length + 1, width, d->betas[2 * layer], seen, scratch);
 }
 
 /* Padding at the end is not read. */
@@ -267,11 +273,11 @@ INLINE int64_t team(const Decoder *d) {
     return wanted < d->threads ? wanted : d->threads;
 }
 
-/* The worker's part in a step, after which the team must meet: feeds each row its token, with `position` (D) added, at the
- * place `length`; `logits` is (rows, V). */
-static void step_rows(const Decoder *d, const Activations *a, const int64_t *tokens, const float *position,
-                      float *logits, const Worker *worker) {
-    embed(d, a, tokens, position, worker), meet(worker);
+/* The worker's part in a step, after which the team must meet: feeds each row its token, with what `positions` (n, D), the
+ * first of them `first`, have for its place added; `logits` is (rows, V). */
+static void step_rows(const Decoder *d, const Activations *a, const int64_t *tokens, const float *positions,
+                      int64_t first, float *logits, const Worker *worker) {
+    embed(d, a, tokens, positions, first, worker), meet(worker);
     for (int64_t layer = 0; layer < d->layers; layer++) block_step(d, a, layer, worker);
     product(logits, d->vocabulary, a->input, padded(d->width), d->linears + LINEARS * d->layers, d->rows, worker);
 }

@@ -79,7 +79,7 @@ class DecoderJob(ctypes.Structure):
         *((name, c_void_p) for name in ("keys", "values", "source_keys", "source_values", "writers", "source_mask")),
         ("rows", c_int64),
         ("length", c_int64),
-        *((name, c_void_p) for name in ("row_slots", "row_owners")),
+        *((name, c_void_p) for name in ("row_slots", "row_owners", "begun")),
         ("threads", c_int64),
         ("scratch", c_void_p),
         ("seen", c_void_p),
@@ -235,7 +235,9 @@ class DecoderSteps:
         numbers = c_int64 * self.rows
         self._row_slots = numbers(*self._slots)
         self._row_owners = numbers(*(owner for owner in self.sentences for _ in range(self.rows_per_sentence)))
-        self.job.row_slots = ctypes.addressof(self._row_slots)
+        # all rows begin together
+        self._begun = numbers()
+        self.job.row_slots, self.job.begun = ctypes.addressof(self._row_slots), ctypes.addressof(self._begun)
         self.job.row_owners = ctypes.addressof(self._row_owners)
 
     def _make_room(self, capacity: int) -> None:

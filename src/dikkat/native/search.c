@@ -7,9 +7,9 @@
 #include "ranking.h"
 
 /* Rows that a thread searches alone: with fewer it would read the weights too often, with more it would read what it
- * remembers of them from far away. Measured on Zen 4 with 1 MiB of second-level cache; five times BYTE_ROWS. */
+ * remembers of them from far away. Measured on Zen 4 with 1 MiB of second-level cache; twice BYTE_ROWS. */
 #define FEWEST 8
-#define MOST 30
+#define MOST 12
 
 /* What is asked for, and what is found. L is the longest cap, k the beam; a sentence keeps its place in all arrays, its
  * rows stand together and are fewer as sentences leave. */
@@ -22,6 +22,7 @@ typedef struct {
     float *logits;               /* (rows, V) */
     int64_t *tokens;             /* (rows), to be fed next */
     int64_t *next_tokens, *next_slots, *parents, *is_taken; /* (rows) */
+    int64_t *waiting;                                       /* (sentences), owners of those that have not begun */
     float *ranked; /* (rows, k + 1): log-probabilities of the best continuations of each row */
     int64_t *ranked_tokens;
     float *candidates; /* (sentences, 2k) */
@@ -113,7 +114,7 @@ static void take_slots(const Search *s, const Decoder *d, int64_t row, int64_t l
 
 /* One step of one sentence, whose rows begin at `row`, after the ranking of its rows. */
 static void advance(const Search *s, const Decoder *d, int64_t row) {
-    int64_t k = s->beam, sentence = d->row_owners[row], count = continuations(s, d), length = d->length + 1;
+    int64_t k = s->beam, sentence = d->row_owners[row], count = continuations(s, d), length = length_of(d, row) + 1;
     float *candidates = s->candidates + sentence * 2 * k;
     int64_t *places = s->candidate_places + sentence * 2 * k;
     top_of_row(s->ranked + row * count, k * count, 2 * k, candidates, places);
@@ -133,88 +134,120 @@ static void close_ranks(const Search *s, Decoder *d) {
     for (int64_t row = 0; row < d->rows; row++) {
         if (s->over_at[d->row_owners[row]]) continue;
         d->row_slots[rows] = s->next_slots[row], d->row_owners[rows] = d->row_owners[row];
-        s->tokens[rows++] = s->next_tokens[row];
+        d->begun[rows] = d->begun[row], s->tokens[rows++] = s->next_tokens[row];
     }
     d->rows = rows, d->length++;
 }
 
-/* The worker's part in all steps until all sentences are over or the rows hold `until` positions. */
-static void take_steps(const Search *s, Decoder *d, const Activations *a, int64_t until, const Worker *worker) {
-    int64_t start = d->length;
-    while (d->rows && d->length < until) {
-        step_rows(d, a, s->tokens, s->positions + (d->length - start) * d->width, s->logits, worker), meet(worker);
-        int64_t end = share_start(d->rows, worker->number + 1, worker);
-        for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) rank_row(s, d, row);
-        meet(worker);
-        int64_t sentences = d->rows / s->beam, last = share_start(sentences, worker->number + 1, worker);
-        for (int64_t i = share_start(sentences, worker->number, worker); i < last; i++) advance(s, d, i * s->beam);
-        meet(worker);
-        if (worker->number == 0) close_ranks(s, d);
-        meet(worker);
-    }
+/* The worker's part in a step; `first` is the place of the first of the positions. */
+static void take_step(const Search *s, Decoder *d, const Activations *a, int64_t first, const Worker *worker) {
+    step_rows(d, a, s->tokens, s->positions, first, s->logits, worker), meet(worker);
+    int64_t end = share_start(d->rows, worker->number + 1, worker);
+    for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) rank_row(s, d, row);
+    meet(worker);
+    int64_t sentences = d->rows / s->beam, last = share_start(sentences, worker->number + 1, worker);
+    for (int64_t i = share_start(sentences, worker->number, worker); i < last; i++) advance(s, d, i * s->beam);
+    meet(worker);
+    if (worker->number == 0) close_ranks(s, d);
+    meet(worker);
 }
 
-/* Rows of one group: those of whole sentences, so few that what a step needs of them stays in the cache of a core, and
- * no more than leave something for every thread; 0 where all threads had better share each step. So they had with
- * weights in 32 bits, which are copied into panels at each step: many rows share the price of that. */
-static int64_t group_size(const Search *s, const Decoder *d) {
+/* Most rows of a thread that searches alone: those of whole sentences, so few that what a step needs of them stays in the
+ * cache of a core, and no more than leave something for every thread; 0 where all threads had better share each step. So
+ * they had with weights in 32 bits, which are copied into panels at each step: many rows share the price of that. */
+static int64_t room_of_thread(const Search *s, const Decoder *d) {
     int64_t sentences = d->rows / s->beam, each = (sentences + d->threads - 1) / d->threads;
     if (!in_bytes(d) || d->seen || d->length || sentences < d->threads || each * s->beam < FEWEST) return 0;
-    int64_t most = largest_of(1, MOST / s->beam), groups = (each + most - 1) / most;
-    return (each + groups - 1) / groups * s->beam;
+    return smaller_of(each, largest_of(1, MOST / s->beam)) * s->beam;
 }
 
-/* A decoder of `rows` rows in the slots from `slot` on, for one thread. */
-static Decoder part_of(const Decoder *d, int64_t first, int64_t rows, int64_t slot) {
+/* Numbers that a thread needs to search alone with `room` rows. */
+static int64_t scratch_alone(const Decoder *d, int64_t room) {
     Decoder part = *d;
-    part.row_slots += first, part.row_owners += first, part.rows = rows, part.threads = 1;
-    int64_t before = slot * d->heads * d->capacity * paired(d->head_width);
-    part.keys = (uint16_t *)d->keys + before, part.values = (uint16_t *)d->values + before;
-    part.writers += slot * d->capacity;
-    for (int64_t row = 0; row < rows; row++) part.row_slots[row] = row;
-    return part;
-}
-
-/* Numbers that a thread needs to search alone with `size` rows. */
-static int64_t group_scratch(const Decoder *d, int64_t size) {
-    Decoder part = *d;
-    part.slots = size, part.threads = 1;
+    part.slots = room, part.threads = 1;
     return scratch_size(&part);
 }
 
-/* The `rows` rows from `first` on are searched as if there were no others, in the slots and the room for logits of the
- * rows from `place` on. Returns how many are not over. */
-static int64_t search_group(const Search *s, const Decoder *d, int64_t first, int64_t rows, int64_t place,
-                            int64_t until, float *scratch) {
+/* Sentences that no thread has begun yet. */
+typedef struct {
+    const int64_t *owners;
+    int64_t count, begun;
+} Queue;
+
+static int64_t next_of(Queue *queue) {
+    int64_t next;
+#pragma omp atomic capture
+    next = queue->begun++;
+    return next < queue->count ? queue->owners[next] : -1;
+}
+
+/* The first of `beam` slots that no row has; those of a sentence stay together. */
+static int64_t free_slot(const Decoder *d, int64_t beam) {
+    char taken[MOST] = {0};
+    for (int64_t row = 0; row < d->rows; row += beam) taken[d->row_slots[row] / beam] = 1;
+    int64_t place = 0;
+    while (taken[place]) place++;
+    return place * beam;
+}
+
+/* Sentences come in while there is room for them. */
+static void fill(const Search *s, Decoder *d, Queue *queue, int64_t room) {
+    for (int64_t owner; d->rows + s->beam <= room && (owner = next_of(queue)) >= 0; d->rows += s->beam) {
+        int64_t slot = free_slot(d, s->beam);
+        for (int64_t row = d->rows; row < d->rows + s->beam; row++) {
+            d->row_slots[row] = slot++, d->row_owners[row] = owner;
+            d->begun[row] = d->length, s->tokens[row] = s->begin;
+        }
+    }
+}
+
+/* A decoder without rows for one thread, which has `room` of them from row and slot `first` on. */
+static Decoder part_of(const Decoder *d, int64_t first, int64_t room, float *scratch) {
+    Decoder part = *d;
+    part.row_slots += first, part.row_owners += first, part.begun += first;
+    part.rows = 0, part.threads = 1, part.scratch = scratch;
+    int64_t before = first * d->heads * d->capacity * paired(d->head_width);
+    part.keys = (uint16_t *)d->keys + before, part.values = (uint16_t *)d->values + before;
+    part.writers += first * d->capacity;
+    memset(scratch, 0, sizeof(float) * scratch_alone(d, room));
+    return part;
+}
+
+/* One thread searches with at most `room` rows, in the place of the rows from `first` on: whenever a sentence is over, the
+ * next of the queue comes in. Returns how many rows are not over but hold `until` positions. */
+static int64_t search_alone(const Search *s, const Decoder *d, int64_t first, int64_t room, int64_t until, Queue *queue,
+                            float *scratch) {
     Search own = *s;
-    Decoder part = part_of(d, first, rows, place);
-    own.logits += place * d->vocabulary;
+    Decoder part = part_of(d, first, room, scratch);
+    own.logits += first * d->vocabulary;
     own.tokens += first, own.next_tokens += first, own.next_slots += first, own.parents += first, own.is_taken += first;
     own.ranked += first * continuations(s, d), own.ranked_tokens += first * continuations(s, d);
-    memset(scratch, 0, sizeof(float) * group_scratch(d, rows));
-    part.slots = rows, part.scratch = scratch;
+    part.slots = room;
     Activations a = activations(&part);
     Worker worker = worker_of(&part, &a, 0, 1, 0);
     part.slots = d->slots;
-    take_steps(&own, &part, &a, until, &worker);
+    /* rows stay in the order in which they came, so the first is the longest */
+    for (fill(&own, &part, queue, room); part.rows && length_of(&part, 0) < until; fill(&own, &part, queue, room))
+        take_step(&own, &part, &a, 0, &worker);
     return part.rows;
 }
 
 /* How many numbers search_apart() needs for itself; 0 where it is not the way. */
 int64_t search_scratch(const Search *s, const Decoder *d) {
-    int64_t size = group_size(s, d);
-    return size ? d->threads * group_scratch(d, size) : 0;
+    int64_t room = room_of_thread(s, d);
+    return room ? d->threads * scratch_alone(d, room) : 0;
 }
 
-/* The whole search, of many sentences: each thread takes one group after the other from its first step to its last, all
- * in the same memory. Only where there are no more positions than `until` may rows be left, which cannot go on. */
+/* The whole search, of many sentences: each thread takes them from the first step to the last, as many at once as it has
+ * room for. Only where there are no more positions than `until` may rows be left, which cannot go on. */
 void search_apart(const Search *s, Decoder *d, int64_t until) {
-    int64_t size = group_size(s, d), groups = (d->rows + size - 1) / size, each = group_scratch(d, size), left = 0;
-#pragma omp parallel for schedule(dynamic) num_threads(d->threads) reduction(+ : left)
-    for (int64_t group = 0; group < groups; group++) {
-        int64_t first = group * size, thread = omp_get_thread_num();
-        left += search_group(s, d, first, smaller_of(size, d->rows - first), groups > d->threads ? thread * size : first,
-                             until, s->scratch + each * thread);
+    int64_t room = room_of_thread(s, d), each = scratch_alone(d, room), left = 0;
+    Queue queue = {s->waiting, d->rows / s->beam, 0};
+    for (int64_t i = 0; i < queue.count; i++) s->waiting[i] = d->row_owners[i * s->beam];
+#pragma omp parallel for schedule(static) num_threads(d->threads) reduction(+ : left)
+    for (int64_t thread = 0; thread < d->threads; thread++) {
+        int64_t first = thread * room, own = smaller_of(room, d->rows - first);
+        if (own > 0) left += search_alone(s, d, first, own, until, &queue, s->scratch + each * thread);
     }
     d->rows = left, d->length = until;
 }
@@ -224,10 +257,10 @@ void search_apart(const Search *s, Decoder *d, int64_t until) {
 void search_together(const Search *s, Decoder *d, int64_t until) {
     Activations a = activations(d);
     Meeting meeting = {0};
-    int64_t threads = team(d);
+    int64_t threads = team(d), first = d->length;
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
         Worker worker = member(d, &a, &meeting);
-        take_steps(s, d, &a, until, &worker);
+        while (d->rows && d->length < until) take_step(s, d, &a, first, &worker);
     }
 }

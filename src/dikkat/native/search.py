@@ -48,7 +48,7 @@ class _Search(ctypes.Structure):
     _fields_ = (
         *((name, c_int64) for name in ("beam", "best", "longest", *Marks._fields)),
         *((name, c_void_p) for name in ("caps", "penalties", "positions", "logits")),
-        *((name, c_void_p) for name in ("tokens", "next_tokens", "next_slots", "parents", "is_taken")),
+        *((name, c_void_p) for name in ("tokens", "next_tokens", "next_slots", "parents", "is_taken", "waiting")),
         *((name, c_void_p) for name in ("ranked", "ranked_tokens", "candidates", "candidate_places")),
         *((name, c_void_p) for name in ("live_tokens", "history", "live")),
         *((name, c_void_p) for name in ("ended_tokens", "ended_lengths", "ended", "scores", "over_at", "scratch")),
@@ -83,6 +83,7 @@ class BeamSearch:
             "logits": torch.empty(rows, vocabulary),
             "tokens": torch.full((rows,), marks.begin),
             **{name: torch.empty(rows, dtype=whole) for name in ("next_tokens", "next_slots", "parents", "is_taken")},
+            "waiting": torch.empty(sentences, dtype=whole),
             "ranked": torch.empty(rows, ranked),
             "ranked_tokens": torch.empty(rows, ranked, dtype=whole),
             "candidates": torch.empty(sentences, 2 * k),

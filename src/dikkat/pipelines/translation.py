@@ -111,12 +111,12 @@ class Translator:
         decode = batch_decoder(self.model, options)
 
         def translated(source: Tensor, source_mask: Tensor, numbers: Sequence[int]) -> list[Translation]:
-            return [self._translation(hypotheses) for hypotheses in decode(source, source_mask, numbers)]
+            return self._translations(decode(source, source_mask, numbers))
 
         yield from decode_stream(
             self._encoded(lines, window),
             translated,
-            self._translation([EMPTY]),
+            self._translations([[EMPTY]])[0],
             batch_size=batch_size,
             window=window,
             at_once=self.model.batches_at_once(),
@@ -145,12 +145,15 @@ class Translator:
         found = attending.greedy(text) if translation is None else attending.forced(text, translation)
         return list(found.maps)
 
-    def _translation(self, hypotheses: Sequence[Hypothesis]) -> Translation:
-        texts = self.tokenizer.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
-        found = [
+    def _translations(self, found: Sequence[Sequence[Hypothesis]]) -> list[Translation]:
+        """Of the hypotheses of each sentence, best first."""
+        flat = [hypothesis for hypotheses in found for hypothesis in hypotheses]
+        texts = iter(self.tokenizer.decode_batch([hypothesis.tokens for hypothesis in flat]))
+
+        def translation(hypothesis: Hypothesis) -> Translation:
             # a translation is one line, whatever the model writes
-            Translation(" ".join(text.split("\n")), hypothesis.score, tuple(self.tokenizer.pieces(hypothesis.tokens)))
-            for text, hypothesis in zip(texts, hypotheses, strict=True)
-        ]
-        best = found[0]
-        return Translation(best.text, best.score, best.tokens, tuple(found[1:]))
+            text = next(texts).replace("\n", " ")
+            return Translation(text, hypothesis.score, tuple(self.tokenizer.pieces(hypothesis.tokens)))
+
+        made = [[translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+        return [Translation(best.text, best.score, best.tokens, tuple(others)) for best, *others in made]

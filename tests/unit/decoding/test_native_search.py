@@ -114,8 +114,8 @@ def test_among_equals_both_take_the_same(beam_size: int) -> None:
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("beam_size", [1, 3])
-def test_groups_that_are_not_over_at_once_go_on_together(beam_size: int, threads: int) -> None:
-    """Some sentences end before the first stretch does, the others after it."""
+def test_sentences_that_are_over_leave_their_rows_to_others(beam_size: int, threads: int) -> None:
+    """More of them than there are rows, some of which end long before others."""
     model = endless(learned())
     model.quantize()
     options = BeamOptions(beam_size=beam_size, max_length_factor=16.0, max_length_offset=4)
@@ -149,8 +149,11 @@ def test_batches_side_by_side(at_once: int, threads: int) -> None:
         assert list(decode_stream(rows, decode, [EMPTY], batch_size=11, at_once=at_once)) == one_by_one
 
 
-def test_at_the_end_of_learned_positions_it_is_refused_as_a_step_would_be() -> None:
+@pytest.mark.parametrize("in_bytes", [False, True])
+def test_at_the_end_of_learned_positions_it_is_refused_as_a_step_would_be(in_bytes: bool) -> None:
     model = endless(learned(positions="learned", max_positions=12))
+    if in_bytes:
+        model.quantize()
     reached = DecodingOptions(max_length_factor=0.0, max_length_offset=12)
     searched, stepped = both(model, sentences(5), reached, SENTENCES)
     assert searched == stepped
