@@ -218,6 +218,9 @@ class TrainingConfig(Section):
     """Decay of the second moment."""
     clip_norm: float = Field(1.0, gt=0.0)
     """Gradients are scaled down to this global norm."""
+    bidirectional_share: float = Field(0.0, ge=0.0, le=1.0)
+    """Share of the run, from its beginning, in which a translator learns every other batch backwards, from target to
+    source (bidirectional training, Ding et al. 2021)."""
     label_smoothing: float = Field(0.1, ge=0.0, lt=1.0)
     """Share of the target distribution spread over the whole vocabulary (Szegedy et al. 2016)."""
     average: Literal["ema", "none"] = "ema"

@@ -38,16 +38,25 @@ class Batch:
         """Tokens to predict: entries of `target_output` that are not padding."""
         return int(np.count_nonzero(self.target_output != PAD_ID))
 
+    def backwards(self) -> Batch:
+        """The same pairs, from target to source."""
+        return Batch(self.target_output, _shifted(self.source), self.source, self.indices)
+
 
 def collate(corpus: Corpus, indices: IntArray) -> Batch:
     """The batch of the pairs `indices`, `(B,)`, in that order."""
     source = _padded(corpus, indices, "source")
     target_output = _padded(corpus, indices, "target")
-    target_input = np.full_like(target_output, PAD_ID)
-    target_input[:, 0] = BOS_ID
-    # (B, T): everything but <eos> moves one place to the right
-    target_input[:, 1:] = np.where(target_output[:, :-1] == EOS_ID, PAD_ID, target_output[:, :-1])
-    return Batch(source, target_input, target_output, indices)
+    return Batch(source, _shifted(target_output), target_output, indices)
+
+
+def _shifted(output: IntArray) -> IntArray:
+    """What is fed in where `output` (B, T) is predicted."""
+    found = np.full_like(output, PAD_ID)
+    found[:, 0] = BOS_ID
+    # everything but <eos> moves one place to the right
+    found[:, 1:] = np.where(output[:, :-1] == EOS_ID, PAD_ID, output[:, :-1])
+    return found
 
 
 def _padded(corpus: Corpus, indices: IntArray, side: Side) -> IntArray:

@@ -54,7 +54,7 @@ class ClassificationTask:
     def batches_per_epoch(self) -> int:
         return self.plan.batches_per_epoch
 
-    def loss(self, position: int) -> BatchLoss:
+    def loss(self, position: int, progress: float) -> BatchLoss:
         _, indices = self.plan.at(position)
         logits = self._logits(self.corpus, indices)
         wanted = moved(_classes(self.corpus, indices), logits.device)

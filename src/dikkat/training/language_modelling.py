@@ -55,7 +55,7 @@ class LanguageModelTask:
     def batches_per_epoch(self) -> int:
         return self.windows.batches_per_epoch
 
-    def loss(self, position: int) -> BatchLoss:
+    def loss(self, position: int, progress: float) -> BatchLoss:
         example = self._example(self.windows.at(position), (self._seed, position))
         return batch_loss(self.model, example, self._smoothing)
 

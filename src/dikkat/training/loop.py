@@ -151,7 +151,7 @@ class Trainer:
             seed_dropout(self.config.seed, self.state.updates, micro_step)
             self.parameters.zero_gradient()
             with eight_bit_products() if self.precision.eight_bit else nullcontext():
-                part = self.task.loss(self.state.position)
+                part = self.task.loss(self.state.position, progress)
             part.objective.backward()
             # the first is copied, which spares a pass of zeros
             (total.copy_ if micro_step == 0 else total.add_)(self.parameters.gradient)

@@ -51,8 +51,10 @@ class Task(Protocol):
         """Micro-batches in one pass over the data."""
         ...
 
-    def loss(self, position: int) -> BatchLoss:
-        """Loss of the micro-batch at `position`: a function of the position, so that resuming is arithmetic."""
+    def loss(self, position: int, progress: float) -> BatchLoss:
+        """Loss of the micro-batch at `position`, when that share of the run is done: a function of the two, so that
+        resuming is arithmetic.
+        """
         ...
 
     def validate(self, number: int) -> Validation:

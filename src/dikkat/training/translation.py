@@ -21,14 +21,18 @@ class TranslationTask:
         self.validator = validator
         self.plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, config.tokens_per_batch, config.seed)
         self._smoothing = config.label_smoothing
+        self._bidirectional_share = config.bidirectional_share
 
     @property
     def batches_per_epoch(self) -> int:
         return self.plan.batches_per_epoch
 
-    def loss(self, position: int) -> BatchLoss:
+    def loss(self, position: int, progress: float) -> BatchLoss:
         _, indices = self.plan.at(position)
-        return batch_loss(self.model, collate(self.corpus, indices), self._smoothing)
+        batch = collate(self.corpus, indices)
+        if progress < self._bidirectional_share and position % 2:
+            batch = batch.backwards()
+        return batch_loss(self.model, batch, self._smoothing)
 
     def validate(self, number: int) -> Validation:
         return self.validator(self.model, number)

@@ -24,7 +24,7 @@ from dikkat.training.task import BatchLoss, Validation
 class Validator:
     """Translates the same sentences greedily each time; at most `MOST_SENTENCES`, evenly spread over the part."""
 
-    MOST_SENTENCES = 500
+    MOST_SENTENCES = 1_000
 
     def __init__(self, corpus: Corpus, tokenizer: Tokenizer, sources: list[str], targets: list[str]) -> None:
         self._corpus = corpus

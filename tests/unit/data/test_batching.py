@@ -48,6 +48,16 @@ def test_F40_every_row_keeps_its_eos(
     assert batch.indices.tolist() == indices.tolist()
 
 
+@settings(max_examples=30)
+@given(st.lists(st.tuples(SEQUENCE, SEQUENCE), min_size=1, max_size=8))
+def test_backwards_is_the_batch_of_the_pairs_turned_round(pairs: list[tuple[list[int], list[int]]]) -> None:
+    indices = np.arange(len(pairs))
+    found = collate(Corpus.in_memory(pairs), indices).backwards()
+    wanted = collate(Corpus.in_memory([(target, source) for source, target in pairs]), indices)
+    for name in ("source", "target_input", "target_output", "indices"):
+        assert np.array_equal(getattr(found, name), getattr(wanted, name))
+
+
 @settings(max_examples=40)
 @given(LENGTHS, st.integers(1, 300), st.integers(-5, 2**70), st.integers(0, 3))
 def test_every_pair_once_and_within_the_limit(

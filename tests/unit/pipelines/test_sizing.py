@@ -44,6 +44,9 @@ def test_less_time_means_more_updates_and_less_dropout() -> None:
     decays = [config.training.weight_decay for config in configs]
     assert decays == sorted(decays, reverse=True)
     assert decays[-1] > 0.0
+    shares = [config.training.bidirectional_share for config in configs]
+    assert shares == sorted(shares)
+    assert shares[0] < shares[-1]
 
 
 def test_a_small_corpus_gets_no_more_parameters_than_it_can_carry() -> None:

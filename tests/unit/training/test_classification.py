@@ -31,7 +31,7 @@ def task_of(folder: Path, positions: str = "rotary", **classifier: Any) -> Class
 @pytest.mark.parametrize("balance", [False, True])
 def test_the_loss_is_a_smoothed_cross_entropy(tmp_path: Path, balance: bool) -> None:
     task = task_of(tmp_path, balance=balance)
-    found = task.loss(0)
+    found = task.loss(0, 0.0)
     _, order = task.plan.at(0)
     tokens, mask = pad_texts([TEXTS[place][0] for place in order], torch.device("cpu"))
     logits, wanted = task.model(tokens, mask).double(), torch.tensor([TEXTS[place][1][0] for place in order])
@@ -47,7 +47,7 @@ def test_the_loss_asks_nothing_of_the_device(tmp_path: Path, positions: str) -> 
     """On the device "meta" tensors have no numbers: who asks for one, or mixes devices, gets an error."""
     task = task_of(tmp_path, positions, balance=True, word_dropout=0.3, pooling="attention")
     task.model.to("meta").train()
-    found = task.loss(0)
+    found = task.loss(0, 0.0)
     found.objective.backward()
     assert found.predictions == len(TEXTS)
     assert found.likelihood.device.type == "meta"

@@ -51,7 +51,7 @@ def learn(task: LanguageModelTask, updates: int) -> None:
     optimizer = Optimizer(parameters, TrainingConfig(optimizer="adamw", learning_rate=0.01))
     for update in range(updates):
         parameters.zero_gradient()
-        found = task.loss(update)
+        found = task.loss(update, 0.0)
         found.objective.backward()
         optimizer.step(parameters.gradient / found.predictions, update + 1, 1.0 - update / updates)
     task.model.eval()
@@ -61,9 +61,9 @@ def learn(task: LanguageModelTask, updates: int) -> None:
 def test_the_loss_asks_nothing_of_the_device(tmp_path: Path, objective: Objective) -> None:
     """On the device "meta" tensors have no numbers: who asks for one, or mixes devices, gets an error."""
     task = task_of(tmp_path, objective, dropout=0.1)
-    here = task.loss(0)
+    here = task.loss(0, 0.0)
     task.model.to("meta")
-    found = task.loss(0)
+    found = task.loss(0, 0.0)
     found.objective.backward()
     assert found.predictions == here.predictions > 0
     assert found.likelihood.device.type == "meta"
@@ -121,7 +121,7 @@ def test_a_position_gives_the_same_question_each_time(tmp_path: Path) -> None:
     objectives: tuple[Objective, ...] = ("causal", "masked", "prefix")
     for objective in objectives:
         task = task_of(tmp_path / objective, objective)
-        losses = [float(task.loss(position).likelihood) for position in (0, 3, 0, 3)]
+        losses = [float(task.loss(position, 0.0).likelihood) for position in (0, 3, 0, 3)]
         assert losses[:2] == losses[2:]
         assert losses[0] != losses[1]
         assert task.validate(0).loss == task.validate(1).loss
