@@ -43,12 +43,12 @@ INLINE void add_block(vec sums[BYTE_ROWS][4], const Columns *a, const Columns *b
                       int64_t first, int64_t quads, const int rows) {
     ivec found[BYTE_ROWS][4];
     const uint8_t *from = (const uint8_t *)a->bytes + of_a * BYTE_PANEL * BLOCK_ROWS + first * QUAD;
-    byte_products(found, from, QUAD, BYTE_PANEL * QUAD, b->bytes + of_b * BYTE_PANEL * BLOCK_ROWS, quads, rows);
+    byte_products(found, from, QUAD, BYTE_PANEL * QUAD, b->bytes + of_b * BYTE_PANEL * BLOCK_ROWS,
+                  b->shift + of_b * BYTE_PANEL, quads, rows);
     for (int r = 0; r < rows; r++)
         for (int i = 0; i < 4; i++) {
-            int64_t at = of_b * BYTE_PANEL + i * LANES;
-            vec scale = a->scale[of_a * BYTE_PANEL + first + r] * *(const vec *)(b->scale + at);
-            sums[r][i] += __builtin_convertvector(found[r][i] - *(const ivec *)(b->shift + at), vec) * scale;
+            vec scale = a->scale[of_a * BYTE_PANEL + first + r] * *(const vec *)(b->scale + of_b * BYTE_PANEL + i * LANES);
+            sums[r][i] += __builtin_convertvector(found[r][i], vec) * scale;
         }
 }
 

@@ -19,12 +19,6 @@
 /* Rows from which a copy of the weights pays: estimated on Zen 4, where it costs what some 19 rows save. */
 #define MANY 24
 
-#ifdef __clang__
-#define SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define SHUFFLED(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
-#endif
-
 typedef struct {
     const float *weight, *bias; /* (outputs, inputs), (outputs) or null */
     int64_t inputs, outputs;

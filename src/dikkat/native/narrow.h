@@ -98,55 +98,15 @@ INLINE void weigh(float *to, const float *weights, const Memory *m, int64_t at, 
     for (int i = 0; i < 2 * pairs; i++) *(vec *)(to + at + i * LANES) = even[i] + odd[i];
 }
 
-/* The larger of each two lanes; `b` where `a` is no number. */
-INLINE vec larger(vec a, vec b) {
-    ivec above = a > b;
-    return (vec)(((ivec)a & above) | ((ivec)b & ~above));
-}
-
-#define EIGHTH(v) SHUFFLED(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
-#define FOURTH(v) SHUFFLED(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
-#define SECOND(v) SHUFFLED(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
-#define NEXT(v) SHUFFLED(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
-
-INLINE float largest_lane(vec v) {
-    v = larger(v, EIGHTH(v)), v = larger(v, FOURTH(v)), v = larger(v, SECOND(v)), v = larger(v, NEXT(v));
-    return v[0];
-}
-
-INLINE float sum_of_lanes(vec v) {
-    v += EIGHTH(v), v += FOURTH(v), v += SECOND(v), v += NEXT(v);
-    return v[0];
-}
-
-/* As softmax_row(), but for the order of the sum: of each lane, then of lanes. No lane waits for another. */
-INLINE void weights_of_scores(float *row, int64_t count, const uint8_t *mask) {
-    int64_t end = padded(count);
-    vec largest = (vec){0} - FLT_MAX, totals = {0};
-    for (int64_t s = count; s < end; s++) row[s] = -INFINITY;
-    if (mask)
-        for (int64_t s = 0; s < count; s++) row[s] = mask[s] ? row[s] : -INFINITY;
-    for (int64_t at = 0; at < end; at += LANES) largest = larger(*(const vec *)(row + at), largest);
-    float most = largest_lane(largest);
-    for (int64_t at = 0; at < end; at += LANES) {
-#pragma omp simd
-        for (int i = 0; i < LANES; i++) row[at + i] = exponential(row[at + i] - most);
-        totals += *(const vec *)(row + at);
-    }
-    /* a score that is no number makes the total none, and so the whole row */
-    float total = sum_of_lanes(totals), share = total == 0.0f ? 0.0f : 1.0f / total;
-    for (int64_t at = 0; at < end; at += LANES) *(vec *)(row + at) *= share;
-}
-
 /* Twin: nn/functional.py, fused_attention, for one query of one head, with keys and values in bfloat16. `seen`, where not
  * null, is given the weights; `scratch` holds count (padded) and paired(width) numbers. */
 INLINE void attend_narrow(float *output, const float *query, const Memory *m, const uint8_t *mask, float beta,
                           float *seen, float *scratch) {
     float *weights = scratch + paired(m->width), *row = scratch;
     int64_t at = 0, end = paired(m->width);
-    for (int64_t i = 0; i < end; i += LANES) *(vec *)(row + i) = beta * part_of_row(query, i, m->width);
+    for (int64_t i = 0; i < end; i += LANES) *(vec *)(row + i) = part_of_row(query, i, m->width);
     compare(weights, row, m);
-    weights_of_scores(weights, m->count, mask);
+    softmax_row(weights, m->count, beta, mask, 1);
     if (seen) memcpy(seen, weights, sizeof(float) * m->count);
     for (; at + 2 * PAIR <= end; at += 2 * PAIR) weigh(row, weights, m, at, 2);
     if (at < end) weigh(row, weights, m, at, 1);

@@ -55,14 +55,14 @@ INLINE ivec add_products_of_bytes(ivec sums, ivec entries, ivec weight) {
     return sums;
 }
 
-/* The sums of one panel for `rows` rows; `rows` is a constant where this is used. Four bytes of a row are together, and
- * rows and fours are so many bytes apart. */
+/* The sums of one panel for `rows` rows, less the `shift` of each of its outputs; `rows` is a constant where this is used.
+ * Four bytes of a row are together, and rows and fours are so many bytes apart. */
 INLINE void byte_products(ivec sums[BYTE_ROWS][4], const uint8_t *from, int64_t row_step, int64_t quad_step,
-                          const int8_t *weight, int64_t quads, const int rows) {
+                          const int8_t *weight, const int32_t *shift, int64_t quads, const int rows) {
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) sums[r][i] = (ivec){0};
+        for (int i = 0; i < 4; i++) sums[r][i] = -*(const ivec *)(shift + i * LANES);
     for (int64_t quad = 0; quad < quads; quad++, from += quad_step, weight += BYTE_PANEL * QUAD) {
         ivec w[4];
 #pragma GCC unroll 4
@@ -94,15 +94,14 @@ INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t f
                        const Packed *packed, int64_t first, int64_t quads, const vec *bias, int64_t outputs, int wide,
                        const int rows) {
     ivec sums[BYTE_ROWS][4];
-    byte_products(sums, from, from_step, QUAD, packed->weight + first * quads * QUAD, quads, rows);
+    byte_products(sums, from, from_step, QUAD, packed->weight + first * quads * QUAD, packed->shift + first, quads, rows);
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
         vec found[4];
 #pragma GCC unroll 4
         for (int i = 0; i < 4; i++) {
-            ivec whole = sums[r][i] - *(const ivec *)(packed->shift + first + i * LANES);
             vec scale = scales[r] * *(const vec *)(packed->scale + first + i * LANES);
-            found[i] = __builtin_convertvector(whole, vec) * scale + bias[i];
+            found[i] = __builtin_convertvector(sums[r][i], vec) * scale + bias[i];
         }
         store_panel(to, r * to_step, found, outputs, wide);
     }

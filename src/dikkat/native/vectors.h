@@ -88,15 +88,33 @@ INLINE void row_times_matrix(float *to, const float *row, int64_t hop, const flo
     }
 }
 
+#ifdef __clang__
+#define SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLED(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
+#endif
+
+/* Lanes that are so far apart change places. */
+#define EIGHTH(v) SHUFFLED(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
+#define FOURTH(v) SHUFFLED(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
+#define SECOND(v) SHUFFLED(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
+#define NEXT(v) SHUFFLED(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+
 /* Sum of the lanes: those that are 8 apart first, then 4, 2 and 1. */
-INLINE float lane_sum(vec values) {
-#pragma GCC unroll 4
-    for (int step = LANES / 2; step > 0; step /= 2) {
-        ivec other;
-        for (int i = 0; i < LANES; i++) other[i] = i ^ step;
-        values += __builtin_shuffle(values, other);
-    }
-    return values[0];
+INLINE float lane_sum(vec v) {
+    v += EIGHTH(v), v += FOURTH(v), v += SECOND(v), v += NEXT(v);
+    return v[0];
+}
+
+/* The larger of each two lanes; `b` where `a` is no number. */
+INLINE vec larger(vec a, vec b) {
+    ivec above = a > b;
+    return (vec)(((ivec)a & above) | ((ivec)b & ~above));
+}
+
+INLINE float largest_lane(vec v) {
+    v = larger(v, EIGHTH(v)), v = larger(v, FOURTH(v)), v = larger(v, SECOND(v)), v = larger(v, NEXT(v));
+    return v[0];
 }
 
 /* Hides what the mask does not allow; whole vectors first, so that the compiler need not count. */
@@ -107,21 +125,24 @@ INLINE void hide(float *row, int64_t keys, const uint8_t *mask, int64_t mask_ste
     for (; s < keys; s++) row[s] = mask[s * mask_step] ? row[s] : -INFINITY;
 }
 
-/* In place: products to weights, up to the padded end of the row; one that may attend to nothing becomes zero. */
+/* In place: products to weights, up to the padded end of the row; one that may attend to nothing becomes zero. No lane
+ * waits for another. */
 INLINE void softmax_row(float *row, int64_t keys, float beta, const uint8_t *mask, int64_t mask_step) {
     int64_t end = padded(keys);
-    float largest = -FLT_MAX;
-    vec total = {0};
-    for (int64_t s = 0; s < end; s++) row[s] *= beta;
+    vec largest = (vec){0} - FLT_MAX, totals = {0};
+    for (int64_t at = 0; at < end; at += LANES) *(loose *)(row + at) *= beta;
     for (int64_t s = keys; s < end; s++) row[s] = -INFINITY;
     if (mask) hide(row, keys, mask, mask_step);
-#pragma omp simd reduction(max : largest)
-    for (int64_t s = 0; s < end; s++) largest = row[s] > largest ? row[s] : largest;
-    for (int64_t s = 0; s < end; s++) row[s] = exponential(row[s] - largest);
-    for (int64_t s = 0; s < end; s += LANES) total += *(loose *)(row + s);
+    for (int64_t at = 0; at < end; at += LANES) largest = larger(*(loose *)(row + at), largest);
+    float most = largest_lane(largest);
+    for (int64_t at = 0; at < end; at += LANES) {
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) row[at + i] = exponential(row[at + i] - most);
+        totals += *(loose *)(row + at);
+    }
     /* a score that is no number makes the total none, and so the whole row */
-    float sum = lane_sum(total), share = sum == 0.0f ? 0.0f : 1.0f / sum;
-    for (int64_t s = 0; s < end; s++) row[s] *= share;
+    float total = lane_sum(totals), share = total == 0.0f ? 0.0f : 1.0f / total;
+    for (int64_t at = 0; at < end; at += LANES) *(loose *)(row + at) *= share;
 }
 
 #endif
