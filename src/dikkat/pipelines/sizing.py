@@ -9,6 +9,9 @@ from typing import Any, NotRequired, TypedDict
 
 Settings = dict[str, dict[str, Any]]
 
+MINUTES_FOR_BOTH_DIRECTIONS = 0.6
+"""For a thousand pairs: from so many on a run sees its data often. Two cores take 0.7 for twenty passes of short ones."""
+
 
 class Pace(TypedDict):
     """What the time decides, beside the amount of data."""
@@ -33,7 +36,9 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
             dim=128, heads=4, wide=512, layers=(3, 2), vocabulary=2_000, dropout=0.2, batch=2048, epochs=40
         )
     if pairs < 300_000:
-        return _settings(dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, epochs=20, **_pace(minutes))
+        return _settings(
+            dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, epochs=20, **_pace(pairs, minutes)
+        )
     if pairs < 3_000_000:
         return _settings(
             dim=384, heads=6, wide=1536, layers=(6, 3), vocabulary=16_000, dropout=0.1, batch=8192, epochs=8
@@ -41,14 +46,18 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
     return _settings(dim=512, heads=8, wide=2048, layers=(6, 6), vocabulary=32_000, dropout=0.1, batch=8192, epochs=3)
 
 
-def _pace(minutes: float | None) -> Pace:
+def _pace(pairs: int, minutes: float | None) -> Pace:
     """A few passes need many updates, little dropout and few interruptions; of many only dropout keeps the last useful.
 
     All of them gain by decay of the weights, and by a higher rate beside it; the more updates, the less decay in each.
-    Whoever has time to see the data twenty times learns more from it by reading it backwards, too, at first.
+    Whoever has time to see the data twenty times learns more from it by reading it backwards, too, at first; in ten
+    passes that gives nothing or less.
     """
     if minutes is None or minutes > 10:
-        return Pace(batch=4096, dropout=0.2, matrix_learning_rate=8e-3, weight_decay=0.15, bidirectional_share=0.33)
+        pace = Pace(batch=4096, dropout=0.2, matrix_learning_rate=8e-3, weight_decay=0.15)
+        if minutes is None or 1000 * minutes / pairs > MINUTES_FOR_BOTH_DIRECTIONS:
+            pace["bidirectional_share"] = 0.33
+        return pace
     if minutes > 5:
         return Pace(batch=4096, dropout=0.1, matrix_learning_rate=8e-3, weight_decay=0.25)
     return Pace(batch=2048, dropout=0.05, matrix_learning_rate=8e-3, weight_decay=0.25, validations=5)

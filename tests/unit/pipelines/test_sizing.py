@@ -44,9 +44,16 @@ def test_less_time_means_more_updates_and_less_dropout() -> None:
     decays = [config.training.weight_decay for config in configs]
     assert decays == sorted(decays, reverse=True)
     assert decays[-1] > 0.0
-    shares = [config.training.bidirectional_share for config in configs]
-    assert shares == sorted(shares)
-    assert shares[0] < shares[-1]
+
+
+@pytest.mark.parametrize(("pairs", "minutes"), [(29_000, 20.0), (29_000, None), (200_000, None), (200_000, 600.0)])
+def test_who_sees_the_data_often_learns_both_directions(pairs: int, minutes: float | None) -> None:
+    assert build_config(settings_for(pairs, minutes)).training.bidirectional_share > 0.0
+
+
+@pytest.mark.parametrize(("pairs", "minutes"), [(29_000, 5.0), (29_000, 10.0), (41_000, 20.0), (200_000, 60.0)])
+def test_who_sees_it_a_few_times_learns_one(pairs: int, minutes: float) -> None:
+    assert build_config(settings_for(pairs, minutes)).training.bidirectional_share == 0.0
 
 
 def test_a_small_corpus_gets_no_more_parameters_than_it_can_carry() -> None:
