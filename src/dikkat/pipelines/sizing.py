@@ -10,7 +10,7 @@ from typing import Any, NotRequired, TypedDict
 Settings = dict[str, dict[str, Any]]
 
 MINUTES_FOR_BOTH_DIRECTIONS = 0.6
-"""For a thousand pairs: from so many on a run sees its data often. Two cores take 0.7 for twenty passes of short ones."""
+"""For a thousand pairs: with more, a run sees its data often. Two cores take 0.7 for twenty passes of captions."""
 
 
 class Pace(TypedDict):
