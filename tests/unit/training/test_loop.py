@@ -191,6 +191,7 @@ def test_a_time_limit_ends_the_run_after_a_validation(tmp_path: Path) -> None:
 )
 def test_stopped_and_resumed_is_bit_identical(tmp_path: Path, stop_at: int, precision: Precision, kind: str) -> None:
     settings: dict[str, Any] = {"dropout": 0.3, "precision": precision, "optimizer": kind, "accumulate": 2}
+    settings["bidirectional_share"] = 0.5
     whole = toy_trainer(tmp_path / "whole", **settings)
     assert whole.train(Recorder())
     first = toy_trainer(tmp_path / "broken", **settings)
