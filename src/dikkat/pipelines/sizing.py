@@ -50,8 +50,8 @@ def _pace(pairs: int, minutes: float | None) -> Pace:
     """A few passes need many updates, little dropout and few interruptions; of many only dropout keeps the last useful.
 
     All of them gain by decay of the weights, and by a higher rate beside it; the more updates, the less decay in each.
-    Whoever has time to see the data twenty times learns more from it by reading it backwards, too, at first; in ten
-    passes that gives nothing or less.
+    Whoever has time to see the data twenty times learns more from it by reading it backwards, too, at first; in nine to
+    fourteen passes that gave nothing or less.
     """
     if minutes is None or minutes > 10:
         pace = Pace(batch=4096, dropout=0.2, matrix_learning_rate=8e-3, weight_decay=0.15)
