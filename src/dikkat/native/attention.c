@@ -42,12 +42,13 @@ INLINE void drop_rows(const Attention *a, float *to, const float *rows, int64_t 
 }
 
 /* Queries whose weights are computed together: few enough that these stay in cache and that under a causal mask most of
- * what is hidden is never computed, many enough that keys and values are not fetched anew for each. */
+ * what is hidden is never computed, many enough that keys and values are not fetched anew for each; whole tiles. */
 INLINE int64_t block_of(const Attention *a) {
     int64_t rows = CACHED / padded(a->keys), blocks;
     rows = rows < FEWEST ? FEWEST : rows > MOST ? MOST : rows;
     blocks = (a->queries + rows - 1) / rows;
-    return (a->queries + blocks - 1) / blocks;
+    rows = (a->queries + blocks - 1) / blocks;
+    return blocks == 1 ? rows : (rows + TALLEST - 1) / TALLEST * TALLEST;
 }
 
 /* The mask of query `t`, or null. */
