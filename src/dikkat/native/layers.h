@@ -10,19 +10,28 @@ typedef struct {
     float eps;
 } Norm;
 
+/* Sum of x - less, or of its square; four sums, so that one need not wait for the other. */
+INLINE float sum_of_row(const float *x, int64_t width, float less, const int squared) {
+    vec sums[4] = {{0}};
+    float rest = 0.0f;
+    int64_t at = 0;
+    for (; at + 4 * LANES <= width; at += 4 * LANES)
+        for (int i = 0; i < 4; i++) {
+            vec entries = *(const loose *)(x + at + i * LANES) - less;
+            sums[i] += squared ? entries * entries : entries;
+        }
+    for (; at < width; at++) rest += squared ? (x[at] - less) * (x[at] - less) : x[at] - less;
+    return lane_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest;
+}
+
 /* Twin: nn.LayerNorm of one row. */
 INLINE void normalize(float *to, const float *x, const Norm *norm, int64_t width) {
-    float mean = 0.0f, square = 0.0f;
     if (!norm->present) {
         memcpy(to, x, sizeof(float) * width);
         return;
     }
-#pragma omp simd reduction(+ : mean)
-    for (int64_t i = 0; i < width; i++) mean += x[i];
-    mean /= (float)width;
-#pragma omp simd reduction(+ : square)
-    for (int64_t i = 0; i < width; i++) square += (x[i] - mean) * (x[i] - mean);
-    float share = 1.0f / sqrtf(square / (float)width + norm->eps);
+    float mean = sum_of_row(x, width, 0.0f, 0) / (float)width;
+    float share = 1.0f / sqrtf(sum_of_row(x, width, mean, 1) / (float)width + norm->eps);
     for (int64_t i = 0; i < width; i++)
         to[i] = (x[i] - mean) * share * (norm->weight ? norm->weight[i] : 1.0f) + (norm->bias ? norm->bias[i] : 0.0f);
 }

@@ -20,16 +20,38 @@ typedef struct {
     const int32_t *shift; /* (outputs), in whole panels: the sum of the weights of an output, times 128 */
 } Packed;
 
-/* The largest magnitude of a row over 127, which is no number where an entry is none. */
+INLINE ivec larger_integers(ivec a, ivec b) {
+    ivec found;
+#pragma omp simd
+    for (int i = 0; i < LANES; i++) found[i] = a[i] > b[i] ? a[i] : b[i];
+    return found;
+}
+
+/* The bits of a number's magnitude: as integers they are in the order of the magnitudes, what is no number above all. */
+INLINE int32_t magnitude(float x) {
+    int32_t bits;
+    memcpy(&bits, &x, 4);
+    return bits & 0x7fffffff;
+}
+
+/* The largest magnitude of a row over 127, which is no number where an entry is none or infinite. Two maxima, so that one
+ * need not wait for the other. */
 INLINE float scale_of_row(const void *from, int64_t width, int wide) {
-    float largest = 0.0f, total = 0.0f;
-#pragma omp simd reduction(max : largest) reduction(+ : total)
-    for (int64_t i = 0; i < width; i++) {
-        float entry = load(from, i, wide), size = fabsf(entry);
-        largest = size > largest ? size : largest;
-        total += entry * 0.0f;
+    ivec largest = {0}, other = {0};
+    int64_t i = 0;
+    for (; i + 2 * LANES <= width; i += 2 * LANES) {
+        largest = larger_integers(largest, (ivec)load_vec(from, i, wide) & 0x7fffffff);
+        other = larger_integers(other, (ivec)load_vec(from, i + LANES, wide) & 0x7fffffff);
     }
-    return largest / 127.0f + total;
+    largest = larger_integers(largest, other);
+    for (; i < width; i++) {
+        int32_t bits = magnitude(load(from, i, wide));
+        largest[0] = bits > largest[0] ? bits : largest[0];
+    }
+    largest = larger_integers(largest, EIGHTH(largest)), largest = larger_integers(largest, FOURTH(largest));
+    largest = larger_integers(largest, SECOND(largest)), largest = larger_integers(largest, NEXT(largest));
+    float most = ((vec)largest)[0];
+    return most / 127.0f + (most - most);
 }
 
 /* What entries are multiplied with before they are rounded. */

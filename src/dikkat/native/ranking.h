@@ -12,10 +12,15 @@
 #define STRETCH 1024
 INLINE int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* The largest, of which what is no number is none; four maxima, so that one need not wait for the other. */
 INLINE float largest_entry(const float *x, int64_t count) {
-    float largest = -INFINITY;
-#pragma omp simd reduction(max : largest)
-    for (int64_t i = 0; i < count; i++) largest = x[i] > largest ? x[i] : largest;
+    vec found[4];
+    int64_t at = 0;
+    for (int i = 0; i < 4; i++) found[i] = (vec){0} - INFINITY;
+    for (; at + 4 * LANES <= count; at += 4 * LANES)
+        for (int i = 0; i < 4; i++) found[i] = larger(*(const loose *)(x + at + i * LANES), found[i]);
+    float largest = largest_lane(larger(larger(found[0], found[1]), larger(found[2], found[3])));
+    for (; at < count; at++) largest = x[at] > largest ? x[at] : largest;
     return largest;
 }
 
