@@ -16,6 +16,7 @@ from dikkat.data.pairs import Pair
 from dikkat.data.splitting import split_texts
 from dikkat.errors import DataError, UsageError, nearest
 from dikkat.pipelines.initial_weights import INITIAL, initial_model, shape_settings
+from dikkat.pipelines.settings import without_translating
 from dikkat.pipelines.sizing import Settings, classifier_settings_for
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import BOS_ID, Tokenizer
@@ -105,7 +106,8 @@ def labelled_as_known(
 def _config(request: ClassifyRequest, texts: int) -> RunConfig:
     base = preset(request.preset) if request.preset else classifier_settings_for(texts)
     trunk = shape_settings(request.init) if request.init else {}
-    config = build_config(merge(_NO_TEST, base, trunk, request.settings), where=request.where)
+    asked = build_config(merge(_NO_TEST, base, trunk, request.settings), where=request.where)
+    config = without_translating(asked, request.where)
     needed, most = config.classifier.max_tokens + 1, config.model.max_positions
     if config.model.positions == "learned" and needed > most:
         raise UsageError(

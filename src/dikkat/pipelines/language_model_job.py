@@ -18,6 +18,7 @@ from dikkat.pipelines.language_model import TASK
 from dikkat.pipelines.language_model_card import language_model_card
 from dikkat.pipelines.language_model_sample import Sample
 from dikkat.pipelines.language_model_sizing import COMMON, language_model_settings
+from dikkat.pipelines.settings import without_translating
 from dikkat.pipelines.sizing import Settings
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
@@ -101,7 +102,7 @@ class LanguageModelJob:
 
     def _config(self, characters: int) -> RunConfig:
         base = merge(COMMON, preset(self.preset)) if self.preset else language_model_settings(characters)
-        return build_config(merge(base, self.settings), where=self.where)
+        return without_translating(build_config(merge(base, self.settings), where=self.where), self.where)
 
 
 def _size(documents: Sequence[Document]) -> int:
