@@ -48,13 +48,15 @@ class TranslatorJob:
     def facts(self, task: TranslationTask, config: RunConfig) -> dict[str, str]:
         padding = task.plan.padding_share(task.plan.epoch(0))
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
-        model = config.model
+        model, share = config.model, config.training.bidirectional_share
+        directions = {"directions": f"both in turn in the first {share:.0%} of the run, then one"} if share else {}
         return {
             "pairs": f"{len(task.corpus):,} to train on",
             "model": f"{model.encoder_layers}+{model.decoder_layers} layers, width {model.model_dim},"
             f" {parameters:,} parameters, vocabulary {model.vocab_size:,}",
             "batches": f"{task.batches_per_epoch:,} a pass, padding {padding[0]:.1%} of the source,"
             f" {padding[1]:.1%} of the target",
+            **directions,
         }
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]], command: str) -> str:

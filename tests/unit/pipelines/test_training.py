@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dikkat.config import RunConfig
+from dikkat.config import RunConfig, merge
 from dikkat.data.cleaning import CleaningReport
 from dikkat.errors import CannotCreateError, UsageError
 from dikkat.pipelines.preparation import TrainRequest
@@ -81,6 +81,12 @@ def test_a_run_from_text_to_card(data: str, tmp_path: Path) -> None:
     total = sum(tensor.numel() for tensor in run.load_weights().values())
     assert f"{total:,} parameters" in watcher.facts["model"]
     assert watcher.facts["pairs"] == "82 to train on"
+
+
+def test_a_run_says_that_it_learns_both_directions(data: str, tmp_path: Path) -> None:
+    both = merge(SETTINGS, {"training": {"bidirectional_share": 0.25}})
+    train(TranslatorJob(TrainRequest([data], settings=both)), tmp_path / "run", watcher := Watcher())
+    assert watcher.facts["directions"] == "both in turn in the first 25% of the run, then one"
 
 
 def test_a_stopped_run_goes_on_without_its_data(data: str, tmp_path: Path) -> None:
