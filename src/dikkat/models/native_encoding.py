@@ -67,11 +67,13 @@ class EncoderParts:
         if not long and sum(lengths) == mask.numel():
             # (B, S, D) -> (B * S, D)
             return encode(weights, x.flatten(0, 1), lengths).view(x.shape)
-        states, here = x.new_zeros(x.shape), mask
-        if long:
-            here = mask.index_fill(0, torch.tensor(long), False)
+        states = x.new_zeros(x.shape)
+        here = mask.index_fill(0, torch.tensor(long), False) if long else mask
+        places = here.flatten().nonzero().squeeze(1)
         # (B, S, D) -> (N, D): no padding is computed
-        states[here] = encode(weights, x[here], [0 if row in long else length for row, length in enumerate(lengths)])
+        packed = x.flatten(0, 1).index_select(0, places)
+        found = encode(weights, packed, [0 if row in long else length for row, length in enumerate(lengths)])
+        states.view(-1, x.shape[2]).index_copy_(0, places, found)
         for row in long:
             states[row, mask[row]] = self._encoder(x[row, mask[row]][None])[0]
         return states

@@ -206,7 +206,8 @@ class DecoderSteps:
         job.source_length, job.source_mask = self._source_mask.shape[1], self._source_mask.data_ptr()
         self._source = _rooms(self.weights, job.sentences, job.source_length)
         job.source_keys, job.source_values = (part.data_ptr() for part in self._source)
-        rows = F.pad(memory, (0, -memory.shape[2] % LANES)).contiguous()
+        beside = -memory.shape[2] % LANES
+        rows = (F.pad(memory, (0, beside)) if beside else memory).contiguous()
         *_, linears = self.weights.arrays
         code = self._library.decoder_read_source(ctypes.byref(job), address(rows), c_int64(length), linears)
         if code:
