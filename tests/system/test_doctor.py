@@ -64,8 +64,9 @@ FAULTS = {
     ),
     "F18 in C": Fault(
         "native/vectors.h",
-        "if (mask) hide(row, keys, mask, mask_step);",
-        "for (int64_t s = 0; mask && s < keys; s++) row[s] += !mask[s * mask_step] * -INFINITY;",
+        "ivec open = __builtin_convertvector(allowed, ivec) != 0;",
+        "ivec open = __builtin_convertvector(allowed, ivec) != 0;"
+        " if (mask) return *(const loose *)row * beta + __builtin_convertvector(open + 1, vec) * -INFINITY;",
         "no NaN",
         # padding is tried in float64, which has no kernel
         NEEDS_NUMBERS - {"padding changes nothing"},

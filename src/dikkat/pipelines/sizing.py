@@ -37,7 +37,7 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
         )
     if pairs < 300_000:
         return _settings(
-            dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, epochs=20, **_pace(pairs, minutes)
+            dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, epochs=30, **_pace(pairs, minutes)
         )
     if pairs < 3_000_000:
         return _settings(
