@@ -4,6 +4,7 @@
  * in fixed shares, so the same input gives the same bits.
  */
 #include "products.h"
+#include "rotation.h"
 #include "tensors.h"
 
 #include <omp.h>
@@ -24,6 +25,7 @@ typedef struct {
     const int16_t *draws; /* (B, H, T, S); a weight is kept where draw >= threshold; null: all are kept */
     int64_t threshold;
     float beta, scale;
+    Rotation rotation; /* of queries and keys, which then have the same positions */
     /* (B, H, T, padded S), before dropout; null: not kept, and computed again for the backward pass */
     float *weights;
     int64_t wide, threads;
@@ -86,6 +88,46 @@ INLINE void weigh(const Attention *a, float *rows, const float *query, const flo
         softmax_row(rows + t * keys, seen, a->beta, open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
 }
 
+/* In place: up to sixteen entries from `at` on of a row at `place`. Numbers that are not `wide` are rounded as they would
+ * be in memory. */
+INLINE void turn_entries(const Attention *a, float *row, int64_t place, int64_t at, int64_t count, int back, int wide) {
+    vec found = turned(*(vec *)(row + at), angles_of(&a->rotation, place, a->width, at, count, back));
+    *(vec *)(row + at) = wide ? found : as_narrow(found);
+}
+
+/* In place: `count` padded rows of width K, of sentence `b` from `first` on, turned by their positions. */
+INLINE void turn_rows(const Attention *a, float *rows, int64_t b, int64_t first, int64_t count, int back, int wide) {
+    for (int64_t t = first; a->rotation.cosines && t < first + count; t++, rows += padded(a->width)) {
+        int64_t place = place_of(&a->rotation, b, t, a->keys), at = 0;
+        for (; at + LANES <= a->width; at += LANES) turn_entries(a, rows, place, at, LANES, back, wide);
+        if (at < a->width) turn_entries(a, rows, place, at, a->width - at, back, wide);
+    }
+}
+
+/* `count` queries from `first` on, and all keys, as they are compared. */
+INLINE void load_queries(const Attention *a, float *to, int64_t b, int64_t h, int64_t first, int64_t count, int wide) {
+    int64_t from = head_offset(a->query_strides, b, h) + first * a->query_strides[2];
+    load_rows(to, shifted(a->query, from, wide), count, a->width, a->query_strides[2], wide);
+    turn_rows(a, to, b, first, count, 0, wide);
+}
+
+INLINE void load_keys(const Attention *a, float *to, int64_t b, int64_t h, int wide) {
+    const void *from = shifted(a->key, head_offset(a->key_strides, b, h), wide);
+    load_rows(to, from, a->keys, a->width, a->key_strides[2], wide);
+    turn_rows(a, to, b, 0, a->keys, 0, wide);
+}
+
+/* The same transposed; `room` is for the rows. */
+INLINE void load_key_columns(const Attention *a, float *to, float *room, int64_t b, int64_t h, int wide) {
+    const void *from = shifted(a->key, head_offset(a->key_strides, b, h), wide);
+    if (!a->rotation.cosines) {
+        load_columns(to, from, a->keys, a->width, a->key_strides[2], wide);
+        return;
+    }
+    load_keys(a, room, b, h, wide);
+    load_columns(to, room, a->keys, a->width, padded(a->width), 1);
+}
+
 /* Asks for a head's rows before they are needed: they lie too far apart for the processor to see what comes next. */
 INLINE void fetch_rows(const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
     int64_t entry = wide ? 4 : 2;
@@ -111,16 +153,13 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
     fetch_head(a, pair + 1, wide);
     float *query = scratch, *key = query + block * width, *value = key + a->width * keys;
     float *rows = value + a->keys * value_width, *result = rows + block * keys;
-    load_columns(key, shifted(a->key, head_offset(a->key_strides, b, h), wide), a->keys, a->width, a->key_strides[2],
-                 wide);
+    load_key_columns(a, key, result + block * value_width, b, h, wide);
     load_rows(value, shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
               a->value_strides[2], wide);
     for (int64_t first = 0; first < a->queries; first += block) {
         int64_t end = first + block < a->queries ? first + block : a->queries, count = end - first;
-        int64_t seen = seen_keys(a, pair, first, end), from = head_offset(a->query_strides, b, h);
-        load_rows(query, shifted(a->query, from + first * a->query_strides[2], wide), count, a->width,
-                  a->query_strides[2], wide);
-        int64_t line = pair * a->queries + first;
+        int64_t seen = seen_keys(a, pair, first, end), line = pair * a->queries + first;
+        load_queries(a, query, b, h, first, count, wide);
         float *weights = a->weights ? a->weights + line * keys : rows;
         weigh(a, weights, query, key, pair, first, count, seen);
         for (int64_t t = 0; a->weights && t < count; t++)
@@ -136,7 +175,7 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
 /* Twin: nn/explicit.py, _ExplicitAttention.forward. `output` is (B, T, H, E). Returns 0, or 1 for want of memory. */
 int attention_forward(const Attention *a, void *output) {
     int64_t each = padded(block_of(a) * (padded(a->width) + padded(a->keys) + padded(a->value_width)) +
-                          a->width * padded(a->keys) + a->keys * padded(a->value_width));
+                          a->width * padded(a->keys) + a->keys * (padded(a->width) + padded(a->value_width)));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
     if (!scratch) return 1;
 #pragma omp parallel for schedule(static) num_threads(a->threads)
@@ -221,16 +260,14 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
     Scratch own;
     lay_out(a, scratch, &own);
     fetch_head(a, pair + 1, wide);
-    const void *key = shifted(a->key, head_offset(a->key_strides, b, h), wide);
-    load_rows(own.key_rows, key, a->keys, a->width, a->key_strides[2], wide);
-    if (!a->weights) load_columns(own.key, key, a->keys, a->width, a->key_strides[2], wide);
+    load_keys(a, own.key_rows, b, h, wide);
+    if (!a->weights) load_columns(own.key, own.key_rows, a->keys, a->width, width, 1);
     load_columns(own.value, shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
                  a->value_strides[2], wide);
     for (int64_t first = 0; first < a->queries; first += block) {
         int64_t end = first + block < a->queries ? first + block : a->queries, count = end - first;
         int64_t seen = seen_keys(a, pair, first, end), line = pair * a->queries + first;
-        load_rows(own.query, shifted(a->query, head_offset(a->query_strides, b, h) + first * a->query_strides[2], wide),
-                  count, a->width, a->query_strides[2], wide);
+        load_queries(a, own.query, b, h, first, count, wide);
         load_rows(own.output, shifted(gradient, head_offset(strides, b, h) + first * strides[2], wide), count,
                   a->value_width, strides[2], wide);
         float *weights = a->weights ? a->weights + line * keys : own.weights;
@@ -244,11 +281,13 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
             weights = own.weights;
         }
         rows_times_matrix(own.result, width, own.scores, keys, 1, own.key_rows, seen, width, width, count);
+        turn_rows(a, own.result, b, first, count, 1, 1);
         store_rows(of->query, (b * a->queries + first) * of->query_step + h * a->width, of->query_step, own.result, count,
                    a->width, wide);
         add_products(own.of_key, own.result, own.scores, own.query, a->keys, seen, width, count, first == 0);
         add_products(own.of_value, own.result, weights, own.output, a->keys, seen, value_width, count, first == 0);
     }
+    turn_rows(a, own.of_key, b, 0, a->keys, 1, 1);
     store_rows(of->key, b * a->keys * of->key_step + h * a->width, of->key_step, own.of_key, a->keys, a->width, wide);
     store_rows(of->value, b * a->keys * of->value_step + h * a->value_width, of->value_step, own.of_value, a->keys,
                a->value_width, wide);

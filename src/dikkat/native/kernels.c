@@ -5,6 +5,7 @@
  * float32 where `wide`; sums are float32. Work is cut in fixed shares, so the same input gives the same bits.
  */
 #include "draws.h"
+#include "rotation.h"
 #include "tensors.h"
 
 #include <omp.h>
@@ -62,55 +63,44 @@ void draw_levels(int16_t *levels, uint64_t seed, int64_t entries, int threads) {
     }
 }
 
-/* Sizes and addresses of one rotation: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
+/* Sizes and addresses of what is turned: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
 typedef struct {
     int64_t batch, heads, length, width, strides[3];
     const void *x;
-    const float *cosines, *sines; /* (positions, K / 2) each */
-    const int64_t *places;        /* (B, T); null: a row's own number is its position */
-    int64_t turned;               /* heads, the first, that are turned; the others are copied */
-    int64_t back;                 /* 1 turns the other way */
+    Rotation rotation;
+    int64_t back; /* 1 turns the other way */
     int64_t wide, threads;
-} Rotation;
+} Turning;
 
-/* Up to sixteen entries from `at` on of all heads of one position; from each pair (x, y) comes
- * (x cos - y sin, y cos + x sin). */
-INLINE void turn_entries(const Rotation *r, void *output, int64_t row, int64_t at, int64_t count, int wide) {
-    int64_t b = row / r->length, t = row % r->length, place = r->places ? r->places[row] : t;
-    vec cosine = {0}, sine = {0}, sign, pairs = {0};
-    ivec pair, other;
-    for (int i = 0; i < LANES; i++) {
-        pair[i] = i / 2, other[i] = i ^ 1;
-        sign[i] = (i ^ r->back) & 1 ? 1.0f : -1.0f;
-    }
-    memcpy(&cosine, r->cosines + (place * r->width + at) / 2, sizeof(float) * count / 2);
-    memcpy(&sine, r->sines + (place * r->width + at) / 2, sizeof(float) * count / 2);
-    cosine = __builtin_shuffle(cosine, pair), sine = __builtin_shuffle(sine, pair) * sign;
-    for (int64_t h = 0; h < r->heads; h++) {
-        int64_t from = b * r->strides[0] + h * r->strides[1] + t * r->strides[2] + at;
+/* Up to sixteen entries from `at` on of all heads of one position. */
+INLINE void turn_entries(const Turning *w, void *output, int64_t row, int64_t at, int64_t count, int wide) {
+    int64_t b = row / w->length, t = row % w->length;
+    Angles by = angles_of(&w->rotation, place_of(&w->rotation, b, t, w->length), w->width, at, count, w->back);
+    for (int64_t h = 0; h < w->heads; h++) {
+        int64_t from = b * w->strides[0] + h * w->strides[1] + t * w->strides[2] + at;
+        vec pairs = {0};
         if (count == LANES)
-            pairs = load_vec(r->x, from, wide);
+            pairs = load_vec(w->x, from, wide);
         else
-            for (int i = 0; i < count; i++) pairs[i] = load(r->x, from + i, wide);
-        if (h < r->turned) pairs = pairs * cosine + __builtin_shuffle(pairs, other) * sine;
-        store_vec(output, (row * r->heads + h) * r->width + at, pairs, count, wide);
+            for (int i = 0; i < count; i++) pairs[i] = load(w->x, from + i, wide);
+        store_vec(output, (row * w->heads + h) * w->width + at, turned(pairs, by), count, wide);
     }
 }
 
-INLINE void turn_row(const Rotation *r, void *output, int64_t row, int wide) {
+INLINE void turn_row(const Turning *w, void *output, int64_t row, int wide) {
     int64_t at = 0;
-    for (; at + LANES <= r->width; at += LANES) turn_entries(r, output, row, at, LANES, wide);
-    if (at < r->width) turn_entries(r, output, row, at, r->width - at, wide);
+    for (; at + LANES <= w->width; at += LANES) turn_entries(w, output, row, at, LANES, wide);
+    if (at < w->width) turn_entries(w, output, row, at, w->width - at, wide);
 }
 
-/* Twin: nn/rotary.py, RotaryPositions.forward. `output` is (B, T, H, K). */
-void turn(const Rotation *r, void *output) {
-#pragma omp parallel for schedule(static) num_threads(r->threads)
-    for (int64_t row = 0; row < r->batch * r->length; row++) {
-        if (r->wide)
-            turn_row(r, output, row, 1);
+/* Twin: nn/rotary.py, Rotation. `output` is (B, T, H, K). */
+void turn(const Turning *w, void *output) {
+#pragma omp parallel for schedule(static) num_threads(w->threads)
+    for (int64_t row = 0; row < w->batch * w->length; row++) {
+        if (w->wide)
+            turn_row(w, output, row, 1);
         else
-            turn_row(r, output, row, 0);
+            turn_row(w, output, row, 0);
     }
 }
 

@@ -18,6 +18,12 @@ LANES = 16
 """Float32 numbers side by side in the kernels, as in vectors.h."""
 
 
+class _Rotation(ctypes.Structure):
+    """`Rotation` of rotation.h."""
+
+    _fields_ = tuple((name, c_void_p) for name in ("cosines", "sines", "places"))
+
+
 class _Attention(ctypes.Structure):
     """`Attention` of attention.c."""
 
@@ -31,6 +37,7 @@ class _Attention(ctypes.Structure):
         ("threshold", c_int64),
         ("beta", c_float),
         ("scale", c_float),
+        ("rotation", _Rotation),
         ("weights", c_void_p),
         ("wide", c_int64),
         ("threads", c_int64),
@@ -46,14 +53,15 @@ class _Gradients(ctypes.Structure):
     )
 
 
-class _Rotation(ctypes.Structure):
-    """`Rotation` of kernels.c."""
+class _Turning(ctypes.Structure):
+    """`Turning` of kernels.c."""
 
     _fields_ = (
         *((name, c_int64) for name in ("batch", "heads", "length", "width")),
         ("strides", c_int64 * 3),
-        *((name, c_void_p) for name in ("x", "cosines", "sines", "places")),
-        *((name, c_int64) for name in ("turned", "back", "wide", "threads")),
+        ("x", c_void_p),
+        ("rotation", _Rotation),
+        *((name, c_int64) for name in ("back", "wide", "threads")),
     )
 
 
@@ -72,18 +80,21 @@ def attention_forward(
     beta: float,
     draws: Tensor | None,
     threshold: int,
+    table: Tensor | None = None,
+    places: Tensor | None = None,
     *,
     keep_weights: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Output (B, H, T, E), a view of (B, T, H, E), and float32 weights (B, H, T, S) before dropout where they are kept.
 
     A weight is dropped where its 16-bit draw is below `threshold - LEVELS / 2`, the others are scaled to keep the mean.
+    With a `table`, queries and keys, which must have one length, are first turned as by `turned`.
     """
     query, key, value = (_with_dense_rows(tensor) for tensor in (query, key, value))
     batch, heads, queries, _ = query.shape
     output = value.new_empty(batch, queries, heads, value.shape[-1])
     weights = _new_weights(batch, heads, queries, key.shape[2]) if keep_weights else None
-    job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
+    job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights, table, places)
     checked(native_library().attention_forward(ctypes.byref(job), address(output)))
     return output.transpose(1, 2), weights
 
@@ -98,8 +109,10 @@ def attention_backward(
     beta: float,
     draws: Tensor | None,
     threshold: int,
+    table: Tensor | None = None,
+    places: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, key and value from the gradient (B, H, T, E) of the output.
+    """Gradients of query, key and value, before they are turned, from the gradient (B, H, T, E) of the output.
 
     Those of one length lie side by side, as they do in what was split into them. Weights that the forward did not keep
     are computed again, the same to the bit.
@@ -109,7 +122,7 @@ def attention_backward(
         found = side_by_side(query, key, value)
     else:
         found = [*side_by_side(query), *side_by_side(key, value)]
-    job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights)
+    job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights, table, places)
     strides = (c_int64 * 3)(*gradient.stride()[:3])
     gradients = _Gradients(*(each.data_ptr() for each in found), *(each.stride(2) for each in found))
     checked(native_library().attention_backward(ctypes.byref(job), address(gradient), strides, ctypes.byref(gradients)))
@@ -154,27 +167,22 @@ def drawn_levels(seed: int, entries: int) -> Tensor:
     return levels
 
 
-def turned(x: Tensor, table: Tensor, places: Tensor | None, heads: int, *, back: bool) -> Tensor:
+def turned(x: Tensor, table: Tensor, places: Tensor | None, *, back: bool) -> Tensor:
     """(B, H, T, K), a view of (B, T, H, K): pairs of `x` turned by the angles whose cosines and sines `table` has.
 
-    The float32 table is (2, positions, K/2); `places` (B, T) are rows of it, by default the first T. Of the heads only
-    the first `heads` are turned.
+    The float32 table is (2, positions, K/2); `places` (B, T) are rows of it, by default the first T.
     """
     x = _with_dense_rows(x)
-    cosines, sines = table.unbind()
-    places = None if places is None else places.contiguous()
+    rotation, _kept = _rotation(table, places)
     output = x.new_empty(x.shape[0], x.shape[2], x.shape[1], x.shape[3])
-    job = _Rotation(
+    job = _Turning(
         x.shape[0],
         x.shape[1],
         x.shape[2],
         x.shape[3],
         strides=_strides(x),
         x=address(x),
-        cosines=address(cosines),
-        sines=address(sines),
-        places=address(places),
-        turned=heads,
+        rotation=rotation,
         back=back,
         wide=is_wide(x),
         threads=torch.get_num_threads(),
@@ -211,8 +219,11 @@ def _attention(
     draws: Tensor | None,
     threshold: int,
     weights: Tensor | None,
-) -> tuple[_Attention, Tensor | None]:
+    table: Tensor | None,
+    places: Tensor | None,
+) -> tuple[_Attention, tuple[Tensor | None, ...]]:
     """The structure, and what must live as long as it does."""
+    rotation, places = _rotation(table, places)
     mask = None if mask is None else mask.expand(*query.shape[:3], key.shape[2])
     strides = {f"{name}_strides": _strides(each) for name, each in (("query", query), ("key", key), ("value", value))}
     job = _Attention(
@@ -230,11 +241,19 @@ def _attention(
         threshold=threshold - LEVELS // 2,
         beta=beta,
         scale=_scale(threshold),
+        rotation=rotation,
         weights=address(weights),
         wide=is_wide(query),
         threads=torch.get_num_threads(),
     )
-    return job, mask
+    return job, (mask, places)
+
+
+def _rotation(table: Tensor | None, places: Tensor | None) -> tuple[_Rotation, Tensor | None]:
+    """The structure, and what must live as long as it does beside the table."""
+    places = None if places is None else places.contiguous()
+    cosines, sines = (None, None) if table is None else table.unbind()
+    return _Rotation(address(cosines), address(sines), address(places)), places
 
 
 def _new_weights(batch: int, heads: int, queries: int, keys: int) -> Tensor:

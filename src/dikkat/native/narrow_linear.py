@@ -21,9 +21,15 @@ class _NarrowLinear(ctypes.Structure):
 
     _fields_ = (
         *((name, c_int64) for name in ("rows", "inputs", "outputs")),
-        *((name, c_void_p) for name in ("x", "weight", "bias")),
+        *((name, c_void_p) for name in ("x", "weight", "bias", "rectified")),
         ("threads", c_int64),
     )
+
+
+class _Gradients(ctypes.Structure):
+    """`LinearGradients` of narrow_linear.c."""
+
+    _fields_ = tuple((name, c_void_p) for name in ("of_x", "of_weight", "of_bias"))
 
 
 def is_narrow(x: Tensor, weight: Tensor) -> bool:
@@ -33,36 +39,36 @@ def is_narrow(x: Tensor, weight: Tensor) -> bool:
 
 
 def linear(
-    x: Float[Tensor, "N D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, "E"] | None
+    x: Float[Tensor, "N D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, "E"] | None, *, rectifies: bool = False
 ) -> Float[Tensor, "N E"]:
-    """`x weight^T + bias` of dense tensors; a row has the same bits in any company."""
+    """`x weight^T + bias` of dense tensors, its ReLU where it `rectifies`; a row has the same bits in any company."""
     output = x.new_empty(x.shape[0], weight.shape[0])
     job = _job(x, weight, bias)
-    checked(native_library("is_narrow").narrow_linear(ctypes.byref(job), address(output)))
+    checked(native_library("is_narrow").narrow_linear(ctypes.byref(job), address(output), rectifies))
     return output
 
 
-def input_gradient(
-    gradient: Float[Tensor, "N E"], x: Float[Tensor, "N D"], weight: Float[Tensor, "E D"]
-) -> Float[Tensor, "N D"]:
-    """`gradient weight` of dense tensors."""
-    found, job = torch.empty_like(x), _job(x, weight, None)
-    native_library("is_narrow").narrow_linear_of_x(ctypes.byref(job), address(gradient), address(found))
-    return found
+def gradients(
+    gradient: Float[Tensor, "N E"],
+    x: Float[Tensor, "N D"],
+    weight: Float[Tensor, "E D"],
+    rectified: Float[Tensor, "N E"] | None,
+    wanted: tuple[bool, bool, bool],
+) -> tuple[Float[Tensor, "N D"] | None, Float[Tensor, "E D"] | None, Float[Tensor, "E"] | None]:
+    """Those of `x`, weight and bias that are `wanted`: `gradient weight`, `gradient^T x` and the sum of the gradient.
+
+    All tensors are dense. Nothing flows where a layer that was `rectified` gave zero. The number of threads changes no
+    bit.
+    """
+    shapes = x.shape, weight.shape, weight.shape[:1]
+    found = [x.new_empty(shape) if each else None for shape, each in zip(shapes, wanted, strict=True)]
+    job, to = _job(x, weight, None, rectified), _Gradients(*(address(each) for each in found))
+    called = native_library("is_narrow").narrow_linear_backward
+    checked(called(ctypes.byref(job), address(gradient), ctypes.byref(to)))
+    return found[0], found[1], found[2]
 
 
-def weight_gradient(
-    gradient: Float[Tensor, "N E"], x: Float[Tensor, "N D"], weight: Float[Tensor, "E D"], *, with_bias: bool
-) -> tuple[Float[Tensor, "E D"], Float[Tensor, "E"] | None]:
-    """`gradient^T x` of dense tensors and the sum of the gradient; the number of threads changes no bit."""
-    found, job = torch.empty_like(weight), _job(x, weight, None)
-    of_bias = x.new_empty(weight.shape[0]) if with_bias else None
-    called = native_library("is_narrow").narrow_linear_of_weight
-    checked(called(ctypes.byref(job), address(gradient), address(found), address(of_bias)))
-    return found, of_bias
-
-
-def _job(x: Tensor, weight: Tensor, bias: Tensor | None) -> _NarrowLinear:
+def _job(x: Tensor, weight: Tensor, bias: Tensor | None, rectified: Tensor | None = None) -> _NarrowLinear:
     return _NarrowLinear(
         x.shape[0],
         x.shape[1],
@@ -70,5 +76,6 @@ def _job(x: Tensor, weight: Tensor, bias: Tensor | None) -> _NarrowLinear:
         address(x),
         address(weight),
         address(bias),
+        address(rectified),
         torch.get_num_threads(),
     )

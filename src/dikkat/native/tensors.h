@@ -29,20 +29,6 @@ INLINE void store(void *to, int64_t at, float value, int wide) {
         ((uint16_t *)to)[at] = narrowed(value);
 }
 
-/* Copies `rows` strided rows of `width` into float32 rows padded with zeros. */
-INLINE void load_rows(float *to, const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
-    int64_t step = padded(width);
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t at = 0; at < step; at++)
-            to[row * step + at] = at < width ? load(from, row * stride + at, wide) : 0.0f;
-}
-
-/* Writes float32 rows, which are padded, to entries that begin at `first`, their rows `step` apart. */
-INLINE void store_rows(void *to, int64_t first, int64_t step, const float *from, int64_t rows, int64_t width, int wide) {
-    for (int64_t row = 0; row < rows; row++, first += step, from += padded(width))
-        for (int64_t at = 0; at < width; at++) store(to, first + at, from[at], wide);
-}
-
 /* Sixteen numbers of a row, at any address. */
 INLINE vec load_vec(const void *from, int64_t at, int wide) {
     vec values;
@@ -56,15 +42,40 @@ INLINE vec load_vec(const void *from, int64_t at, int wide) {
     return values;
 }
 
+/* What is left of numbers that are stored in bfloat16: rounded to nearest, ties to even. */
+INLINE vec as_narrow(vec values) {
+    ivec bits = (ivec)values;
+    return (vec)((bits + 0x7fff + ((bits >> 16) & 1)) & -0x10000);
+}
+
 /* The first `count` of sixteen numbers to any address. */
 INLINE void store_vec(void *to, int64_t at, vec values, int64_t count, int wide) {
     if (wide) {
         memcpy((float *)to + at, &values, sizeof(float) * count);
     } else {
-        ivec bits = (ivec)values;
         uint16_t narrow __attribute__((vector_size(2 * LANES)));
-        narrow = __builtin_convertvector((bits + 0x7fff + ((bits >> 16) & 1)) >> 16, typeof(narrow));
+        narrow = __builtin_convertvector((ivec)as_narrow(values) >> 16, typeof(narrow));
         memcpy((uint16_t *)to + at, &narrow, sizeof(uint16_t) * count);
+    }
+}
+
+/* Copies `rows` strided rows of `width` into float32 rows padded with zeros. */
+INLINE void load_rows(float *to, const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
+    for (int64_t row = 0; row < rows; row++, to += padded(width)) {
+        int64_t at = 0;
+        for (; at + LANES <= width; at += LANES) *(vec *)(to + at) = load_vec(from, row * stride + at, wide);
+        if (at == width) continue;
+        *(vec *)(to + at) = (vec){0};
+        for (; at < width; at++) to[at] = load(from, row * stride + at, wide);
+    }
+}
+
+/* Writes float32 rows, which are padded, to entries that begin at `first`, their rows `step` apart. */
+INLINE void store_rows(void *to, int64_t first, int64_t step, const float *from, int64_t rows, int64_t width, int wide) {
+    for (int64_t row = 0; row < rows; row++, first += step, from += padded(width)) {
+        int64_t at = 0;
+        for (; at + LANES <= width; at += LANES) store_vec(to, first + at, *(const vec *)(from + at), LANES, wide);
+        for (; at < width; at++) store(to, first + at, from[at], wide);
     }
 }
 

@@ -18,7 +18,7 @@ from dikkat.nn.few_rows import Projection, project
 from dikkat.nn.masks import window_mask
 from dikkat.nn.named_positions import RelativePositions
 from dikkat.nn.packed import split_widths
-from dikkat.nn.rotary import RotaryPositions
+from dikkat.nn.rotary import RotaryPositions, Rotation, both_turned
 from dikkat.nn.selection import Selection
 
 
@@ -128,12 +128,16 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError("a value needs its key: pass key=query too if they are to be compared with the query")
             if places is not None and (cache is not None or not self.takes_places):
                 raise ValueError("a cache, a window and positions by distance need whole sequences: leave places out")
-            q, k, v = self._project_self(query, 0 if cache is None else cache.length, places)
+            q, k, v = self._project_self(query)
+            rotation = None
+            if self.rotary is not None:
+                rotation = self.rotary.rotation(q, 0 if cache is None else cache.length, places)
             if cache is not None:
+                (q, k), rotation = both_turned(rotation, q, k), None
                 k, v = cache.append(k, v)
             if self.window is not None:
                 mask = self._in_window(mask, q, k)
-            return self._attend(q, k, v, mask)
+            return self._attend(q, k, v, mask, rotation)
         if cache is not None:
             raise ValueError("a self-attention cache takes no key: for a source, call project_memory once instead")
         if places is not None:
@@ -209,7 +213,9 @@ class MultiHeadAttention(nn.Module):
         """The weights, before dropout, of a query, key and mask that an observer was shown; in at least float32."""
         return self.comparison.weights(query, key, mask)
 
-    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
+    def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, rotation: Rotation | None = None) -> Tensor:
+        if self._observers:
+            (q, k), rotation = both_turned(rotation, q, k), None
         if self.num_kv_heads != self.num_heads:
             # (B, G, S, K) -> (B, H, S, K)
             group = self.num_heads // self.num_kv_heads
@@ -218,10 +224,10 @@ class MultiHeadAttention(nn.Module):
             observer(Observation(q, k, v, mask))
         dropout = self.dropout if self.training else 0.0
         if self.is_read:
-            output, weights = self.comparison.with_weights(q, k, v, mask, dropout)
+            output, weights = self.comparison.with_weights(q, k, v, mask, dropout, rotation)
             self.give_weights(weights)
         else:
-            output = self.comparison(q, k, v, mask, dropout)
+            output = self.comparison(q, k, v, mask, dropout, rotation)
         # (B, H, T, K) -> (B, T, H, K) -> (B, T, H * K)
         return self.out_projection(output.transpose(1, 2).flatten(2))
 
@@ -236,26 +242,20 @@ class MultiHeadAttention(nn.Module):
         check_mask(mask, (*q.shape[:-1], k.shape[2]))
         return mask & near
 
-    def _project_self(self, x: Tensor, offset: int = 0, places: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value by heads, the first two turned where positions are rotary; `offset` is the first one."""
+    def _project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Query, key and value by heads, not turned yet."""
         self._check_width("query", x, 0)
         if self.packed:
-            whole = self.in_projection(x)
-            if self.rotary is not None:
-                whole = self.rotary.turn_first(whole, self.num_heads + self.num_kv_heads, offset, places)
-            q, k, v = split_widths(whole, self.splits)
+            q, k, v = split_widths(self.in_projection(x), self.splits)
         else:
             self._check_width("key", x, 1)
             self._check_width("value", x, 2)
             q, k, v = self.query_projection(x), self.key_projection(x), self.value_projection(x)
-        q, k, v = (
+        return (
             self._split_heads(q, self.num_heads),
             self._split_heads(k, self.num_kv_heads),
             self._split_heads(v, self.num_kv_heads),
         )
-        if self.rotary is not None and not self.packed:
-            q, k = self.rotary(q, offset, places), self.rotary(k, offset, places)
-        return q, k, v
 
     def _project_query(self, query: Tensor) -> Tensor:
         self._check_width("query", query, 0)

@@ -20,6 +20,7 @@ from dikkat.nn.functional import (
     inverse_temperature,
 )
 from dikkat.nn.named_positions import ScoreBias
+from dikkat.nn.rotary import Rotation, both_turned
 from dikkat.nn.scores import AdditiveScore, BilinearScore
 from dikkat.nn.selection import Selection, selection_rule
 
@@ -31,18 +32,25 @@ Attended = tuple[Tensor, Tensor]
 
 
 class DotComparison:
-    """Soft attention with a dot product: no parameters, and the fastest path there is."""
+    """Soft attention with a dot product: no parameters, and the fastest path there is.
+
+    A `rotation` turns queries and keys first, which then have one length.
+    """
 
     def __init__(self, score: Literal["scaled_dot", "dot"], beta: float | None) -> None:
         self.score: Score = score
         self.beta = 1.0 if beta is None and score == "dot" else beta
 
-    def __call__(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> Tensor:
-        return fused_attention(q, k, v, mask, beta=self.beta, dropout=dropout)
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, rotation: Rotation | None = None
+    ) -> Tensor:
+        return fused_attention(q, k, v, mask, beta=self.beta, dropout=dropout, rotation=rotation)
 
-    def with_weights(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> Attended:
+    def with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, rotation: Rotation | None = None
+    ) -> Attended:
         """The same output, and the weights it came from; see `Comparison.with_weights`."""
-        return fused_attention_with_weights(q, k, v, mask, beta=self.beta, dropout=dropout)
+        return fused_attention_with_weights(q, k, v, mask, beta=self.beta, dropout=dropout, rotation=rotation)
 
     def weights(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
         """The weights before dropout, in at least float32."""
@@ -54,7 +62,7 @@ class Comparison(nn.Module):
     """Every other combination of score, temperature, bias and selection.
 
     Additive and bilinear scores have parameters for each head. In evaluation a drawn selection takes the likeliest key,
-    so that decoding repeats itself.
+    so that decoding repeats itself. A `rotation` turns queries and keys first, which then have one length.
     """
 
     def __init__(
@@ -85,8 +93,10 @@ class Comparison(nn.Module):
         v: Float[Tensor, "B H S E"],
         mask: Bool[Tensor, "..."] | None,
         dropout: float,
+        rotation: Rotation | None = None,
     ) -> Float[Tensor, "B H T E"]:
         check_sequences(q, k, v)
+        q, k = both_turned(rotation, q, k)
         if not self.is_fused:
             return self._used(q, k, v, mask, dropout)[0]
         q = self._turned(q)
@@ -100,9 +110,11 @@ class Comparison(nn.Module):
         v: Float[Tensor, "B H S E"],
         mask: Bool[Tensor, "..."] | None,
         dropout: float,
+        rotation: Rotation | None = None,
     ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"]]:
         """The same output, and its weights before dropout, in at least float32, outside the graph, the caller's own."""
         check_sequences(q, k, v)
+        q, k = both_turned(rotation, q, k)
         if self.is_fused:
             with torch.no_grad():
                 weights = self.weights(q, k, mask)

@@ -19,9 +19,7 @@ from dikkat.nn.draws import random_levels
 from dikkat.nn.dropout import drop_threshold, mask_of
 from dikkat.nn.few_rows import lengthened
 from dikkat.nn.query_blocks import fits, in_query_blocks, learns
-
-NOTHING = (None,) * 8
-"""The gradients of all inputs where nothing follows from the output; it is not made up of zeros."""
+from dikkat.nn.rotary import Rotation, both_turned
 
 
 def explicit_attention(
@@ -32,18 +30,24 @@ def explicit_attention(
     beta: float,
     dropout: float,
     *,
+    rotation: Rotation | None = None,
     with_weights: bool = False,
 ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"] | None]:
     """`softmax(beta q k^T) v` with products in the type of the inputs and weights in at least float32.
+
+    A `rotation` turns queries and keys, which then have one length, before they are compared.
 
     Returns the output and, `with_weights`, the weights it was computed with, before dropout, outside the graph; they
     are None where half precision has rounded the scores, and kept for the backward pass: not to be written to. Rows
     that may attend to nothing give zero. Differentiable once.
     """
     learning = learns(query, key, value)
+    if rotation is not None and not (kernels.runs_natively(query, key, value) and rotation.runs_natively(query)):
+        (query, key), rotation = both_turned(rotation, query, key), None
     if kernels.runs_natively(query, key, value):
         kept = with_weights or (learning and fits(query, key))
-        return _applied(_NativeAttention, query, key, value, mask, beta, dropout, kept)
+        angles = (None, None) if rotation is None else rotation
+        return _applied(_NativeAttention, query, key, value, mask, beta, dropout, kept, *angles)
     if not fits(query, key):
         return _in_blocks(query, key, value, mask, beta, dropout, with_weights, learning)
     targets, sources = query.shape[2], key.shape[2]
@@ -83,9 +87,10 @@ def _applied(
     beta: float,
     dropout: float,
     with_weights: bool,
+    *angles: Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
     levels = random_levels(query.new_empty(*query.shape[:3], key.shape[2])) if dropout > 0.0 else None
-    output, weights = form.apply(query, key, value, mask, beta, levels, drop_threshold(dropout), with_weights)
+    output, weights = form.apply(query, key, value, mask, beta, levels, drop_threshold(dropout), with_weights, *angles)
     return output, weights
 
 
@@ -101,9 +106,13 @@ class _NativeAttention(torch.autograd.Function):
         levels: Tensor | None,
         threshold: int,
         keep: bool,
+        table: Tensor | None,
+        places: Tensor | None,
     ) -> tuple[Tensor, Tensor | None]:
-        output, weights = kernels.attention_forward(query, key, value, mask, beta, levels, threshold, keep_weights=keep)
-        ctx.save_for_backward(query, key, value, mask, weights, levels)
+        output, weights = kernels.attention_forward(
+            query, key, value, mask, beta, levels, threshold, table, places, keep_weights=keep
+        )
+        ctx.save_for_backward(query, key, value, mask, weights, levels, table, places)
         ctx.beta, ctx.threshold = beta, threshold
         if weights is not None:
             ctx.mark_non_differentiable(weights)
@@ -114,10 +123,12 @@ class _NativeAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor | None, _of_weights: None) -> tuple[Tensor | None, ...]:
         if gradient is None:
-            return NOTHING
-        query, key, value, mask, weights, levels = ctx.saved_tensors
-        found = kernels.attention_backward(gradient, query, key, value, mask, weights, ctx.beta, levels, ctx.threshold)
-        return *found, None, None, None, None, None
+            return (None,) * 10
+        query, key, value, mask, weights, levels, *angles = ctx.saved_tensors
+        found = kernels.attention_backward(
+            gradient, query, key, value, mask, weights, ctx.beta, levels, ctx.threshold, *angles
+        )
+        return *found, *(None,) * 7
 
 
 class _ExplicitAttention(torch.autograd.Function):
@@ -154,7 +165,7 @@ class _ExplicitAttention(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor | None, _of_weights: None) -> tuple[Tensor | None, ...]:
         if gradient is None:
-            return NOTHING
+            return (None,) * 8
         q, k, v, weights, used, kept = ctx.saved_tensors
         shape = gradient.shape[:2]
         of_output = gradient.flatten(0, 1)

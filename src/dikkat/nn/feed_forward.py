@@ -35,4 +35,6 @@ class FeedForward(nn.Module):
         self.outer = Projection(feed_forward_dim, model_dim if output_dim is None else output_dim)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows E"]:
+        if self.activation == "relu":
+            return self.outer(self.inner(x, rectifies=True))
         return self.outer(_ACTIVATIONS[self.activation](self.inner(x)))

@@ -26,18 +26,28 @@ def fewest_rows() -> int:
 class Projection(nn.Linear):
     """`nn.Linear`, whose result at a position does not depend on the length of the sequence; see `project`."""
 
-    def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows E"]:
-        return project(x, self.weight, self.bias)
+    def forward(self, x: Float[Tensor, "*rows D"], *, rectifies: bool = False) -> Float[Tensor, "*rows E"]:
+        return project(x, self.weight, self.bias, rectifies=rectifies)
 
 
 def project(
-    x: Float[Tensor, "*rows D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, "E"] | None = None
+    x: Float[Tensor, "*rows D"],
+    weight: Float[Tensor, "E D"],
+    bias: Float[Tensor, "E"] | None = None,
+    *,
+    rectifies: bool = False,
 ) -> Float[Tensor, "*rows E"]:
-    """`x weight^T + bias`; of a single position, as in a step of decoding, by the fastest way there is."""
-    if multiplies_in_eight_bits():
-        return eight_bit_linear(x, weight, bias)
-    if learns_narrowly(x, weight, bias):
-        return narrow_linear(x, weight, bias)
+    """`x weight^T + bias`, and its ReLU where it `rectifies`.
+
+    Of a single position, as in a step of decoding, by the fastest way there is.
+    """
+    if not multiplies_in_eight_bits() and learns_narrowly(x, weight, bias):
+        return narrow_linear(x, weight, bias, rectifies=rectifies)
+    found = eight_bit_linear(x, weight, bias) if multiplies_in_eight_bits() else _product(x, weight, bias)
+    return F.relu(found) if rectifies else found
+
+
+def _product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     if x.dim() < 3 or x.shape[-2] == 1 or not _rounds(x):
         return F.linear(x, weight, bias)
     rows, fewest = x.shape[:-1].numel(), fewest_rows()

@@ -28,6 +28,7 @@ from dikkat.nn.dropout import dropout as drop
 from dikkat.nn.explicit import explicit_attention
 from dikkat.nn.few_rows import lengthened
 from dikkat.nn.query_blocks import fits, in_query_blocks, learns
+from dikkat.nn.rotary import Rotation, both_turned
 from dikkat.nn.selection import Selection, selection_rule
 
 Score = Literal["scaled_dot", "dot", "additive"] | Callable[[Tensor, Tensor], Tensor]
@@ -129,19 +130,21 @@ def fused_attention(
     beta: float | None = None,
     bias: Float[Tensor, "..."] | None = None,
     dropout: float = 0.0,
+    rotation: Rotation | None = None,
 ) -> Float[Tensor, "B H T E"]:
     """Fast soft attention with the scaled dot score; for its weights see `fused_attention_with_weights`.
 
     `takes_products` tells when it is two explicit products in the tensors' own type, and when PyTorch's fused kernel.
-    `bias`, broadcastable to (B, H, T, S), is added to the scaled scores. Raises `TypeError` for a mask that is not
-    boolean, and `ValueError` for sequences without positions or that do not belong together, and for a mask or bias
-    that does not fit.
+    `bias`, broadcastable to (B, H, T, S), is added to the scaled scores. A `rotation` first turns query and key, which
+    then have one length. Raises `TypeError` for a mask that is not boolean, and `ValueError` for sequences without
+    positions or that do not belong together, and for a mask or bias that does not fit.
     """
-    beta = _checked_call(query, key, value, mask, beta)
+    beta = _checked_call(query, key, value, mask, beta, rotation)
     if bias is not None:
+        query, key = both_turned(rotation, query, key)
         check_fits("bias", bias, (*query.shape[:-1], key.shape[-2]))
         return _biased_attention(query, key, value, mask, beta, bias, dropout)
-    return _unbiased_attention(query, key, value, mask, beta, dropout)[0]
+    return _unbiased_attention(query, key, value, mask, beta, dropout, rotation)[0]
 
 
 def fused_attention_with_weights(
@@ -152,24 +155,30 @@ def fused_attention_with_weights(
     *,
     beta: float | None = None,
     dropout: float = 0.0,
+    rotation: Rotation | None = None,
 ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"]]:
     """The output of `fused_attention` to the bit, and its weights before dropout, outside the graph, the caller's own.
 
     They are in at least float32: those it used where its path holds them so, else computed anew by the reference.
     Raises as `fused_attention` does.
     """
-    beta = _checked_call(query, key, value, mask, beta)
-    output, weights = _unbiased_attention(query, key, value, mask, beta, dropout, with_weights=True)
+    beta = _checked_call(query, key, value, mask, beta, rotation)
+    output, weights = _unbiased_attention(query, key, value, mask, beta, dropout, rotation, with_weights=True)
     if weights is None:
         with torch.no_grad():
+            query, key = both_turned(rotation, query, key)
             return output, attention_weights(attention_scores(query, key), mask, beta=beta)
     # the backward pass needs them as they are
     return output, weights.clone() if output.requires_grad else weights
 
 
-def _checked_call(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float | None) -> float:
-    """The inverse temperature, once query, key, value and mask are known to belong together."""
+def _checked_call(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float | None, rotation: Rotation | None
+) -> float:
+    """The inverse temperature, once query, key, value, mask and rotation are known to belong together."""
     check_sequences(query, key, value)
+    if rotation is not None:
+        rotation.check(query, key)
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], key.shape[-2]))
     return inverse_temperature(query, "scaled_dot", beta)
@@ -196,12 +205,14 @@ def _unbiased_attention(
     mask: Tensor | None,
     beta: float,
     dropout: float,
+    rotation: Rotation | None,
     *,
     with_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Output, and its weights as `explicit_attention` gives them; None from a kernel that never holds them."""
     if takes_products(query, key, value, dropout, biased=False):
-        return explicit_attention(query, key, value, mask, beta, dropout, with_weights=with_weights)
+        return explicit_attention(query, key, value, mask, beta, dropout, rotation=rotation, with_weights=with_weights)
+    query, key = both_turned(rotation, query, key)
     output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=beta)
     if mask is not None:
         output = output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)

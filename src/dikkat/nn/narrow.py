@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from dikkat.native.narrow_linear import input_gradient, is_narrow, linear, weight_gradient
+from dikkat.native.narrow_linear import gradients, is_narrow, linear
 from dikkat.nn.query_blocks import learns
 
 
@@ -18,27 +18,30 @@ def learns_narrowly(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
 
 
 def narrow_linear(
-    x: Float[Tensor, "*rows D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, "E"] | None
+    x: Float[Tensor, "*rows D"],
+    weight: Float[Tensor, "E D"],
+    bias: Float[Tensor, "E"] | None,
+    *,
+    rectifies: bool = False,
 ) -> Float[Tensor, "*rows E"]:
-    """`x weight^T + bias`; a row has the same bits in any company."""
-    found: Tensor = _NarrowLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias)
+    """`x weight^T + bias`, and its ReLU where it `rectifies`; a row has the same bits in any company."""
+    found: Tensor = _NarrowLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias, rectifies)
     return found.view(*x.shape[:-1], weight.shape[0])
 
 
 class _NarrowLinear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        return linear(x.contiguous(), weight.contiguous(), None if bias is None else bias.contiguous())
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rectifies: bool) -> Tensor:
+        given = x.contiguous(), weight.contiguous(), None if bias is None else bias.contiguous()
+        output = linear(*given, rectifies=rectifies)
+        ctx.save_for_backward(x, weight, output if rectifies else None)
+        return output
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        x, weight = ctx.saved_tensors
-        of_x, of_weight, of_bias = ctx.needs_input_grad
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
+        x, weight, rectified = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[:3]
         if torch.is_grad_enabled():  # somebody differentiates twice, which a kernel cannot
-            return gradient @ weight, gradient.t() @ x, gradient.sum(0) if of_bias else None
-        given = gradient.contiguous(), x.contiguous(), weight.contiguous()
-        found = input_gradient(*given) if of_x else None
-        if not of_weight:
-            return found, None, gradient.sum(0) if of_bias else None
-        return found, *weight_gradient(*given, with_bias=of_bias)
+            flow = gradient if rectified is None else gradient * (rectified > 0)
+            return flow @ weight, flow.t() @ x, flow.sum(0) if wanted[2] else None, None
+        return *gradients(gradient.contiguous(), x.contiguous(), weight.contiguous(), rectified, wanted), None

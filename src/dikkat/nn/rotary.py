@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Complex, Float, Int
@@ -18,6 +18,34 @@ def rotations(length: int, head_dim: int, base: float = 10000.0) -> Float[Tensor
     # (T, 1) x (K/2,) -> (T, K/2)
     angles = torch.arange(length, dtype=torch.float64)[:, None] * torch.exp(-math.log(base) * exponents)
     return torch.stack((angles.cos(), angles.sin())).float()
+
+
+class Rotation(NamedTuple):
+    """Turns heads whose positions it knows; attention can do the same to queries and keys where it reads them."""
+
+    table: Float[Tensor, "2 L half"]
+    """Cosines and sines."""
+    places: Int[Tensor, "B T"] | None
+    """Rows of the table; None: the first T."""
+
+    def __call__(self, x: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H T K"]:
+        """`x` turned."""
+        if not self.runs_natively(x):
+            return _turned(x, self.table, self.places)
+        found: Tensor = _Turned.apply(x, self.table, self.places, False)
+        return found
+
+    def check(self, query: Tensor, key: Tensor) -> None:
+        """Raises `ValueError` where it does not know the positions of query and key, which must have as many."""
+        known = self.table.shape[1] if self.places is None else self.places.shape[1]
+        if not query.shape[2] == key.shape[2] == known:
+            raise ValueError(
+                f"a rotation of {known} positions cannot turn {query.shape[2]} queries and {key.shape[2]} keys"
+            )
+
+    def runs_natively(self, *heads: Float[Tensor, "B H T K"]) -> bool:
+        """Whether there is a kernel for the table and all of these."""
+        return self.table.dtype == torch.float32 and kernels.runs_natively(*heads)
 
 
 class RotaryPositions(nn.Module):
@@ -43,28 +71,15 @@ class RotaryPositions(nn.Module):
 
         With `places`, as those positions instead.
         """
+        return self.rotation(x, offset, places)(x)
+
+    def rotation(
+        self, x: Float[Tensor, "B H T K"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
+    ) -> Rotation:
+        """What turns `x`, and whatever else has its length and width, as `forward` does."""
         if x.shape[-1] != self.head_dim:
             raise ValueError(f"rotary positions of head_dim = {self.head_dim} cannot turn heads of width {x.shape[-1]}")
-        table = self._table(x.shape[2], offset, places)
-        if kernels.runs_natively(x) and table.dtype == torch.float32:
-            found: Tensor = _Turned.apply(x, table, places, x.shape[1], False)
-            return found
-        return _turned(x, table, places)
-
-    def turn_first(
-        self, x: Float[Tensor, "B T E"], heads: int, offset: int = 0, places: Int[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T E"]:
-        """Heads that stand one behind the other: the first `heads` of them turned as by `forward`, the rest as it is.
-
-        So queries, keys and values that were projected as one stay together, and so do their gradients.
-        """
-        apart = x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)
-        table = self._table(x.shape[1], offset, places)
-        if kernels.runs_natively(x) and table.dtype == torch.float32:
-            found: Tensor = _Turned.apply(apart, table, places, heads, False)
-            return found.transpose(1, 2).flatten(2)
-        first = _turned(apart[:, :heads], table, places).transpose(1, 2).flatten(2)
-        return torch.cat((first, x[..., heads * self.head_dim :]), dim=-1)
+        return Rotation(self._table(x.shape[2], offset, places), places)
 
     def _table(self, length: int, offset: int, places: Tensor | None) -> Tensor:
         """Its rows for those positions; with `places`, all of it."""
@@ -75,19 +90,26 @@ class RotaryPositions(nn.Module):
         return self.table[:, offset:end] if places is None else self.table
 
 
+def both_turned(
+    rotation: Rotation | None, query: Float[Tensor, "B H T K"], key: Float[Tensor, "B G S K"]
+) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B G S K"]]:
+    """Query and key turned, of which there are as many positions; without a rotation, as they are."""
+    return (query, key) if rotation is None else (rotation(query), rotation(key))
+
+
 class _Turned(torch.autograd.Function):
     """The gradient of a rotation is the rotation back."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, table: Tensor, places: Tensor | None, heads: int, back: bool) -> Tensor:
+    def forward(ctx: Any, x: Tensor, table: Tensor, places: Tensor | None, back: bool) -> Tensor:
         ctx.save_for_backward(table, places)
-        ctx.heads, ctx.back = heads, back
-        return kernels.turned(x, table, places, heads, back=back)
+        ctx.back = back
+        return kernels.turned(x, table, places, back=back)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         table, places = ctx.saved_tensors
-        return _Turned.apply(gradient, table, places, ctx.heads, not ctx.back), None, None, None, None
+        return _Turned.apply(gradient, table, places, not ctx.back), None, None, None
 
 
 def _turned(x: Tensor, table: Tensor, places: Tensor | None) -> Tensor:

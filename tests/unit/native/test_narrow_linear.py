@@ -15,6 +15,17 @@ from dikkat.nn.narrow import narrow_linear as applied
 pytestmark = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 
 
+ALL = (True, True, True)
+
+
+def of_input(gradient: Tensor, x: Tensor, weight: Tensor, rectified: Tensor | None) -> Tensor:
+    """The gradient of the input alone."""
+    found, *others = narrow_linear.gradients(gradient, x, weight, rectified, (True, False, False))
+    assert found is not None
+    assert others == [None, None]
+    return found
+
+
 def inputs(rows: int, width: int, outputs: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Input, weight, bias and gradient; the weight begins where a vector would not."""
     torch.manual_seed(1)
@@ -25,13 +36,17 @@ def inputs(rows: int, width: int, outputs: int) -> tuple[Tensor, Tensor, Tensor,
 @pytest.mark.parametrize("rows", [0, 1, 5, 97, 300])
 @pytest.mark.parametrize(("width", "outputs"), [(16, 16), (64, 192), (128, 48)])
 @pytest.mark.parametrize("biased", [False, True])
-def test_layer_and_gradients_are_those_of_the_formula(rows: int, width: int, outputs: int, biased: bool) -> None:
+@pytest.mark.parametrize("rectifies", [False, True])
+def test_layer_and_gradients_are_those_of_the_formula(
+    rows: int, width: int, outputs: int, biased: bool, rectifies: bool
+) -> None:
     x, weight, bias, gradient = inputs(rows, width, outputs)
     leaves = [each.requires_grad_() for each in ((x, weight, bias) if biased else (x, weight))]
     exact = [each.detach().double().requires_grad_() for each in leaves]
     assert learns_narrowly(x, weight, bias)
-    output = applied(x, weight, bias if biased else None)
+    output = applied(x, weight, bias if biased else None, rectifies=rectifies)
     wanted = F.linear(exact[0], exact[1], exact[2] if biased else None)
+    wanted = wanted.relu() if rectifies else wanted
     found = torch.autograd.grad(output, leaves, gradient)
     expected = torch.autograd.grad(wanted, exact, gradient.double())
     for ours, right in zip((output, *found), (wanted, *expected), strict=True):
@@ -40,11 +55,25 @@ def test_layer_and_gradients_are_those_of_the_formula(rows: int, width: int, out
 
 def test_a_row_has_the_same_bits_in_any_company() -> None:
     x, weight, bias, gradient = inputs(200, 64, 128)
-    output = narrow_linear.linear(x, weight, bias)
-    of_x = narrow_linear.input_gradient(gradient, x, weight)
+    output = narrow_linear.linear(x, weight, bias, rectifies=True)
+    of_x = of_input(gradient, x, weight, output)
     for some in (slice(0, 1), slice(3, 10), slice(50, 163)):
-        assert torch.equal(narrow_linear.linear(x[some], weight, bias), output[some])
-        assert torch.equal(narrow_linear.input_gradient(gradient[some], x[some], weight), of_x[some])
+        assert torch.equal(narrow_linear.linear(x[some], weight, bias, rectifies=True), output[some])
+        assert torch.equal(of_input(gradient[some], x[some], weight, output[some]), of_x[some])
+
+
+def test_rectified_it_is_the_layer_and_its_relu_to_the_bit() -> None:
+    x, weight, bias, gradient = inputs(300, 64, 128)
+    x[7, 3] = float("nan")
+    output, apart = narrow_linear.linear(x, weight, bias, rectifies=True), narrow_linear.linear(x, weight, bias)
+    torch.testing.assert_close(output, apart.relu(), rtol=0, atol=0, equal_nan=True)
+    flow = torch.where(output <= 0, 0.0, gradient)
+    found = of_input(gradient, x, weight, output)
+    assert torch.equal(found, of_input(flow, x, weight, None))
+    x[7, 3] = 1.0
+    all_three = narrow_linear.gradients(gradient, x, weight, output, ALL)
+    for ours, right in zip(all_three, narrow_linear.gradients(flow, x, weight, None, ALL), strict=True):
+        torch.testing.assert_close(ours, right, rtol=0, atol=0)
 
 
 def test_threads_change_no_bit() -> None:
@@ -53,12 +82,13 @@ def test_threads_change_no_bit() -> None:
     try:
         for threads in (1, 2, 5):
             torch.set_num_threads(threads)
-            of_weight, of_bias = narrow_linear.weight_gradient(gradient, x, weight, with_bias=True)
-            assert of_bias is not None
-            runs.append((of_weight, of_bias, narrow_linear.linear(x, weight, bias)))
+            output = narrow_linear.linear(x, weight, bias, rectifies=True)
+            runs.append((output, *narrow_linear.gradients(gradient, x, weight, output, ALL)))
     finally:
         torch.set_num_threads(before)
-    assert all(torch.equal(first, other) for run in runs for first, other in zip(runs[0], run, strict=True))
+    for run in runs:
+        for first, other in zip(runs[0], run, strict=True):
+            torch.testing.assert_close(other, first, rtol=0, atol=0)
 
 
 def test_what_it_does_not_take() -> None:
@@ -71,23 +101,30 @@ def test_what_it_does_not_take() -> None:
 
 
 @pytest.mark.parametrize("frozen", ["weight", "bias"])
-def test_what_is_frozen_gets_no_gradient(frozen: str) -> None:
+@pytest.mark.parametrize("rectifies", [False, True])
+def test_what_is_frozen_gets_no_gradient(frozen: str, rectifies: bool) -> None:
     x, weight, bias, gradient = inputs(30, 16, 32)
     leaf = (bias if frozen == "weight" else weight).requires_grad_()
     exact = leaf.detach().double().requires_grad_()
-    (found,) = torch.autograd.grad(applied(x, weight, bias), leaf, gradient)
+    (found,) = torch.autograd.grad(applied(x, weight, bias, rectifies=rectifies), leaf, gradient)
     given = (weight.double(), exact) if frozen == "weight" else (exact, bias.double())
-    (expected,) = torch.autograd.grad(F.linear(x.double(), *given), exact, gradient.double())
+    wanted = F.linear(x.double(), *given)
+    (expected,) = torch.autograd.grad(wanted.relu() if rectifies else wanted, exact, gradient.double())
     torch.testing.assert_close(found.double(), expected, atol=1e-4, rtol=1e-5)
 
 
-def test_it_can_be_differentiated_twice() -> None:
+@pytest.mark.parametrize("rectifies", [False, True])
+def test_it_can_be_differentiated_twice(rectifies: bool) -> None:
     found = []
     for layer in (Projection(16, 16), torch.nn.Linear(16, 16)):
         x, weight, bias, _ = inputs(40, 16, 16)
         layer.weight.data, layer.bias.data = weight, bias
         x.requires_grad_()
-        (first,) = torch.autograd.grad((layer(x[None]) ** 3).sum(), x, create_graph=True)
+        if isinstance(layer, Projection):
+            output = layer(x[None], rectifies=rectifies)
+        else:
+            output = layer(x[None]).relu() if rectifies else layer(x[None])
+        (first,) = torch.autograd.grad((output**3).sum(), x, create_graph=True)
         found.append(torch.autograd.grad((first**2).sum(), (x, layer.weight)))
     for ours, right in zip(*found, strict=True):
         torch.testing.assert_close(ours, right, atol=0, rtol=1e-3)

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tests.unit.nn.reference import Array, to_numpy
 
-from dikkat.native import kernels
+from dikkat.nn.functional import fused_attention, fused_attention_with_weights
 from dikkat.nn.rotary import RotaryPositions
 
 
@@ -41,28 +41,28 @@ def test_places_are_turned_as_in_the_whole_sequence() -> None:
             torch.testing.assert_close(found[row, None, :, column, None], alone, rtol=0, atol=1e-6)
 
 
-@pytest.mark.parametrize("natively", [True, False])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("width", [8, 20])
-def test_the_first_of_packed_heads_are_turned(
-    monkeypatch: pytest.MonkeyPatch, natively: bool, dtype: torch.dtype, width: int
-) -> None:
-    """And the gradient is turned back; the heads behind them, and theirs, are as they were."""
-    if not natively:
-        monkeypatch.setattr(kernels, "runs_natively", lambda *_: False)
-    positions, heads = RotaryPositions(width), 3
-    x, places = (
-        torch.randn(2, 4, 5 * width, dtype=dtype, requires_grad=True),
-        torch.tensor([[0, 2, 3, 9], [1, 5, 6, 7]]),
-    )
-    apart = x.detach().unflatten(-1, (5, width)).transpose(1, 2)
-    for where in ((3, None), (0, places)):
-        found = positions.turn_first(x, heads, *where)
-        wanted = torch.cat((positions(apart[:, :heads], *where), apart[:, heads:]), dim=1)
-        assert torch.equal(found, wanted.transpose(1, 2).flatten(2))
-        (back,) = torch.autograd.grad(found, x, found.detach())
-        close = 2e-2 if dtype == torch.bfloat16 else 1e-5
-        torch.testing.assert_close(back, x.detach(), rtol=close, atol=close)
+@pytest.mark.parametrize("placed", [False, True])
+@pytest.mark.parametrize("length", [5, 240])
+def test_attention_turns_as_if_it_was_turned_before(dtype: torch.dtype, width: int, placed: bool, length: int) -> None:
+    """To the bit, whichever path there is; and so do gradients, but for how often half precision rounds them."""
+    positions = RotaryPositions(width)
+    q, k, v = (torch.randn(2, 3, length, width, dtype=dtype, requires_grad=True) for _ in range(3))
+    places = torch.arange(0, 2 * length, 2).expand(2, length) if placed else None
+    rotation = positions.rotation(q, 0 if placed else 3, places)
+    gradient, found = torch.randn(q.shape, dtype=dtype), []
+    for query, key, turns in ((q, k, rotation), (rotation(q), rotation(k), None)):
+        output = fused_attention(query, key, v, dropout=0.0, rotation=turns)
+        read, weights = fused_attention_with_weights(query, key, v, rotation=turns)
+        assert torch.equal(read, output)
+        found.append((output, weights, *torch.autograd.grad(output, (q, k, v), gradient)))
+    (output, weights, *gradients), (wanted, wanted_weights, *wanted_gradients) = found
+    assert torch.equal(output, wanted)
+    assert torch.equal(weights, wanted_weights)
+    close = 2e-2 if dtype == torch.bfloat16 else 0.0
+    for ours, right in zip(gradients, wanted_gradients, strict=True):
+        torch.testing.assert_close(ours, right, rtol=close, atol=close)
 
 
 def test_products_depend_on_the_distance_only() -> None:
@@ -82,6 +82,14 @@ def test_lengths_stay_as_they_are_and_position_zero_is_not_turned() -> None:
     torch.testing.assert_close(found[..., 0, :], x[..., 0, :])
     assert RotaryPositions(8)(x.bfloat16()).dtype == torch.bfloat16
     assert not RotaryPositions(8).state_dict()
+
+
+def test_positions_that_a_rotation_does_not_know_are_refused() -> None:
+    q, longer = torch.randn(1, 2, 3, 8), torch.randn(1, 2, 4, 8)
+    rotation = RotaryPositions(8).rotation(q)
+    for query, key in ((q, longer), (longer, longer)):
+        with pytest.raises(ValueError, match=f"of 3 positions cannot turn {query.shape[2]} queries and 4 keys"):
+            fused_attention(query, key, key, rotation=rotation)
 
 
 def test_an_odd_width_is_refused() -> None:

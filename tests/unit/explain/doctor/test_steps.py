@@ -36,10 +36,8 @@ def test_F35_steps_at_a_wrong_position(
 @pytest.mark.parametrize("num_kv_heads", [4, 2])
 def test_F35_steps_turned_to_position_zero(num_kv_heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With rotary positions the same fault lies in attention, and nothing else than the keys' places is wrong."""
-    turn = RotaryPositions.turn_first
-    monkeypatch.setattr(
-        RotaryPositions, "turn_first", lambda self, x, heads, offset=0, places=None: turn(self, x, heads)
-    )
+    rotation = RotaryPositions.rotation
+    monkeypatch.setattr(RotaryPositions, "rotation", lambda self, x, offset=0, places=None: rotation(self, x))
     model = small_model(positions="rotary", num_kv_heads=num_kv_heads)
     assert diagnosis(model) == ({"positions advance"}, {"step = teacher forcing"})
 

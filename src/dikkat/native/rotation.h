@@ -1,0 +1,41 @@
+/* Rotary positions: pairs of a row are turned by angles that grow with its position. */
+#ifndef DIKKAT_ROTATION_H
+#define DIKKAT_ROTATION_H
+
+#include "vectors.h"
+
+/* By which angles; the width is even. */
+typedef struct {
+    const float *cosines, *sines; /* (positions, width / 2) each; null: nothing is turned */
+    const int64_t *places;        /* (B, T) positions; null: the number of a row is its position */
+} Rotation;
+
+INLINE int64_t place_of(const Rotation *r, int64_t b, int64_t t, int64_t length) {
+    return r->places ? r->places[b * length + t] : t;
+}
+
+/* Of sixteen entries: the cosine, and the sine with its sign. */
+typedef struct {
+    vec cosine, sine;
+} Angles;
+
+/* Up to eight numbers, half of `count`, each of them twice. */
+INLINE vec in_pairs(const float *from, int64_t count) {
+    uint32_t bits __attribute__((vector_size(2 * LANES))) = {0};
+    memcpy(&bits, from, sizeof(float) * count / 2);
+    uint64_t pairs __attribute__((vector_size(4 * LANES))) = __builtin_convertvector(bits, typeof(pairs));
+    return (vec)(pairs | pairs << 32);
+}
+
+/* The angles of the `count` entries from `at` on at one position; those `back` undo the others. */
+INLINE Angles angles_of(const Rotation *r, int64_t place, int64_t width, int64_t at, int64_t count, int back) {
+    int64_t first = (place * width + at) / 2;
+    vec sign;
+    for (int i = 0; i < LANES; i++) sign[i] = (i ^ back) & 1 ? 1.0f : -1.0f;
+    return (Angles){in_pairs(r->cosines + first, count), in_pairs(r->sines + first, count) * sign};
+}
+
+/* From each pair (x, y) comes (x cos - y sin, y cos + x sin). */
+INLINE vec turned(vec pairs, Angles by) { return pairs * by.cosine + NEXT(pairs) * by.sine; }
+
+#endif
