@@ -20,6 +20,10 @@ INLINE float sum_of_row(const float *x, int64_t width, float less, const int squ
             vec entries = *(const loose *)(x + at + i * LANES) - less;
             sums[i] += squared ? entries * entries : entries;
         }
+    for (; at + LANES <= width; at += LANES) {
+        vec entries = *(const loose *)(x + at) - less;
+        sums[0] += squared ? entries * entries : entries;
+    }
     for (; at < width; at++) rest += squared ? (x[at] - less) * (x[at] - less) : x[at] - less;
     return lane_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) + rest;
 }

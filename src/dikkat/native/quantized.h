@@ -20,13 +20,6 @@ typedef struct {
     const int32_t *shift; /* (outputs), in whole panels: the sum of the weights of an output, times 128 */
 } Packed;
 
-INLINE ivec larger_integers(ivec a, ivec b) {
-    ivec found;
-#pragma omp simd
-    for (int i = 0; i < LANES; i++) found[i] = a[i] > b[i] ? a[i] : b[i];
-    return found;
-}
-
 /* The bits of a number's magnitude: as integers they are in the order of the magnitudes, what is no number above all. */
 INLINE int32_t magnitude(float x) {
     int32_t bits;
@@ -43,14 +36,13 @@ INLINE float scale_of_row(const void *from, int64_t width, int wide) {
         largest = larger_integers(largest, (ivec)load_vec(from, i, wide) & 0x7fffffff);
         other = larger_integers(other, (ivec)load_vec(from, i + LANES, wide) & 0x7fffffff);
     }
-    largest = larger_integers(largest, other);
+    int32_t bits = largest_integer(larger_integers(largest, other));
     for (; i < width; i++) {
-        int32_t bits = magnitude(load(from, i, wide));
-        largest[0] = bits > largest[0] ? bits : largest[0];
+        int32_t next = magnitude(load(from, i, wide));
+        bits = next > bits ? next : bits;
     }
-    largest = larger_integers(largest, EIGHTH(largest)), largest = larger_integers(largest, FOURTH(largest));
-    largest = larger_integers(largest, SECOND(largest)), largest = larger_integers(largest, NEXT(largest));
-    float most = ((vec)largest)[0];
+    float most;
+    memcpy(&most, &bits, 4);
     return most / 127.0f + (most - most);
 }
 

@@ -31,9 +31,9 @@ INLINE float exponential(float x) {
     series = series * rest + 4.999914953e-01f;
     series = series * rest + 9.999997072e-01f;
     series = series * rest + 1.0f;
-    int32_t bits;
+    uint32_t bits;
     memcpy(&bits, &series, 4);
-    bits += (int32_t)whole << 23;
+    bits += (uint32_t)(int32_t)whole << 23;
     memcpy(&series, &bits, 4);
     return x < -87.0f ? 0.0f : series;
 }
@@ -106,18 +106,19 @@ INLINE float lane_sum(vec v) {
     return v[0];
 }
 
-/* The larger of each two lanes; `b` where `a` is no number. */
-INLINE vec larger(vec a, vec b) {
-    vec found;
-#pragma omp simd
-    for (int i = 0; i < LANES; i++) found[i] = a[i] > b[i] ? a[i] : b[i];
-    return found;
-}
-
-INLINE float largest_lane(vec v) {
-    v = larger(v, EIGHTH(v)), v = larger(v, FOURTH(v)), v = larger(v, SECOND(v)), v = larger(v, NEXT(v));
-    return v[0];
-}
+/* The larger of each two lanes, `b` where `a` is no number; and the largest of all. */
+#define MAXIMA(type, entry, larger, largest_lane)                                                                      \
+    INLINE type larger(type a, type b) {                                                                               \
+        type found;                                                                                                    \
+        _Pragma("omp simd") for (int i = 0; i < LANES; i++) found[i] = a[i] > b[i] ? a[i] : b[i];                      \
+        return found;                                                                                                  \
+    }                                                                                                                  \
+    INLINE entry largest_lane(type v) {                                                                                \
+        v = larger(v, EIGHTH(v)), v = larger(v, FOURTH(v)), v = larger(v, SECOND(v)), v = larger(v, NEXT(v));          \
+        return v[0];                                                                                                   \
+    }
+MAXIMA(vec, float, larger, largest_lane)
+MAXIMA(ivec, int32_t, larger_integers, largest_integer)
 
 /* Scores of `count` keys times beta, minus infinity for those that the mask does not allow, and behind the last. */
 INLINE vec scores_of(const float *row, int64_t count, float beta, const uint8_t *mask, int64_t mask_step) {
