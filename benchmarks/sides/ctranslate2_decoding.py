@@ -17,7 +17,7 @@ class CTranslate2:
         self.tokenizer = PeerTokenizer(job["run"])
         self.names = self.tokenizer.vocabulary()
         self.ids = {name: place for place, name in enumerate(self.names)}
-        self.length_penalty = job["length_penalty"]
+        self.length_penalty, self.patience = job["length_penalty"], job["patience"]
         self.translator = ctranslate2.Translator(
             job["converted"],
             device="cpu",
@@ -33,6 +33,7 @@ class CTranslate2:
             max_batch_size=batch_size,
             beam_size=beam_size,
             length_penalty=self.length_penalty,
+            patience=self.patience,
             max_decoding_length=2 * (max(map(len, tokens)) + 1) + 10,
         )
         return self.tokenizer.decode([self.ids[name] for name in result.hypotheses[0]] for result in found)
