@@ -34,7 +34,7 @@ def test_F19_zeros_out_but_gradients_that_are_no_numbers(monkeypatch: pytest.Mon
     """
 
     def patched(
-        q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, beta: float, dropout: float, *, with_weights: bool
+        q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, beta: float, dropout: float, **_: object
     ) -> tuple[Tensor, None]:
         scores = q @ k.transpose(-2, -1) * beta
         if mask is None:
