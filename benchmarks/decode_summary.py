@@ -107,9 +107,9 @@ def quality(medians: Measured, own: str, peer: str, search: str) -> Measured:
 
 def table(found: Measured) -> str:
     heads = ("batch", "sent/s", "of the roof", "alone p50", "p90 ms", "of the roof", "BLEU", "same text")
-    lines = [f"  {'':39}" + "".join(f"{head:>12}" for head in heads)]
+    lines = [f"  {'':51}" + "".join(f"{head:>12}" for head in heads)]
     for name, searches in found["medians"].items():
-        lines += [f"  {name:31}{search:8}{cells(each)}" for search, each in searches.items()]
+        lines += [f"  {name:43}{search:8}{cells(each)}" for search, each in searches.items()]
     return "\n".join(lines)
 
 
