@@ -12,10 +12,10 @@ from torch.nn import functional as F
 from dikkat.nn.few_rows import Projection
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
 }
+"""Those that follow the first layer; ReLU is a part of it."""
 
 
 class FeedForward(nn.Module):
@@ -28,8 +28,8 @@ class FeedForward(nn.Module):
         self, model_dim: int, feed_forward_dim: int, *, activation: str = "relu", output_dim: int | None = None
     ) -> None:
         super().__init__()
-        if activation not in _ACTIVATIONS:
-            raise ValueError(f"activation must be one of {', '.join(_ACTIVATIONS)}, not {activation!r}")
+        if activation not in (known := ("relu", *_ACTIVATIONS)):
+            raise ValueError(f"activation must be one of {', '.join(known)}, not {activation!r}")
         self.activation = activation
         self.inner = Projection(model_dim, feed_forward_dim)
         self.outer = Projection(feed_forward_dim, model_dim if output_dim is None else output_dim)
