@@ -93,7 +93,9 @@ INLINE void pack_columns(int8_t *to, float *scale, int32_t *shift, float *total,
         share[o] = share_of(scale[o]);
     }
     int32_t sums[BYTE_PANEL] = {0};
-    memset(to, 0, BYTE_PANEL * width);
+    /* where there are no outputs or no inputs; all else is filled below */
+    int64_t filled = outputs == BYTE_PANEL ? (inputs + QUAD - 1) / QUAD * QUAD : 0;
+    memset(to + BYTE_PANEL * filled, 0, BYTE_PANEL * (width - filled));
     for (int64_t i = 0; i < inputs; i += QUAD) {
         uint32_t *four = (uint32_t *)(to + i * BYTE_PANEL);
         const void *from = entry(weight, i * step, wide);

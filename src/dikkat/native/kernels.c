@@ -36,9 +36,12 @@ INLINE void add_dropped_as(void *output, const void *rest, const void *x, uint64
     for (int64_t from = 0; from < entries; from += DRAWS) {
         int16_t levels[DRAWS];
         draw(levels, seed, from);
-        for (int64_t at = from; at < entries && at < from + DRAWS; at += LANES)
-            add_dropped_vec(output, rest, x, levels + (at - from), threshold, scale, at,
-                            entries - at < LANES ? entries - at : LANES, wide);
+        for (int64_t i = 0, at = from; i < DRAWS && at < entries; i += LANES, at += LANES) {
+            if (at + LANES <= entries)
+                add_dropped_vec(output, rest, x, levels + i, threshold, scale, at, LANES, wide);
+            else
+                add_dropped_vec(output, rest, x, levels + i, threshold, scale, at, entries - at, wide);
+        }
     }
 }
 

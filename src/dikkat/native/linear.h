@@ -171,7 +171,7 @@ static void quantized_rows(float *to, int64_t to_step, const float *from, int64_
     uint8_t *bytes = (uint8_t *)(scratch + padded(rows));
     for (int64_t row = 0; row < rows; row++)
         scales[row] = quantized_row(bytes + row * width, from + row * from_step, width, 1);
-    quantized_products(to, to_step, bytes, scales, width, packed, bias, rows, start, end, 1);
+    quantized_products(to, to_step, bytes, scales, width, packed, bias, rows, start, end, 1, 0);
 }
 
 /* Twin: F.linear. Outputs `start` to `end` of all rows; rows of `from` are aligned and end in zeros, `start` is a

@@ -106,7 +106,7 @@ INLINE void store_panel(void *to, int64_t at, const vec *found, int64_t entries,
 /* The outputs of a panel, as many as there are, of `rows` rows. */
 INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t from_step, const float *scales,
                        const Packed *packed, int64_t first, int64_t quads, const vec *bias, int64_t outputs, int wide,
-                       const int rows) {
+                       int rectifies, const int rows) {
     ivec sums[BYTE_ROWS][4];
     byte_products(sums, from, from_step, QUAD, packed->weight + first * quads * QUAD, packed->shift + first, quads, rows);
 #pragma GCC unroll 6
@@ -116,15 +116,18 @@ INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t f
         for (int i = 0; i < 4; i++) {
             vec scale = scales[r] * *(const vec *)(packed->scale + first + i * LANES);
             found[i] = __builtin_convertvector(sums[r][i], vec) * scale + bias[i];
+            /* what is no number stays none */
+            if (rectifies) found[i] = larger((vec){0}, found[i]);
         }
         store_panel(to, r * to_step, found, outputs, wide);
     }
 }
 
-/* Outputs `start` to `end`, `start` a multiple of BYTE_PANEL, of rows that are bytes already, `width` of them each. */
+/* Outputs `start` to `end`, `start` a multiple of BYTE_PANEL, of rows that are bytes already, `width` of them each; nothing
+ * below zero where they are to be rectified. */
 INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *bytes, const float *scales, int64_t width,
                                const Packed *packed, const void *bias, int64_t rows, int64_t start, int64_t end,
-                               int wide) {
+                               int wide, int rectifies) {
     int64_t quads = width / QUAD;
     for (int64_t first = start; first < end; first += BYTE_PANEL) {
         int64_t outputs = end - first < BYTE_PANEL ? end - first : BYTE_PANEL;
@@ -135,7 +138,8 @@ INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *bytes, 
             void *there = (char *)to + (row * to_step + first) * (wide ? 4 : 2);
             const uint8_t *here = bytes + row * width;
             const float *by = scales + row;
-#define BLOCK_OF(n) byte_block(there, to_step, here, width, by, packed, first, quads, (const vec *)added, outputs, wide, n)
+#define BLOCK_OF(n) \
+    byte_block(there, to_step, here, width, by, packed, first, quads, (const vec *)added, outputs, wide, rectifies, n)
             switch (rows - row) {
             case 1: BLOCK_OF(1); break;
             case 2: BLOCK_OF(2); break;

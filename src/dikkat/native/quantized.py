@@ -59,17 +59,23 @@ def packed_linear(x: Tensor, packed: PackedWeights, out: Tensor) -> Tensor:
         return out.copy_(twin.linear(x, packed.weight, packed.scale, out.shape[1], None))
     found = (packed.weight, packed.scale, packed.shift)
     packing = _Packing(*map(address, found), None, 0, out.shape[1], x.shape[1])
-    return _multiplied(x, packing, None, out)
+    return _multiplied(x, packing, None, out, rectifies=False)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, columns: bool = False) -> Tensor:
-    """The same with weights (outputs, inputs), or with `columns` (inputs, outputs), that are packed on the way."""
+def linear(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, *, columns: bool = False, rectifies: bool = False
+) -> Tensor:
+    """The same with weights (outputs, inputs), or with `columns` (inputs, outputs), that are packed on the way.
+
+    Where it `rectifies`, its ReLU.
+    """
     weight = weight.detach()
     if not runs_natively(x, weight, *(() if bias is None else (bias,))):
         packed = pack(weight, columns=columns)
-        return twin.linear(x, packed.weight, packed.scale, weight.shape[columns], bias)
+        found = twin.linear(x, packed.weight, packed.scale, weight.shape[columns], bias)
+        return found.relu() if rectifies else found
     _packed, packing, _kept = _to_be_packed(weight, columns)
-    return _multiplied(x, packing, bias, x.new_empty(x.shape[0], weight.shape[columns]))
+    return _multiplied(x, packing, bias, x.new_empty(x.shape[0], weight.shape[columns]), rectifies=rectifies)
 
 
 def weight_gradient(gradient: Tensor, x: Tensor, *, with_bias: bool) -> tuple[Tensor, Tensor | None]:
@@ -113,7 +119,7 @@ def _to_be_packed(weight: Tensor, columns: bool) -> tuple[PackedWeights, _Packin
     return packed, _Packing(*addresses, weight.stride(0), outputs, inputs, columns, is_wide(weight)), weight
 
 
-def _multiplied(x: Tensor, packing: _Packing, bias: Tensor | None, out: Tensor) -> Tensor:
+def _multiplied(x: Tensor, packing: _Packing, bias: Tensor | None, out: Tensor, *, rectifies: bool) -> Tensor:
     x = x if x.stride(1) == 1 else x.contiguous()
     checked(
         native_library().byte_linear(
@@ -124,6 +130,7 @@ def _multiplied(x: Tensor, packing: _Packing, bias: Tensor | None, out: Tensor) 
             address(bias),
             c_int64(x.shape[0]),
             is_wide(x),
+            rectifies,
             torch.get_num_threads(),
         )
     )

@@ -38,25 +38,35 @@ def multiplies_in_eight_bits() -> bool:
 
 
 def eight_bit_linear(
-    x: Float[Tensor, "*rows D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, "E"] | None = None
+    x: Float[Tensor, "*rows D"],
+    weight: Float[Tensor, "E D"],
+    bias: Float[Tensor, "E"] | None = None,
+    *,
+    rectifies: bool = False,
 ) -> Float[Tensor, "*rows E"]:
-    """`x weight^T + bias` of rounded factors; gradients are those of the exact product, with their factors rounded."""
-    found: Tensor = _EightBitLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias)
+    """`x weight^T + bias` of rounded factors, and its ReLU where it `rectifies`.
+
+    Gradients are those of the exact product, with their factors rounded.
+    """
+    found: Tensor = _EightBitLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias, rectifies)
     return found.view(*x.shape[:-1], -1)
 
 
 class _EightBitLinear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, weight)
-        return linear(x, weight, bias)
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rectifies: bool) -> Tensor:
+        output = linear(x, weight, bias, rectifies=rectifies)
+        ctx.save_for_backward(x, weight, output if rectifies else None)
+        return output
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        x, weight = ctx.saved_tensors
-        with_x, with_weight, with_bias = ctx.needs_input_grad
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
+        x, weight, rectified = ctx.saved_tensors
+        with_x, with_weight, with_bias, _ = ctx.needs_input_grad
+        if rectified is not None:
+            gradient = torch.ops.aten.threshold_backward(gradient, rectified, 0.0)
         of_x = linear(gradient, weight, columns=True) if with_x else None
         if with_weight:
-            return of_x, *weight_gradient(gradient, x, with_bias=with_bias)
-        return of_x, None, gradient.sum(0) if with_bias else None
+            return of_x, *weight_gradient(gradient, x, with_bias=with_bias), None
+        return of_x, None, gradient.sum(0) if with_bias else None, None

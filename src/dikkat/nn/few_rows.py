@@ -41,9 +41,11 @@ def project(
 
     Of a single position, as in a step of decoding, by the fastest way there is.
     """
-    if not multiplies_in_eight_bits() and learns_narrowly(x, weight, bias):
+    if multiplies_in_eight_bits():
+        return eight_bit_linear(x, weight, bias, rectifies=rectifies)
+    if learns_narrowly(x, weight, bias):
         return narrow_linear(x, weight, bias, rectifies=rectifies)
-    found = eight_bit_linear(x, weight, bias) if multiplies_in_eight_bits() else _product(x, weight, bias)
+    found = _product(x, weight, bias)
     return F.relu(found) if rectifies else found
 
 

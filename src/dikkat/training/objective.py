@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dikkat.native import kernels
-from dikkat.native.quantized import pack, packed_linear
+from dikkat.native.quantized import pack, packed_linear, weight_gradient
 from dikkat.nn.eight_bit import multiplies_in_eight_bits
 
 CHUNK_ENTRIES = 1 << 24
@@ -42,7 +42,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         of_hidden, of_weight = torch.empty_like(hidden), torch.zeros_like(weight, dtype=torch.float32)
         rows = max(16, CHUNK_ENTRIES // weight.shape[0])
         space = hidden.new_empty(min(rows, hidden.shape[0]), weight.shape[0])
-        to_logits, to_hidden = _products(weight)
+        to_logits, to_hidden, to_weight = _products(weight)
         for start in range(0, hidden.shape[0], rows):
             part, wanted = hidden[start : start + rows], targets[start : start + rows]
             logits = to_logits(part, space[: part.shape[0]])
@@ -51,7 +51,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
             likelihood += chunk_likelihood.sum()
             if any(ctx.needs_input_grad):
                 to_hidden(logits, of_hidden[start : start + rows])
-                of_weight += logits.t() @ part
+                of_weight += to_weight(logits, part)
         ctx.save_for_backward(of_hidden, of_weight)
         ctx.mark_non_differentiable(likelihood)
         return loss, likelihood
@@ -65,12 +65,22 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 _Product = Callable[[Tensor, Tensor], Tensor]
 
 
-def _products(weight: Tensor) -> tuple[_Product, _Product]:
-    """From hidden states to logits, and from the gradient of these to that of those, into a tensor that is given."""
+def _products(weight: Tensor) -> tuple[_Product, _Product, _Product]:
+    """From hidden states to logits, and from the gradient of these to that of those, into a tensor that is given; and
+    from that gradient and hidden states to the gradient of the weight.
+    """
     if not multiplies_in_eight_bits():
-        return lambda x, out: torch.mm(x, weight.t(), out=out), lambda x, out: torch.mm(x, weight, out=out)
+        return (
+            lambda x, out: torch.mm(x, weight.t(), out=out),
+            lambda gradient, out: torch.mm(gradient, weight, out=out),
+            lambda gradient, x: gradient.t() @ x,
+        )
     rows, columns = pack(weight), pack(weight, columns=True)
-    return lambda x, out: packed_linear(x, rows, out), lambda x, out: packed_linear(x, columns, out)
+    return (
+        lambda x, out: packed_linear(x, rows, out),
+        lambda gradient, out: packed_linear(gradient, columns, out),
+        lambda gradient, x: weight_gradient(gradient, x, with_bias=False)[0],
+    )
 
 
 def smoothed_softmax(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:

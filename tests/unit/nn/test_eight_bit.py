@@ -41,6 +41,25 @@ def test_results_and_gradients_are_a_hundredth_away(bias: bool, dtype: torch.dty
             assert distance(ours, theirs) < (1e-5 if dtype == torch.float32 else 5e-3)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_rectified_it_is_the_layer_and_its_relu_to_the_bit(dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    x, weight, bias = (torch.randn(shape).to(dtype).requires_grad_() for shape in ((5, 60, 96), (70, 96), (70,)))
+    found, apart = eight_bit_linear(x, weight, bias, rectifies=True), eight_bit_linear(x, weight, bias).relu()
+    assert torch.equal(found, apart)
+    assert 0.3 < float((found == 0).float().mean()) < 0.7
+    for ours, theirs in zip(gradients(found, x, weight, bias), gradients(apart, x, weight, bias), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_what_is_no_number_stays_none_behind_the_relu() -> None:
+    x, weight = torch.randn(3, 32), torch.randn(8, 32)
+    x[1, 4] = torch.nan
+    found = eight_bit_linear(x, weight, rectifies=True)
+    assert found[1].isnan().all()
+    assert found[[0, 2]].isfinite().all()
+
+
 def test_only_within_the_context_and_also_in_the_gradient_that_comes_after_it() -> None:
     layer, x = Projection(32, 16), torch.randn(2, 20, 32, requires_grad=True)
     exact = layer(x)
