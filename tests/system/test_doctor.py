@@ -74,7 +74,7 @@ FAULTS = {
     # over positions and width, at any length: the seed's fixed [100, 24] could not even run on sentences of another one
     "F34": Fault(
         "nn/residual.py",
-        "self.norm = nn.LayerNorm(model_dim, eps=eps)",
+        "self.norm = named_norm(norm, model_dim, eps)",
         "self.norm = type('', (nn.LayerNorm,), {'forward': lambda self, x: "
         "nn.functional.layer_norm(x, x.shape[-2:]) * self.weight + self.bias})(model_dim)",
         "positions meet only in attention",

@@ -31,10 +31,6 @@ typedef struct {
     int64_t wide, threads;
 } Attention;
 
-INLINE const void *shifted(const void *from, int64_t entries, int wide) {
-    return (const char *)from + entries * (wide ? 4 : 2);
-}
-
 INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
 
 /* Dropout of `count` rows of `seen` entries, padded; `line` is the first of their draws. */
@@ -107,19 +103,19 @@ INLINE void turn_rows(const Attention *a, float *rows, int64_t b, int64_t first,
 /* `count` queries from `first` on, and all keys, as they are compared. */
 INLINE void load_queries(const Attention *a, float *to, int64_t b, int64_t h, int64_t first, int64_t count, int wide) {
     int64_t from = head_offset(a->query_strides, b, h) + first * a->query_strides[2];
-    load_rows(to, shifted(a->query, from, wide), count, a->width, a->query_strides[2], wide);
+    load_rows(to, entry(a->query, from, wide), count, a->width, a->query_strides[2], wide);
     turn_rows(a, to, b, first, count, 0, wide);
 }
 
 INLINE void load_keys(const Attention *a, float *to, int64_t b, int64_t h, int wide) {
-    const void *from = shifted(a->key, head_offset(a->key_strides, b, h), wide);
+    const void *from = entry(a->key, head_offset(a->key_strides, b, h), wide);
     load_rows(to, from, a->keys, a->width, a->key_strides[2], wide);
     turn_rows(a, to, b, 0, a->keys, 0, wide);
 }
 
 /* The same transposed; `room` is for the rows. */
 INLINE void load_key_columns(const Attention *a, float *to, float *room, int64_t b, int64_t h, int wide) {
-    const void *from = shifted(a->key, head_offset(a->key_strides, b, h), wide);
+    const void *from = entry(a->key, head_offset(a->key_strides, b, h), wide);
     if (!a->rotation.cosines) {
         load_columns(to, from, a->keys, a->width, a->key_strides[2], wide);
         return;
@@ -130,19 +126,19 @@ INLINE void load_key_columns(const Attention *a, float *to, float *room, int64_t
 
 /* Asks for a head's rows before they are needed: they lie too far apart for the processor to see what comes next. */
 INLINE void fetch_rows(const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
-    int64_t entry = wide ? 4 : 2;
+    int64_t size = wide ? 4 : 2;
     for (int64_t row = 0; row < rows; row++)
-        for (int64_t at = 0; at < width * entry; at += 64)
-            __builtin_prefetch((const char *)from + row * stride * entry + at);
+        for (int64_t at = 0; at < width * size; at += 64)
+            __builtin_prefetch((const char *)from + row * stride * size + at);
 }
 
 INLINE void fetch_head(const Attention *a, int64_t pair, int wide) {
     if (pair >= a->batch * a->heads) return;
     int64_t b = pair / a->heads, h = pair % a->heads;
-    fetch_rows(shifted(a->query, head_offset(a->query_strides, b, h), wide), a->queries, a->width, a->query_strides[2],
+    fetch_rows(entry(a->query, head_offset(a->query_strides, b, h), wide), a->queries, a->width, a->query_strides[2],
                wide);
-    fetch_rows(shifted(a->key, head_offset(a->key_strides, b, h), wide), a->keys, a->width, a->key_strides[2], wide);
-    fetch_rows(shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
+    fetch_rows(entry(a->key, head_offset(a->key_strides, b, h), wide), a->keys, a->width, a->key_strides[2], wide);
+    fetch_rows(entry(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
                a->value_strides[2], wide);
 }
 
@@ -154,7 +150,7 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
     float *query = scratch, *key = query + block * width, *value = key + a->width * keys;
     float *rows = value + a->keys * value_width, *result = rows + block * keys;
     load_key_columns(a, key, result + block * value_width, b, h, wide);
-    load_rows(value, shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
+    load_rows(value, entry(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
               a->value_strides[2], wide);
     for (int64_t first = 0; first < a->queries; first += block) {
         int64_t end = first + block < a->queries ? first + block : a->queries, count = end - first;
@@ -262,13 +258,13 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
     fetch_head(a, pair + 1, wide);
     load_keys(a, own.key_rows, b, h, wide);
     if (!a->weights) load_columns(own.key, own.key_rows, a->keys, a->width, width, 1);
-    load_columns(own.value, shifted(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
+    load_columns(own.value, entry(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
                  a->value_strides[2], wide);
     for (int64_t first = 0; first < a->queries; first += block) {
         int64_t end = first + block < a->queries ? first + block : a->queries, count = end - first;
         int64_t seen = seen_keys(a, pair, first, end), line = pair * a->queries + first;
         load_queries(a, own.query, b, h, first, count, wide);
-        load_rows(own.output, shifted(gradient, head_offset(strides, b, h) + first * strides[2], wide), count,
+        load_rows(own.output, entry(gradient, head_offset(strides, b, h) + first * strides[2], wide), count,
                   a->value_width, strides[2], wide);
         float *weights = a->weights ? a->weights + line * keys : own.weights;
         if (!a->weights) weigh(a, weights, own.query, own.key, pair, first, count, seen);

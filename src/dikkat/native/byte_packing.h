@@ -4,8 +4,6 @@
 
 #include "quantized.h"
 
-INLINE const void *entry(const void *from, int64_t at, int wide) { return (const char *)from + at * (wide ? 4 : 2); }
-
 /* Rows before its turn that one is asked for. */
 #define AHEAD 16
 

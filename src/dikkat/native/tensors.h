@@ -20,6 +20,9 @@ INLINE uint16_t narrowed(float value) {
     return (uint16_t)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
 }
 
+/* Where the entry `at` lies. */
+INLINE const void *entry(const void *from, int64_t at, int wide) { return (const char *)from + at * (wide ? 4 : 2); }
+
 INLINE float load(const void *from, int64_t at, int wide) {
     return wide ? ((const float *)from)[at] : widened(((const uint16_t *)from)[at]);
 }

@@ -17,7 +17,7 @@ class _Residual(nn.Module):
     def __init__(self, model_dim: int, dropout: float = 0.0, eps: float = 1e-5, norm: str = "layer") -> None:
         super().__init__()
         # over the last dimension only: a norm over positions would leak padding and future (fault F34)
-        self.norm = nn.LayerNorm(model_dim, eps=eps) if norm == "layer" else named_norm(norm, model_dim, eps)
+        self.norm = named_norm(norm, model_dim, eps)
         self.dropout = Dropout(dropout)
 
     def _add(self, x: Tensor, y: Tensor) -> Tensor:
