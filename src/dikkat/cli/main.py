@@ -11,6 +11,7 @@ import typer
 from dikkat.cli.attend import attend
 from dikkat.cli.classify import classify
 from dikkat.cli.compare import compare
+from dikkat.cli.data import data
 from dikkat.cli.doctor import doctor
 from dikkat.cli.draw import draw
 from dikkat.cli.embed import embed
@@ -49,6 +50,7 @@ app.command()(report)
 app.add_typer(draw, name="draw")
 app.command()(compare)
 app.command()(doctor)
+app.add_typer(data, name="data")
 app.command("import")(import_checkpoint)
 
 

@@ -1,0 +1,87 @@
+"""`dikkat data`: work on text before anything is trained on it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dikkat.cli.progress import WorkProgress
+from dikkat.config import Device
+from dikkat.decoding.options import Precision
+from dikkat.errors import CannotCreateError, UsageError
+
+TOLD_EVERY = 256
+"""Lines between two words on progress."""
+
+data = typer.Typer(no_args_is_help=True, help="Work on text before anything is trained on it.")
+
+
+@data.callback()
+def tasks() -> None:
+    """Work on text before anything is trained on it."""
+
+
+@data.command()
+def diversify(
+    forward: Annotated[Path, typer.Argument(help="Run of a translator of this direction.", show_default=False)],
+    backward: Annotated[Path, typer.Argument(help="Run of one of the other direction.", show_default=False)],
+    pairs: Annotated[list[str], typer.Argument(help="Data as for train.", show_default=False)],
+    out: Annotated[Path, typer.Option(help="Table to write (.tsv), source and target.", show_default=False)],
+    source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
+    target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
+    batch_size: Annotated[int, typer.Option(help="Sentences translated at once.")] = 64,
+    precision: Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")] = "float32",
+    device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
+) -> None:
+    """Write PAIRS, and what two translators make of their sources and of their targets: more to learn from.
+
+    Whoever trains on the table should name files of their own for validation and test, which neither translator has
+    seen.
+    """
+    _check_place(out)
+    from dikkat.data.readers import read_pairs
+    from dikkat.disk import write_atomically
+    from dikkat.pipelines.diversification import check_directions, diversify
+    from dikkat.pipelines.translation import Translator
+
+    there, back = (Translator.load(run, precision, device) for run in (forward, backward))
+    check_directions(there, back)
+    given = list(read_pairs(pairs, source_column, target_column))
+    with WorkProgress() as progress:
+        told = _Told(progress, 2 * len(given))
+        found = diversify(there, back, given, batch_size=batch_size, told=told)
+    rows = ("\t".join(text.replace("\t", " ") for text in pair) + "\n" for pair in found.pairs)
+    write_atomically(out, "".join(rows).encode())
+    print(
+        f"{found.given:,} pairs, {found.by_forward:,} new ones by {forward}, {found.by_backward:,} by {backward}:"
+        f" {len(found.pairs):,} in {out}"
+    )
+
+
+def _check_place(out: Path) -> None:
+    """Before any work."""
+    from dikkat.disk import probe_beside, write_errors
+
+    if out.suffix != ".tsv":
+        raise UsageError(f"--out {out}: a table of pairs is written as .tsv")
+    if out.exists():
+        raise CannotCreateError(f"{out}: is there already; name another file, or remove it")
+    with write_errors(out):
+        probe_beside(out)
+
+
+class _Told:
+    """Lines a second and the time that is left, on the way."""
+
+    def __init__(self, progress: WorkProgress, lines: int) -> None:
+        self._progress, self._lines, self._begun = progress, lines, time.monotonic()
+
+    def __call__(self, done: int) -> None:
+        if done % TOLD_EVERY:
+            return
+        rate = done / max(1e-9, time.monotonic() - self._begun)
+        minutes, seconds = divmod(int((self._lines - done) / rate), 60)
+        self._progress(done - 1, self._lines, f"lines translated, {rate:,.0f} a second, {minutes}:{seconds:02} left")
