@@ -61,7 +61,8 @@ INLINE void byte_rows(void *to, const void *from, int64_t step, const Packed *pa
 }
 
 /* Twin: native/quantized_by_torch.py, linear. (rows, inputs), `step` apart, to dense (rows, outputs); `bias` may be null,
- * and nothing is below zero where it `rectifies`. The weights are packed before where they are not yet. Returns 0, or 1 for want of memory. */
+ * and nothing is below zero where it `rectifies`. The weights are packed before where they are not yet. Returns 0, or 1 for
+ * want of memory. */
 int byte_linear(void *to, const void *from, int64_t step, const Packing *weights, const void *bias, int64_t rows,
                 int wide, int rectifies, int threads) {
     Packed packed = {weights->weight, weights->scale, weights->shift};
