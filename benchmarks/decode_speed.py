@@ -1,7 +1,7 @@
 """Claim: how many sentences a second dikkat translates, how soon one alone, and how CTranslate2 and MarianMT do.
 
 All translate the same test file with the weights of one run directory, from text to text: dikkat, in float32 and in
-int8, dikkat without its native code, CTranslate2 in int8 and float32 (as many workers of one thread as there are
+int8, with its native code and without, CTranslate2 in int8 and float32 (as many workers of one thread as there are
 threads, or one worker with all of them; with AVX512 forced too where the processor has it; with beams that end as soon
 as its own do, and later), and Hugging Face's MarianMT in float32 and bfloat16. Each side runs in a fresh process; in
 each round all take their turn, every round beginning with another one. In the first round a side tries every batch
@@ -27,7 +27,7 @@ from pathlib import Path
 # a script has its own folder on the path, and the benchmarks are a package of the one above
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.decode_summary import BYTES, CT2_EXACT, OURS, PLAIN, conclusion, summary, table
+from benchmarks.decode_summary import BYTES, CT2_EXACT, OURS, PLAIN, PLAIN_BYTES, conclusion, summary, table
 from benchmarks.harness import (
     EXIT_MISSING_INPUT,
     HERE,
@@ -187,6 +187,7 @@ def sides(options: argparse.Namespace, pythons: dict[str, Path], folder: Path, d
         PLAIN: Side(PLAIN, "dikkat_decoding", OWN_PYTHON, environment={"DIKKAT_NATIVE": "0"}),
         OURS: Side(OURS, "dikkat_decoding", OWN_PYTHON),
         BYTES: Side(BYTES, "dikkat_decoding", OWN_PYTHON, {"precision": "int8"}),
+        PLAIN_BYTES: Side(PLAIN_BYTES, "dikkat_decoding", OWN_PYTHON, {"precision": "int8"}, {"DIKKAT_NATIVE": "0"}),
     }
     forced = {"": {}, " AVX512": {"CT2_FORCE_CPU_ISA": "AVX512"}}
     if "avx512f" not in processor_flags():

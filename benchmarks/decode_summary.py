@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from benchmarks.harness import Measured
 from benchmarks.roof import linear_layers
 
-OURS, BYTES, PLAIN, CT2_EXACT = "dikkat", "dikkat int8", "dikkat pytorch", "ctranslate2 float32"
-OWN = (OURS, BYTES, PLAIN)
+OURS, BYTES, CT2_EXACT = "dikkat", "dikkat int8", "ctranslate2 float32"
+PLAIN, PLAIN_BYTES = "dikkat pytorch", "dikkat pytorch int8"
+OWN = (OURS, BYTES, PLAIN, PLAIN_BYTES)
 EQUAL_BLEU = 0.2
 FIGURES = ("sentences_per_second", "alone_p50", "alone_p90", "share_of_roof", "alone_share_of_roof")
 

@@ -17,7 +17,6 @@ from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.stepper import BOS, EOS, PAD, length_caps
 from dikkat.decoding.streaming import length_batches, pad_sources
 from dikkat.evaluation import score_translations
-from dikkat.native.library import library, why_absent
 
 RUN = Path(__file__).resolve().parents[2] / "runs" / "quickstart-fr"
 pytestmark = pytest.mark.skipif(
@@ -70,10 +69,9 @@ def test_the_cache_does_not_change_the_text(translator: Translator, sources: lis
     assert texts == greedy
 
 
+@pytest.mark.usefixtures("either_path")
 def test_eight_bits_write_almost_the_same(translator: Translator, sources: list[str]) -> None:
     """Within a fifth of a BLEU point, the same for all but a few, and whatever the batch."""
-    if library() is None:
-        pytest.skip(f"no native kernels: {why_absent()}")
     references = (RUN / "held_out" / "test.target.txt").read_text(encoding="utf-8").split("\n")[:-1]
     in_bytes = Translator.load(RUN, "int8")
     exact, rounded = ([found.text for found in each.translate(sources)] for each in (translator, in_bytes))

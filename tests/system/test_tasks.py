@@ -27,7 +27,6 @@ from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.native.library import library, why_absent
 from dikkat.text.tokenizer import BOS_ID, EOS_ID, PAD_ID
 from dikkat.training.loop import seed_dropout
 from dikkat.training.optimizer import Optimizer
@@ -191,20 +190,14 @@ def test_no_lines_in_are_no_lines_out(dikkat: Command, trained: Path, monkeypatc
     assert dikkat("translate", trained) == (0, "", "")
 
 
-@pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
-def test_eight_bits_translate_and_are_scored(
-    dikkat: Command, trained: Path, toy_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("either_path")
+def test_eight_bits_translate_and_are_scored(dikkat: Command, trained: Path, toy_data: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("\n".join([*UNSEEN, "", ""]), encoding="utf-8")
     code, output, notes = dikkat("translate", trained, text, "--precision", "int8")
     assert (code, notes) == (0, "")
     assert output.split("\n") == [*(each.text for each in Translator.load(trained, "int8").translate(UNSEEN)), "", ""]
     assert dikkat("evaluate", trained, toy_data, "--precision", "int8")[0] == 0
-    monkeypatch.setattr("dikkat.models.native_encoding.can_encode", lambda: False)
-    monkeypatch.setattr("dikkat.models.encoder_decoder.why_absent", lambda: "no C compiler")
-    message = dikkat.fails(2, "translate", trained, text, "--precision", "int8")
-    assert message == f"{trained}: native code cannot compute in eight bits here: no C compiler; leave int8 out"
 
 
 def test_a_stream_is_read_no_further_than_its_window(translator: Translator) -> None:

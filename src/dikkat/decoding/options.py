@@ -9,7 +9,7 @@ from typing import Literal
 from dikkat.errors import UsageError
 
 Precision = Literal["float32", "int8"]
-"""What a translator computes with; int8 is for native code alone."""
+"""What a translator computes with; int8 is for processors alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 
 import torch
@@ -13,11 +14,11 @@ from dikkat.models.encoder import Encoder
 from dikkat.models.native_coverage import Bystanders, QuantizedWeights
 from dikkat.models.native_decoding import DecoderParts, NativeCache
 from dikkat.models.native_encoding import EncoderParts
-from dikkat.native.library import why_absent
 from dikkat.native.search import Found, Marks
 from dikkat.native.threads import num_threads
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.dropout import Dropout
+from dikkat.nn.eight_bit import rounded_weights
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.few_rows import project
 from dikkat.nn.masks import key_mask
@@ -52,7 +53,7 @@ class EncoderDecoder(nn.Module):
         self.output_weight = output_weight
         self.dropout = Dropout(dropout)
         self.quantized: QuantizedWeights | None = None
-        """Where set, what native code computes with; the weights must not change any more."""
+        """Where set, what linear layers multiply by; the weights must not change any more."""
 
     def forward(
         self,
@@ -67,7 +68,10 @@ class EncoderDecoder(nn.Module):
         """Memory of the source; `source_mask` is True at real tokens."""
         x = self.dropout(self.embedding_norm(self.positions(self.source_embedding(source))))
         parts = EncoderParts(self._bystanders(), self.encoder, self.quantized)
-        return parts.run(x, source_mask) if parts.can_run(x) else self.encoder(x, key_mask(source_mask))
+        if parts.can_run(x):
+            return parts.run(x, source_mask)
+        with self._products():
+            return self.encoder(x, key_mask(source_mask))
 
     def decode(
         self,
@@ -77,11 +81,13 @@ class EncoderDecoder(nn.Module):
     ) -> Float[Tensor, "B T D"]:
         """Hidden states of all target positions at once; `project` turns them into logits."""
         x = self.dropout(self.embedding_norm(self.positions(self.target_embedding(target))))
-        return self.decoder(x, memory, key_mask(source_mask))
+        with self._products():
+            return self.decoder(x, memory, key_mask(source_mask))
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits of hidden states."""
-        return project(hidden, self.output_weight)
+        with self._products():
+            return project(hidden, self.output_weight)
 
     def start_cache(
         self,
@@ -94,25 +100,26 @@ class EncoderDecoder(nn.Module):
         parts = self._decoder_parts()
         if self._steps_as_usual() and 0 not in memory.shape and parts.can_begin():
             return NativeCache(parts, memory, source_mask, rows_per_sentence)
-        return self.decoder.start_cache(memory, source_mask, rows_per_sentence)
+        with self._products():
+            return self.decoder.start_cache(memory, source_mask, rows_per_sentence)
 
     def quantize(self) -> None:
-        """From now on native code computes with the weights rounded to eight bits, which must not change any more.
+        """From now on compute with the weights rounded to eight bits, which must not change any more.
 
-        Where somebody looks on or interferes, and in a gradient, PyTorch still computes with the weights as they are.
-        Raises `ValueError` where there is no native code, or none for a model like this, and for weights that are not
-        finite.
+        Natively where that is possible, else by PyTorch; only for a gradient the weights stay as they are. Raises
+        `ValueError` for weights that are not finite or not on a CPU.
         """
-        self.quantized = None
-        with torch.inference_mode():
-            token, mask = torch.zeros(1, 1, dtype=torch.int64), torch.ones(1, 1, dtype=torch.bool)
-            x = self.source_embedding(token)
-            can_encode = EncoderParts(Bystanders(self), self.encoder).can_run(x)
-            if not (can_encode and self._steps_as_usual() and self._decoder_parts().can_begin()):
-                reason = why_absent() or "this model has parts that it does not know"
-                raise ValueError(f"native code cannot compute in eight bits here: {reason}")
-            self.quantized = QuantizedWeights()
-            self.start_cache(self.encode(token, mask), mask)
+        if self.output_weight.device.type != "cpu":
+            raise ValueError(f"eight bits are for processors, but the weights are on {self.output_weight.device}")
+        self.quantized = QuantizedWeights()
+        token, mask = torch.zeros(1, 1, dtype=torch.int64), torch.ones(1, 1, dtype=torch.bool)
+        try:
+            with torch.inference_mode():
+                # all weights are met once, and refused here rather than in the middle of a text
+                self.step(token[0], self.start_cache(self.encode(token, mask), mask))
+        except ValueError:
+            self.quantized = None
+            raise
 
     def batches_at_once(self) -> int:
         """How many batches are best decoded side by side, each by a share of the threads.
@@ -152,4 +159,11 @@ class EncoderDecoder(nn.Module):
             return cache.step(tokens)
         # (R,) -> (R, 1, D) -> (R, V)
         x = self.embedding_norm(self.positions(self.target_embedding(tokens[:, None]), offset=cache.length))
-        return self.project(self.decoder.step(self.dropout(x), cache)[:, 0])
+        with self._products():
+            return self.project(self.decoder.step(self.dropout(x), cache)[:, 0])
+
+    def _products(self) -> AbstractContextManager[None]:
+        """How PyTorch multiplies by the weights of linear layers."""
+        if self.quantized is None or torch.is_grad_enabled():
+            return nullcontext()
+        return rounded_weights(self.quantized.rounded)

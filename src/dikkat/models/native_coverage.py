@@ -18,6 +18,7 @@ from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
 from dikkat.native.layers import LinearWeights, NormWeights
 from dikkat.native.quantized import PackedWeights, pack
+from dikkat.native.quantized_by_torch import RoundedWeights, rounded
 from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.comparison import DotComparison
@@ -46,6 +47,7 @@ METHODS = frozenset(("forward", "step", "project"))
 
 Part = tuple[int, torch.Size]
 Made = TypeVar("Made")
+Weights = TypeVar("Weights", PackedWeights, RoundedWeights)
 is_training = attrgetter("training")
 
 
@@ -54,6 +56,7 @@ class QuantizedWeights:
 
     def __init__(self) -> None:
         self._packed: dict[Part, PackedWeights] = {}
+        self._rounded: dict[Part, RoundedWeights] = {}
         self._kept: dict[str, object] = {}
 
     def once(self, name: str, make: Callable[[], Made]) -> Made:
@@ -63,14 +66,21 @@ class QuantizedWeights:
         return cast(Made, self._kept[name])
 
     def of(self, weight: Tensor) -> PackedWeights:
-        """Of a matrix, or of some rows of one, wherever it is met again. Raises `ValueError` for what is no number."""
+        """For native code, of a matrix, or of some rows of one, wherever it is met again.
+
+        Raises `ValueError` for what is no number.
+        """
         part = weight.data_ptr(), weight.shape
         if part not in self._packed:
-            packed = pack(weight)
-            if not bool(packed.scale.isfinite().all()):
-                raise ValueError("weights that are not finite cannot be kept in eight bits")
-            self._packed[part] = packed
+            self._packed[part] = _finite(pack(weight))
         return self._packed[part]
+
+    def rounded(self, weight: Tensor) -> RoundedWeights:
+        """The same for PyTorch."""
+        part = weight.data_ptr(), weight.shape
+        if part not in self._rounded:
+            self._rounded[part] = _finite(rounded(weight))
+        return self._rounded[part]
 
 
 def modules_of(*parts: nn.Module) -> list[nn.Module]:
@@ -169,6 +179,12 @@ def beta_of(attention: MultiHeadAttention) -> float:
     # of a query it is the width alone that matters
     query = torch.empty(0, attention.head_dim)
     return inverse_temperature(query, comparison.score, comparison.beta)
+
+
+def _finite(weights: Weights) -> Weights:
+    if not bool(weights.scale.isfinite().all()):
+        raise ValueError("weights that are not finite cannot be kept in eight bits")
+    return weights
 
 
 def _own_tensors(module: nn.Module) -> Iterator[Tensor]:

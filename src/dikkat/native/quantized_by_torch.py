@@ -1,6 +1,8 @@
-"""What the native kernels for eight bits compute, with PyTorch: float64 holds the sums of integers exactly."""
+"""What the native kernels for eight bits compute, with PyTorch: its product of bytes is exact in 32 bits."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -25,13 +27,35 @@ def pack(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return panels, scale[:, 0], SHIFT * integers.sum(dim=1, dtype=torch.int32)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RoundedWeights:
+    """What `PackedWeights` hold, as PyTorch multiplies by it."""
+
+    integers: Tensor
+    """int8, (inputs, outputs)."""
+    scale: Tensor
+    """float32, (outputs); no number where a weight of the output is none."""
+
+
+def rounded(weight: Tensor) -> RoundedWeights:
+    """Of (outputs, inputs)."""
+    integers, scale = _rounded(weight.detach().float())
+    return RoundedWeights(integers.T.to(torch.int8).contiguous(), scale[:, 0].contiguous())
+
+
+def product(x: Tensor, weights: RoundedWeights, bias: Tensor | None) -> Tensor:
+    """(rows, inputs) times rounded weights, plus `bias`."""
+    integers, row_scale = _rounded(x.float())
+    sums = torch._int_mm(integers.to(torch.int8), weights.integers)
+    found = sums.float().mul_(row_scale * weights.scale)
+    return (found if bias is None else found.add_(bias)).to(x.dtype)
+
+
 def linear(x: Tensor, weight: Tensor, scale: Tensor, outputs: int, bias: Tensor | None) -> Tensor:
     """(rows, inputs) times packed weights."""
-    integers, row_scale = _rounded(x.float())
     # (panels, quads, 64, 4) -> (outputs, inputs)
     rows = weight.transpose(1, 2).flatten(2).flatten(0, 1)[:outputs, : x.shape[1]]
-    found = (integers.double() @ rows.double().T).float() * (row_scale * scale[:outputs])
-    return (found if bias is None else found + bias.float()).to(x.dtype)
+    return product(x, RoundedWeights(rows.T, scale[:outputs]), bias)
 
 
 def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
@@ -40,12 +64,14 @@ def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
     for start in range(0, x.shape[0], BLOCK_ROWS):
         block = slice(start, start + BLOCK_ROWS)
         (a, a_scale), (b, b_scale) = _rounded(gradient[block].float().T), _rounded(x[block].float().T)
-        total += (a.double() @ b.double().T).float() * (a_scale * b_scale.T)
+        total += torch._int_mm(a.to(torch.int8), b.T.to(torch.int8)).float() * (a_scale * b_scale.T)
     return total.to(x.dtype)
 
 
 def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Integers of float32 rows (N, M), and the scale of each row (N, 1), which is no number where an entry is none."""
-    scale = rows.abs().amax(dim=1, keepdim=True) / LARGEST + (rows * 0.0).sum(dim=1, keepdim=True)
+    scale = rows.abs().amax(dim=1, keepdim=True) / LARGEST
+    # infinity times zero is no number either
+    scale += scale * 0.0
     share = torch.where(scale > torch.finfo(torch.float32).tiny, scale.reciprocal(), torch.zeros_like(scale))
-    return (rows * share).round(), scale
+    return (rows * share).round_(), scale

@@ -87,8 +87,8 @@ class DecoderCache:
         # (B2, 1) + (1, rows) -> (B2 * rows)
         self.reorder((keep[:, None] * self.rows_per_sentence + offsets).reshape(-1))
         for layer in self.cross_attention:
-            layer.key, layer.value = layer.key[keep], layer.value[keep]
-        self.mask = self.mask[keep]
+            layer.key, layer.value = layer.key.index_select(0, keep), layer.value.index_select(0, keep)
+        self.mask = self.mask.index_select(0, keep)
 
 
 class StackCache:

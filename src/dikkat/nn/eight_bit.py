@@ -1,16 +1,18 @@
-"""Linear layers whose training runs in eight bits: on a CPU with VNNI twice the speed of bfloat16.
+"""Linear layers in eight bits: on a CPU with VNNI twice the speed of bfloat16.
 
-The forward product and the gradient of the input multiply integers, with one scale for each row of activations or of
-gradients and one for each output of the weights (Wortsman et al. 2023, section 2.2). The gradient of the weight, which
-sums over thousands of rows and stays in half precision there, has a scale for each column of every 256 rows here.
+In training, the forward product and the gradient of the input multiply integers, with one scale for each row of
+activations or of gradients and one for each output of the weights (Wortsman et al. 2023, section 2.2). The gradient of
+the weight, which sums over thousands of rows and stays in half precision there, has a scale for each column of every
+256 rows here.
+Weights that no longer change are rounded once, see `rounded_weights`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -18,23 +20,47 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dikkat.native.quantized import linear, weight_gradient
+from dikkat.native.quantized_by_torch import RoundedWeights, product
 
-_ACTIVE: ContextVar[bool] = ContextVar("eight_bit_products", default=False)
+
+@runtime_checkable
+class Multiply(Protocol):
+    """A linear layer in eight bits, of the input, weight and bias of `torch.nn.functional.linear`."""
+
+    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None, *, rectifies: bool) -> Tensor: ...
+
+
+_ACTIVE: ContextVar[Multiply | None] = ContextVar("eight_bit_product", default=None)
+
+
+def eight_bit_product() -> Multiply | None:
+    """What linear layers multiply by here; None where it is not in eight bits."""
+    return _ACTIVE.get()
 
 
 @contextmanager
 def eight_bit_products() -> Iterator[None]:
     """Within it, linear layers that are called multiply in eight bits, as do their gradients later on."""
-    before = _ACTIVE.set(True)
+    before = _ACTIVE.set(eight_bit_linear)
     try:
         yield
     finally:
         _ACTIVE.reset(before)
 
 
-def multiplies_in_eight_bits() -> bool:
-    """Whether this is within `eight_bit_products`."""
-    return _ACTIVE.get()
+@contextmanager
+def rounded_weights(of: Callable[[Tensor], RoundedWeights]) -> Iterator[None]:
+    """Within it, linear layers multiply in eight bits by what `of` gives for their weights, without gradients."""
+
+    def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None, *, rectifies: bool) -> Tensor:
+        found = product(x.reshape(-1, x.shape[-1]), of(weight), bias)
+        return (found.relu_() if rectifies else found).view(*x.shape[:-1], -1)
+
+    before = _ACTIVE.set(multiplied)
+    try:
+        yield
+    finally:
+        _ACTIVE.reset(before)
 
 
 def eight_bit_linear(

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dikkat.nn.eight_bit import eight_bit_linear, multiplies_in_eight_bits
+from dikkat.nn.eight_bit import eight_bit_product
 from dikkat.nn.narrow import learns_narrowly, narrow_linear
 
 POSITIONS = 16
@@ -41,8 +41,8 @@ def project(
 
     Of a single position, as in a step of decoding, by the fastest way there is.
     """
-    if multiplies_in_eight_bits():
-        return eight_bit_linear(x, weight, bias, rectifies=rectifies)
+    if (product := eight_bit_product()) is not None:
+        return product(x, weight, bias, rectifies=rectifies)
     if learns_narrowly(x, weight, bias):
         return narrow_linear(x, weight, bias, rectifies=rectifies)
     found = _product(x, weight, bias)

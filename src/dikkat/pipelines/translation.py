@@ -61,9 +61,9 @@ class Translator:
     def load(cls, path: str | Path, precision: Precision = "float32", device: Device = "cpu") -> Translator:
         """The translator of a run directory, in float32; or with weights and activations in eight bits.
 
-        int8 is faster and smaller and writes almost the same; it needs native code. Raises `UsageError` for a model of
-        another kind and where int8 or the device is not to be had, and `MissingInputError` or `DataError` naming the
-        file that is missing or damaged.
+        int8 is faster and smaller and writes almost the same. Raises `UsageError` for a model of another kind, weights
+        that int8 cannot hold and a device that is not to be had, and `MissingInputError` or `DataError` naming the file
+        that is missing or damaged.
         """
         if precision == "int8" and device != "cpu":
             raise UsageError(f"int8 is for processors; leave it out, or the device {device}")

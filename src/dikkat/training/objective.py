@@ -14,7 +14,7 @@ from torch import Tensor
 
 from dikkat.native import kernels
 from dikkat.native.quantized import pack, packed_linear, weight_gradient
-from dikkat.nn.eight_bit import multiplies_in_eight_bits
+from dikkat.nn.eight_bit import eight_bit_product
 
 CHUNK_ENTRIES = 1 << 24
 """Logits in one chunk: 32 MiB of bfloat16. Fewer would stay nearer, but the weights' gradient is added once a chunk."""
@@ -69,7 +69,7 @@ def _products(weight: Tensor) -> tuple[_Product, _Product, _Product]:
     """From hidden states to logits, and from the gradient of these to that of those, into a tensor that is given; and
     from that gradient and hidden states to the gradient of the weight.
     """
-    if not multiplies_in_eight_bits():
+    if eight_bit_product() is None:
         return (
             lambda x, out: torch.mm(x, weight.t(), out=out),
             lambda gradient, out: torch.mm(gradient, weight, out=out),

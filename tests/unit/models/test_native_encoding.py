@@ -181,30 +181,6 @@ def test_an_encoder_that_is_another_class_is_left_to_pytorch() -> None:
     assert not EncoderParts(Bystanders(model), model.encoder).can_run(torch.zeros(1, 0, 16))
 
 
-@torch.no_grad()
-def test_eight_bits_come_close_and_are_none_of_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
-    model, tokens = small_model(), some_tokens(4, 3)
-    mask = real_tokens(LENGTHS, 9)
-
-    def steps() -> Tensor:
-        cache = model.start_cache(states(model), mask)
-        return torch.stack([model.step(each, cache) for each in tokens])
-
-    exact = steps()
-    model.quantize()
-    rounded = steps()
-    assert 1e-6 < float((rounded - exact).abs().max()) < 0.1 * float(exact.abs().max())
-    assert torch.equal(steps(), rounded)
-    hook = model.register_forward_hook(lambda *_: None)
-    torch.testing.assert_close(steps(), exact, rtol=0, atol=1e-5)
-    hook.remove()
-    assert torch.equal(steps(), rounded)
-    parts = model.decoder.get_submodule("blocks.0.feed_forward")
-    parts.register_forward_pre_hook(lambda *_: None)
-    with pytest.raises(ValueError, match="cannot compute in eight bits here: this model has parts"):
-        model.quantize()
-
-
 def test_batches_go_side_by_side_in_eight_bits_unless_somebody_looks_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dikkat.models.encoder_decoder.num_threads", lambda: 3)
     model = small_model()
@@ -217,24 +193,3 @@ def test_batches_go_side_by_side_in_eight_bits_unless_somebody_looks_on(monkeypa
     assert model.batches_at_once() == 1
     hook.remove()
     assert model.batches_at_once() == 3
-
-
-@pytest.mark.parametrize("choice", [{"activation": "geglu"}, {"norm": "rms"}, {"positions": "rotary"}])
-def test_a_model_that_native_code_does_not_know_is_not_quantized(choice: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="this model has parts that it does not know"):
-        small_model(**choice).quantize()
-
-
-def test_weights_that_are_no_numbers_are_not_quantized() -> None:
-    model = small_model()
-    with torch.no_grad():
-        model.encoder.get_submodule("blocks.0.feed_forward.inner").weight[0, 0] = torch.nan  # type: ignore[operator]
-    with pytest.raises(ValueError, match="not finite"):
-        model.quantize()
-
-
-def test_without_native_code_eight_bits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native_encoding, "can_encode", lambda: False)
-    monkeypatch.setattr("dikkat.models.encoder_decoder.why_absent", lambda: "no C compiler")
-    with pytest.raises(ValueError, match="cannot compute in eight bits here: no C compiler"):
-        small_model().quantize()

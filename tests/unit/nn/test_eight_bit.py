@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from dikkat.native.quantized_by_torch import RoundedWeights, rounded
 from dikkat.nn import MultiHeadAttention
-from dikkat.nn.eight_bit import eight_bit_linear, eight_bit_products, multiplies_in_eight_bits
+from dikkat.nn.eight_bit import eight_bit_linear, eight_bit_product, eight_bit_products, rounded_weights
 from dikkat.nn.few_rows import Projection, project
 from dikkat.nn.residual import PreNormResidual
 
@@ -63,12 +64,12 @@ def test_what_is_no_number_stays_none_behind_the_relu() -> None:
 def test_only_within_the_context_and_also_in_the_gradient_that_comes_after_it() -> None:
     layer, x = Projection(32, 16), torch.randn(2, 20, 32, requires_grad=True)
     exact = layer(x)
-    assert not multiplies_in_eight_bits()
+    assert eight_bit_product() is None
     with eight_bit_products():
-        assert multiplies_in_eight_bits()
+        assert eight_bit_product() is eight_bit_linear
         rounded = layer(x)
         assert torch.equal(rounded, project(x, layer.weight, layer.bias))
-    assert not multiplies_in_eight_bits()
+    assert eight_bit_product() is None
     assert torch.equal(layer(x), exact)
     assert 0.0 < distance(rounded, exact) < 0.02
     assert not torch.equal(gradients(rounded, x)[0], gradients(exact, x)[0])
@@ -77,7 +78,26 @@ def test_only_within_the_context_and_also_in_the_gradient_that_comes_after_it() 
 def test_an_error_within_it_ends_it() -> None:
     with pytest.raises(ZeroDivisionError), eight_bit_products():
         _ = 1 / 0
-    assert not multiplies_in_eight_bits()
+    assert eight_bit_product() is None
+
+
+@pytest.mark.parametrize("rectifies", [False, True])
+def test_with_weights_rounded_before_it_is_the_same_layer(rectifies: bool) -> None:
+    layer, x = Projection(48, 70), torch.randn(3, 9, 48)
+    kept = rounded(layer.weight)
+    asked: list[Tensor] = []
+
+    def of(weight: Tensor) -> RoundedWeights:
+        asked.append(weight)
+        return kept
+
+    with rounded_weights(of), torch.no_grad():
+        found = layer(x, rectifies=rectifies)
+    assert len(asked) == 1
+    assert asked[0] is layer.weight
+    wanted = eight_bit_linear(x, layer.weight, layer.bias, rectifies=rectifies)
+    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    assert eight_bit_product() is None
 
 
 def test_only_gradients_that_are_asked_for_are_made() -> None:
