@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dikkat.cli.progress import WorkProgress
-from dikkat.cli.signals import StopSignal
 from dikkat.disk import temporary_beside, write_atomically, write_errors, write_new
 from dikkat.errors import CannotCreateError, UsageError
 
@@ -54,7 +53,6 @@ def compare(
         **{**(QUICK if quick else {}), **given},
     )  # fmt: skip
     _check_outputs(json, picture)
-    StopSignal()
     _run(settings, json, picture)
 
 

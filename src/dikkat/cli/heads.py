@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dikkat.cli.progress import WorkProgress
-from dikkat.cli.signals import StopSignal
 
 if TYPE_CHECKING:
     from dikkat.explain.honesty.ablation import HeadName
@@ -43,7 +42,6 @@ def heads(
     from dikkat.pipelines.honesty import examine_heads
 
     wording = honesty_wording(language)
-    StopSignal()
     with WorkProgress() as progress:
         found = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
     print(_as_json(path, found) if as_json else "\n".join(_as_text(path, found, gold, wording)))

@@ -22,7 +22,7 @@ from dikkat.cli.heads import heads
 from dikkat.cli.import_checkpoint import import_checkpoint
 from dikkat.cli.quickstart import quickstart
 from dikkat.cli.report import report
-from dikkat.cli.signals import Interrupted
+from dikkat.cli.signals import Interrupted, StopSignal
 from dikkat.cli.train import train
 from dikkat.cli.translate import translate
 from dikkat.errors import DikkatError
@@ -64,7 +64,8 @@ def options(
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and leave with its exit code; what does not ask for a signal is interrupted by it."""
+    StopSignal()
     sys.exit(run(sys.argv[1:]))
 
 
@@ -81,8 +82,6 @@ def run(arguments: list[str]) -> int:
         return 141
     except Interrupted as interrupt:
         return _fail("interrupted", interrupt.exit_code)
-    except KeyboardInterrupt:
-        return _fail("interrupted", 130)
     except Exception as error:
         if hasattr(error, "format_message"):
             return _fail(_usage(error), 2)

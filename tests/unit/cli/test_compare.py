@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,15 +18,6 @@ from dikkat.cli.main import run
 from dikkat.explain.comparison.settings import ComparisonSettings
 
 TINY = ("--lengths", "32,16", "--widths", "8,16", "--copy-lengths", "3,5", "--updates", "2")
-
-
-@pytest.fixture(autouse=True)
-def _kept_signals() -> Any:
-    """The command takes Ctrl-C and SIGTERM for itself; give them back."""
-    kept = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    yield
-    for number, handler in kept.items():
-        signal.signal(number, handler)
 
 
 def refused(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> str:
