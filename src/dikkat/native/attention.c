@@ -174,7 +174,7 @@ int attention_forward(const Attention *a, void *output) {
                           a->width * padded(a->keys) + a->keys * (padded(a->width) + padded(a->value_width)));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
     if (!scratch) return 1;
-#pragma omp parallel for schedule(static) num_threads(a->threads)
+#pragma omp parallel for schedule(dynamic) num_threads(a->threads)
     for (int64_t pair = 0; pair < a->batch * a->heads; pair++) {
         float *own = scratch + each * omp_get_thread_num();
         if (a->wide)
@@ -296,7 +296,7 @@ int attention_backward(const Attention *a, const void *gradient, const int64_t *
     int64_t each = padded(lay_out(a, 0, &parts));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
     if (!scratch) return 1;
-#pragma omp parallel for schedule(static) num_threads(a->threads)
+#pragma omp parallel for schedule(dynamic) num_threads(a->threads)
     for (int64_t pair = 0; pair < a->batch * a->heads; pair++) {
         float *own = scratch + each * omp_get_thread_num();
         if (a->wide)

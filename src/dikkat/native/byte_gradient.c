@@ -92,7 +92,7 @@ int byte_gradient(void *to, void *of_bias, const void *gradient, int64_t gradien
     if (of_bias) a.total = (float *)(a.shift + panels);
 #pragma omp parallel num_threads(threads)
     {
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
         for (int64_t place = 0; place < blocks * (a.panels + b.panels); place++) {
             if (place < blocks * a.panels)
                 pack_block(&a, place, rows, wide, 1);
@@ -103,7 +103,7 @@ int byte_gradient(void *to, void *of_bias, const void *gradient, int64_t gradien
 #pragma omp for schedule(static) nowait
             for (int64_t panel = 0; panel < a.panels; panel++) add_totals(of_bias, &a, panel, blocks, wide);
         }
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
         for (int64_t pair = 0; pair < a.panels * b.panels; pair++)
             panel_product(to, &a, &b, pair / b.panels, pair % b.panels, rows, wide);
     }

@@ -77,11 +77,11 @@ int byte_linear(void *to, const void *from, int64_t step, const Packing *weights
     {
         char *own = scratch + room * omp_get_thread_num();
         if (weights->from) {
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
             for (int64_t first = 0; first < outputs; first += BYTE_PANEL)
                 pack_panel_of_bytes(weights, first, (int8_t *)own);
         }
-#pragma omp for schedule(static)
+#pragma omp for schedule(dynamic)
         for (int64_t first = 0; first < rows; first += block) {
             int64_t some = rows - first < block ? rows - first : block;
             void *there = (void *)entry(to, first * outputs, wide);

@@ -32,7 +32,7 @@ INLINE void add_dropped_vec(void *output, const void *rest, const void *x, const
 
 INLINE void add_dropped_as(void *output, const void *rest, const void *x, uint64_t seed, int32_t threshold, float scale,
                            int64_t entries, int wide, int threads) {
-#pragma omp parallel for schedule(static) num_threads(threads)
+#pragma omp parallel for schedule(dynamic, 1024) num_threads(threads)
     for (int64_t from = 0; from < entries; from += DRAWS) {
         int16_t levels[DRAWS];
         draw(levels, seed, from);
@@ -138,7 +138,7 @@ int smoothed_softmax(void *logits, const int64_t *targets, int64_t rows, int64_t
     int64_t each = padded(vocab);
     float *scratch = aligned_alloc(64, sizeof(float) * each * threads);
     if (!scratch) return 1;
-#pragma omp parallel for schedule(static) num_threads(threads)
+#pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
     for (int64_t r = 0; r < rows; r++) {
         void *own = (char *)logits + r * vocab * (wide ? 4 : 2);
         float *row = scratch + each * omp_get_thread_num();

@@ -32,7 +32,7 @@ int narrow_linear(const NarrowLinear *l, float *output, int rectifies) {
     if (!weight) return 1;
     for (int64_t o = 0; o < l->outputs; o++)
         for (int64_t i = 0; i < l->inputs; i++) weight[i * l->outputs + o] = l->weight[o * l->inputs + i];
-#pragma omp parallel for schedule(static) num_threads(l->threads)
+#pragma omp parallel for schedule(dynamic) num_threads(l->threads)
     for (int64_t from = 0; from < l->rows; from += ROWS) {
         int64_t count = l->rows - from < ROWS ? l->rows - from : ROWS;
         float *to = output + from * l->outputs;
@@ -90,7 +90,7 @@ int narrow_linear_backward(const NarrowLinear *l, const float *gradient, const L
     float *memory = aligned_alloc(64, sizeof(float) * (SHARES * sums + l->threads * each));
     if (!memory) return 1;
     memset(memory, 0, sizeof(float) * SHARES * sums);
-#pragma omp parallel for schedule(static) num_threads(l->threads)
+#pragma omp parallel for schedule(dynamic) num_threads(l->threads)
     for (int64_t share = 0; share < SHARES; share++)
         share_backward(l, gradient, to, memory + share * sums, memory + SHARES * sums + each * omp_get_thread_num(),
                        blocks * share / SHARES, blocks * (share + 1) / SHARES);
