@@ -65,18 +65,18 @@ def read_foreign(folder: Path) -> Imported:
 def write_run(found: Imported, out: Path, source: Path, command: str) -> None:
     """Make the run directory `out`. Raises `CannotCreateError` or `DiskError`."""
     run = RunDirectory.create(out)
-    write_atomically(run.tokenizer, found.tokenizer.read_bytes())
     section = "encoder" if isinstance(found.around, EncoderConfig) else "language_model"
-    run.write_config(
-        {
-            "model": found.model.model_dump(),
-            section: found.around.model_dump(),
-            "task": found.task,
-            "imported_from": str(source),
-        }
-    )
-    run.save_weights(found.weights, {"imported_from": str(source)})
-    run.write_text(run.card.name, _card(found, out.name, source, command))
+    settings = {
+        "model": found.model.model_dump(),
+        section: found.around.model_dump(),
+        "task": found.task,
+        "imported_from": str(source),
+    }
+    with run.alone():
+        write_atomically(run.tokenizer, found.tokenizer.read_bytes())
+        run.write_config(settings)
+        run.save_weights(found.weights, {"imported_from": str(source)})
+        run.write_text(run.card.name, _card(found, out.name, source, command))
 
 
 def _bert(folder: Path, theirs: ForeignSettings) -> Imported:

@@ -95,34 +95,29 @@ def train(
     where = find_device(device)
     is_new = not out.exists()
     run = RunDirectory.create(out, resume=resume)
-    report = None
-    if resume and run.has_config:
-        config = run_config(run.read_config(), str(run.config))
-        if job.data or job.has_settings:
-            watcher.note(f"resuming with the data and settings in {out}; those of the command line are not read")
-    elif job.data:
-        config, report = _prepare(job, run, is_new)
-    else:
-        raise UsageError(f"{out}: its preparation was interrupted; give the data again")
-    trainer = _trainer(job, run, config, started, where)
-    watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
-    if checkpoint := run.latest_checkpoint():
-        for problem in checkpoint.problems:
-            watcher.note(f"{problem}; going back to {checkpoint.path.name}")
-        trainer.resume(checkpoint)
-        if isinstance(trainer.budget, TimeBudget):
-            trainer.budget.already = trainer.state.seconds
-        watcher.note(f"resumed at update {trainer.state.updates}")
-    else:
-        # the first validation writes its row before its checkpoint
-        run.truncate_metrics(after_step=0)
-    finished = trainer.train(watcher, should_stop, started)
-    if finished:
-        _finish(job, run, command)
+    with run.alone() as is_locked:
+        if not is_locked:
+            watcher.note(f"{out} cannot be locked where it lies; see to it that nothing else trains in it")
+        config, report = _settings(job, run, watcher, resume, is_new)
+        trainer = _trainer(job, run, config, started, where)
+        watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
+        _take_up(trainer, run, watcher)
+        finished = trainer.train(watcher, should_stop, started)
+        if finished:
+            _finish(job, run, command)
     return Outcome(finished, trainer.state.best_score)
 
 
-def _prepare(job: Job, run: RunDirectory, is_new: bool) -> tuple[RunConfig, CleaningReport | None]:
+def _settings(
+    job: Job, run: RunDirectory, watcher: TrainWatcher, resume: bool, is_new: bool
+) -> tuple[RunConfig, CleaningReport | None]:
+    """Of the run that is taken up, or of a new one, which is prepared."""
+    if resume and run.has_config:
+        if job.data or job.has_settings:
+            watcher.note(f"resuming with the data and settings in {run.path}; those of the command line are not read")
+        return run_config(run.read_config(), str(run.config)), None
+    if not job.data:
+        raise UsageError(f"{run.path}: its preparation was interrupted; give the data again")
     try:
         return job.prepare(run)
     except DikkatError:
@@ -137,6 +132,20 @@ def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float, dev
     task.model.to(device)
     budget = _budget(settings, task.batches_per_epoch, started)
     return Trainer(task, run, settings, budget, precision_of(settings, device))
+
+
+def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:
+    """Go on from the newest sound checkpoint, if there is one."""
+    if checkpoint := run.latest_checkpoint():
+        for problem in checkpoint.problems:
+            watcher.note(f"{problem}; going back to {checkpoint.path.name}")
+        trainer.resume(checkpoint)
+        if isinstance(trainer.budget, TimeBudget):
+            trainer.budget.already = trainer.state.seconds
+        watcher.note(f"resumed at update {trainer.state.updates}")
+    else:
+        # the first validation writes its row before its checkpoint
+        run.truncate_metrics(after_step=0)
 
 
 def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> Budget:

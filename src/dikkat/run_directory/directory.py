@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -16,6 +16,7 @@ from dikkat.config import FORMAT_VERSION
 from dikkat.disk import TEMPORARY_PREFIX, probe_beside, write_atomically, write_errors
 from dikkat.errors import CannotCreateError, DataError, MissingInputError
 from dikkat.run_directory.checkpoints import Checkpoint, latest_checkpoint, save_checkpoint
+from dikkat.run_directory.lock import locked
 from dikkat.run_directory.metrics import SETTINGS_HASH, append_metrics, read_metrics, settings_hash, truncate_metrics
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
 
@@ -43,7 +44,6 @@ class RunDirectory:
             elif resume:
                 raise MissingInputError(f"{path}: there is no run to resume; leave --resume out to start one")
             path.mkdir(parents=True, exist_ok=True)
-            run._remove_leftovers()
             probe_beside(run.config)
         return run
 
@@ -57,6 +57,16 @@ class RunDirectory:
         run = cls(path)
         run.read_config()
         return run
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        """Keep other processes from writing this run, and clear away what a killed one left half-written.
+
+        What is yielded is False where no lock is to be had. Raises `CannotCreateError` when another process writes it.
+        """
+        with locked(self.path) as is_locked:
+            self._remove_leftovers()
+            yield is_locked
 
     @property
     def config(self) -> Path:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -124,6 +126,26 @@ def test_without_data_there_must_be_a_prepared_run(tmp_path: Path) -> None:
     (out / "tokenizer.json").write_text("{}")
     with pytest.raises(UsageError, match="run: its preparation was interrupted; give the data again"):
         train(TranslatorJob(TrainRequest(())), out, Watcher(), resume=True)
+
+
+def test_a_run_that_another_process_trains_is_left_alone(data: str, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    job = TranslatorJob(TrainRequest([data], settings=SETTINGS))
+    train(job, out, first := Watcher(), should_stop=lambda: len(first.steps) == 2)
+    with RunDirectory(out).alone(), pytest.raises(CannotCreateError, match="run: another process is writing this run"):
+        train(job, out, Watcher(), resume=True)
+    assert train(job, out, Watcher(), resume=True).finished
+
+
+def test_a_run_that_cannot_be_locked_says_so(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    train(TranslatorJob(TrainRequest([data], settings=SETTINGS)), tmp_path / "run", watcher := Watcher())
+    assert watcher.notes == [
+        f"{tmp_path / 'run'} cannot be locked where it lies; see to it that nothing else trains in it"
+    ]
 
 
 def test_an_interrupted_preparation_is_made_anew(data: str, tmp_path: Path) -> None:

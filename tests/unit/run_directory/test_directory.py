@@ -111,8 +111,8 @@ def test_nothing_to_resume(tmp_path: Path) -> None:
 
 def test_resuming_clears_half_written_files(run: RunDirectory) -> None:
     (run.path / ".writing-model.safetensors-abcd").write_bytes(b"half")
-    RunDirectory.create(run.path, resume=True)
-    assert os.listdir(run.path) == ["config.json"]
+    with RunDirectory.create(run.path, resume=True).alone():
+        assert os.listdir(run.path) == ["config.json"]
 
 
 def test_open_needs_a_run(tmp_path: Path, run: RunDirectory) -> None:

@@ -1,0 +1,39 @@
+"""One process at a time writes a run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dikkat.errors import CannotCreateError
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[bool]:
+    """Hold `folder` against all others; what is yielded is False where the system has no lock for a folder.
+
+    The lock is the kernel's, on the folder itself: it leaves no file, and ends with the process however that ends.
+    Raises `CannotCreateError` when another holds it.
+    """
+    if sys.platform == "win32":
+        yield False
+        return
+    import fcntl
+
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_held = True
+        except BlockingIOError:
+            raise CannotCreateError(
+                f"{folder}: another process is writing this run; wait until it ends, or give another --out"
+            ) from None
+        except OSError:  # NFS has locks for files alone
+            is_held = False
+        yield is_held
+    finally:
+        os.close(descriptor)
