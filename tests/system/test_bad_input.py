@@ -319,7 +319,7 @@ class TestTranslate:
     def test_weights_of_another_model(self, dikkat: Command, copy: Path, stopped: Path, toy_data: Path) -> None:
         shutil.copy(stopped / "model.safetensors", copy / "model.safetensors")
         message = dikkat.fails(65, "translate", copy, toy_data)
-        assert message.startswith(f"{copy / 'model.safetensors'}: does not fit config.json: parameter ")
+        assert message.startswith(f"{copy / 'model.safetensors'}: does not fit {copy / 'config.json'}: parameter ")
         assert "has the shape" in message
 
     def test_places_that_are_no_run(self, dikkat: Command, tmp_path: Path, toy_data: Path) -> None:

@@ -427,7 +427,10 @@ class TestBadInput:
         settings = json.loads((copy / "config.json").read_text())
         (copy / "config.json").write_text(json.dumps({**settings, "labels": ["a", "b", "c"]}))
         message = dikkat.fails(65, "classify", copy)
-        assert message.startswith(f"{copy / 'model.safetensors'}: does not fit config.json: parameter output.")
+        assert message.startswith(f"{copy / 'model.safetensors'}: does not fit {copy / 'config.json'}: parameter ")
+        (copy / "config.json").write_text(json.dumps({**settings, "labels": []}))
+        message = dikkat.fails(65, "classify", copy)
+        assert message == f"{copy / 'config.json'}: damaged: names no labels; restore the file"
         (copy / "config.json").write_text(json.dumps({**settings, "task": "digits"}))
         assert dikkat.fails(2, "doctor", copy) == f'{copy}: holds a "digits", which the doctor cannot examine'
 
@@ -436,8 +439,8 @@ class TestBadInput:
             decisive_words(Classifier.load(run), "  ")
 
     def test_a_translator_does_not_classify(self, dikkat: Command, trained: Path) -> None:
-        message = dikkat.fails(65, "classify", trained)
-        assert message == f'{trained / "config.json"}: is not of a classifier, but of a "translator"'
+        message = dikkat.fails(2, "classify", trained)
+        assert message == f'{trained}: holds a "translator", not a classifier'
 
     def test_without_a_validation_nothing_is_calibrated(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
         shutil.copytree(run, copy := tmp_path / "copy")

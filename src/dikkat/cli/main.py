@@ -85,8 +85,6 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):
             return _fail(_usage(error), 2)
-        if type(error).__name__ == "Abort":
-            return _fail("interrupted", 130)
         raise
     return result if isinstance(result, int) else 0
 

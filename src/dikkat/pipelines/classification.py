@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from dikkat.config import RunConfig
 from dikkat.decoding.streaming import length_batches
-from dikkat.errors import DataError
+from dikkat.errors import DataError, UsageError
 from dikkat.evaluation.calibration import probabilities
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
 from dikkat.pipelines.classifier_job import best_row
 from dikkat.pipelines.classifier_preparation import read_ids
 from dikkat.pipelines.settings import run_config
+from dikkat.pipelines.weights import load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.classification import pad_texts
-from dikkat.training.parameters import FlatParameters
 
 BATCH_SIZE = 64
 BATCH_TOKENS = 16384
@@ -70,20 +70,19 @@ class Classifier:
     def load(cls, path: str | Path) -> Classifier:
         """The classifier of a run directory, in float32.
 
-        Raises `MissingInputError` or `DataError` naming the file that is missing or damaged.
+        Raises `UsageError` for a model of another kind, and `MissingInputError` or `DataError` naming the file that is
+        missing or damaged.
         """
         run = RunDirectory.open(Path(path))
         settings = run.read_config()
         config = run_config(settings, str(run.config))
-        if settings.get("task") != "classifier" or not settings.get("labels"):
-            raise DataError(f'{run.config}: is not of a classifier, but of a "{settings.get("task")}"')
-        labels = settings["labels"]
+        if (task := settings.get("task", "translator")) != "classifier":
+            raise UsageError(f'{path}: holds a "{task}", not a classifier')
+        labels = settings.get("labels")
+        if not labels:
+            raise DataError(f"{run.config}: damaged: names no labels; restore the file")
         model = build_classifier(config.model, config.classifier, len(labels), seed=0)
-        parameters = FlatParameters(model)
-        try:
-            parameters.fill(parameters.master, run.load_weights())
-        except RuntimeError as error:
-            raise DataError(f"{run.weights}: does not fit {run.config.name}: {error}") from None
+        load_weights(model, run)
         rows = run.read_metrics()
         if not rows:
             raise DataError(f"{run.metrics}: holds no validation, so the probabilities cannot be calibrated")

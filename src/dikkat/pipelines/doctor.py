@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.errors import DataError, UsageError
+from dikkat.errors import UsageError
 from dikkat.explain.doctor import Proof, examine
 from dikkat.explain.doctor.specimen import Patient
 from dikkat.models.factory import build_classifier, build_language_model, build_model
 from dikkat.pipelines.settings import run_config
+from dikkat.pipelines.weights import load_weights
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.tensor_files import read_tensors
-from dikkat.training.parameters import FlatParameters
 
 
 def examine_path(path: Path, seed: int = 1) -> list[Proof]:
@@ -29,13 +28,7 @@ def load_model(path: Path) -> Patient:
     # a checkpoint shares the settings of its run, two levels up
     run = RunDirectory.open(path.resolve().parents[1] if is_checkpoint else path)
     model = _new_model(run)
-    weights = path / "model.safetensors" if is_checkpoint else run.weights
-    tensors = read_tensors(weights) if is_checkpoint else run.load_weights()
-    parameters = FlatParameters(model)
-    try:
-        parameters.fill(parameters.master, tensors)
-    except RuntimeError as error:
-        raise DataError(f"{weights}: does not fit {run.config}: {error}") from None
+    load_weights(model, run, path if is_checkpoint else None)
     return model.eval()
 
 

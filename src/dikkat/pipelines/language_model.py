@@ -16,11 +16,11 @@ from dikkat.errors import DataError, UsageError
 from dikkat.models import language_model
 from dikkat.models.factory import build_language_model
 from dikkat.pipelines.settings import run_config
+from dikkat.pipelines.weights import load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.text.foreign_tokenizer import AnyTokenizer, load_tokenizer
 from dikkat.text.text_stream import TextStream
 from dikkat.text.tokenizer import Tokenizer
-from dikkat.training.parameters import FlatParameters
 
 TASK = "lm"
 """Of config.json."""
@@ -87,11 +87,7 @@ class LanguageModel:
             raise UsageError(f'{path}: holds a "{settings.get("task")}", not a language model')
         config = run_config(settings, str(run.config))
         model = build_language_model(config.model, config.language_model.objective, seed=0)
-        parameters = FlatParameters(model)
-        try:
-            parameters.fill(parameters.master, run.load_weights())
-        except RuntimeError as error:
-            raise DataError(f"{run.weights}: does not fit {run.config.name}: {error}") from None
+        load_weights(model, run)
         return cls(model, load_tokenizer(run.tokenizer), config)
 
     @property

@@ -15,7 +15,7 @@ from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
-from dikkat.errors import DataError, UsageError
+from dikkat.errors import UsageError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
@@ -23,9 +23,9 @@ from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.device import find_device
 from dikkat.pipelines.settings import run_config
+from dikkat.pipelines.weights import load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
-from dikkat.training.parameters import FlatParameters
 
 GREEDY = DecodingOptions()
 BEAM = BeamOptions()
@@ -76,11 +76,7 @@ class Translator:
             raise UsageError(f'{path}: holds a "{task}", not a translator')
         config = run_config(settings, str(run.config))
         model = build_model(config.model, seed=0)
-        parameters = FlatParameters(model)
-        try:
-            parameters.fill(parameters.master, run.load_weights())
-        except RuntimeError as error:
-            raise DataError(f"{run.weights}: does not fit {run.config.name}: {error}") from None
+        load_weights(model, run)
         found = cls(model.to(where), Tokenizer.load(run.tokenizer), config)
         if precision == "int8":
             try:

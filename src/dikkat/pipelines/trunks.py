@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dikkat.config import EncoderConfig, RunConfig, first_complaint
-from dikkat.errors import DataError, UsageError
+from dikkat.errors import UsageError
 from dikkat.explain.attention_map import Stack
 from dikkat.models.factory import Factory
 from dikkat.models.sentence_encoder import SentenceEncoder
@@ -23,10 +23,10 @@ from dikkat.pipelines.classifier_preparation import read_ids
 from dikkat.pipelines.language_model import LanguageModel
 from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.translation import Translator
+from dikkat.pipelines.weights import load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.text.foreign_tokenizer import ForeignTokenizer
 from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
-from dikkat.training.parameters import FlatParameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _encoder(run: RunDirectory) -> Trunk:
     except ValidationError as error:
         raise UsageError(f"{run.config}: encoder.{first_complaint(error)}") from None
     model = Factory(config.model).sentence_encoder(around).eval()
-    _fill(model, run)
+    load_weights(model, run)
     tokenizer = ForeignTokenizer.load(run.tokenizer)
     longest = _longest(config, around.max_length, special=tokenizer.frame_size)
     return Trunk(
@@ -156,15 +156,6 @@ _LOADERS: dict[Any, Callable[[RunDirectory], Trunk]] = {
     "lm": _language_model,
     "encoder": _encoder,
 }
-
-
-def _fill(model: nn.Module, run: RunDirectory) -> None:
-    """Copy the weights of `run` into `model`. Raises `DataError` if they do not fit."""
-    parameters = FlatParameters(model)
-    try:
-        parameters.fill(parameters.master, run.load_weights())
-    except RuntimeError as error:
-        raise DataError(f"{run.weights}: does not fit {run.config.name}: {error}") from None
 
 
 def _sentence_pooling(model: SentenceEncoder, around: EncoderConfig) -> Callable[[Tensor, Tensor], Tensor]:
