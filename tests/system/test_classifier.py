@@ -427,7 +427,8 @@ class TestBadInput:
         settings = json.loads((copy / "config.json").read_text())
         (copy / "config.json").write_text(json.dumps({**settings, "labels": ["a", "b", "c"]}))
         message = dikkat.fails(65, "classify", copy)
-        assert message.startswith(f"{copy / 'model.safetensors'}: does not fit {copy / 'config.json'}: parameter ")
+        weights, config = copy / "model.safetensors", copy / "config.json"
+        assert message.startswith(f"{weights}: does not fit {config}: parameter output.")
         (copy / "config.json").write_text(json.dumps({**settings, "labels": []}))
         message = dikkat.fails(65, "classify", copy)
         assert message == f"{copy / 'config.json'}: damaged: names no labels; restore the file"

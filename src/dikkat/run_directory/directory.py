@@ -62,10 +62,12 @@ class RunDirectory:
     def alone(self) -> Iterator[bool]:
         """Keep other processes from writing this run, and clear away what a killed one left half-written.
 
-        What is yielded is False where no lock is to be had. Raises `CannotCreateError` when another process writes it.
+        What is yielded is False where no lock is to be had. Raises `CannotCreateError` when another process writes it
+        or it may not be written, and `DiskError`.
         """
         with locked(self.path) as is_locked:
-            self._remove_leftovers()
+            with write_errors(self.path):
+                self._remove_leftovers()
             yield is_locked
 
     @property

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dikkat.disk import write_errors
 from dikkat.errors import CannotCreateError
 
 
@@ -16,14 +17,15 @@ def locked(folder: Path) -> Iterator[bool]:
     """Hold `folder` against all others; what is yielded is False where the system has no lock for a folder.
 
     The lock is the kernel's, on the folder itself: it leaves no file, and ends with the process however that ends.
-    Raises `CannotCreateError` when another holds it.
+    Raises `CannotCreateError` when another holds it or it may not be read.
     """
     if sys.platform == "win32":
         yield False
         return
     import fcntl
 
-    descriptor = os.open(folder, os.O_RDONLY)
+    with write_errors(folder):
+        descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
