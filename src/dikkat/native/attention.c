@@ -84,7 +84,7 @@ INLINE void weigh(const Attention *a, float *rows, const float *query, const flo
         softmax_row(rows + t * keys, seen, a->beta, open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
 }
 
-/* In place: up to sixteen entries from `at` on of a row at `place`. Numbers that are not `wide` are rounded as they would
+/* In place: up to a vector of entries from `at` on of a row at `place`. Numbers that are not `wide` are rounded as they would
  * be in memory. */
 INLINE void turn_entries(const Attention *a, float *row, int64_t place, int64_t at, int64_t count, int back, int wide) {
     vec found = turned(*(vec *)(row + at), angles_of(&a->rotation, place, a->width, at, count, back));

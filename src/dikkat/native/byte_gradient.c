@@ -38,33 +38,36 @@ static void pack_block(const Columns *c, int64_t place, int64_t rows, int wide, 
         for (int64_t i = 0; i < BYTE_PANEL * padded(inputs); i++) to[i] ^= -128;
 }
 
-/* sums[r] of a group of rows += what one block of rows adds. */
-INLINE void add_block(vec sums[BYTE_ROWS][4], const Columns *a, const Columns *b, int64_t of_a, int64_t of_b,
-                      int64_t first, int64_t quads, const int rows) {
-    ivec found[BYTE_ROWS][4];
+/* sums[r] of a group of columns of a, times a part of a panel of b, += what one block of rows adds. */
+INLINE void add_block(vec sums[BYTE_ROWS][BYTE_VECTORS], const Columns *a, const Columns *b, int64_t of_a, int64_t of_b,
+                      int64_t first, int64_t part, int64_t quads, const int count) {
+    ivec found[BYTE_ROWS][BYTE_VECTORS];
     const uint8_t *from = (const uint8_t *)a->bytes + of_a * BYTE_PANEL * BLOCK_ROWS + first * QUAD;
-    byte_products(found, from, QUAD, BYTE_PANEL * QUAD, b->bytes + of_b * BYTE_PANEL * BLOCK_ROWS,
-                  b->shift + of_b * BYTE_PANEL, quads, rows);
-    for (int r = 0; r < rows; r++)
-        for (int i = 0; i < 4; i++) {
-            vec scale = a->scale[of_a * BYTE_PANEL + first + r] * *(const vec *)(b->scale + of_b * BYTE_PANEL + i * LANES);
+    const float *scales = b->scale + of_b * BYTE_PANEL + part;
+    byte_products(found, from, QUAD, BYTE_PANEL * QUAD, b->bytes + of_b * BYTE_PANEL * BLOCK_ROWS + part * QUAD,
+                  b->shift + of_b * BYTE_PANEL + part, quads, count);
+    for (int r = 0; r < count; r++)
+        for (int i = 0; i < BYTE_VECTORS; i++) {
+            vec scale = a->scale[of_a * BYTE_PANEL + first + r] * *(const vec *)(scales + i * LANES);
             sums[r][i] += __builtin_convertvector(found[r][i], vec) * scale;
         }
 }
 
-/* Panel `p` of the columns of a, times panel `q` of those of b. */
-static void panel_product(void *to, const Columns *a, const Columns *b, int64_t p, int64_t q, int64_t rows, int wide) {
-    vec sums[(BYTE_PANEL + BYTE_ROWS - 1) / BYTE_ROWS][BYTE_ROWS][4] = {{{{0}}}};
+/* Panel `p` of the columns of a, times a part of panel `q` of those of b. */
+static void part_product(void *to, const Columns *a, const Columns *b, int64_t p, int64_t q, int64_t part, int64_t rows,
+                         int wide) {
+    vec sums[(BYTE_PANEL + BYTE_ROWS - 1) / BYTE_ROWS][BYTE_ROWS][BYTE_VECTORS] = {{{{0}}}};
     for (int64_t begin = 0, block = 0; begin < rows; begin += BLOCK_ROWS, block++) {
         int64_t inputs = rows - begin < BLOCK_ROWS ? rows - begin : BLOCK_ROWS, quads = padded(inputs) / QUAD;
         int64_t of_a = block * a->panels + p, of_b = block * b->panels + q, first = 0;
         for (; first + BYTE_ROWS <= BYTE_PANEL; first += BYTE_ROWS)
-            add_block(sums[first / BYTE_ROWS], a, b, of_a, of_b, first, quads, BYTE_ROWS);
-        add_block(sums[first / BYTE_ROWS], a, b, of_a, of_b, first, quads, BYTE_PANEL % BYTE_ROWS);
+            add_block(sums[first / BYTE_ROWS], a, b, of_a, of_b, first, part, quads, BYTE_ROWS);
+        if (first < BYTE_PANEL)
+            add_block(sums[first / BYTE_ROWS], a, b, of_a, of_b, first, part, quads, BYTE_PANEL % BYTE_ROWS);
     }
     for (int64_t r = 0; r < BYTE_PANEL && p * BYTE_PANEL + r < a->width; r++) {
-        int64_t at = (p * BYTE_PANEL + r) * b->width + q * BYTE_PANEL;
-        store_panel(to, at, sums[r / BYTE_ROWS][r % BYTE_ROWS], b->width - q * BYTE_PANEL, wide);
+        int64_t column = q * BYTE_PANEL + part, at = (p * BYTE_PANEL + r) * b->width + column;
+        store_part(to, at, sums[r / BYTE_ROWS][r % BYTE_ROWS], b->width - column, wide);
     }
 }
 
@@ -105,7 +108,8 @@ int byte_gradient(void *to, void *of_bias, const void *gradient, int64_t gradien
         }
 #pragma omp for schedule(dynamic)
         for (int64_t pair = 0; pair < a.panels * b.panels; pair++)
-            panel_product(to, &a, &b, pair / b.panels, pair % b.panels, rows, wide);
+            for (int64_t part = 0; part < BYTE_PANEL; part += BYTE_PART)
+                part_product(to, &a, &b, pair / b.panels, pair % b.panels, part, rows, wide);
     }
     free(bytes);
     return 0;

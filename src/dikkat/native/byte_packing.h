@@ -20,7 +20,7 @@ INLINE int32_t signed_row(int8_t *to, const void *from, float share, int64_t inp
     return total;
 }
 
-/* Sixteen fours of each of LANES rows of bytes, `quads` of them there, side by side with those of the other rows. */
+/* LANES fours of each of LANES rows of bytes, `quads` of them there, side by side with those of the other rows. */
 INLINE void pack_tile(int8_t *to, const int8_t *lines, int64_t width, const int64_t quads) {
     vec tile[LANES] = {{0}};
     for (int i = 0; i < LANES; i++) memcpy(&tile[i], lines + i * width, quads * QUAD);

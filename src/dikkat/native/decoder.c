@@ -33,8 +33,8 @@ int decoder_step(const Decoder *d, const int64_t *tokens, const float *position,
 static void keep(const Decoder *d, int64_t block, const float *key, int64_t length, int64_t step) {
     int64_t width = d->head_width;
     float *keys = d->source_keys, *values = d->source_values;
-    for (int64_t at = 0; at < length; at += LANES)
-        load_columns(keys + (block + at) * width, key + at * step, length - at < LANES ? length - at : LANES, width,
+    for (int64_t at = 0; at < length; at += PADDING)
+        load_columns(keys + (block + at) * width, key + at * step, length - at < PADDING ? length - at : PADDING, width,
                      step, 1);
     load_rows(values + block * padded(width), key + joined_width(d), length, width, step, 1);
 }

@@ -149,14 +149,14 @@ static void embed(const Decoder *d, const Activations *a, const int64_t *tokens,
     }
 }
 
-/* Twin: nn/functional.py, fused_attention, for one query of one head. Keys are in blocks of 16 positions, (K, 16) each;
+/* Twin: nn/functional.py, fused_attention, for one query of one head. Keys are in blocks of PADDING positions, (K, PADDING) each;
  * values in rows of padded width. `seen`, where not null, is given the weights. */
 static void attend(float *output, const float *query, const float *keys, const float *values, const uint8_t *mask,
                    int64_t count, int64_t width, float beta, float *seen, float *scratch) {
     int64_t end = padded(count);
     float *result = scratch + end;
-    for (int64_t at = 0; at < end; at += LANES)
-        row_times_matrix(scratch + at, query, 1, keys + at * width, width, LANES);
+    for (int64_t at = 0; at < end; at += PADDING)
+        row_times_matrix(scratch + at, query, 1, keys + at * width, width, PADDING);
     softmax_row(scratch, count, beta, mask, 1);
     if (seen) memcpy(seen, scratch, sizeof(float) * count);
     row_times_matrix(result, scratch, 1, values, count, padded(width));
@@ -165,8 +165,8 @@ static void attend(float *output, const float *query, const float *keys, const f
 
 /* Key and value of a new position into the cache. */
 INLINE void remember(float *keys, float *values, const float *key, const float *value, int64_t place, int64_t width) {
-    float *column = keys + place / LANES * LANES * width + place % LANES;
-    for (int64_t i = 0; i < width; i++) column[i * LANES] = key[i];
+    float *column = keys + place / PADDING * PADDING * width + place % PADDING;
+    for (int64_t i = 0; i < width; i++) column[i * PADDING] = key[i];
     memcpy(values + place * padded(width), value, sizeof(float) * width);
 }
 

@@ -6,7 +6,7 @@
 
 #include "vectors.h"
 
-#define WORDS 8
+#define WORDS (LANES / 2)
 #define DRAWS (4 * WORDS) /* 16-bit numbers in as many 64-bit ones */
 #define GAMMA 0x9e3779b97f4a7c15
 
@@ -14,7 +14,8 @@ typedef uint64_t words __attribute__((vector_size(8 * WORDS)));
 
 /* The draws from `place` on, a multiple of DRAWS. */
 INLINE void draw(int16_t levels[DRAWS], uint64_t seed, int64_t place) {
-    words state = {1, 2, 3, 4, 5, 6, 7, 8};
+    words state;
+    for (int i = 0; i < WORDS; i++) state[i] = i + 1;
     state = (state + (uint64_t)place / 4) * GAMMA + seed;
     state = (state ^ state >> 30) * 0xbf58476d1ce4e5b9;
     state = (state ^ state >> 27) * 0x94d049bb133111eb;

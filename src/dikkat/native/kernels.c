@@ -11,7 +11,7 @@
 #include <omp.h>
 #include <stdlib.h>
 
-/* Sixteen entries from `at` on, or the fewer that are left. */
+/* A vector of entries from `at` on, or the fewer that are left. */
 INLINE void add_dropped_vec(void *output, const void *rest, const void *x, const int16_t *levels, int32_t threshold,
                             float scale, int64_t at, int64_t count, int wide) {
     int16_t level __attribute__((vector_size(2 * LANES)));
@@ -75,7 +75,7 @@ typedef struct {
     int64_t wide, threads;
 } Turning;
 
-/* Up to sixteen entries from `at` on of all heads of one position. */
+/* Up to a vector of entries from `at` on of all heads of one position. */
 INLINE void turn_entries(const Turning *w, void *output, int64_t row, int64_t at, int64_t count, int wide) {
     int64_t b = row / w->length, t = row % w->length;
     Angles by = angles_of(&w->rotation, place_of(&w->rotation, b, t, w->length), w->width, at, count, w->back);

@@ -1,21 +1,24 @@
 /* Linear layers over rows, few or many: a row has the same bits in any company.
  *
- * So all sums have one order. The inputs i with equal i mod 16 are a class; each class is summed in rising order, then
- * classes c and c + 8 are added, the sums of those at c and c + 4, at c and c + 2, at c and c + 1. Few rows read the
- * weights as they lie, with a class in each lane, and add across lanes. Many rows get them copied into panels, with an
- * output in each lane: no sums across lanes, and registers that are always busy, at the price of the copy.
+ * So all sums have one order. The inputs i with equal i mod LANES are a class; each class is summed in rising order, then
+ * the classes that are half of LANES apart are added, of their sums those that are a fourth apart, and so on. Few rows
+ * read the weights as they lie, with a class in each lane, and add across lanes. Many rows get them copied into panels,
+ * with an output in each lane: no sums across lanes, and registers that are always busy, at the price of the copy.
  */
 #ifndef DIKKAT_LINEAR_H
 #define DIKKAT_LINEAR_H
 
 #include "quantized.h"
 
-/* Outputs and rows that the innermost product of few rows computes side by side: 16 sums fit into the registers. */
+/* Outputs and rows that the innermost product of few rows computes side by side: half of the registers are for the sums. */
 #define OUTPUTS 4
-#define ROWS 4
-/* The same for many rows, where each sum is of two classes at once: 24 vectors of sums. */
+#define ROWS (REGISTERS / 2 / OUTPUTS)
+/* The same for many rows, where each sum is of two classes at once: three fourths of the registers. */
 #define PANEL (2 * LANES)
-#define PANEL_ROWS 6
+#define PANEL_ROWS (REGISTERS * 3 / 4 / 4)
+/* Pairs of classes that are half of LANES apart, and sums of 2, 4 and more classes. */
+#define PAIRS (LANES / 2)
+#define LEVELS (LANES == 16 ? 4 : LANES == 8 ? 3 : 2)
 /* Rows from which a copy of the weights pays: estimated on Zen 4, where it costs what some 19 rows save. */
 #define MANY 24
 
@@ -36,17 +39,18 @@ INLINE int64_t linear_scratch(const Linear *linear, int64_t rows) {
     return linear->packed.weight ? quantized_scratch(rows, linear->inputs) : PANEL * padded(linear->inputs);
 }
 
-/* Sums of the lanes of four vectors: lane i + lane i + 8, then + 4, + 2, + 1. */
+/* The lanes that are `by` apart added up, those of a before those of b. */
+INLINE vec halved(vec a, vec b, const int by) {
+    ivec low = LANE_NUMBERS + (LANE_NUMBERS & -by);
+    return __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, low + by);
+}
+
+/* Sums of the lanes of four vectors, each in the order of lane_sum(). */
 INLINE void lane_sums(float *to, const vec *v) {
-    vec halves[2], quarters;
-    for (int i = 0; i < 2; i++)
-        halves[i] = SHUFFLED(v[2 * i], v[2 * i + 1], 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-                    SHUFFLED(v[2 * i], v[2 * i + 1], 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
-    quarters = SHUFFLED(halves[0], halves[1], 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-               SHUFFLED(halves[0], halves[1], 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-    quarters += SHUFFLED(quarters, quarters, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-    quarters += SHUFFLED(quarters, quarters, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
-    for (int i = 0; i < OUTPUTS; i++) to[i] = quarters[4 * i];
+    vec sums = halved(halved(v[0], v[1], LANES / 2), halved(v[2], v[3], LANES / 2), LANES / 4);
+#pragma GCC unroll 2
+    for (int by = LANES / 8; by > 0; by /= 2) sums += SWAPPED(sums, by);
+    for (int i = 0; i < OUTPUTS; i++) to[i] = sums[LANES / OUTPUTS * i];
 }
 
 /* Four outputs (fewer at the end) of `rows` rows; `rows` is a constant where this is used. */
@@ -85,16 +89,22 @@ static void few_rows(float *to, int64_t to_step, const float *from, int64_t from
             switch (rows - row) {
             case 1: few_rows_block(there, to_step, here, from_step, linear, output, 1); break;
             case 2: few_rows_block(there, to_step, here, from_step, linear, output, 2); break;
-            case 3: few_rows_block(there, to_step, here, from_step, linear, output, 3); break;
+            case 3: few_rows_block(there, to_step, here, from_step, linear, output, ROWS < 3 ? ROWS : 3); break;
             default: few_rows_block(there, to_step, here, from_step, linear, output, ROWS);
             }
         }
 }
 
-/* The first classes of the pairs (c, c + 8), in the order in which their sums add up; it is its own inverse. */
-static const int PAIRS[LANES / 2] = {0, 4, 2, 6, 1, 5, 3, 7};
+/* The first class of each pair, in the order in which their sums add up: its binary digits backwards. */
+INLINE int class_of(int pair) {
+    int found = 0;
+#pragma GCC unroll 4
+    for (int digit = 1; digit < PAIRS; digit *= 2) found = 2 * found + (pair & digit ? 1 : 0);
+    return found;
+}
 
-/* The weights of 32 outputs from `output` on as (8 pairs, inputs / 16, 2 classes, 32); zeros where there are none. */
+/* The weights of a panel of outputs from `output` on as (pairs, inputs / LANES, 2 classes, PANEL); zeros where there are
+ * none. */
 static void pack_panel(float *panel, const Linear *linear, int64_t output) {
     int64_t inputs = linear->inputs, groups = padded(inputs) / LANES;
     for (int64_t half = 0; half < 2; half++)
@@ -104,7 +114,7 @@ static void pack_panel(float *panel, const Linear *linear, int64_t output) {
             for (int i = 0; i < LANES; i++) {
                 const float *from = linear->weight + (first + i) * inputs + at;
                 block[i] = (vec){0};
-                if (first + i >= linear->outputs) continue;
+                if (first + i >= linear->outputs || left <= 0) continue;
                 if (left >= LANES)
                     block[i] = *(const loose *)from;
                 else
@@ -112,25 +122,25 @@ static void pack_panel(float *panel, const Linear *linear, int64_t output) {
             }
             transpose(block);
             for (int i = 0; i < LANES; i++) {
-                int64_t place = (PAIRS[i % 8] * groups + group) * 2 + i / 8;
+                int64_t place = (class_of(i % PAIRS) * groups + group) * 2 + i / PAIRS;
                 *(vec *)(panel + place * PANEL + half * LANES) = block[i];
             }
         }
 }
 
-/* The outputs of a panel, as many as there are, of six rows. */
+/* The outputs of a panel, as many as there are, of PANEL_ROWS rows. */
 static void panel_block(float *to, int64_t to_step, const float *from, int64_t from_step, const float *panel,
                         int64_t groups, const vec *bias, int64_t outputs) {
-    /* partial sums of 2, 4, 8 and 16 classes, each until its neighbour is there */
-    vec partial[4][PANEL_ROWS][2];
-    for (int pair = 0; pair < LANES / 2; pair++) {
+    /* partial sums of 2, 4 and more classes, each until its neighbour is there */
+    vec partial[LEVELS][PANEL_ROWS][2];
+    for (int pair = 0; pair < PAIRS; pair++) {
         vec sums[2][PANEL_ROWS][2] = {{{{0}}}};
-        const float *x = from + PAIRS[pair];
+        const float *x = from + class_of(pair);
         for (int64_t group = 0; group < groups; group++, x += LANES, panel += 2 * PANEL)
             for (int r = 0; r < PANEL_ROWS; r++)
                 for (int half = 0; half < 2; half++) {
                     sums[0][r][half] += x[r * from_step] * *(const vec *)(panel + half * LANES);
-                    sums[1][r][half] += x[r * from_step + 8] * *(const vec *)(panel + PANEL + half * LANES);
+                    sums[1][r][half] += x[r * from_step + PAIRS] * *(const vec *)(panel + PANEL + half * LANES);
                 }
         for (int r = 0; r < PANEL_ROWS; r++)
             for (int half = 0; half < 2; half++) sums[0][r][half] += sums[1][r][half];
@@ -141,12 +151,12 @@ static void panel_block(float *to, int64_t to_step, const float *from, int64_t f
         memcpy(partial[level], sums[0], sizeof sums[0]);
     }
     for (int r = 0; r < PANEL_ROWS; r++) {
-        vec found[2] = {partial[3][r][0] + bias[0], partial[3][r][1] + bias[1]};
+        vec found[2] = {partial[LEVELS - 1][r][0] + bias[0], partial[LEVELS - 1][r][1] + bias[1]};
         memcpy(to + r * to_step, found, sizeof(float) * outputs);
     }
 }
 
-/* Rows in sixes; the last six may begin with rows that are done, which find the same again. */
+/* PANEL_ROWS at a time; the last may begin with rows that are done, which find the same again. */
 static void many_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
                       int64_t rows, int64_t start, int64_t end, float *panel) {
     for (int64_t output = start; output < end; output += PANEL) {

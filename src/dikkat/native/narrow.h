@@ -6,8 +6,8 @@
 
 #include "layers.h"
 
-/* Numbers that are read at once. */
-#define PAIR (2 * LANES)
+/* Numbers that a row of them is padded to a multiple of. */
+#define PAIR (2 * PADDING)
 /* Positions that are compared with a query side by side, as many as lane_sums() takes. */
 #define COMPARED OUTPUTS
 
@@ -28,7 +28,7 @@ INLINE int64_t row_of(const Memory *m, int64_t position) {
     return ((m->slots ? m->slots[position] * m->slot_rows : 0) + position) * paired(m->width);
 }
 
-/* Sixteen numbers of a row from `at` on, with zeros behind its end. */
+/* A vector of a row from `at` on, with zeros behind its end. */
 INLINE vec part_of_row(const float *from, int64_t at, int64_t width) {
     vec found = {0};
     if (at + LANES <= width)
@@ -44,16 +44,27 @@ INLINE words rounded(vec x) {
     return bits + 0x7fff + (bits >> 16 & 1);
 }
 
-/* Of 32 numbers, i and i + 16 share a word: a shift and a mask part them again. */
+/* Of each PAIR of numbers, i and i + PADDING share a word: a shift and a mask part them again. A row has so many vectors of
+ * words, */
+INLINE int64_t vectors_of(int64_t width) { return paired(width) / 2 / LANES; }
+
+/* and this is the place of the first number in one of them; that of the other which shares its word is PADDING behind. */
+INLINE int64_t place_in_row(int64_t vector) {
+    int64_t word = vector * LANES;
+    return word / PADDING * PAIR + word % PADDING;
+}
+
 INLINE void narrow_row(uint16_t *to, const float *from, int64_t width) {
-    for (int64_t at = 0; at < width; at += PAIR) {
-        words low = rounded(part_of_row(from, at, width)), high = rounded(part_of_row(from, at + LANES, width));
-        *(words *)(to + at) = low >> 16 | (high & 0xffff0000);
+    for (int64_t i = 0; i < vectors_of(width); i++) {
+        int64_t at = place_in_row(i);
+        words low = rounded(part_of_row(from, at, width)), high = rounded(part_of_row(from, at + PADDING, width));
+        ((words *)to)[i] = low >> 16 | (high & 0xffff0000);
     }
 }
 
-INLINE void widen(vec to[2], const uint16_t *from) {
-    words both = *(const words *)from;
+/* The numbers of one vector of words of a row. */
+INLINE void widen(vec to[2], const uint16_t *row, int64_t vector) {
+    words both = ((const words *)row)[vector];
     to[0] = (vec)(both << 16), to[1] = (vec)(both & 0xffff0000);
 }
 
@@ -64,38 +75,43 @@ INLINE void compare(float *to, const float *query, const Memory *m) {
         vec sums[COMPARED] = {{0}};
         for (int i = 0; i < COMPARED; i++)
             keys[i] = m->keys + row_of(m, first + i < m->count ? first + i : m->count - 1);
-        for (int64_t at = 0; at < m->width; at += PAIR)
+        for (int64_t part = 0; part < vectors_of(m->width); part++) {
+            const float *own = query + place_in_row(part);
             for (int i = 0; i < COMPARED; i++) {
                 vec key[2];
-                widen(key, keys[i] + at);
-                sums[i] += *(const vec *)(query + at) * key[0];
-                sums[i] += *(const vec *)(query + at + LANES) * key[1];
+                widen(key, keys[i], part);
+                sums[i] += *(const vec *)own * key[0];
+                sums[i] += *(const vec *)(own + PADDING) * key[1];
             }
+        }
         lane_sums(to + first, sums);
     }
 }
 
-/* sums += weight x numbers, 32 for each of `pairs`, a constant where this is used. */
-INLINE void add_weighted(vec *sums, float weight, const uint16_t *from, const int pairs) {
+/* sums += weight x the numbers of `count` vectors of words of a row, a constant where this is used. */
+INLINE void add_weighted(vec sums[][2], float weight, const uint16_t *row, int64_t first, const int count) {
 #pragma GCC unroll 2
-    for (int pair = 0; pair < pairs; pair++) {
+    for (int i = 0; i < count; i++) {
         vec value[2];
-        widen(value, from + pair * PAIR);
-        sums[2 * pair] += weight * value[0], sums[2 * pair + 1] += weight * value[1];
+        widen(value, row, first + i);
+        sums[i][0] += weight * value[0], sums[i][1] += weight * value[1];
     }
 }
 
-/* The numbers from `at` on of the weighted sum of all values. Even and odd positions are summed apart, so that one sum
- * need not wait for the other. */
-INLINE void weigh(float *to, const float *weights, const Memory *m, int64_t at, const int pairs) {
-    vec even[4] = {{0}}, odd[4] = {{0}};
+/* What `count` vectors of words from the `first` on hold of the weighted sum of all values. Even and odd positions are
+ * summed apart, so that one sum need not wait for the other. */
+INLINE void weigh(float *to, const float *weights, const Memory *m, int64_t first, const int count) {
+    vec even[2][2] = {{{0}}}, odd[2][2] = {{{0}}};
     int64_t position = 0;
     for (; position + 2 <= m->count; position += 2) {
-        add_weighted(even, weights[position], m->values + row_of(m, position) + at, pairs);
-        add_weighted(odd, weights[position + 1], m->values + row_of(m, position + 1) + at, pairs);
+        add_weighted(even, weights[position], m->values + row_of(m, position), first, count);
+        add_weighted(odd, weights[position + 1], m->values + row_of(m, position + 1), first, count);
     }
-    if (position < m->count) add_weighted(even, weights[position], m->values + row_of(m, position) + at, pairs);
-    for (int i = 0; i < 2 * pairs; i++) *(vec *)(to + at + i * LANES) = even[i] + odd[i];
+    if (position < m->count) add_weighted(even, weights[position], m->values + row_of(m, position), first, count);
+    for (int i = 0; i < count; i++) {
+        float *there = to + place_in_row(first + i);
+        *(vec *)there = even[i][0] + odd[i][0], *(vec *)(there + PADDING) = even[i][1] + odd[i][1];
+    }
 }
 
 /* Twin: nn/functional.py, fused_attention, for one query of one head, with keys and values in bfloat16. `seen`, where not
@@ -103,13 +119,13 @@ INLINE void weigh(float *to, const float *weights, const Memory *m, int64_t at, 
 INLINE void attend_narrow(float *output, const float *query, const Memory *m, const uint8_t *mask, float beta,
                           float *seen, float *scratch) {
     float *weights = scratch + paired(m->width), *row = scratch;
-    int64_t at = 0, end = paired(m->width);
-    for (int64_t i = 0; i < end; i += LANES) *(vec *)(row + i) = part_of_row(query, i, m->width);
+    int64_t part = 0, parts = vectors_of(m->width);
+    for (int64_t i = 0; i < paired(m->width); i += LANES) *(vec *)(row + i) = part_of_row(query, i, m->width);
     compare(weights, row, m);
     softmax_row(weights, m->count, beta, mask, 1);
     if (seen) memcpy(seen, weights, sizeof(float) * m->count);
-    for (; at + 2 * PAIR <= end; at += 2 * PAIR) weigh(row, weights, m, at, 2);
-    if (at < end) weigh(row, weights, m, at, 1);
+    for (; part + 2 <= parts; part += 2) weigh(row, weights, m, part, 2);
+    if (part < parts) weigh(row, weights, m, part, 1);
     memcpy(output, row, sizeof(float) * m->width);
 }
 

@@ -13,7 +13,7 @@
 #define SHARES 16
 
 typedef struct {
-    int64_t rows, inputs, outputs; /* both widths are multiples of LANES */
+    int64_t rows, inputs, outputs; /* both widths are multiples of PADDING */
     const float *x, *weight, *bias; /* (rows, inputs), (outputs, inputs), (outputs) or null */
     const float *rectified;         /* backward: (rows, outputs), what max(output, 0) was; null: there was none */
     int64_t threads;

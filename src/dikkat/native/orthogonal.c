@@ -51,7 +51,7 @@ static int64_t lay_out(Workspace *w, char *memory, int64_t rows, int64_t width) 
 
 static Packed packed_of(const Workspace *w) { return (Packed){w->packed, w->packed_scale, w->packed_shift}; }
 
-/* Copies what is below the blocks of the diagonal to above them; (square, square), a multiple of LANES. */
+/* Copies what is below the blocks of the diagonal to above them; (square, square), a multiple of PADDING. */
 static void mirror(float *matrix, int64_t square) {
     for (int64_t row = 0; row < square; row += LANES)
         for (int64_t column = row / BYTE_PANEL * BYTE_PANEL + BYTE_PANEL; column < square; column += LANES) {

@@ -28,10 +28,11 @@ INLINE void tile(float *to, int64_t to_step, const float *rows, int64_t row_step
 }
 
 /* to (count, columns) = rows (count, inner) x matrix (inner, columns), whose rows are `step` apart; both are multiples
- * of LANES, the entries of a row are `hop` apart. Every sum is in rising order. The last tile of rows may begin with
+ * of PADDING, the entries of a row are `hop` apart. Every sum is in rising order. The last tile of rows may begin with
  * rows that are done. */
 static void rows_times_matrix(float *to, int64_t to_step, const float *rows, int64_t row_step, int64_t hop,
                               const float *matrix, int64_t inner, int64_t step, int64_t columns, int64_t count) {
+/* Tiles of so many rows and vectors. */
 #define COLUMNS(R, C)                                                                                                  \
     for (; at + (C) * LANES <= columns; at += (C) * LANES)                                                             \
         for (int64_t next = 0; next < count;) {                                                                        \
@@ -44,9 +45,13 @@ static void rows_times_matrix(float *to, int64_t to_step, const float *rows, int
                 tile(there, to_step, here, row_step, hop, matrix + at, inner, step, R, C), next = row + (R);           \
         }
     int64_t at = 0;
+#if REGISTERS == 32
     COLUMNS(6, 4)
     COLUMNS(8, 2)
     COLUMNS(12, 1)
+#else
+    COLUMNS(6, 2)
+#endif
 #undef COLUMNS
 }
 

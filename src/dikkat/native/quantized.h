@@ -6,10 +6,24 @@
 
 #include "tensors.h"
 
-/* Outputs of a panel of eight-bit weights, inputs side by side in each, and rows that are multiplied at once. */
-#define BYTE_PANEL (4 * LANES)
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
+/* Outputs of a panel of eight-bit weights, and inputs side by side in each. */
+#define BYTE_PANEL 64
 #define QUAD 4
-#define BYTE_ROWS 6
+/* Whether one instruction multiplies four pairs of bytes in each lane, and adds them up. */
+#if defined(__AVX512VNNI__) || (defined(__AVXVNNI__) && LANES == 8)
+#define MULTIPLIES_BYTES 1
+#else
+#define MULTIPLIES_BYTES 0
+#endif
+/* Vectors of outputs and rows that are multiplied at once: their sums, and the weights, stay in registers. */
+#define BYTE_VECTORS (REGISTERS / 8)
+#define BYTE_ROWS (MULTIPLIES_BYTES ? 6 : 4)
+/* Outputs of as many vectors: a panel, or a part of one. */
+#define BYTE_PART (BYTE_VECTORS * LANES)
 /* Added to activations, since the instruction multiplies unsigned by signed bytes; taken off the sums again. */
 #define SHIFT 128
 
@@ -57,45 +71,81 @@ INLINE float quantized_row(uint8_t *to, const void *from, int64_t width, int wid
     return scale;
 }
 
+#if MULTIPLIES_BYTES
+/* Four bytes in each lane, as they are multiplied. */
+typedef ivec Fours;
+
+INLINE Fours unsigned_fours(ivec bytes) { return bytes; }
+
+INLINE Fours signed_fours(ivec bytes) { return bytes; }
+
 /* sums += the products of four unsigned with four signed bytes, in each lane. Written as an instruction, since compilers
  * copy the sums from register to register around the intrinsic, which costs as much as the products. */
-INLINE ivec add_products_of_bytes(ivec sums, ivec entries, ivec weight) {
+INLINE ivec add_products(ivec sums, Fours entries, Fours weights) {
 #ifdef __AVX512VNNI__
-    __asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(entries), "v"(weight));
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(entries), "v"(weights));
 #else
-    for (int byte = 0; byte < QUAD; byte++)
-        sums += (entries << 8 * (QUAD - 1 - byte) >> 24 & 255) * (weight << 8 * (QUAD - 1 - byte) >> 24);
+    __asm__("{vex} vpdpbusd %2, %1, %0" : "+x"(sums) : "x"(entries), "x"(weights));
 #endif
     return sums;
 }
+#else
+/* The same as numbers of 16 bits: bytes 0 and 2, and bytes 1 and 3. */
+typedef int16_t halves __attribute__((vector_size(4 * LANES)));
+typedef struct {
+    halves even, odd;
+} Fours;
 
-/* The sums of one panel for `rows` rows, less the `shift` of each of its outputs; `rows` is a constant where this is used.
- * Four bytes of a row are together, and rows and fours are so many bytes apart. */
-INLINE void byte_products(ivec sums[BYTE_ROWS][4], const uint8_t *from, int64_t row_step, int64_t quad_step,
+INLINE Fours unsigned_fours(ivec bytes) { return (Fours){(halves)bytes & 255, (halves)bytes >> 8 & 255}; }
+
+INLINE Fours signed_fours(ivec bytes) { return (Fours){(halves)bytes << 8 >> 8, (halves)bytes >> 8}; }
+
+/* In each lane a[0] b[0] + a[1] b[1]. */
+INLINE ivec products_of_pairs(halves a, halves b) {
+#if LANES == 16 && defined(__AVX512BW__)
+    return (ivec)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif LANES == 8
+    return (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#elif LANES == 4 && defined(__x86_64__)
+    return (ivec)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#else
+    return ((ivec)a << 16 >> 16) * ((ivec)b << 16 >> 16) + ((ivec)a >> 16) * ((ivec)b >> 16);
+#endif
+}
+
+INLINE ivec add_products(ivec sums, Fours entries, Fours weights) {
+    return sums + products_of_pairs(entries.even, weights.even) + products_of_pairs(entries.odd, weights.odd);
+}
+#endif
+
+/* The sums of BYTE_PART outputs for `rows` rows, less the `shift` of each output; `rows` is a constant where this is used.
+ * Four bytes of a row are together, and rows and fours are so many bytes apart; the weights of four inputs are a panel
+ * apart. */
+INLINE void byte_products(ivec sums[BYTE_ROWS][BYTE_VECTORS], const uint8_t *from, int64_t row_step, int64_t quad_step,
                           const int8_t *weight, const int32_t *shift, int64_t quads, const int rows) {
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++)
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) sums[r][i] = -*(const ivec *)(shift + i * LANES);
+        for (int i = 0; i < BYTE_VECTORS; i++) sums[r][i] = -*(const ivec *)(shift + i * LANES);
     for (int64_t quad = 0; quad < quads; quad++, from += quad_step, weight += BYTE_PANEL * QUAD) {
-        ivec w[4];
+        Fours w[BYTE_VECTORS];
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) w[i] = *(const loose_ivec *)(weight + i * LANES * QUAD);
+        for (int i = 0; i < BYTE_VECTORS; i++) w[i] = signed_fours(*(const loose_ivec *)(weight + i * LANES * QUAD));
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
             int32_t four;
             memcpy(&four, from + r * row_step, sizeof four);
-            ivec entries = (ivec){0} + four;
+            Fours entries = unsigned_fours((ivec){0} + four);
 #pragma GCC unroll 4
-            for (int i = 0; i < 4; i++) sums[r][i] = add_products_of_bytes(sums[r][i], entries, w[i]);
+            for (int i = 0; i < BYTE_VECTORS; i++) sums[r][i] = add_products(sums[r][i], entries, w[i]);
         }
     }
 }
 
-/* Four vectors to any address, as many entries of them as there are. */
-INLINE void store_panel(void *to, int64_t at, const vec *found, int64_t entries, int wide) {
+/* The vectors of a part to any address, as many entries of them as there are. */
+INLINE void store_part(void *to, int64_t at, const vec *found, int64_t entries, int wide) {
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; i++, at += LANES, entries -= LANES) {
+    for (int i = 0; i < BYTE_VECTORS; i++, at += LANES, entries -= LANES) {
         if (entries >= LANES)
             store_vec(to, at, found[i], LANES, wide);
         else if (entries > 0)
@@ -103,23 +153,28 @@ INLINE void store_panel(void *to, int64_t at, const vec *found, int64_t entries,
     }
 }
 
-/* The outputs of a panel, as many as there are, of `rows` rows. */
+/* Where the weights of the outputs from `first` on, a multiple of BYTE_PART, begin. */
+INLINE const int8_t *weights_of(const int8_t *panels, int64_t first, int64_t quads) {
+    return panels + (first / BYTE_PANEL * BYTE_PANEL * quads + first % BYTE_PANEL) * QUAD;
+}
+
+/* The outputs of a part, as many as there are, of `rows` rows. */
 INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t from_step, const float *scales,
                        const Packed *packed, int64_t first, int64_t quads, const vec *bias, int64_t outputs, int wide,
                        int rectifies, const int rows) {
-    ivec sums[BYTE_ROWS][4];
-    byte_products(sums, from, from_step, QUAD, packed->weight + first * quads * QUAD, packed->shift + first, quads, rows);
+    ivec sums[BYTE_ROWS][BYTE_VECTORS];
+    byte_products(sums, from, from_step, QUAD, weights_of(packed->weight, first, quads), packed->shift + first, quads, rows);
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
-        vec found[4];
+        vec found[BYTE_VECTORS];
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; i++) {
+        for (int i = 0; i < BYTE_VECTORS; i++) {
             vec scale = scales[r] * *(const vec *)(packed->scale + first + i * LANES);
             found[i] = __builtin_convertvector(sums[r][i], vec) * scale + bias[i];
             /* what is no number stays none */
             if (rectifies) found[i] = larger((vec){0}, found[i]);
         }
-        store_panel(to, r * to_step, found, outputs, wide);
+        store_part(to, r * to_step, found, outputs, wide);
     }
 }
 
@@ -129,9 +184,9 @@ INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *bytes, 
                                const Packed *packed, const void *bias, int64_t rows, int64_t start, int64_t end,
                                int wide, int rectifies) {
     int64_t quads = width / QUAD;
-    for (int64_t first = start; first < end; first += BYTE_PANEL) {
-        int64_t outputs = end - first < BYTE_PANEL ? end - first : BYTE_PANEL;
-        float added[BYTE_PANEL] __attribute__((aligned(64))) = {0};
+    for (int64_t first = start; first < end; first += BYTE_PART) {
+        int64_t outputs = end - first < BYTE_PART ? end - first : BYTE_PART;
+        float added[BYTE_PART] __attribute__((aligned(64))) = {0};
         if (bias)
             for (int64_t i = 0; i < outputs; i++) added[i] = load(bias, first + i, wide);
         for (int64_t row = 0; row < rows; row += BYTE_ROWS) {
@@ -145,7 +200,7 @@ INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *bytes, 
             case 2: BLOCK_OF(2); break;
             case 3: BLOCK_OF(3); break;
             case 4: BLOCK_OF(4); break;
-            case 5: BLOCK_OF(5); break;
+            case 5: BLOCK_OF(BYTE_ROWS < 5 ? BYTE_ROWS : 5); break;
             default: BLOCK_OF(BYTE_ROWS);
             }
 #undef BLOCK_OF

@@ -14,12 +14,12 @@ INLINE int64_t place_of(const Rotation *r, int64_t b, int64_t t, int64_t length)
     return r->places ? r->places[b * length + t] : t;
 }
 
-/* Of sixteen entries: the cosine, and the sine with its sign. */
+/* Of a vector of entries: the cosine, and the sine with its sign. */
 typedef struct {
     vec cosine, sine;
 } Angles;
 
-/* Up to eight numbers, half of `count`, each of them twice. */
+/* Half of `count` numbers, each of them twice. */
 INLINE vec in_pairs(const float *from, int64_t count) {
     uint32_t bits __attribute__((vector_size(2 * LANES))) = {0};
     memcpy(&bits, from, sizeof(float) * count / 2);
@@ -36,6 +36,6 @@ INLINE Angles angles_of(const Rotation *r, int64_t place, int64_t width, int64_t
 }
 
 /* From each pair (x, y) comes (x cos - y sin, y cos + x sin). */
-INLINE vec turned(vec pairs, Angles by) { return pairs * by.cosine + NEXT(pairs) * by.sine; }
+INLINE vec turned(vec pairs, Angles by) { return pairs * by.cosine + SWAPPED(pairs, 1) * by.sine; }
 
 #endif

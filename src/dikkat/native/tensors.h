@@ -34,7 +34,7 @@ INLINE void store(void *to, int64_t at, float value, int wide) {
         ((uint16_t *)to)[at] = narrowed(value);
 }
 
-/* Sixteen numbers of a row, at any address. */
+/* A vector of a row, at any address. */
 INLINE vec load_vec(const void *from, int64_t at, int wide) {
     vec values;
     if (wide) {
@@ -64,7 +64,7 @@ INLINE narrow_vec narrowed_vec(vec values) {
 #endif
 }
 
-/* The first `count` of sixteen numbers to any address. */
+/* The first `count` numbers of a vector to any address. */
 INLINE void store_vec(void *to, int64_t at, vec values, int64_t count, int wide) {
     if (wide) {
         memcpy((float *)to + at, &values, sizeof(float) * count);
@@ -79,8 +79,7 @@ INLINE void load_rows(float *to, const void *from, int64_t rows, int64_t width, 
     for (int64_t row = 0; row < rows; row++, to += padded(width)) {
         int64_t at = 0;
         for (; at + LANES <= width; at += LANES) *(vec *)(to + at) = load_vec(from, row * stride + at, wide);
-        if (at == width) continue;
-        *(vec *)(to + at) = (vec){0};
+        for (int64_t next = at; next < padded(width); next += LANES) *(vec *)(to + next) = (vec){0};
         for (; at < width; at++) to[at] = load(from, row * stride + at, wide);
     }
 }

@@ -1,4 +1,4 @@
-/* What the native kernels share: sixteen numbers side by side, and the small loops over rows of them. */
+/* What the native kernels share: numbers side by side, and the small loops over rows of them. */
 #ifndef DIKKAT_VECTORS_H
 #define DIKKAT_VECTORS_H
 
@@ -8,9 +8,29 @@
 #include <string.h>
 
 #define INLINE static inline __attribute__((always_inline))
-#define LANES 16
 
-/* Sixteen numbers side by side; the compiler maps them to whatever the processor has. */
+/* Rows in memory are padded to a multiple of so many numbers, on any processor. */
+#define PADDING 16
+
+/* Numbers side by side in one register, and how many registers there are: what does not fit into them is kept in memory,
+ * at ten times the price. */
+#ifdef __AVX512F__
+#define LANES 16
+#define LANE_NUMBERS ((ivec){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+#elif defined(__AVX2__)
+#define LANES 8
+#define LANE_NUMBERS ((ivec){0, 1, 2, 3, 4, 5, 6, 7})
+#else
+#define LANES 4
+#define LANE_NUMBERS ((ivec){0, 1, 2, 3})
+#endif
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define REGISTERS 32
+#else
+#define REGISTERS 16
+#endif
+
+/* As many numbers as a register holds. */
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 
@@ -18,7 +38,7 @@ typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t loose_ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 
-INLINE int64_t padded(int64_t n) { return (n + LANES - 1) / LANES * LANES; }
+INLINE int64_t padded(int64_t n) { return (n + PADDING - 1) / PADDING * PADDING; }
 
 /* exp(x) to about one part in 2^22 for x <= 0, zero below -87: 2^n e^r with n whole and |r| <= log(2) / 2. The polynomial
  * is the one of the fifth degree whose largest relative error, 9e-8, is the smallest. */
@@ -38,7 +58,7 @@ INLINE float exponential(float x) {
     return x < -87.0f ? 0.0f : series;
 }
 
-/* rows[i][j] and rows[j][i] change places: blocks of 8, of 4, of 2, then single entries are swapped across. */
+/* rows[i][j] and rows[j][i] change places: halves, their halves and so on to single entries are swapped across. */
 INLINE void transpose(vec rows[LANES]) {
 #pragma GCC unroll 4
     for (int step = LANES / 2; step > 0; step /= 2) {
@@ -88,21 +108,13 @@ INLINE void row_times_matrix(float *to, const float *row, int64_t hop, const flo
     }
 }
 
-#ifdef __clang__
-#define SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
-#else
-#define SHUFFLED(a, b, ...) __builtin_shuffle(a, b, (ivec){__VA_ARGS__})
-#endif
+/* Lanes that are `by` apart, a power of two, change places. */
+#define SWAPPED(v, by) __builtin_shuffle(v, LANE_NUMBERS ^ (by))
 
-/* Lanes that are so far apart change places. */
-#define EIGHTH(v) SHUFFLED(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)
-#define FOURTH(v) SHUFFLED(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)
-#define SECOND(v) SHUFFLED(v, v, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)
-#define NEXT(v) SHUFFLED(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
-
-/* Sum of the lanes: those that are 8 apart first, then 4, 2 and 1. */
+/* Sum of the lanes: those that are half a vector apart first, neighbours last. */
 INLINE float lane_sum(vec v) {
-    v += EIGHTH(v), v += FOURTH(v), v += SECOND(v), v += NEXT(v);
+#pragma GCC unroll 4
+    for (int by = LANES / 2; by > 0; by /= 2) v += SWAPPED(v, by);
     return v[0];
 }
 
@@ -114,13 +126,14 @@ INLINE float lane_sum(vec v) {
         return found;                                                                                                  \
     }                                                                                                                  \
     INLINE entry largest_lane(type v) {                                                                                \
-        v = larger(v, EIGHTH(v)), v = larger(v, FOURTH(v)), v = larger(v, SECOND(v)), v = larger(v, NEXT(v));          \
+        _Pragma("GCC unroll 4") for (int by = LANES / 2; by > 0; by /= 2) v = larger(v, SWAPPED(v, by));               \
         return v[0];                                                                                                   \
     }
 MAXIMA(vec, float, larger, largest_lane)
 MAXIMA(ivec, int32_t, larger_integers, largest_integer)
 
-/* Scores of `count` keys times beta, minus infinity for those that the mask does not allow, and behind the last. */
+/* Scores of `count` keys, which may be none, times beta; minus infinity for those that the mask does not allow, and behind
+ * the last. */
 INLINE vec scores_of(const float *row, int64_t count, float beta, const uint8_t *mask, int64_t mask_step) {
     uint8_t allowed __attribute__((vector_size(LANES))) = {0};
     if (!mask && count == LANES) return *(const loose *)row * beta;
@@ -143,7 +156,7 @@ INLINE void softmax_row(float *row, int64_t keys, float beta, const uint8_t *mas
         vec scores = scores_of(row + at, LANES, beta, mask ? mask + at * mask_step : 0, mask_step);
         *(loose *)(row + at) = scores, largest = larger(scores, largest);
     }
-    if (at < keys) {
+    for (; at < end; at += LANES) {
         vec scores = scores_of(row + at, keys - at, beta, mask ? mask + at * mask_step : 0, mask_step);
         *(loose *)(row + at) = scores, largest = larger(scores, largest);
     }
