@@ -12,7 +12,7 @@ import torch
 
 from dikkat.config import Device, RunConfig, TrainingConfig
 from dikkat.data.cleaning import CleaningReport
-from dikkat.errors import DataError, DikkatError, UsageError
+from dikkat.errors import DikkatError, StoppedError, UsageError
 from dikkat.explain.plots import plot_training
 from dikkat.native.library import why_absent
 from dikkat.native.processor import keep_freed_memory
@@ -165,6 +165,9 @@ def _numbers(trainer: Trainer) -> str:
 def _finish(job: Job, run: RunDirectory, command: str) -> None:
     rows = run.read_metrics()
     if not rows:
-        raise DataError(f"{run.metrics}: no validation was recorded, so there is nothing to finish")
+        raise StoppedError(
+            f"{run.path}: its time was over before the first update; what is prepared is kept, so --resume has more of"
+            " it, or begin anew with more --minutes"
+        )
     plot_training(rows, run.path / "training.png", title=run.path.name)
     run.write_text(run.card.name, job.card(run, rows, command))

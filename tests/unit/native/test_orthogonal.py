@@ -59,6 +59,17 @@ def test_orthogonalized_is_the_published_iteration(shape: tuple[int, int, int], 
         assert float((found - exact).norm()) <= 0.05 * float(exact.norm())
 
 
+def test_numbers_are_as_wide_as_the_processor_is_fast_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without hardware bfloat16 the iteration is in float32, which is faster there and far closer to the exact one."""
+    matrices, errors = random_matrices(2, 48, 64), {}
+    monkeypatch.setattr(orthogonal, "has_fast_int8", lambda: False)
+    for is_narrow in (False, True):
+        monkeypatch.setattr(orthogonal, "has_fast_bfloat16", lambda is_narrow=is_narrow: is_narrow)
+        exact = torch.stack([newton_schulz(matrix.double()) for matrix in matrices])
+        errors[is_narrow] = float((orthogonalized(matrices) - exact).norm() / exact.norm())
+    assert errors[False] < 1e-4 < errors[True] < 0.05
+
+
 def newton_schulz(matrix: Tensor) -> Tensor:
     """Five iterations of the odd quintic in float64, written from the paper's coefficients."""
     x = matrix / matrix.norm()

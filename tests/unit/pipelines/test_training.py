@@ -12,7 +12,7 @@ import pytest
 
 from dikkat.config import RunConfig, merge
 from dikkat.data.cleaning import CleaningReport
-from dikkat.errors import CannotCreateError, UsageError
+from dikkat.errors import CannotCreateError, StoppedError, UsageError
 from dikkat.pipelines.preparation import TrainRequest
 from dikkat.pipelines.training import train
 from dikkat.pipelines.translator_job import TranslatorJob
@@ -186,3 +186,13 @@ def test_minutes_end_the_run_in_time(data: str, tmp_path: Path) -> None:
     assert time.monotonic() - before < 6.0
     assert watcher.rows
     assert watcher.steps[-1].updates == watcher.rows[-1]["step"], "the end is validated"
+
+
+def test_time_that_ends_before_the_first_update_is_said(data: str, tmp_path: Path) -> None:
+    import time
+
+    settings = {**SETTINGS, "training": {**SETTINGS["training"], "minutes": 1.0}}
+    request, out = TrainRequest([data], settings=settings), tmp_path / "run"
+    with pytest.raises(StoppedError, match="time was over before the first update; .*--resume .*--minutes"):
+        train(TranslatorJob(request), out, Watcher(), started=time.monotonic() - 60.0)
+    assert RunDirectory.open(out).has_config, "what is prepared is kept"
