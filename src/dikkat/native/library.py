@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 
@@ -66,10 +67,25 @@ def _compiled(compiler: str) -> Path:
     # built beside and renamed: two processes at once each find a whole file
     with tempfile.TemporaryDirectory(dir=folder) as beside:
         built = Path(beside) / path.name
-        command = [compiler, *FLAGS, *map(str, SOURCES), "-o", str(built), "-lm"]
-        subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS_TO_COMPILE)
+        build(compiler, built)
         built.replace(path)
     return path
+
+
+def build(compiler: str, path: Path, *flags: str) -> None:
+    """Compile the sources side by side, with `flags` behind the usual ones, and link them at `path`.
+
+    Raises `subprocess.CalledProcessError` or `subprocess.TimeoutExpired`.
+    """
+
+    def call(*arguments: str | Path) -> None:
+        command = [compiler, *FLAGS, *flags, *map(str, arguments)]
+        subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS_TO_COMPILE)
+
+    objects = [path.with_name(f"{source.stem}.o") for source in SOURCES]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(lambda source, to: call("-c", source, "-o", to), SOURCES, objects))
+    call(*objects, "-o", path, "-lm")
 
 
 def cache_folder() -> Path:

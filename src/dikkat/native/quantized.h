@@ -85,7 +85,7 @@ INLINE ivec add_products(ivec sums, Fours entries, Fours weights) {
 #ifdef __AVX512VNNI__
     __asm__("vpdpbusd %2, %1, %0" : "+v"(sums) : "v"(entries), "v"(weights));
 #else
-    __asm__("{vex} vpdpbusd %2, %1, %0" : "+x"(sums) : "x"(entries), "x"(weights));
+    __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sums) : "x"(entries), "x"(weights));
 #endif
     return sums;
 }

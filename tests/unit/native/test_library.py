@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from dikkat.native import library
+
 COMPILER = "cc"
 PROGRAM = "from dikkat.native import library; print(library.library() is not None, library.why_absent(), sep='|')"
 
@@ -29,14 +31,14 @@ def shim(folder: Path, script: str) -> str:
     return str(path)
 
 
-def test_compiled_once_and_then_read_from_the_cache(tmp_path: Path) -> None:
+def test_every_source_is_compiled_once_and_the_library_then_read_from_the_cache(tmp_path: Path) -> None:
     log = tmp_path / "calls"
     compiler = shim(tmp_path, f'[ "$1" = --version ] || echo called >> {log}\nexec {COMPILER} "$@"')
     answers = [ask(CC=compiler, XDG_CACHE_HOME=str(tmp_path / "cache")) for _ in range(2)]
     if not answers[0][0]:
         pytest.skip(f"this machine cannot compile the kernels: {answers[0][1]}")
     assert answers == [(True, ""), (True, "")]
-    assert log.read_text(encoding="utf-8") == "called\n"
+    assert log.read_text(encoding="utf-8") == "called\n" * (len(library.SOURCES) + 1), "every source, and linking"
     assert [path.suffix for path in (tmp_path / "cache/dikkat").iterdir()] == [".so"]
 
 

@@ -56,7 +56,8 @@ def test_flags_decide(monkeypatch: pytest.MonkeyPatch, text: str | None, fast: b
         ("avx512f avx512_vnni", True),
         ("avx512f", False),
         ("avx512f avx512_vnni amx_bf16", False),
-        ("avx2 avx_vnni", False),
+        ("avx2 avx_vnni", True),
+        ("avx2", False),
     ],
 )
 def test_bytes_are_fast_with_vnni_and_not_where_there_is_amx(

@@ -1,0 +1,43 @@
+"""The tests of the kernels once more, with kernels as they are compiled for processors with shorter registers."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dikkat.native.processor import processor_flags
+
+FOLDER = Path(__file__).parent
+TESTS = ("kernels", "narrow", "narrow_linear", "quantized", "orthogonal", "encoder", "decoder", "ranking")
+OPTIONS = ("-p", "no:cacheprovider", "-k", "not processors_without_byte_products")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("architecture", "flag"),
+    [("-march=x86-64-v2", "sse4_2"), ("-march=x86-64-v3", "avx2"), ("-march=x86-64-v3 -mavxvnni", "avx_vnni")],
+    ids=["four lanes", "eight lanes", "eight lanes and byte products"],
+)
+def test_kernels_hold_in_shorter_registers(tmp_path: Path, architecture: str, flag: str) -> None:
+    if platform.machine() != "x86_64" or flag not in processor_flags():
+        pytest.skip(f"this processor has no {flag}")
+    compiler = shutil.which(os.environ.get("CC", "cc"))
+    if compiler is None:
+        pytest.skip("no C compiler")
+    wrapper = tmp_path / "cc"
+    wrapper.write_text(f'#!/bin/sh\nexec {compiler} "$@" {architecture}\n')
+    wrapper.chmod(0o755)
+    if subprocess.run([wrapper, "-E", "-x", "c", os.devnull], capture_output=True, check=False).returncode:
+        pytest.skip(f"{compiler} does not know {architecture}")
+    files = [str(FOLDER / f"test_{name}.py") for name in TESTS]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", *OPTIONS, *files]
+    environment = {**os.environ, "CC": str(wrapper), "XDG_CACHE_HOME": str(tmp_path)}
+    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout[-4000:]
+    assert list(tmp_path.glob("dikkat/kernels-*.so")), "the kernels were compiled by the wrapper"
