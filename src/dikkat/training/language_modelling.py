@@ -91,7 +91,7 @@ def batch_loss(model: LanguageModel, example: Example, smoothing: float) -> Batc
     wanted = example.wanted.reshape(-1)
     if example.predicted is not None:
         real = np.flatnonzero(example.predicted)
-        rows, wanted = rows[moved(real, device)], wanted[real]
+        rows, wanted = rows.index_select(0, moved(real, device)), wanted[real]
     objective, likelihood = smoothed_cross_entropy(rows, model.output_weight, moved(wanted, device), smoothing)
     return BatchLoss(objective, likelihood, len(wanted))
 

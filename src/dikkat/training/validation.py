@@ -73,6 +73,6 @@ def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float) -> BatchLo
     source_mask = source != PAD_ID
     hidden = model.decode(target_input, model.encode(source, source_mask), source_mask)
     # (B, T, D) -> (N, D)
-    rows = hidden.reshape(-1, hidden.shape[-1])[real]
+    rows = hidden.reshape(-1, hidden.shape[-1]).index_select(0, real)
     objective, likelihood = smoothed_cross_entropy(rows, model.output_weight, wanted, smoothing)
     return BatchLoss(objective, likelihood, len(places))
