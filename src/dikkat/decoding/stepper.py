@@ -134,7 +134,7 @@ class Stepper:
         """Run the model on the last tokens."""
         logits = self._model.step(self._tokens, self._cache).float()
         largest, log_sums = normalizers(logits)
-        logits[:, [PAD, BOS]] = float("-inf")
+        logits[:, PAD] = logits[:, BOS] = float("-inf")
         return NextTokens(logits, largest, log_sums)
 
     def advance(

@@ -47,8 +47,8 @@ def product(x: Tensor, weights: RoundedWeights, bias: Tensor | None) -> Tensor:
     """(rows, inputs) times rounded weights, plus `bias`."""
     integers, row_scale = _rounded(x.float())
     sums = torch._int_mm(integers.to(torch.int8), weights.integers)
-    found = sums.float().mul_(row_scale * weights.scale)
-    return (found if bias is None else found.add_(bias)).to(x.dtype)
+    found = sums.float().mul_(row_scale)
+    return (found.mul_(weights.scale) if bias is None else torch.addcmul(bias, found, weights.scale)).to(x.dtype)
 
 
 def linear(x: Tensor, weight: Tensor, scale: Tensor, outputs: int, bias: Tensor | None) -> Tensor:
@@ -70,8 +70,9 @@ def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
 
 def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Integers of float32 rows (N, M), and the scale of each row (N, 1), which is no number where an entry is none."""
-    scale = rows.abs().amax(dim=1, keepdim=True) / LARGEST
+    scale = rows.abs().amax(dim=1, keepdim=True).div_(LARGEST)
     # infinity times zero is no number either
-    scale += scale * 0.0
-    share = torch.where(scale > torch.finfo(torch.float32).tiny, scale.reciprocal(), torch.zeros_like(scale))
+    scale.add_(scale, alpha=0.0)
+    # zero of what is too small to be divided by
+    share = F.threshold(scale, torch.finfo(torch.float32).tiny, torch.inf).reciprocal_()
     return (rows * share).round_(), scale
