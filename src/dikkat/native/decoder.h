@@ -149,8 +149,8 @@ static void embed(const Decoder *d, const Activations *a, const int64_t *tokens,
     }
 }
 
-/* Twin: nn/functional.py, fused_attention, for one query of one head. Keys are in blocks of PADDING positions, (K, PADDING) each;
- * values in rows of padded width. `seen`, where not null, is given the weights. */
+/* Twin: nn/functional.py, fused_attention, for one query of one head. Keys are in blocks of PADDING positions,
+ * (K, PADDING) each; values in rows of padded width. `seen`, where not null, is given the weights. */
 static void attend(float *output, const float *query, const float *keys, const float *values, const uint8_t *mask,
                    int64_t count, int64_t width, float beta, float *seen, float *scratch) {
     int64_t end = padded(count);

@@ -44,11 +44,10 @@ INLINE words rounded(vec x) {
     return bits + 0x7fff + (bits >> 16 & 1);
 }
 
-/* Of each PAIR of numbers, i and i + PADDING share a word: a shift and a mask part them again. A row has so many vectors of
- * words, */
+/* Vectors of words in a row. Of each PAIR of numbers, i and i + PADDING share a word: a shift and a mask part them. */
 INLINE int64_t vectors_of(int64_t width) { return paired(width) / 2 / LANES; }
 
-/* and this is the place of the first number in one of them; that of the other which shares its word is PADDING behind. */
+/* The first of the numbers in the lower halves of such a vector; those in the upper halves are PADDING further on. */
 INLINE int64_t place_in_row(int64_t vector) {
     int64_t word = vector * LANES;
     return word / PADDING * PAIR + word % PADDING;
