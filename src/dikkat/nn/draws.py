@@ -37,6 +37,11 @@ def levels_of(seed: int, like: Tensor) -> Tensor:
     return _as_levels(splitmix64(seed, _words(like)), like)
 
 
+def uniform_numbers(count: int) -> Tensor:
+    """(count,): float32 numbers between 0 and 1, each in the middle of one of 65,536 equal parts, on a CPU."""
+    return random_levels(torch.empty(count)).float().add_(kernels.LEVELS // 2 + 0.5).div_(kernels.LEVELS)
+
+
 def splitmix64(seed: int, count: int) -> Tensor:
     """(count,): the numbers of the generator SplitMix64 (Steele, Lea and Flood 2014, figure 16), bits as int64."""
     state = torch.arange(1, count + 1).mul_(_signed(GAMMA)).add_(_signed(seed))

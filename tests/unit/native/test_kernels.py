@@ -11,7 +11,7 @@ from dikkat.nn.draws import levels_of, random_levels
 from dikkat.nn.dropout import Dropout, drop_threshold, mask_of
 from dikkat.nn.explicit import explicit_attention
 from dikkat.nn.rotary import RotaryPositions
-from dikkat.training import objective
+from dikkat.training import exact_chunks
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2}
 DTYPES = tuple(TOLERANCE)
@@ -194,7 +194,7 @@ def test_the_loss_and_its_gradient_are_those_of_the_formula(
     wanted = torch.nn.functional.cross_entropy(exact, targets, reduction="none", label_smoothing=smoothing)
     (gradient,) = torch.autograd.grad(wanted.sum(), exact)
     plain = torch.nn.functional.cross_entropy(exact, targets, reduction="none")
-    loss, likelihood = objective.smoothed_softmax(logits, targets, smoothing)
+    loss, likelihood = exact_chunks.smoothed_softmax(logits, targets, smoothing)
     torch.testing.assert_close(loss.double(), wanted.detach(), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(likelihood.double(), plain.detach(), atol=1e-5, rtol=1e-5)
     torch.testing.assert_close(logits.double(), gradient, atol=4e-3 if dtype == torch.bfloat16 else 1e-6, rtol=0)
@@ -207,7 +207,7 @@ def test_a_logit_that_is_no_number_is_not_hidden(wrong: float, native: bool, mon
         monkeypatch.setattr(kernels, "library", lambda: None)
     logits = torch.zeros(3, 20)
     logits[1, 4] = wrong
-    loss, _ = objective.smoothed_softmax(logits, torch.zeros(3, dtype=torch.int64), 0.1)
+    loss, _ = exact_chunks.smoothed_softmax(logits, torch.zeros(3, dtype=torch.int64), 0.1)
     assert not loss[1].isfinite()
     assert loss[[0, 2]].isfinite().all()
 

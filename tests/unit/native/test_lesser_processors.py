@@ -14,7 +14,17 @@ import pytest
 from dikkat.native.processor import processor_flags
 
 FOLDER = Path(__file__).parent
-TESTS = ("kernels", "narrow", "narrow_linear", "quantized", "orthogonal", "encoder", "decoder", "ranking")
+TESTS = (
+    "kernels",
+    "drawn_gradient",
+    "narrow",
+    "narrow_linear",
+    "quantized",
+    "orthogonal",
+    "encoder",
+    "decoder",
+    "ranking",
+)
 OPTIONS = ("-p", "no:cacheprovider", "-k", "not processors_without_byte_products")
 
 

@@ -1,0 +1,212 @@
+/* The gradient of the vocabulary's loss with probabilities that are drawn: each is rounded, up or down by chance, to a
+ * whole number of shares of its row, so that nearly all are zero and the mean is the probability itself. Products with
+ * such a gradient add up the few rows that are left.
+ *
+ * Tensors are bfloat16, or float32 where `wide`; sums are float32, in an order that the number of threads does not change.
+ */
+#include "tensors.h"
+
+#include <omp.h>
+#include <stdlib.h>
+
+/* Vectors of a row that are summed at once. */
+#define AT_ONCE (REGISTERS / 4)
+
+/* A sparse matrix (rows, vocabulary); an entry may be there twice, and then counts twice. */
+typedef struct {
+    int64_t rows, room; /* entries that a row may have */
+    int64_t samples;    /* shares of a row, 128 at most */
+    int32_t *entries;   /* (rows, room) */
+    int32_t *counts;    /* (rows): entries that a row has */
+    float *shares;      /* (rows, room) */
+} Drawn;
+
+INLINE void put(const Drawn *d, int64_t row, int64_t entry, float share) {
+    int64_t at = row * d->room + d->counts[row]++;
+    d->entries[at] = (int32_t)entry, d->shares[at] = share;
+}
+
+/* Logits as float32 numbers with minus infinity behind them; returns the largest, and their sum. */
+INLINE float load_line(float *line, const void *logits, int64_t vocab, float *sum, int wide) {
+    float largest = -INFINITY, total = 0.0f;
+#pragma omp simd reduction(max : largest) reduction(+ : total)
+    for (int64_t v = 0; v < vocab; v++) {
+        line[v] = load(logits, v, wide);
+        largest = line[v] > largest ? line[v] : largest;
+        total += line[v];
+    }
+    for (int64_t v = vocab; v < padded(vocab); v++) line[v] = -INFINITY;
+    *sum = total;
+    return largest;
+}
+
+/* In place to exponentials; returns the sum of each lane. */
+INLINE vec exponential_line(float *line, int64_t end, float largest) {
+    vec totals = {0};
+    for (int64_t at = 0; at < end; at += LANES) {
+#pragma omp simd
+        for (int i = 0; i < LANES; i++) line[at + i] = exponential(line[at + i] - largest);
+        totals += *(vec *)(line + at);
+    }
+    return totals;
+}
+
+/* How many whole numbers each entry passes when `scale` times the entries are laid end to end from `offset` on: those of
+ * the first lane, then those of the second and so on. */
+INLINE void count_shares(uint8_t *marks, const float *line, int64_t end, vec totals, float scale, float offset) {
+    typedef uint8_t bytes __attribute__((vector_size(LANES)));
+    vec reached;
+    for (int i = 0; i < LANES; i++) reached[i] = offset, offset += totals[i] * scale;
+    ivec passed = __builtin_convertvector(reached, ivec);
+    for (int64_t at = 0; at < end; at += LANES) {
+        reached += *(const vec *)(line + at) * scale;
+        ivec now = __builtin_convertvector(reached, ivec);
+        bytes found = __builtin_convertvector(now - passed, bytes);
+        memcpy(marks + at, &found, sizeof found);
+        passed = now;
+    }
+}
+
+/* Entries that have marks, as shares of the row. */
+INLINE void put_marked(const Drawn *d, int64_t row, const uint8_t *marks, int64_t end) {
+    for (int64_t at = 0; at < end; at += 8) {
+        uint64_t eight;
+        memcpy(&eight, marks + at, sizeof eight);
+        if (!eight) continue;
+        for (int64_t v = at; v < at + 8; v++)
+            if (marks[v]) put(d, row, v, (float)marks[v] / (float)d->samples);
+    }
+}
+
+INLINE void draw_row(const Drawn *d, int64_t row, const void *logits, int64_t target, float offset, int64_t vocab,
+                     float smoothing, float *loss, float *likelihood, float *line, int wide) {
+    int64_t end = padded(vocab);
+    uint8_t *marks = (uint8_t *)(line + end);
+    float sum, largest = load_line(line, logits, vocab, &sum, wide), right = line[target];
+    vec totals = exponential_line(line, end, largest);
+    float total = lane_sum(totals), normalizer = largest + logf(total);
+    /* sum is not finite where a logit is not, which the largest alone might hide */
+    *likelihood = normalizer - right + (sum - sum);
+    *loss = (1.0f - smoothing) * *likelihood + smoothing * (normalizer - sum / (float)vocab);
+    d->counts[row] = 0;
+    /* what is no number reaches all that is made of the row */
+    put(d, row, target, smoothing - 1.0f + (*likelihood - *likelihood));
+    if (!isfinite(*likelihood)) return;
+    count_shares(marks, line, end, totals, (float)d->samples / total, offset);
+    put_marked(d, row, marks, end);
+}
+
+/* Twin: native/drawn_by_torch.py, drawn_softmax. Of (rows, vocab) logits: their probabilities, drawn from one of `offsets`
+ * a row (systematic sampling, Madow 1949), less 1 - `smoothing` at the target; `loss` and `likelihood` are (rows). Returns
+ * 0, or 1 for want of memory. */
+int drawn_softmax(const Drawn *d, const void *logits, const int64_t *targets, const float *offsets, int64_t vocab,
+                  float smoothing, float *loss, float *likelihood, int wide, int threads) {
+    int64_t room = (padded(vocab) * (sizeof(float) + 1) + 63) / 64 * 64;
+    char *scratch = aligned_alloc(64, room * threads);
+    if (!scratch) return 1;
+#pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
+    for (int64_t r = 0; r < d->rows; r++) {
+        float *line = (float *)(scratch + room * omp_get_thread_num());
+        const void *from = entry(logits, r * vocab, wide);
+        if (wide)
+            draw_row(d, r, from, targets[r], offsets[r], vocab, smoothing, loss + r, likelihood + r, line, 1);
+        else
+            draw_row(d, r, from, targets[r], offsets[r], vocab, smoothing, loss + r, likelihood + r, line, 0);
+    }
+    free(scratch);
+    return 0;
+}
+
+/* Rows of a matrix, each so many times, added to `sums`, a part of a row of `vectors`, a constant where this is used. */
+INLINE void add_part(vec *sums, const int32_t *rows, const float *shares, int64_t count, const void *matrix,
+                     int64_t width, int64_t at, int wide, const int vectors) {
+    for (int64_t e = 0; e < count; e++)
+#pragma GCC unroll 8
+        for (int i = 0; i < vectors; i++) sums[i] += shares[e] * load_vec(matrix, rows[e] * width + at + i * LANES, wide);
+}
+
+/* to (width) = begin + the sum of shares[e] times the row rows[e] of a matrix. */
+INLINE void add_rows(void *to, const float *begin, const int32_t *rows, const float *shares, int64_t count,
+                     const void *matrix, int64_t width, int wide, int wide_result) {
+    int64_t at = 0;
+    for (; at + AT_ONCE * LANES <= width; at += AT_ONCE * LANES) {
+        vec sums[AT_ONCE];
+        memcpy(sums, begin + at, sizeof sums);
+        add_part(sums, rows, shares, count, matrix, width, at, wide, AT_ONCE);
+#pragma GCC unroll 8
+        for (int i = 0; i < AT_ONCE; i++) store_vec(to, at + i * LANES, sums[i], LANES, wide_result);
+    }
+    for (; at + LANES <= width; at += LANES) {
+        vec sum;
+        memcpy(&sum, begin + at, sizeof sum);
+        add_part(&sum, rows, shares, count, matrix, width, at, wide, 1);
+        store_vec(to, at, sum, LANES, wide_result);
+    }
+    for (; at < width; at++) {
+        float sum = begin[at];
+        for (int64_t e = 0; e < count; e++) sum += shares[e] * load(matrix, rows[e] * width + at, wide);
+        store(to, at, sum, wide_result);
+    }
+}
+
+/* to (rows, width) = `begin` (width) in each row + the drawn matrix times weight (vocabulary, width). */
+void drawn_of_hidden(const Drawn *d, void *to, const void *weight, const float *begin, int64_t width, int wide,
+                     int threads) {
+#pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
+    for (int64_t r = 0; r < d->rows; r++) {
+        const int32_t *entries = d->entries + r * d->room;
+        const float *shares = d->shares + r * d->room;
+        void *there = (void *)entry(to, r * width, wide);
+        if (wide)
+            add_rows(there, begin, entries, shares, d->counts[r], weight, width, 1, 1);
+        else
+            add_rows(there, begin, entries, shares, d->counts[r], weight, width, 0, 0);
+    }
+}
+
+/* The drawn matrix by columns. */
+typedef struct {
+    int32_t *begins; /* (vocabulary + 1) */
+    int32_t *rows;   /* of the entries of the first column, from the first row on, then of those of the second ... */
+    float *shares;
+} Columns;
+
+static void sort_by_columns(const Columns *c, const Drawn *d, int64_t vocab) {
+    memset(c->begins, 0, sizeof *c->begins * (vocab + 1));
+    for (int64_t r = 0; r < d->rows; r++)
+        for (int64_t e = 0; e < d->counts[r]; e++) c->begins[d->entries[r * d->room + e]]++;
+    for (int64_t v = 0, sum = 0; v <= vocab; v++) {
+        sum += c->begins[v];
+        c->begins[v] = (int32_t)sum;
+    }
+    /* from behind, so that each column's end becomes its beginning */
+    for (int64_t r = d->rows - 1; r >= 0; r--)
+        for (int64_t e = d->counts[r] - 1; e >= 0; e--) {
+            int32_t at = --c->begins[d->entries[r * d->room + e]];
+            c->rows[at] = (int32_t)r, c->shares[at] = d->shares[r * d->room + e];
+        }
+}
+
+/* to (vocabulary, width), in float32, += the drawn matrix transposed times hidden (rows, width). Returns 0, or 1 for want
+ * of memory. */
+int drawn_of_weight(const Drawn *d, float *to, const void *hidden, int64_t vocab, int64_t width, int wide, int threads) {
+    int64_t most = d->rows * d->room;
+    int32_t *scratch = malloc(sizeof *scratch * (vocab + 1 + 2 * most));
+    if (!scratch) return 1;
+    Columns columns = {scratch, scratch + vocab + 1, (float *)(scratch + vocab + 1 + most)};
+    sort_by_columns(&columns, d, vocab);
+#pragma omp parallel for schedule(dynamic, 64) num_threads(threads)
+    for (int64_t v = 0; v < vocab; v++) {
+        int32_t begin = columns.begins[v], count = columns.begins[v + 1] - begin;
+        const int32_t *rows = columns.rows + begin;
+        const float *shares = columns.shares + begin;
+        float *there = to + v * width;
+        if (!count) continue;
+        if (wide)
+            add_rows(there, there, rows, shares, count, hidden, width, 1, 1);
+        else
+            add_rows(there, there, rows, shares, count, hidden, width, 0, 1);
+    }
+    free(scratch);
+    return 0;
+}
