@@ -34,7 +34,8 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     settings: dict[str, Any] = prepared.read_config()
     config = run_config({**merge(settings, job["changes"])}, str(prepared.config))
     task, out = ClassifierJob(ClassifyRequest(())).task(prepared, config), RunDirectory.create(Path(job["out"]))
-    trainer = Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), precision_of(config.training))
+    precision = precision_of(config.training, task.model)
+    trainer = Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), precision)
     watch = Stopwatch()
     trainer.train(watch, should_stop=lambda: len(watch.reports) == job["warm"] + job["steps"])
     return {

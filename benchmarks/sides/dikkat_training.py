@@ -64,7 +64,7 @@ def open_trainer(prepared: RunDirectory, out: RunDirectory) -> Trainer:
     keep_freed_memory()
     config = run_config(prepared.read_config(), str(prepared.config))
     task = TranslatorJob(TrainRequest(())).task(prepared, config)
-    return Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), precision_of(config.training))
+    return Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), precision_of(config.training, task.model))
 
 
 if __name__ == "__main__":

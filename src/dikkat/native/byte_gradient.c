@@ -11,17 +11,17 @@
 typedef struct {
     const void *from;
     int64_t step, width, panels;
-    int8_t *bytes;  /* (blocks, panels, BLOCK_ROWS / 4, 64, 4) */
+    int8_t *bytes;  /* (blocks, panels, BLOCK_ROWS / 4, 64, 4); entries of ENTRY_BYTES in the left factor */
     float *scale;   /* (blocks, panels, 64) */
     int32_t *shift; /* the same */
     float *total;   /* the same, of numbers before they are rounded; null: are not wanted */
 } Columns;
 
-static void pack_block(const Columns *c, int64_t place, int64_t rows, int wide, int unsigned_bytes) {
+static void pack_block(const Columns *c, int64_t place, int64_t rows, int wide, int is_left) {
     int64_t block = place / c->panels, first = place % c->panels * BYTE_PANEL, begin = block * BLOCK_ROWS;
     int64_t some = c->width - first < BYTE_PANEL ? c->width - first : BYTE_PANEL;
     int64_t inputs = rows - begin < BLOCK_ROWS ? rows - begin : BLOCK_ROWS;
-    int8_t *to = c->bytes + place * BYTE_PANEL * BLOCK_ROWS;
+    int8_t *to = c->bytes + place * BYTE_PANEL * BLOCK_ROWS * (is_left ? ENTRY_BYTES : 1);
     float *scale = c->scale + place * BYTE_PANEL;
     int32_t *shift = c->shift + place * BYTE_PANEL;
     float *total = c->total ? c->total + place * BYTE_PANEL : NULL;
@@ -33,18 +33,19 @@ static void pack_block(const Columns *c, int64_t place, int64_t rows, int wide, 
         pack_columns(to, scale, shift, total, from, c->step, BYTE_PANEL, inputs, padded(inputs), 0);
     else
         pack_columns(to, scale, shift, total, from, c->step, some, inputs, padded(inputs), 0);
+    if (!is_left) return;
     /* two's complement plus 128 */
-    if (unsigned_bytes)
-        for (int64_t i = 0; i < BYTE_PANEL * padded(inputs); i++) to[i] ^= -128;
+    for (int64_t i = 0; i < BYTE_PANEL * padded(inputs); i++) to[i] ^= -128;
+    spread((uint8_t *)to, BYTE_PANEL * padded(inputs) / QUAD);
 }
 
 /* sums[r] of a group of columns of a, times a part of a panel of b, += what one block of rows adds. */
 INLINE void add_block(vec sums[BYTE_ROWS][BYTE_VECTORS], const Columns *a, const Columns *b, int64_t of_a, int64_t of_b,
                       int64_t first, int64_t part, int64_t quads, const int count) {
     ivec found[BYTE_ROWS][BYTE_VECTORS];
-    const uint8_t *from = (const uint8_t *)a->bytes + of_a * BYTE_PANEL * BLOCK_ROWS + first * QUAD;
+    const uint8_t *from = (const uint8_t *)a->bytes + (of_a * BYTE_PANEL * BLOCK_ROWS + first * QUAD) * ENTRY_BYTES;
     const float *scales = b->scale + of_b * BYTE_PANEL + part;
-    byte_products(found, from, QUAD, BYTE_PANEL * QUAD, b->bytes + of_b * BYTE_PANEL * BLOCK_ROWS + part * QUAD,
+    byte_products(found, from, QUAD * ENTRY_BYTES, BYTE_PANEL * QUAD * ENTRY_BYTES, b->bytes + of_b * BYTE_PANEL * BLOCK_ROWS + part * QUAD,
                   b->shift + of_b * BYTE_PANEL + part, quads, count);
     for (int r = 0; r < count; r++)
         for (int i = 0; i < BYTE_VECTORS; i++) {
@@ -87,10 +88,11 @@ int byte_gradient(void *to, void *of_bias, const void *gradient, int64_t gradien
     Columns a = {gradient, gradient_step, outputs, (outputs + BYTE_PANEL - 1) / BYTE_PANEL, 0, 0, 0, 0};
     Columns b = {x, x_step, inputs, (inputs + BYTE_PANEL - 1) / BYTE_PANEL, 0, 0, 0, 0};
     int64_t of_a = blocks * a.panels * BYTE_PANEL, panels = of_a + blocks * b.panels * BYTE_PANEL;
-    int8_t *bytes = aligned_alloc(64, (panels + 1) * (BLOCK_ROWS + 2 * sizeof(float) + sizeof(int32_t)) / 64 * 64 + 64);
+    int64_t room = (of_a * (ENTRY_BYTES - 1) + panels) * BLOCK_ROWS;
+    int8_t *bytes = aligned_alloc(64, (room + (panels + 1) * (2 * sizeof(float) + sizeof(int32_t))) / 64 * 64 + 64);
     if (!bytes) return 1;
-    a.bytes = bytes, b.bytes = bytes + of_a * BLOCK_ROWS;
-    a.scale = (float *)(bytes + panels * BLOCK_ROWS), b.scale = a.scale + of_a;
+    a.bytes = bytes, b.bytes = bytes + of_a * BLOCK_ROWS * ENTRY_BYTES;
+    a.scale = (float *)(bytes + room), b.scale = a.scale + of_a;
     a.shift = (int32_t *)(a.scale + panels), b.shift = a.shift + of_a;
     if (of_bias) a.total = (float *)(a.shift + panels);
 #pragma omp parallel num_threads(threads)

@@ -54,10 +54,10 @@ INLINE void byte_rows(void *to, const void *from, int64_t step, const Packed *pa
                       int64_t inputs, int64_t outputs, char *scratch, int wide, int rectifies) {
     int64_t width = padded(inputs);
     float *scales = (float *)scratch;
-    uint8_t *bytes = (uint8_t *)(scales + ROWS_AT_ONCE);
+    uint8_t *entries = (uint8_t *)(scales + ROWS_AT_ONCE);
     for (int64_t row = 0; row < rows; row++)
-        scales[row] = quantized_row(bytes + row * width, entry(from, row * step, wide), inputs, wide);
-    quantized_products(to, outputs, bytes, scales, width, packed, bias, rows, 0, outputs, wide, rectifies);
+        scales[row] = quantized_row(entries + row * width * ENTRY_BYTES, entry(from, row * step, wide), inputs, wide);
+    quantized_products(to, outputs, entries, scales, width, packed, bias, rows, 0, outputs, wide, rectifies);
 }
 
 /* Twin: native/quantized_by_torch.py, linear. (rows, inputs), `step` apart, to dense (rows, outputs); `bias` may be null,
@@ -67,7 +67,7 @@ int byte_linear(void *to, const void *from, int64_t step, const Packing *weights
                 int wide, int rectifies, int threads) {
     Packed packed = {weights->weight, weights->scale, weights->shift};
     int64_t inputs = weights->inputs, outputs = weights->outputs;
-    int64_t room = ROWS_AT_ONCE * (sizeof(float) + padded(inputs));
+    int64_t room = ROWS_AT_ONCE * (sizeof(float) + padded(inputs) * ENTRY_BYTES);
     char *scratch = calloc(threads, room);
     if (!scratch) return 1;
     /* equally many blocks for each thread */

@@ -32,7 +32,7 @@ typedef struct {
 INLINE int64_t panel_of(const Linear *linear) { return linear->packed.weight ? BYTE_PANEL : PANEL; }
 
 /* In numbers of four bytes, what quantized_rows() needs for itself. */
-INLINE int64_t quantized_scratch(int64_t rows, int64_t inputs) { return padded(rows * padded(inputs) / 4) + padded(rows); }
+INLINE int64_t quantized_scratch(int64_t rows, int64_t inputs) { return padded(rows * padded(inputs) * ENTRY_BYTES / 4) + padded(rows); }
 
 /* How many numbers linear_rows() needs for itself. */
 INLINE int64_t linear_scratch(const Linear *linear, int64_t rows) {
@@ -178,10 +178,10 @@ static void quantized_rows(float *to, int64_t to_step, const float *from, int64_
                            const float *bias, int64_t inputs, int64_t rows, int64_t start, int64_t end, float *scratch) {
     int64_t width = padded(inputs);
     float *scales = scratch;
-    uint8_t *bytes = (uint8_t *)(scratch + padded(rows));
+    uint8_t *entries = (uint8_t *)(scratch + padded(rows));
     for (int64_t row = 0; row < rows; row++)
-        scales[row] = quantized_row(bytes + row * width, from + row * from_step, width, 1);
-    quantized_products(to, to_step, bytes, scales, width, packed, bias, rows, start, end, 1, 0);
+        scales[row] = quantized_row(entries + row * width * ENTRY_BYTES, from + row * from_step, width, 1);
+    quantized_products(to, to_step, entries, scales, width, packed, bias, rows, start, end, 1, 0);
 }
 
 /* Twin: F.linear. Outputs `start` to `end` of all rows; rows of `from` are aligned and end in zeros, `start` is a

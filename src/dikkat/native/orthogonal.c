@@ -20,7 +20,7 @@ typedef struct {
     float *x, *product; /* (square, step) */
     float *gram;        /* (square, square) */
     float *diagonal;    /* (rows) */
-    uint8_t *bytes;     /* the left factor of a product, (square, step) at most */
+    uint8_t *entries;   /* the left factor of a product, (square, step) at most */
     float *scales;      /* (rows) */
     int8_t *packed;     /* the right factor: Packed */
     float *packed_scale;
@@ -38,7 +38,7 @@ static int64_t lay_out(Workspace *w, char *memory, int64_t rows, int64_t width) 
     TAKE(product, square * step * sizeof(float));
     TAKE(gram, square * square * sizeof(float));
     TAKE(diagonal, rows * sizeof(float));
-    TAKE(bytes, square * step);
+    TAKE(entries, square * step * ENTRY_BYTES);
     TAKE(scales, rows * sizeof(float));
     /* (rows, width) packed by rows or by columns */
     TAKE(packed, panels_of(rows) * BYTE_PANEL * step > panels * square ? panels_of(rows) * BYTE_PANEL * step
@@ -65,8 +65,8 @@ static void mirror(float *matrix, int64_t square) {
 /* to = from from^T, the lower half computed and the upper one copied. Both factors are the same bytes. */
 static void symmetric_product(const Workspace *w, float *to, const float *from, int64_t width) {
     int64_t count = w->rows * width;
-    uint8_t *bytes = w->bytes;
-    int8_t *lines = (int8_t *)bytes;
+    uint8_t *entries = w->entries;
+    int8_t *lines = (int8_t *)entries;
     for (int64_t row = 0; row < w->rows; row++) {
         const float *own = from + row * width;
         float scale = w->scales[row] = w->packed_scale[row] = scale_of_row(own, width, 1);
@@ -75,11 +75,12 @@ static void symmetric_product(const Workspace *w, float *to, const float *from, 
     for (int64_t first = 0; first < w->square; first += LANES)
         pack_lines(w->packed + first / BYTE_PANEL * BYTE_PANEL * width, lines + first * width, width, first % BYTE_PANEL);
     /* two's complement plus SHIFT */
-    for (int64_t i = 0; i < count; i++) bytes[i] ^= SHIFT;
+    for (int64_t i = 0; i < count; i++) entries[i] ^= SHIFT;
+    spread(entries, count / QUAD);
     Packed packed = packed_of(w);
     for (int64_t first = 0; first < w->rows; first += BYTE_PANEL) {
         int64_t end = w->rows - first < BYTE_PANEL ? w->rows : first + BYTE_PANEL;
-        quantized_products(to + first * w->square, w->square, bytes + first * width, w->scales + first, width, &packed,
+        quantized_products(to + first * w->square, w->square, entries + first * width * ENTRY_BYTES, w->scales + first, width, &packed,
                            NULL, w->rows - first, first, end, 1, 0);
     }
     mirror(to, w->square);
@@ -109,13 +110,14 @@ static void polynomial(const Workspace *w, float *scratch) {
 static void multiply(const Workspace *w) {
     Packed packed = packed_of(w);
     for (int64_t row = 0; row < w->rows; row++)
-        w->scales[row] = quantized_row(w->bytes + row * w->square, w->gram + row * w->square, w->square, 1);
+        w->scales[row] =
+            quantized_row(w->entries + row * w->square * ENTRY_BYTES, w->gram + row * w->square, w->square, 1);
     for (int64_t first = 0; first < w->width; first += BYTE_PANEL) {
         int64_t some = w->width - first < BYTE_PANEL ? w->width - first : BYTE_PANEL;
         pack_columns(w->packed + first * w->square, w->packed_scale + first, w->packed_shift + first, NULL, w->x + first, w->step,
                      some, w->rows, w->square, 1);
     }
-    quantized_products(w->product, w->step, w->bytes, w->scales, w->square, &packed, NULL, w->rows, 0, w->width, 1, 0);
+    quantized_products(w->product, w->step, w->entries, w->scales, w->square, &packed, NULL, w->rows, 0, w->width, 1, 0);
     for (int64_t row = 0; row < w->rows; row++)
 #pragma omp simd
         for (int64_t i = row * w->step; i < row * w->step + w->width; i++)

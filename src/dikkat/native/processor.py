@@ -28,8 +28,14 @@ def has_fast_bfloat16() -> bool:
 
 
 def has_fast_int8() -> bool:
-    """Whether bytes multiply at twice the rate of bfloat16: VNNI, and no AMX, whose bfloat16 is faster."""
-    return bool(processor_flags() & {"avx512_vnni", "avx_vnni"}) and "amx_bf16" not in processor_flags()
+    """Whether bytes multiply faster than any other numbers.
+
+    With VNNI at twice the rate of bfloat16; with AVX2, where that is all, at 1.4 times that of float32. AMX has faster
+    bfloat16.
+    """
+    flags = processor_flags()
+    has_avx2_alone = "avx2" in flags and "avx512f" not in flags
+    return (bool(flags & {"avx512_vnni", "avx_vnni"}) or has_avx2_alone) and "amx_bf16" not in flags
 
 
 def processor_name() -> str:

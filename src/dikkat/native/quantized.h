@@ -24,6 +24,9 @@
 #define BYTE_ROWS (MULTIPLIES_BYTES ? 6 : 4)
 /* Outputs of as many vectors: a panel, or a part of one. */
 #define BYTE_PART (BYTE_VECTORS * LANES)
+/* Bytes that an entry of a row of activations takes up: where bytes are not multiplied as such, two. Then those of four
+ * entries, which are together, are 0 and 2 before 1 and 3, so that each pair is loaded as it is multiplied. */
+#define ENTRY_BYTES (MULTIPLIES_BYTES ? 1 : 2)
 /* Added to activations, since the instruction multiplies unsigned by signed bytes; taken off the sums again. */
 #define SHIFT 128
 
@@ -63,11 +66,30 @@ INLINE float scale_of_row(const void *from, int64_t width, int wide) {
 /* What entries are multiplied with before they are rounded. */
 INLINE float share_of(float scale) { return scale > FLT_MIN ? 1.0f / scale : 0.0f; }
 
-/* Bytes of a row; returns its scale. */
+/* In place: entries of one byte each to ENTRY_BYTES each, of `fours` times four of them. */
+INLINE void spread(uint8_t *entries, int64_t fours) {
+#if !MULTIPLIES_BYTES
+    /* from behind, where there is room */
+    while (fours) {
+        uint32_t from[PADDING], to[2 * PADDING];
+        int64_t some = fours % PADDING ? fours % PADDING : PADDING;
+        fours -= some;
+        memcpy(from, entries + fours * QUAD, some * QUAD);
+        for (int i = 0; i < PADDING; i++) {
+            to[2 * i] = from[i] & 0x00ff00ff;
+            to[2 * i + 1] = from[i] >> 8 & 0x00ff00ff;
+        }
+        memcpy(entries + fours * QUAD * ENTRY_BYTES, to, some * QUAD * ENTRY_BYTES);
+    }
+#endif
+}
+
+/* Entries of a row; returns its scale. */
 INLINE float quantized_row(uint8_t *to, const void *from, int64_t width, int wide) {
     float scale = scale_of_row(from, width, wide), share = share_of(scale);
 #pragma omp simd
     for (int64_t i = 0; i < width; i++) to[i] = (uint8_t)((int32_t)nearbyintf(load(from, i, wide) * share) + SHIFT);
+    spread(to, (width + QUAD - 1) / QUAD);
     return scale;
 }
 
@@ -75,7 +97,11 @@ INLINE float quantized_row(uint8_t *to, const void *from, int64_t width, int wid
 /* Four bytes in each lane, as they are multiplied. */
 typedef ivec Fours;
 
-INLINE Fours unsigned_fours(ivec bytes) { return bytes; }
+INLINE Fours entries_at(const uint8_t *from) {
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    return (ivec){0} + four;
+}
 
 INLINE Fours signed_fours(ivec bytes) { return bytes; }
 
@@ -96,7 +122,12 @@ typedef struct {
     halves even, odd;
 } Fours;
 
-INLINE Fours unsigned_fours(ivec bytes) { return (Fours){(halves)bytes & 255, (halves)bytes >> 8 & 255}; }
+INLINE Fours entries_at(const uint8_t *from) {
+    int32_t even, odd;
+    memcpy(&even, from, sizeof even);
+    memcpy(&odd, from + sizeof even, sizeof odd);
+    return (Fours){(halves)((ivec){0} + even), (halves)((ivec){0} + odd)};
+}
 
 INLINE Fours signed_fours(ivec bytes) { return (Fours){(halves)bytes << 8 >> 8, (halves)bytes >> 8}; }
 
@@ -119,8 +150,7 @@ INLINE ivec add_products(ivec sums, Fours entries, Fours weights) {
 #endif
 
 /* The sums of BYTE_PART outputs for `rows` rows, less the `shift` of each output; `rows` is a constant where this is used.
- * Four bytes of a row are together, and rows and fours are so many bytes apart; the weights of four inputs are a panel
- * apart. */
+ * Rows, and fours of entries of a row, are so many bytes apart; the weights of four inputs are a panel apart. */
 INLINE void byte_products(ivec sums[BYTE_ROWS][BYTE_VECTORS], const uint8_t *from, int64_t row_step, int64_t quad_step,
                           const int8_t *weight, const int32_t *shift, int64_t quads, const int rows) {
 #pragma GCC unroll 6
@@ -133,9 +163,7 @@ INLINE void byte_products(ivec sums[BYTE_ROWS][BYTE_VECTORS], const uint8_t *fro
         for (int i = 0; i < BYTE_VECTORS; i++) w[i] = signed_fours(*(const loose_ivec *)(weight + i * LANES * QUAD));
 #pragma GCC unroll 6
         for (int r = 0; r < rows; r++) {
-            int32_t four;
-            memcpy(&four, from + r * row_step, sizeof four);
-            Fours entries = unsigned_fours((ivec){0} + four);
+            Fours entries = entries_at(from + r * row_step);
 #pragma GCC unroll 4
             for (int i = 0; i < BYTE_VECTORS; i++) sums[r][i] = add_products(sums[r][i], entries, w[i]);
         }
@@ -163,7 +191,7 @@ INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t f
                        const Packed *packed, int64_t first, int64_t quads, const vec *bias, int64_t outputs, int wide,
                        int rectifies, const int rows) {
     ivec sums[BYTE_ROWS][BYTE_VECTORS];
-    byte_products(sums, from, from_step, QUAD, weights_of(packed->weight, first, quads), packed->shift + first, quads, rows);
+    byte_products(sums, from, from_step, QUAD * ENTRY_BYTES, weights_of(packed->weight, first, quads), packed->shift + first, quads, rows);
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
         vec found[BYTE_VECTORS];
@@ -178,9 +206,9 @@ INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t f
     }
 }
 
-/* Outputs `start` to `end`, `start` a multiple of BYTE_PANEL, of rows that are bytes already, `width` of them each; nothing
+/* Outputs `start` to `end`, `start` a multiple of BYTE_PANEL, of rows that are rounded already, `width` entries each; nothing
  * below zero where they are to be rectified. */
-INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *bytes, const float *scales, int64_t width,
+INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *entries, const float *scales, int64_t width,
                                const Packed *packed, const void *bias, int64_t rows, int64_t start, int64_t end,
                                int wide, int rectifies) {
     int64_t quads = width / QUAD;
@@ -191,10 +219,10 @@ INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *bytes, 
             for (int64_t i = 0; i < outputs; i++) added[i] = load(bias, first + i, wide);
         for (int64_t row = 0; row < rows; row += BYTE_ROWS) {
             void *there = (char *)to + (row * to_step + first) * (wide ? 4 : 2);
-            const uint8_t *here = bytes + row * width;
+            const uint8_t *here = entries + row * width * ENTRY_BYTES;
             const float *by = scales + row;
 #define BLOCK_OF(n) \
-    byte_block(there, to_step, here, width, by, packed, first, quads, (const vec *)added, outputs, wide, rectifies, n)
+    byte_block(there, to_step, here, width *ENTRY_BYTES, by, packed, first, quads, (const vec *)added, outputs, wide, rectifies, n)
             switch (rows - row) {
             case 1: BLOCK_OF(1); break;
             case 2: BLOCK_OF(2); break;

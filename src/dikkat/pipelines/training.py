@@ -131,7 +131,7 @@ def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float, dev
     task, settings = job.task(run, config), config.training
     task.model.to(device)
     budget = _budget(settings, task.batches_per_epoch, started)
-    return Trainer(task, run, settings, budget, precision_of(settings, device))
+    return Trainer(task, run, settings, budget, precision_of(settings, task.model, device))
 
 
 def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:

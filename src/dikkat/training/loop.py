@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -186,8 +186,10 @@ class Trainer:
 
     def _validate(self, watcher: Watcher, seconds: float) -> None:
         state, weights = self.state, self.parameters.master if self.average is None else self.average
-        with self._borrowed(weights):
+        self.model.eval()
+        with self.parameters.lent(weights, self.precision.validation):
             found = self.task.validate(state.validations)
+        self.model.train()
         if not math.isfinite(found.loss):
             raise DivergedError(
                 f"{self.run.path}: the validation loss is not finite at update {state.updates};"
@@ -213,18 +215,6 @@ class Trainer:
         self.run.append_metrics(row)
         self.save()
         watcher.validation(row, found, is_best)
-
-    @contextmanager
-    def _borrowed(self, weights: Tensor) -> Iterator[None]:
-        """Let the model compute with other weights for a while, in evaluation mode."""
-        own = self.parameters.working.clone()
-        self.parameters.working.copy_(weights)
-        self.model.eval()
-        try:
-            yield
-        finally:
-            self.parameters.working.copy_(own)
-            self.model.train()
 
 
 def seed_dropout(seed: int, update: int, micro_step: int, rank: int = 0) -> None:

@@ -5,6 +5,8 @@ The optimizer works on the vector; the model computes with the copy, which is ca
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
@@ -52,14 +54,24 @@ class FlatParameters:
         self.master = torch.cat([parameter.detach().float().reshape(-1) for _, parameter in named])
         self.working = self.master if dtype == torch.float32 else self.master.to(dtype)
         self.gradient = torch.zeros(start, dtype=dtype, device=device)
-        for (_, parameter), span in zip(named, self.spans, strict=True):
-            parameter.data = span.of(self.working)
+        self._parameters = [parameter for _, parameter in named]
+        self._let_model_use(self.working)
+        for parameter, span in zip(self._parameters, self.spans, strict=True):
             parameter.grad = span.of(self.gradient)
 
     def refresh(self) -> None:
         """Cast the master weights into the copy that the model computes with."""
         if self.working is not self.master:
             self.working.copy_(self.master)
+
+    @contextmanager
+    def lent(self, vector: Tensor, dtype: torch.dtype) -> Iterator[None]:
+        """Within it the model computes with `vector`, of this layout, in `dtype`."""
+        self._let_model_use(vector.to(dtype))
+        try:
+            yield
+        finally:
+            self._let_model_use(self.working)
 
     def zero_gradient(self) -> None:
         self.gradient.zero_()
@@ -81,6 +93,10 @@ class FlatParameters:
                 raise RuntimeError(f"parameter {name} has the shape {tuple(tensors[name].shape)}, not {shape}")
         for span in self.spans:
             span.of(vector).copy_(tensors[span.name])
+
+    def _let_model_use(self, vector: Tensor) -> None:
+        for parameter, span in zip(self._parameters, self.spans, strict=True):
+            parameter.data = span.of(vector)
 
     def matrix_groups(self) -> list[tuple[int, int, torch.Size]]:
         """Runs of equal matrices: first entry, number of matrices, shape; embeddings are not among them."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import torch
+from torch import nn
 
 from dikkat.config import TrainingConfig
 from dikkat.errors import UsageError
 from dikkat.native.library import library
 from dikkat.native.processor import has_fast_bfloat16, has_fast_int8
+from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.comparison import DotComparison
 
 
 class Precision(NamedTuple):
@@ -19,6 +22,8 @@ class Precision(NamedTuple):
     """Of the weights that are computed with, of activations and of gradients."""
     eight_bit: bool = False
     """Whether linear layers round their factors to eight bits; see `nn.eight_bit`."""
+    validation: torch.dtype = torch.float32
+    """Of weights and activations in validation, whose products are in that type too."""
 
     def __str__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
@@ -28,19 +33,31 @@ class Precision(NamedTuple):
 PROCESSOR = torch.device("cpu")
 
 
-def precision_of(config: TrainingConfig, device: torch.device = PROCESSOR) -> Precision:
-    """As configured; auto takes what the device multiplies fastest in hardware.
+def precision_of(config: TrainingConfig, model: nn.Module, device: torch.device = PROCESSOR) -> Precision:
+    """As configured; auto takes what the device multiplies fastest.
 
     Raises `UsageError` for eight bits on a GPU.
     """
     if device.type != "cpu":
         return _on_a_gpu(config.precision)
     fast = torch.bfloat16 if has_fast_bfloat16() else torch.float32
-    if config.precision == "auto":
-        return Precision(fast, has_fast_int8() and library() is not None)
-    if config.precision == "int8":
-        return Precision(fast, eight_bit=True)
-    return Precision(torch.bfloat16 if config.precision == "bfloat16" else torch.float32)
+    is_native = library() is not None
+    if config.precision == "int8" or (config.precision == "auto" and has_fast_int8() and is_native):
+        # numbers that only native code multiplies may be in bfloat16 on any processor, which halves their memory
+        between = torch.bfloat16 if is_native and _attends_natively(model) else fast
+        return Precision(between, eight_bit=True, validation=fast)
+    dtype = fast if config.precision == "auto" else _named(config.precision)
+    return Precision(dtype, validation=dtype)
+
+
+def _attends_natively(model: nn.Module) -> bool:
+    """Whether all products of activations with each other are those of plain attention, for which there is a kernel."""
+    attentions = (part for part in model.modules() if isinstance(part, MultiHeadAttention))
+    return all(isinstance(part.comparison, DotComparison) for part in attentions)
+
+
+def _named(precision: str) -> torch.dtype:
+    return torch.bfloat16 if precision == "bfloat16" else torch.float32
 
 
 def _on_a_gpu(precision: str) -> Precision:
@@ -48,4 +65,4 @@ def _on_a_gpu(precision: str) -> Precision:
         raise UsageError("training.precision int8 is for processors; on a GPU take bfloat16")
     if precision == "auto":
         precision = "bfloat16" if torch.cuda.is_bf16_supported(including_emulation=False) else "float32"
-    return Precision(torch.bfloat16 if precision == "bfloat16" else torch.float32)
+    return Precision(_named(precision), validation=_named(precision))

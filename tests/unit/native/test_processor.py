@@ -57,10 +57,12 @@ def test_flags_decide(monkeypatch: pytest.MonkeyPatch, text: str | None, fast: b
         ("avx512f", False),
         ("avx512f avx512_vnni amx_bf16", False),
         ("avx2 avx_vnni", True),
-        ("avx2", False),
+        ("avx2", True),
+        ("avx2 avx512f", False),
+        ("sse4_2", False),
     ],
 )
-def test_bytes_are_fast_with_vnni_and_not_where_there_is_amx(
+def test_bytes_are_fast_with_vnni_or_avx2_alone_and_not_where_there_is_amx(
     monkeypatch: pytest.MonkeyPatch, flags: str, fast: bool
 ) -> None:
     pretend(monkeypatch, f"flags\t\t: {flags}\n")

@@ -95,19 +95,23 @@ def test_the_average_follows_its_formula(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("average", ["ema", "none"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "in_validation"),
+    [(torch.float32, torch.float32), (torch.bfloat16, torch.bfloat16), (torch.bfloat16, torch.float32)],
+    ids=str,
+)
 def test_validation_sees_the_average_and_training_goes_on_with_its_own(
-    tmp_path: Path, average: str, dtype: torch.dtype
+    tmp_path: Path, average: str, dtype: torch.dtype, in_validation: torch.dtype
 ) -> None:
-    validator = ScriptedValidator()
-    trainer = toy_trainer(tmp_path, validator=validator, average=average, precision=Precision(dtype))
+    validator, precision = ScriptedValidator(), Precision(dtype, validation=in_validation)
+    trainer = toy_trainer(tmp_path, validator=validator, average=average, precision=precision)
     shown: list[Tensor] = []
 
     def remember(report: StepReport) -> None:
         assert torch.equal(trainer.parameters.working, trainer.parameters.master.to(dtype))
         weights = trainer.parameters.master if trainer.average is None else trainer.average
         names = [name for name, _ in trainer.model.named_parameters()]
-        named = trainer.parameters.named(weights.to(dtype).float())
+        named = trainer.parameters.named(weights.to(in_validation).float())
         shown.append(torch.cat([named[name].flatten() for name in names]))
 
     trainer.train(Recorder(each_step=remember))

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
+from torch import nn
 
 from dikkat.config import TrainingConfig
 from dikkat.errors import UsageError
+from dikkat.nn.attention import MultiHeadAttention
 from dikkat.training import precision
 from dikkat.training.precision import Precision, precision_of
 
@@ -16,14 +20,15 @@ HALF, FULL = torch.bfloat16, torch.float32
 @pytest.mark.parametrize(
     ("configured", "bfloat16", "int8", "native", "wanted"),
     [
-        ("auto", True, True, True, Precision(HALF, True)),
-        ("auto", False, True, True, Precision(FULL, True)),
-        ("auto", True, True, False, Precision(HALF)),
-        ("auto", True, False, True, Precision(HALF)),
+        ("auto", True, True, True, Precision(HALF, True, HALF)),
+        ("auto", False, True, True, Precision(HALF, True, FULL)),
+        ("auto", True, True, False, Precision(HALF, False, HALF)),
+        ("auto", True, False, True, Precision(HALF, False, HALF)),
         ("auto", False, False, True, Precision(FULL)),
-        ("int8", True, False, False, Precision(HALF, True)),
-        ("int8", False, False, True, Precision(FULL, True)),
-        ("bfloat16", False, True, True, Precision(HALF)),
+        ("int8", True, False, False, Precision(HALF, True, HALF)),
+        ("int8", False, False, True, Precision(HALF, True, FULL)),
+        ("int8", False, False, False, Precision(FULL, True)),
+        ("bfloat16", False, True, True, Precision(HALF, False, HALF)),
         ("float32", True, True, True, Precision(FULL)),
     ],
 )
@@ -33,15 +38,29 @@ def test_the_processor_decides_where_the_user_does_not(
     monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: bfloat16)
     monkeypatch.setattr(precision, "has_fast_int8", lambda: int8)
     monkeypatch.setattr(precision, "library", lambda: object() if native else None)
-    assert precision_of(TrainingConfig.model_validate({"precision": configured})) == wanted
+    config = TrainingConfig.model_validate({"precision": configured})
+    assert precision_of(config, nn.Sequential(MultiHeadAttention(8, 2), nn.Linear(8, 8))) == wanted
+
+
+@pytest.mark.parametrize("options", [{"score": "additive"}, {"selection": "argmax"}])
+@pytest.mark.parametrize("bfloat16", [True, False])
+def test_what_pytorch_multiplies_is_in_what_it_multiplies_fast(
+    monkeypatch: pytest.MonkeyPatch, bfloat16: bool, options: dict[str, Any]
+) -> None:
+    """Activations with each other, where attention is not the plain one."""
+    monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: bfloat16)
+    monkeypatch.setattr(precision, "library", object)
+    model = nn.ModuleList([MultiHeadAttention(8, 2), MultiHeadAttention(8, 2, **options)])
+    fast = HALF if bfloat16 else FULL
+    assert precision_of(TrainingConfig(precision="int8"), model) == Precision(fast, True, fast)
 
 
 @pytest.mark.parametrize(
     ("configured", "bfloat16", "wanted"),
     [
-        ("auto", True, Precision(HALF)),
+        ("auto", True, Precision(HALF, False, HALF)),
         ("auto", False, Precision(FULL)),
-        ("bfloat16", False, Precision(HALF)),
+        ("bfloat16", False, Precision(HALF, False, HALF)),
         ("float32", True, Precision(FULL)),
     ],
 )
@@ -51,12 +70,13 @@ def test_a_gpu_has_no_say_of_the_processor(
     monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: not bfloat16)
     monkeypatch.setattr(precision, "has_fast_int8", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation: bfloat16 or including_emulation)
-    assert precision_of(TrainingConfig.model_validate({"precision": configured}), torch.device("cuda")) == wanted
+    config = TrainingConfig.model_validate({"precision": configured})
+    assert precision_of(config, nn.Linear(2, 2), torch.device("cuda")) == wanted
 
 
 def test_eight_bits_are_for_processors() -> None:
     with pytest.raises(UsageError, match="int8 is for processors"):
-        precision_of(TrainingConfig(precision="int8"), torch.device("cuda"))
+        precision_of(TrainingConfig(precision="int8"), nn.Linear(2, 2), torch.device("cuda"))
 
 
 def test_it_says_what_it_is() -> None:
