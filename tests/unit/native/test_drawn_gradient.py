@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.native import drawn_gradient, kernels, library
-from dikkat.native.drawn_gradient import SAMPLES, drawn_softmax
+from dikkat.native.drawn_by_torch import SAMPLES
+from dikkat.native.drawn_gradient import drawn_softmax
 
 needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 DTYPES = (torch.float32, torch.bfloat16)

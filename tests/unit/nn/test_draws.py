@@ -7,7 +7,7 @@ import torch
 
 from dikkat.native import kernels
 from dikkat.native.library import library, why_absent
-from dikkat.nn.draws import drawn_seed, levels_of, random_levels, splitmix64
+from dikkat.nn.draws import drawn_seed, levels_of, random_levels, splitmix64, uniform_numbers
 
 needs_kernels = pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 
@@ -32,6 +32,19 @@ def test_the_kernel_makes_the_draws_of_the_twin(seed: int, entries: int, monkeyp
     native = levels_of(seed, torch.empty(entries))
     monkeypatch.setattr(kernels, "library", lambda: None)
     assert torch.equal(native, levels_of(seed, torch.empty(entries)))
+
+
+def test_uniform_numbers_lie_evenly_between_zero_and_one() -> None:
+    torch.manual_seed(3)
+    found = uniform_numbers(40_001)
+    assert found.shape == (40_001,)
+    assert 0.0 < float(found.min()) < 1e-3 < 1 - 1e-3 < float(found.max()) < 1.0
+    tenths = torch.histc(found, 10, 0.0, 1.0) / len(found)
+    # five standard deviations of a tenth of so many
+    assert float((tenths - 0.1).abs().max()) < 5 * (0.09 / len(found)) ** 0.5
+    assert not torch.equal(found, uniform_numbers(40_001))
+    torch.manual_seed(3)
+    assert torch.equal(found, uniform_numbers(40_001))
 
 
 @needs_kernels
