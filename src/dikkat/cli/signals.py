@@ -17,16 +17,14 @@ class Interrupted(BaseException):
 class StopSignal:
     """Callable that tells whether a signal has come.
 
-    Until it is asked for the first time, and at a second signal, the signal interrupts at once. A signal that whoever
-    started the process has set to be ignored (`nohup`, or `&` in a script) stays ignored.
+    Until it is asked for the first time, and at a second signal, the signal interrupts at once.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
         self._asked = False
         for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._receive)
+            signal.signal(number, self._receive)
 
     def __call__(self) -> bool:
         self._asked = True
