@@ -45,8 +45,8 @@ INLINE void add_block(vec sums[BYTE_ROWS][BYTE_VECTORS], const Columns *a, const
     ivec found[BYTE_ROWS][BYTE_VECTORS];
     const uint8_t *from = (const uint8_t *)a->bytes + (of_a * BYTE_PANEL * BLOCK_ROWS + first * QUAD) * ENTRY_BYTES;
     const float *scales = b->scale + of_b * BYTE_PANEL + part;
-    byte_products(found, from, QUAD * ENTRY_BYTES, BYTE_PANEL * QUAD * ENTRY_BYTES, b->bytes + of_b * BYTE_PANEL * BLOCK_ROWS + part * QUAD,
-                  b->shift + of_b * BYTE_PANEL + part, quads, count);
+    byte_products(found, from, QUAD * ENTRY_BYTES, BYTE_PANEL * QUAD * ENTRY_BYTES,
+                  b->bytes + of_b * BYTE_PANEL * BLOCK_ROWS + part * QUAD, b->shift + of_b * BYTE_PANEL + part, quads, count);
     for (int r = 0; r < count; r++)
         for (int i = 0; i < BYTE_VECTORS; i++) {
             vec scale = a->scale[of_a * BYTE_PANEL + first + r] * *(const vec *)(scales + i * LANES);

@@ -131,7 +131,7 @@ INLINE void smoothed_softmax_row(void *logits, int64_t vocab, int64_t target, fl
     for (int64_t v = 0; v < vocab; v++) store(logits, v, row[v] * share - floor, wide);
 }
 
-/* Twin: training/objective.py, smoothed_softmax. In place: (rows, vocab) logits to the gradient of the smoothed loss;
+/* Twin: training/exact_chunks.py, smoothed_softmax. In place: (rows, vocab) logits to the gradient of the smoothed loss;
  * `loss` and `likelihood` are (rows). Returns 0, or 1 for want of memory. */
 int smoothed_softmax(void *logits, const int64_t *targets, int64_t rows, int64_t vocab, float smoothing, float *loss,
                      float *likelihood, int wide, int threads) {

@@ -191,7 +191,8 @@ INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t f
                        const Packed *packed, int64_t first, int64_t quads, const vec *bias, int64_t outputs, int wide,
                        int rectifies, const int rows) {
     ivec sums[BYTE_ROWS][BYTE_VECTORS];
-    byte_products(sums, from, from_step, QUAD * ENTRY_BYTES, weights_of(packed->weight, first, quads), packed->shift + first, quads, rows);
+    byte_products(sums, from, from_step, QUAD * ENTRY_BYTES, weights_of(packed->weight, first, quads),
+                  packed->shift + first, quads, rows);
 #pragma GCC unroll 6
     for (int r = 0; r < rows; r++) {
         vec found[BYTE_VECTORS];
@@ -211,7 +212,7 @@ INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t f
 INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *entries, const float *scales, int64_t width,
                                const Packed *packed, const void *bias, int64_t rows, int64_t start, int64_t end,
                                int wide, int rectifies) {
-    int64_t quads = width / QUAD;
+    int64_t quads = width / QUAD, row_bytes = width * ENTRY_BYTES;
     for (int64_t first = start; first < end; first += BYTE_PART) {
         int64_t outputs = end - first < BYTE_PART ? end - first : BYTE_PART;
         float added[BYTE_PART] __attribute__((aligned(64))) = {0};
@@ -219,10 +220,10 @@ INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *entries
             for (int64_t i = 0; i < outputs; i++) added[i] = load(bias, first + i, wide);
         for (int64_t row = 0; row < rows; row += BYTE_ROWS) {
             void *there = (char *)to + (row * to_step + first) * (wide ? 4 : 2);
-            const uint8_t *here = entries + row * width * ENTRY_BYTES;
+            const uint8_t *here = entries + row * row_bytes;
             const float *by = scales + row;
 #define BLOCK_OF(n) \
-    byte_block(there, to_step, here, width *ENTRY_BYTES, by, packed, first, quads, (const vec *)added, outputs, wide, rectifies, n)
+    byte_block(there, to_step, here, row_bytes, by, packed, first, quads, (const vec *)added, outputs, wide, rectifies, n)
             switch (rows - row) {
             case 1: BLOCK_OF(1); break;
             case 2: BLOCK_OF(2); break;
