@@ -8,6 +8,10 @@ from pathlib import Path
 import jaxtyping
 import pytest
 
+from dikkat.native.environment import set_environment
+
+# As the command does, before torch is loaded: tests run side by side, and a thread that waits must not take a core.
+set_environment()
 # Before anything imports them: from here on every shape annotation of these packages is checked at every call.
 jaxtyping.install_import_hook(["dikkat.nn", "dikkat.models"], "beartype.beartype")
 

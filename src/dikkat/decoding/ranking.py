@@ -14,6 +14,8 @@ from torch import Tensor
 from dikkat.native import ranking
 
 _BLOCK = 64
+_SIZES = range(256, 32, -32)
+"""Of blocks, where they need not be filled up: of whole vectors, whose largest entry is found several times as fast."""
 
 
 def top(values: Float[Tensor, "N M"], k: int) -> tuple[Float[Tensor, "N k"], Int[Tensor, "N k"]]:
@@ -21,27 +23,31 @@ def top(values: Float[Tensor, "N M"], k: int) -> tuple[Float[Tensor, "N k"], Int
 
     `values` is float32 without NaN and `k` at most its width. A wide row is cut into blocks: an entry of the top k
     lies in one of the k blocks that rank first by their largest entry (ties again to the lowest), for otherwise k
-    blocks each hold an entry that ranks before it. So only k blocks are searched, at about the price of one maximum.
+    blocks each hold an entry that ranks before it. So only k blocks are searched, at about the price of one `amax`,
+    which takes a tenth of the time of a `max` that also says where.
     """
     if ranking.runs_natively(values):
         return ranking.top(values, k)
-    if k == 1:
-        # which promises the first of equal entries
-        largest, places = values.max(dim=-1, keepdim=True)
-        return largest, places
-    rows, width = values.shape
-    num_blocks = -(-width // _BLOCK)
+    blocks = _in_blocks(values)
+    _, num_blocks, size = blocks.shape
     if num_blocks <= 2 * k:
-        return _top_by_key(values, k)
-    # (N, M) -> (N, blocks, 64); what is filled in ranks behind every true entry
-    blocks = F.pad(values, (0, num_blocks * _BLOCK - width), value=float("-inf")).view(rows, num_blocks, _BLOCK)
-    _, best_blocks = _top_by_key(blocks.amax(dim=-1), k)
+        return _best(values, k)
+    _, best_blocks = _best(blocks.amax(dim=-1), k)
     # in rising order, so that a lower place among the candidates is a lower index in the row
     best_blocks, _ = best_blocks.sort(dim=-1)
-    # (N, k, 64) -> (N, k * 64)
-    candidates = blocks.gather(1, best_blocks.unsqueeze(-1).expand(-1, -1, _BLOCK)).flatten(1)
-    found, places = _top_by_key(candidates, k)
-    return found, best_blocks.gather(1, places // _BLOCK) * _BLOCK + places % _BLOCK
+    # (N, k, size) -> (N, k * size)
+    candidates = blocks.gather(1, best_blocks.unsqueeze(-1).expand(-1, -1, size)).flatten(1)
+    found, places = _best(candidates, k)
+    return found, best_blocks.gather(1, places // size) * size + places % size
+
+
+def _in_blocks(values: Tensor) -> Tensor:
+    """(N, M) -> (N, blocks, size), without a copy where one of the sizes divides M; what is filled in ranks last."""
+    width = values.shape[-1]
+    size = next((size for size in _SIZES if width % size == 0), _BLOCK)
+    missing = -width % size
+    filled = F.pad(values, (0, missing), value=float("-inf")) if missing else values
+    return filled.unflatten(-1, (-1, size))
 
 
 def normalizers(logits: Float[Tensor, "N M"]) -> tuple[Float[Tensor, "N 1"], Float[Tensor, "N 1"]]:
@@ -56,11 +62,14 @@ def normalizers(logits: Float[Tensor, "N M"]) -> tuple[Float[Tensor, "N 1"], Flo
     return logits.amax(dim=-1, keepdim=True), -logits.log_softmax(dim=-1).amax(dim=-1, keepdim=True)
 
 
-def _top_by_key(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The same by integer keys: the bits of a float in the order of the numbers above, the reversed index below.
 
-    No two keys of a row are equal, so `torch.topk` has no choice left.
+    No two keys of a row are equal, so `torch.topk` has no choice left. Of one, `max` promises the first of equals.
     """
+    if k == 1:
+        largest, place = values.max(dim=-1, keepdim=True)
+        return largest, place
     last = values.shape[-1] - 1
     # adding 0 turns -0.0 into 0.0: equal numbers must have equal bits
     bits = (values + 0.0).view(torch.int32).long()

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from dikkat.decoding.copies import can_be_copied, in_copies
 from dikkat.decoding.stepper import EOS, PAD
 from dikkat.errors import UsageError
 from dikkat.native.threads import num_threads, share_threads
@@ -34,6 +35,7 @@ def decode_stream(
     batch_tokens: int = 8192,
     window: int = 2048,
     at_once: int = 1,
+    apart: bool = False,
     device: torch.device | str = "cpu",
 ) -> Iterator[Made]:
     """What `decode` makes of every sentence (source ids without an end mark), in the order of the input.
@@ -41,14 +43,15 @@ def decode_stream(
     At most `window` sentences are read ahead; inside that window sentences of like length share a batch of at most
     `batch_size` sentences and `batch_tokens` source tokens, padding included (a longer sentence goes alone). A window
     of 1 answers each sentence before it reads the next. Of an empty sentence `empty` is made, and it never reaches the
-    model. Up to `at_once` batches are decoded side by side, and share the threads that native code has. Raises
-    `UsageError` when a limit is below 1.
+    model. Up to `at_once` batches are decoded side by side: by threads, which share those that native code has, or, where
+    they are better `apart`, by copies of this process on one thread each, if it can be copied. Raises `UsageError` when
+    a limit is below 1.
     """
     limits = {"batch_size": batch_size, "batch_tokens": batch_tokens, "window": window, "at_once": at_once}
     for name, limit in limits.items():
         if limit < 1:
             raise UsageError(f"{name} must be at least 1, not {limit}")
-    batches = _Batches(decode, empty, batch_size, batch_tokens, at_once, torch.device(device))
+    batches = _Batches(decode, empty, batch_size, batch_tokens, at_once, apart, torch.device(device))
     return _windows(iter(sentences), batches, window)
 
 
@@ -61,6 +64,7 @@ class _Batches(Generic[Made]):
     size: int
     tokens: int
     at_once: int
+    apart: bool
     device: torch.device
 
     def of(self, window: Sequence[Sequence[int]], first: int) -> list[Made]:
@@ -72,20 +76,24 @@ class _Batches(Generic[Made]):
 
         results = [self.empty for _ in window]
         batches = list(length_batches([len(sentence) for sentence in window], self.size, self.tokens))
-        for places, made in zip(batches, _in_threads(decoded, batches, self.at_once), strict=True):
+        for places, made in zip(batches, self._side_by_side(decoded, batches), strict=True):
             for place, result in zip(places, made, strict=True):
                 results[place] = result
         return results
 
+    def _side_by_side(
+        self, decoded: Callable[[Places], Sequence[Made]], batches: Sequence[Places]
+    ) -> Iterator[Sequence[Made]]:
+        """In the order of the batches. After an error, or Ctrl-C, none is begun any more."""
+        workers = min(self.at_once, len(batches))
+        if workers <= 1 or (self.apart and not can_be_copied()):
+            return map(decoded, batches)
+        return (in_copies if self.apart else _in_threads)(decoded, batches, workers)
+
 
 def _in_threads(
-    decoded: Callable[[Places], Sequence[Made]], batches: Sequence[Places], at_once: int
+    decoded: Callable[[Places], Sequence[Made]], batches: Sequence[Places], workers: int
 ) -> Iterator[Sequence[Made]]:
-    """In the order of the batches. After an error, or Ctrl-C, none is begun any more."""
-    workers = min(at_once, len(batches))
-    if workers <= 1:
-        yield from map(decoded, batches)
-        return
     with ThreadPoolExecutor(workers, initializer=share_threads, initargs=(max(1, num_threads() // workers),)) as pool:
         yield from pool.map(decoded, batches)
 

@@ -122,16 +122,20 @@ class EncoderDecoder(nn.Module):
             raise
 
     def batches_at_once(self) -> int:
-        """How many batches are best decoded side by side, each by a share of the threads.
+        """How many batches are best decoded side by side, each by a share of the threads; see `decodes_natively`.
 
-        In eight bits a thread is best alone with a batch. In 32, the threads had better share the weights of each step.
-        Who looks on sees one batch after the other.
+        Natively in 32 bits, the threads had better share the weights of each step; else a thread is best alone with a
+        batch. Who looks on sees one batch after the other.
         """
-        if self.quantized is None:
-            return 1
         with torch.inference_mode():
-            is_native = self._decoder_parts().can_begin() and not self._bystanders().are_reading()
-            return num_threads() if is_native else 1
+            if self._bystanders().are_looking() or self.output_weight.device.type != "cpu":
+                return 1
+        return 1 if self.quantized is None and self.decodes_natively() else num_threads()
+
+    def decodes_natively(self) -> bool:
+        """Whether a batch that is decoded now would be by native code; by PyTorch, threads get in each other's way."""
+        with torch.inference_mode():
+            return self._steps_as_usual() and self._decoder_parts().can_begin()
 
     def _decoder_parts(self) -> DecoderParts:
         parts = self.target_embedding, self.positions, self.dropout, self.decoder, self.output_weight

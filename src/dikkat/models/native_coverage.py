@@ -111,8 +111,11 @@ class Bystanders:
             return False
         return not any(map(is_training, self._modules))
 
-    def are_reading(self) -> bool:
-        """Whether somebody is given the weights of an attention."""
+    def are_looking(self) -> bool:
+        """Whether somebody is shown something of a decode, by a hook or an observer or as a reader of weights."""
+        return any(self._listeners) or self._are_reading()
+
+    def _are_reading(self) -> bool:
         return any(module.is_read for module in self._modules if isinstance(module, MultiHeadAttention))
 
     def have_replaced_nothing(self) -> bool:

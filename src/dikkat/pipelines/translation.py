@@ -116,6 +116,7 @@ class Translator:
             batch_size=batch_size,
             window=window,
             at_once=self.model.batches_at_once(),
+            apart=not self.model.decodes_natively(),
             device=self.device,
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from itertools import chain
 from pathlib import Path
 
@@ -175,13 +174,6 @@ def test_data_of_one_group_cannot_be_split() -> None:
     pairs = [Pair(f"Page {number}", f"Seite {number}", number) for number in range(50)]
     with pytest.raises(DataError, match=r"^50 pairs in only 1 groups of near-duplicates: too few to hold out"):
         split_pairs(pairs, DataConfig(), seed=1)
-
-
-def test_a_hundred_thousand_pairs_are_split_in_two_seconds() -> None:
-    pairs = _pairs(100_000, words=400_000)
-    begin = time.process_time()
-    split_pairs(pairs, DataConfig(), seed=1)
-    assert time.process_time() - begin < 2.0
 
 
 @pytest.mark.skipif(not _TATOEBA.is_file(), reason=f"needs {_TATOEBA}")

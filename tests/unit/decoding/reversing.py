@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,11 @@ def sentences(seed: int) -> list[Prefix]:
 
 def learned(**settings: Any) -> EncoderDecoder:
     """A model that half knows how to say a sequence backwards: sure enough to end, not so sure as to have no rivals."""
+    return deepcopy(_learned(**settings))
+
+
+@cache
+def _learned(**settings: Any) -> EncoderDecoder:
     config = ModelConfig(
         vocab_size=VOCABULARY, model_dim=32, num_heads=2, feed_forward_dim=64, encoder_layers=1, decoder_layers=2,
         dropout=0.0, **settings,

@@ -184,6 +184,7 @@ def test_an_encoder_that_is_another_class_is_left_to_pytorch() -> None:
 def test_batches_go_side_by_side_in_eight_bits_unless_somebody_looks_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dikkat.models.encoder_decoder.num_threads", lambda: 3)
     model = small_model()
+    assert model.decodes_natively()
     assert model.batches_at_once() == 1
     model.quantize()
     assert model.batches_at_once() == 3
@@ -192,4 +193,16 @@ def test_batches_go_side_by_side_in_eight_bits_unless_somebody_looks_on(monkeypa
     hook = model.register_forward_hook(lambda *_: None)
     assert model.batches_at_once() == 1
     hook.remove()
+    assert model.batches_at_once() == 3
+
+
+@pytest.mark.usefixtures("without_kernels")
+def test_by_pytorch_batches_go_side_by_side_in_any_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dikkat.models.encoder_decoder.num_threads", lambda: 3)
+    model = small_model()
+    assert not model.decodes_natively()
+    assert model.batches_at_once() == 3
+    with record_attention(model):
+        assert model.batches_at_once() == 1
+    model.quantize()
     assert model.batches_at_once() == 3

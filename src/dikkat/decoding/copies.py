@@ -1,0 +1,127 @@
+"""Work shared out to copies of this process, each with an interpreter and one thread of its own.
+
+A step that PyTorch takes is hundreds of short operators. Two threads inside each of them wait for one another, and for
+Python, most of the time; two processes wait for nobody. A copy is made by `fork`, so the model is not: its memory is
+the parent's, and only what is made comes back.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import Connection, wait
+from typing import Any, TypeVar
+
+import torch
+
+from dikkat.errors import DikkatError
+
+Part = TypeVar("Part")
+Made = TypeVar("Made")
+
+
+def can_be_copied() -> bool:
+    """Whether this process may fork: Linux, no thread of Python's that could hold a lock, and no copy itself."""
+    alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
+    return sys.platform == "linux" and alone and not torch.cuda.is_initialized()
+
+
+def in_copies(work: Callable[[Part], Made], parts: Sequence[Part], count: int) -> Iterator[Made]:
+    """`map(work, parts)` by `count` copies of this process, which take the parts in turn as they come free.
+
+    What is made must be picklable. Raises what `work` raises, and `DikkatError` when a copy dies without a word; no
+    part is begun any more after that, nor once the caller stops asking.
+    """
+    context = multiprocessing.get_context("fork")
+    turn = context.Value("i", 0)
+    with ExitStack() as stack:
+        receivers: list[Connection] = []
+        for _ in range(count):
+            receiver, sender = context.Pipe(duplex=False)
+            receivers.append(stack.enter_context(receiver))
+            copy = context.Process(target=_work_on, args=(work, parts, turn, sender, tuple(receivers)), daemon=True)
+            with _quietly():
+                copy.start()
+            stack.callback(copy.join)
+            stack.callback(copy.terminate)
+            sender.close()
+        yield from _in_order(receivers, len(parts))
+
+
+def _in_order(receivers: list[Connection], count: int) -> Iterator[Any]:
+    """What the copies send of parts 0 … count-1, as soon as it is its turn."""
+    made: dict[int, Any] = {}
+    for place in range(count):
+        while place not in made:
+            for receiver in wait(receivers):
+                assert isinstance(receiver, Connection)
+                _receive(receiver, receivers, made)
+        yield made.pop(place)
+
+
+def _receive(receiver: Connection, receivers: list[Connection], made: dict[int, Any]) -> None:
+    try:
+        place, found, error = receiver.recv()
+    except EOFError:
+        # a copy that finds nothing left to do ends like one that was killed: the difference is what is missing
+        receivers.remove(receiver)
+        if not receivers:
+            raise DikkatError("a process that was decoding was killed; try a smaller batch size") from None
+        return
+    if error is not None:
+        raise error
+    made[place] = found
+
+
+def _work_on(
+    work: Callable[[Part], Made],
+    parts: Sequence[Part],
+    turn: Any,
+    sender: Connection,
+    inherited: Sequence[Connection],
+) -> None:
+    """What a copy does. Ctrl-C is for the parent, which stops its copies; without a parent none has a reader left."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for receiver in inherited:
+        receiver.close()
+    torch.set_num_threads(1)
+    while (place := _next(turn)) < len(parts):
+        try:
+            sender.send((place, work(parts[place]), None))
+        except BrokenPipeError:
+            return
+        except Exception as error:
+            sender.send((place, None, error))
+            return
+
+
+def _next(turn: Any) -> int:
+    with turn.get_lock():
+        place: int = turn.value
+        turn.value += 1
+    return place
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """The threads of the libraries below wait for work while the process is copied, and hold nothing."""
+    name = "TOKENIZERS_PARALLELISM"
+    before = os.environ.get(name)
+    # in a copy the tokenizer has no threads either; it reads this when it is asked
+    os.environ[name] = "false"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

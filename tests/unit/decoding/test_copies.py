@@ -1,0 +1,129 @@
+"""Copies of the process do the work of one, in its order, and leave nothing behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from time import sleep
+
+import pytest
+import torch
+from tests.unit.decoding.mock_model import MockModel, some_sentences
+
+from dikkat.config import TokenizerConfig
+from dikkat.decoding import streaming
+from dikkat.decoding.copies import can_be_copied, in_copies
+from dikkat.decoding.hypothesis import EMPTY
+from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat.decoding.strategies import batch_decoder
+from dikkat.decoding.streaming import decode_stream
+from dikkat.errors import DikkatError, UsageError
+from dikkat.text.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
+
+
+def is_running(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
+
+
+def test_order_is_kept_and_every_copy_works() -> None:
+    def work(part: int) -> tuple[int, int]:
+        sleep(0.02 * (part % 3))
+        return 10 * part, os.getpid()
+
+    made = list(in_copies(work, range(40), 3))
+    assert [number for number, _ in made] == list(range(0, 400, 10))
+    processes = {process for _, process in made}
+    assert len(processes) == 3
+    assert os.getpid() not in processes
+    assert not any(map(is_running, processes))
+
+
+def test_a_copy_has_one_thread_and_the_parent_keeps_its_own() -> None:
+    before = torch.get_num_threads()
+    assert list(in_copies(lambda _: torch.get_num_threads(), range(2), 2)) == [1, 1]
+    assert torch.get_num_threads() == before
+
+
+def test_after_an_error_no_further_part_is_begun(tmp_path: Path) -> None:
+    def work(part: int) -> None:
+        (tmp_path / str(part)).touch()
+        sleep(0.01)
+        raise UsageError(f"not {part}")
+
+    with pytest.raises(UsageError, match="not [01]"):
+        list(in_copies(work, range(100), 2))
+    assert len(list(tmp_path.iterdir())) <= 2
+
+
+def test_a_copy_that_was_killed_is_an_error_and_no_silence() -> None:
+    def work(part: int) -> int:
+        if part == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return part
+
+    with pytest.raises(DikkatError, match="was killed; try a smaller batch size"):
+        list(in_copies(work, range(8), 2))
+
+
+def test_ctrl_c_is_for_the_parent_alone() -> None:
+    def work(part: int) -> int:
+        os.kill(os.getpid(), signal.SIGINT)
+        return part
+
+    assert list(in_copies(work, range(4), 2)) == [0, 1, 2, 3]
+
+
+def test_who_stops_asking_ends_the_copies() -> None:
+    def work(part: int) -> int:
+        if part > 1:
+            sleep(600)
+        return os.getpid()
+
+    made = in_copies(work, range(4), 2)
+    processes = {next(made), next(made)}
+    made.close()  # type: ignore[attr-defined]
+    assert not any(map(is_running, processes))
+
+
+def test_the_tokenizer_says_nothing_of_being_copied(capfd: pytest.CaptureFixture[str]) -> None:
+    lines = ["a b c d", "b c", "d a"] * 50
+    tokenizer = Tokenizer.train(lines, TokenizerConfig(vocab_size=300))
+    before, ids = dict(os.environ), tokenizer.encode_batch(lines)
+    assert list(in_copies(lambda _: tokenizer.decode_batch(ids), range(2), 2)) == [lines, lines]
+    assert capfd.readouterr().err == ""
+    assert dict(os.environ) == before
+
+
+def test_no_copies_beside_threads_that_may_hold_a_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    assert can_be_copied()
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    assert not can_be_copied()
+
+
+def test_no_copies_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    pool = multiprocessing.get_context("fork").Pool(1)
+    with pool:
+        assert not pool.apply(can_be_copied)
+
+
+@pytest.mark.parametrize("options", [DecodingOptions(), BeamOptions(beam_size=3, n_best=2), SamplingOptions(seed=5)])
+@pytest.mark.parametrize("copied", [True, False])
+def test_copies_change_no_result(monkeypatch: pytest.MonkeyPatch, options: DecodingOptions, copied: bool) -> None:
+    monkeypatch.setattr(streaming, "can_be_copied", lambda: copied)
+    sentences, decode = [list(row[:-1]) for row in some_sentences(64)], batch_decoder(MockModel(), options)
+    one_by_one = list(decode_stream(sentences, decode, [EMPTY], batch_size=64))
+    assert list(decode_stream(sentences, decode, [EMPTY], batch_size=8, at_once=2, apart=True)) == one_by_one
+
+
+def test_one_batch_is_decoded_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streaming, "in_copies", None)
+    sentences, decode = [list(row[:-1]) for row in some_sentences(5)], batch_decoder(MockModel(), DecodingOptions())
+    assert len(list(decode_stream(sentences, decode, [EMPTY], at_once=2, apart=True))) == 5
