@@ -50,21 +50,20 @@ int pack_bytes(const Packing *packing, int threads) {
     return 0;
 }
 
-INLINE void byte_rows(void *to, const void *from, int64_t step, const Packed *packed, const void *bias, int64_t rows,
-                      int64_t inputs, int64_t outputs, char *scratch, int wide, int rectifies) {
+INLINE void byte_rows(void *to, const void *from, int64_t step, const Packed *packed, const Finish *finish, int64_t rows,
+                      int64_t inputs, int64_t outputs, char *scratch, int wide) {
     int64_t width = padded(inputs);
     float *scales = (float *)scratch;
     uint8_t *entries = (uint8_t *)(scales + ROWS_AT_ONCE);
     for (int64_t row = 0; row < rows; row++)
         scales[row] = quantized_row(entries + row * width * ENTRY_BYTES, entry(from, row * step, wide), inputs, wide);
-    quantized_products(to, outputs, entries, scales, width, packed, bias, rows, 0, outputs, wide, rectifies);
+    quantized_products(to, outputs, entries, scales, width, packed, finish, rows, 0, outputs, wide);
 }
 
-/* Twin: native/quantized_by_torch.py, linear. (rows, inputs), `step` apart, to dense (rows, outputs); `bias` may be null,
- * and nothing is below zero where it `rectifies`. The weights are packed before where they are not yet. Returns 0, or 1 for
- * want of memory. */
-int byte_linear(void *to, const void *from, int64_t step, const Packing *weights, const void *bias, int64_t rows,
-                int wide, int rectifies, int threads) {
+/* Twin: native/quantized_by_torch.py, linear. (rows, inputs), `step` apart, to dense (rows, outputs). The weights are packed
+ * before where they are not yet. Returns 0, or 1 for want of memory. */
+int byte_linear(void *to, const void *from, int64_t step, const Packing *weights, const Finish *finish, int64_t rows,
+                int wide, int threads) {
     Packed packed = {weights->weight, weights->scale, weights->shift};
     int64_t inputs = weights->inputs, outputs = weights->outputs;
     int64_t room = ROWS_AT_ONCE * (sizeof(float) + padded(inputs) * ENTRY_BYTES);
@@ -85,10 +84,12 @@ int byte_linear(void *to, const void *from, int64_t step, const Packing *weights
         for (int64_t first = 0; first < rows; first += block) {
             int64_t some = rows - first < block ? rows - first : block;
             void *there = (void *)entry(to, first * outputs, wide);
+            Finish here = *finish;
+            if (here.gate) here.gate = entry(here.gate, first * outputs, wide);
             if (wide)
-                byte_rows(there, entry(from, first * step, 1), step, &packed, bias, some, inputs, outputs, own, 1, rectifies);
+                byte_rows(there, entry(from, first * step, 1), step, &packed, &here, some, inputs, outputs, own, 1);
             else
-                byte_rows(there, entry(from, first * step, 0), step, &packed, bias, some, inputs, outputs, own, 0, rectifies);
+                byte_rows(there, entry(from, first * step, 0), step, &packed, &here, some, inputs, outputs, own, 0);
         }
     }
     free(scratch);

@@ -186,11 +186,31 @@ INLINE const int8_t *weights_of(const int8_t *panels, int64_t first, int64_t qua
     return panels + (first / BYTE_PANEL * BYTE_PANEL * quads + first % BYTE_PANEL) * QUAD;
 }
 
-/* The outputs of a part, as many as there are, of `rows` rows. */
-INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t from_step, const float *scales,
-                       const Packed *packed, int64_t first, int64_t quads, const vec *bias, int64_t outputs, int wide,
-                       int rectifies, const int rows) {
+/* What becomes of the sums of a product. */
+typedef struct {
+    const void *bias; /* (outputs), added; null: there is none */
+    const void *gate; /* laid out as the output, which is zero where the gate is not above zero; null: there is none */
+    int rectifies;    /* the output is nowhere below zero */
+} Finish;
+
+/* `values` where the gate's entries from `at` on, of which there are `count`, are above zero or no numbers, else zero. */
+INLINE vec gated(vec values, const void *gate, int64_t at, int64_t count, int wide) {
+    vec by = {0};
+    if (count >= LANES)
+        by = load_vec(gate, at, wide);
+    else
+        for (int64_t i = 0; i < count; i++) by[i] = load(gate, at + i, wide);
+    return (vec)((ivec)values & ~(ivec)(by <= 0.0f));
+}
+
+/* The outputs of a part, as many as there are, of `rows` rows. `gate` may be null, and lies as `to` does. */
+INLINE void byte_block(void *to, const void *gate, int64_t to_step, const uint8_t *from, int64_t from_step,
+                       const float *scales, const Packed *packed, int64_t first, int64_t quads, const vec *bias,
+                       int64_t outputs, int wide, int rectifies, const int rows) {
     ivec sums[BYTE_ROWS][BYTE_VECTORS];
+    /* a row of the gate is a page or so behind the last: asked for now, it is there when the products are */
+    for (int r = 0; gate && r < rows; r++)
+        for (int64_t i = 0; i < outputs; i += wide ? 16 : 32) __builtin_prefetch(entry(gate, r * to_step + i, wide));
     byte_products(sums, from, from_step, QUAD * ENTRY_BYTES, weights_of(packed->weight, first, quads),
                   packed->shift + first, quads, rows);
 #pragma GCC unroll 6
@@ -202,28 +222,31 @@ INLINE void byte_block(void *to, int64_t to_step, const uint8_t *from, int64_t f
             found[i] = __builtin_convertvector(sums[r][i], vec) * scale + bias[i];
             /* what is no number stays none */
             if (rectifies) found[i] = larger((vec){0}, found[i]);
+            if (gate) found[i] = gated(found[i], gate, r * to_step + i * LANES, outputs - i * LANES, wide);
         }
         store_part(to, r * to_step, found, outputs, wide);
     }
 }
 
-/* Outputs `start` to `end`, `start` a multiple of BYTE_PANEL, of rows that are rounded already, `width` entries each; nothing
- * below zero where they are to be rectified. */
+/* Outputs `start` to `end`, `start` a multiple of BYTE_PANEL, of rows that are rounded already, `width` entries each. */
 INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *entries, const float *scales, int64_t width,
-                               const Packed *packed, const void *bias, int64_t rows, int64_t start, int64_t end,
-                               int wide, int rectifies) {
+                               const Packed *packed, const Finish *finish, int64_t rows, int64_t start, int64_t end,
+                               int wide) {
     int64_t quads = width / QUAD, row_bytes = width * ENTRY_BYTES;
     for (int64_t first = start; first < end; first += BYTE_PART) {
         int64_t outputs = end - first < BYTE_PART ? end - first : BYTE_PART;
         float added[BYTE_PART] __attribute__((aligned(64))) = {0};
-        if (bias)
-            for (int64_t i = 0; i < outputs; i++) added[i] = load(bias, first + i, wide);
+        if (finish->bias)
+            for (int64_t i = 0; i < outputs; i++) added[i] = load(finish->bias, first + i, wide);
         for (int64_t row = 0; row < rows; row += BYTE_ROWS) {
-            void *there = (char *)to + (row * to_step + first) * (wide ? 4 : 2);
+            int64_t place = row * to_step + first;
+            void *there = (void *)entry(to, place, wide);
+            const void *gate = finish->gate ? entry(finish->gate, place, wide) : NULL;
             const uint8_t *here = entries + row * row_bytes;
             const float *by = scales + row;
 #define BLOCK_OF(n) \
-    byte_block(there, to_step, here, row_bytes, by, packed, first, quads, (const vec *)added, outputs, wide, rectifies, n)
+    byte_block(there, gate, to_step, here, row_bytes, by, packed, first, quads, (const vec *)added, outputs, wide, \
+               finish->rectifies, n)
             switch (rows - row) {
             case 1: BLOCK_OF(1); break;
             case 2: BLOCK_OF(2); break;

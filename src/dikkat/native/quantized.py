@@ -39,6 +39,12 @@ class _Packing(ctypes.Structure):
     )
 
 
+class _Finish(ctypes.Structure):
+    """`Finish` of quantized.h."""
+
+    _fields_ = (("bias", c_void_p), ("gate", c_void_p), ("rectifies", ctypes.c_int))
+
+
 def pack(weight: Tensor, *, columns: bool = False) -> PackedWeights:
     """Of (outputs, inputs), or with `columns` of (inputs, outputs), in float32 or bfloat16."""
     weight = weight.detach()
@@ -59,23 +65,33 @@ def packed_linear(x: Tensor, packed: PackedWeights, out: Tensor) -> Tensor:
         return out.copy_(twin.linear(x, packed.weight, packed.scale, out.shape[1], None))
     found = (packed.weight, packed.scale, packed.shift)
     packing = _Packing(*map(address, found), None, 0, out.shape[1], x.shape[1])
-    return _multiplied(x, packing, None, out, rectifies=False)
+    return _multiplied(x, packing, _Finish(), out)
 
 
 def linear(
-    x: Tensor, weight: Tensor, bias: Tensor | None = None, *, columns: bool = False, rectifies: bool = False
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    columns: bool = False,
+    rectifies: bool = False,
+    gate: Tensor | None = None,
 ) -> Tensor:
     """The same with weights (outputs, inputs), or with `columns` (inputs, outputs), that are packed on the way.
 
-    Where it `rectifies`, its ReLU.
+    Where it `rectifies`, its ReLU. Nothing passes where a `gate` (rows, outputs) is not above zero, as behind a ReLU
+    that gave the gate.
     """
     weight = weight.detach()
-    if not runs_natively(x, weight, *(() if bias is None else (bias,))):
+    if not runs_natively(x, weight, *(each for each in (bias, gate) if each is not None)):
         packed = pack(weight, columns=columns)
         found = twin.linear(x, packed.weight, packed.scale, weight.shape[columns], bias)
-        return found.relu() if rectifies else found
+        found = found.relu() if rectifies else found
+        return found if gate is None else torch.ops.aten.threshold_backward(found, gate, 0.0)
+    gate = None if gate is None else gate.contiguous()
     _packed, packing, _kept = _to_be_packed(weight, columns)
-    return _multiplied(x, packing, bias, x.new_empty(x.shape[0], weight.shape[columns]), rectifies=rectifies)
+    finish = _Finish(address(bias), address(gate), rectifies)
+    return _multiplied(x, packing, finish, x.new_empty(x.shape[0], weight.shape[columns]))
 
 
 def weight_gradient(gradient: Tensor, x: Tensor, *, with_bias: bool) -> tuple[Tensor, Tensor | None]:
@@ -119,7 +135,7 @@ def _to_be_packed(weight: Tensor, columns: bool) -> tuple[PackedWeights, _Packin
     return packed, _Packing(*addresses, weight.stride(0), outputs, inputs, columns, is_wide(weight)), weight
 
 
-def _multiplied(x: Tensor, packing: _Packing, bias: Tensor | None, out: Tensor, *, rectifies: bool) -> Tensor:
+def _multiplied(x: Tensor, packing: _Packing, finish: _Finish, out: Tensor) -> Tensor:
     x = x if x.stride(1) == 1 else x.contiguous()
     checked(
         native_library().byte_linear(
@@ -127,10 +143,9 @@ def _multiplied(x: Tensor, packing: _Packing, bias: Tensor | None, out: Tensor, 
             address(x),
             c_int64(x.stride(0)),
             ctypes.byref(packing),
-            address(bias),
+            ctypes.byref(finish),
             c_int64(x.shape[0]),
             is_wide(x),
-            rectifies,
             torch.get_num_threads(),
         )
     )

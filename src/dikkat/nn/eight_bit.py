@@ -27,7 +27,37 @@ from dikkat.native.quantized_by_torch import RoundedWeights, product
 class Multiply(Protocol):
     """A linear layer in eight bits, of the input, weight and bias of `torch.nn.functional.linear`."""
 
-    def __call__(self, x: Tensor, weight: Tensor, bias: Tensor | None, *, rectifies: bool) -> Tensor: ...
+    def __call__(
+        self, x: Tensor, weight: Tensor, bias: Tensor | None, *, rectifies: bool, gate: Gate | None
+    ) -> Tensor: ...
+
+
+class Gate:
+    """Passed to a layer that rectifies and to the one that reads what it gives: the second then stops the gradient.
+
+    That spares a pass over both: the product that makes the gradient writes its zeros. Each looks whether it holds what
+    the other had, by address, so that whoever comes between them, by a hook, only brings the pass back.
+    """
+
+    def __init__(self) -> None:
+        self._rectified: tuple[int, int] | None = None
+        self._stopped: int | None = None
+
+    def rectified(self, output: Tensor) -> None:
+        """By the first layer: this is what it gives."""
+        self._rectified = output.data_ptr(), output._version
+
+    def is_of(self, x: Tensor) -> bool:
+        """By the second: whether this is what the first gave."""
+        return self._rectified == (x.data_ptr(), x._version)
+
+    def stopped(self, gradient: Tensor) -> None:
+        """By the second: this is a gradient with its zeros."""
+        self._stopped = gradient.data_ptr()
+
+    def has_stopped(self, gradient: Tensor) -> bool:
+        """By the first: whether it is this one."""
+        return self._stopped == gradient.data_ptr()
 
 
 _ACTIVE: ContextVar[Multiply | None] = ContextVar("eight_bit_product", default=None)
@@ -52,7 +82,9 @@ def eight_bit_products() -> Iterator[None]:
 def rounded_weights(of: Callable[[Tensor], RoundedWeights]) -> Iterator[None]:
     """Within it, linear layers multiply in eight bits by what `of` gives for their weights, without gradients."""
 
-    def multiplied(x: Tensor, weight: Tensor, bias: Tensor | None, *, rectifies: bool) -> Tensor:
+    def multiplied(
+        x: Tensor, weight: Tensor, bias: Tensor | None, *, rectifies: bool, gate: Gate | None = None
+    ) -> Tensor:
         found = product(x.reshape(-1, x.shape[-1]), of(weight), bias)
         return (found.relu_() if rectifies else found).view(*x.shape[:-1], -1)
 
@@ -69,30 +101,38 @@ def eight_bit_linear(
     bias: Float[Tensor, "E"] | None = None,
     *,
     rectifies: bool = False,
+    gate: Gate | None = None,
 ) -> Float[Tensor, "*rows E"]:
     """`x weight^T + bias` of rounded factors, and its ReLU where it `rectifies`.
 
-    Gradients are those of the exact product, with their factors rounded.
+    Gradients are those of the exact product, with their factors rounded. A `gate` says what is saved for them.
     """
-    found: Tensor = _EightBitLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias, rectifies)
+    found: Tensor = _EightBitLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias, rectifies, gate)
     return found.view(*x.shape[:-1], -1)
 
 
 class _EightBitLinear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rectifies: bool) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rectifies: bool, gate: Gate | None) -> Tensor:
         output = linear(x, weight, bias, rectifies=rectifies)
         ctx.save_for_backward(x, weight, output if rectifies else None)
+        ctx.gate = gate
+        ctx.stops = gate is not None and gate.is_of(x)
+        if gate is not None and rectifies:
+            gate.rectified(output)
         return output
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, weight, rectified = ctx.saved_tensors
-        with_x, with_weight, with_bias, _ = ctx.needs_input_grad
-        if rectified is not None:
+        with_x, with_weight, with_bias, *_ = ctx.needs_input_grad
+        gate: Gate | None = ctx.gate
+        if rectified is not None and not (gate is not None and gate.has_stopped(gradient)):
             gradient = torch.ops.aten.threshold_backward(gradient, rectified, 0.0)
-        of_x = linear(gradient, weight, columns=True) if with_x else None
+        of_x = linear(gradient, weight, columns=True, gate=x if ctx.stops else None) if with_x else None
+        if ctx.stops and of_x is not None:
+            ctx.gate.stopped(of_x)
         if with_weight:
-            return of_x, *weight_gradient(gradient, x, with_bias=with_bias), None
-        return of_x, None, gradient.sum(0) if with_bias else None, None
+            return of_x, *weight_gradient(gradient, x, with_bias=with_bias), None, None
+        return of_x, None, gradient.sum(0) if with_bias else None, None, None

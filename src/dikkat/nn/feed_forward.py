@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from dikkat.nn.eight_bit import Gate
 from dikkat.nn.few_rows import Projection
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -36,5 +37,6 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows E"]:
         if self.activation == "relu":
-            return self.outer(self.inner(x, rectifies=True))
+            gate = Gate()
+            return self.outer(self.inner(x, rectifies=True, gate=gate), gate=gate)
         return self.outer(_ACTIVATIONS[self.activation](self.inner(x)))

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dikkat.nn.eight_bit import eight_bit_product
+from dikkat.nn.eight_bit import Gate, eight_bit_product
 from dikkat.nn.narrow import learns_narrowly, narrow_linear
 
 POSITIONS = 16
@@ -26,8 +26,10 @@ def fewest_rows() -> int:
 class Projection(nn.Linear):
     """`nn.Linear`, whose result at a position does not depend on the length of the sequence; see `project`."""
 
-    def forward(self, x: Float[Tensor, "*rows D"], *, rectifies: bool = False) -> Float[Tensor, "*rows E"]:
-        return project(x, self.weight, self.bias, rectifies=rectifies)
+    def forward(
+        self, x: Float[Tensor, "*rows D"], *, rectifies: bool = False, gate: Gate | None = None
+    ) -> Float[Tensor, "*rows E"]:
+        return project(x, self.weight, self.bias, rectifies=rectifies, gate=gate)
 
 
 def project(
@@ -36,13 +38,14 @@ def project(
     bias: Float[Tensor, "E"] | None = None,
     *,
     rectifies: bool = False,
+    gate: Gate | None = None,
 ) -> Float[Tensor, "*rows E"]:
-    """`x weight^T + bias`, and its ReLU where it `rectifies`.
+    """`x weight^T + bias`, and its ReLU where it `rectifies`; a `gate` is for products in eight bits alone.
 
     Of a single position, as in a step of decoding, by the fastest way there is.
     """
     if (product := eight_bit_product()) is not None:
-        return product(x, weight, bias, rectifies=rectifies)
+        return product(x, weight, bias, rectifies=rectifies, gate=gate)
     if learns_narrowly(x, weight, bias):
         return narrow_linear(x, weight, bias, rectifies=rectifies)
     found = _product(x, weight, bias)

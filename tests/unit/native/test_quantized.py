@@ -87,6 +87,22 @@ def test_products_are_those_of_the_rounded_factors(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize(("rows", "inputs", "outputs"), SIZES)
+def test_a_gate_is_a_pass_of_its_own_to_the_bit(rows: int, inputs: int, outputs: int, dtype: torch.dtype) -> None:
+    x, weight = random_numbers((rows, inputs), dtype, 1), random_numbers((inputs, outputs), dtype, 2)
+    gate = random_numbers((rows, outputs), dtype, 3)
+    gate[:, ::3] = 0.0
+    gate[-1, -1] = torch.nan
+    gate[0, 0] = -torch.inf
+    open_ = linear(x, weight, columns=True)
+    apart = torch.ops.aten.threshold_backward(open_, gate, 0.0)
+    assert torch.equal(linear(x, weight, columns=True, gate=gate), apart)
+    assert torch.equal(linear(x, weight, columns=True, gate=gate.T.contiguous().T), apart)
+    assert not apart[:, ::3].masked_fill(gate[:, ::3].isnan(), 0.0).any()
+    assert apart[-1, -1] == open_[-1, -1]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), SIZES)
 def test_the_gradient_of_a_weight_rounds_the_columns_of_each_block(
     rows: int, inputs: int, outputs: int, dtype: torch.dtype
 ) -> None:
@@ -119,7 +135,8 @@ def test_native_code_and_pytorch_find_the_same(
         integers = [each for one in packed for each in (one.weight, one.scale, one.shift)]
         of_weight, of_bias = weight_gradient(gradient, x, with_bias=True)
         assert of_bias is not None
-        return [*integers, linear(x, weight, bias), linear(gradient, weight, columns=True), of_weight, of_bias]
+        products = linear(x, weight, bias), linear(gradient, weight, columns=True, gate=x)
+        return [*integers, *products, of_weight, of_bias]
 
     natively = all_found()
     monkeypatch.setattr(quantized, "runs_natively", lambda *_: False)

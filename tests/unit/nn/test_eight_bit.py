@@ -7,9 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from dikkat.native.library import library, why_absent
 from dikkat.native.quantized_by_torch import RoundedWeights, rounded
 from dikkat.nn import MultiHeadAttention
-from dikkat.nn.eight_bit import eight_bit_linear, eight_bit_product, eight_bit_products, rounded_weights
+from dikkat.nn.eight_bit import Gate, eight_bit_linear, eight_bit_product, eight_bit_products, rounded_weights
+from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.few_rows import Projection, project
 from dikkat.nn.residual import PreNormResidual
 
@@ -51,6 +53,73 @@ def test_rectified_it_is_the_layer_and_its_relu_to_the_bit(dtype: torch.dtype) -
     assert 0.3 < float((found == 0).float().mean()) < 0.7
     for ours, theirs in zip(gradients(found, x, weight, bias), gradients(apart, x, weight, bias), strict=True):
         assert torch.equal(ours, theirs)
+
+
+class Layers:
+    """A feed-forward network in bfloat16, its input, and how often a ReLU's gradient was a pass of its own."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        torch.manual_seed(0)
+        self.layers = FeedForward(48, 96).bfloat16()
+        self.x = torch.randn(3, 40, 48).bfloat16().requires_grad_()
+        self.passes = 0
+        stop = torch.ops.aten.threshold_backward
+
+        def counted(*given: object) -> Tensor:
+            self.passes += 1
+            return stop(*given)
+
+        monkeypatch.setattr(torch.ops.aten, "threshold_backward", counted)
+
+    def learn(self) -> list[Tensor]:
+        with eight_bit_products():
+            return gradients(self.layers(self.x), self.x, *self.layers.parameters())
+
+
+@pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
+def test_the_layer_behind_stops_the_gradient_of_the_relu_to_the_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = Layers(monkeypatch)
+    joined = network.learn()
+    assert network.passes == 0
+    monkeypatch.setattr(Gate, "is_of", lambda *_: False)
+    for ours, theirs in zip(joined, network.learn(), strict=True):
+        assert torch.equal(ours, theirs)
+    assert network.passes == 1
+
+
+def test_who_comes_between_the_layers_brings_the_pass_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hook that lifts what the ReLU gave: gradients still stop where it gave zero, and only there."""
+    network = Layers(monkeypatch)
+    network.layers.inner.register_forward_hook(lambda _module, _given, output: output + 1.0)
+    found = network.learn()
+    assert network.passes == 1
+
+    def exact(x: Tensor, w: Tensor, b: Tensor, v: Tensor, c: Tensor) -> Tensor:
+        return F.linear(F.linear(x, w, b).relu() + 1.0, v, c)
+
+    wanted = [each.detach().double().requires_grad_() for each in (network.x, *network.layers.parameters())]
+    for ours, theirs in zip(found, gradients(exact(*wanted), *wanted), strict=True):
+        # rounding moves a few entries across zero; a gate that is always open would be 0.7 away
+        assert distance(ours, theirs) < 0.1
+
+
+def test_a_gradient_that_was_changed_on_its_way_is_stopped_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    network = Layers(monkeypatch)
+    hidden: list[Tensor] = []
+
+    def change(_module: object, _given: object, output: Tensor) -> None:
+        output.register_hook(lambda gradient: gradient + 1.0)
+        hidden.append(output)
+
+    network.layers.inner.register_forward_hook(change)
+    with eight_bit_products():
+        output = network.layers(network.x)
+        of_bias = gradients(output, network.layers.inner.bias)[0]
+    assert network.passes == 1
+    flows = (hidden[0] > 0).flatten(0, 1).float()
+    # the one that was added to every gradient counts where the ReLU let something through
+    unchanged = Layers(monkeypatch).learn()[2]
+    assert torch.allclose((of_bias - unchanged).float(), flows.sum(0), atol=1.0)
 
 
 def test_what_is_no_number_stays_none_behind_the_relu() -> None:
