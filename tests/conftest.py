@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,10 @@ import pytest
 
 from dikkat.native.environment import set_environment
 
-# As the command does, before torch is loaded: tests run side by side, and a thread that waits must not take a core.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    # a process for each core: more threads would only wait for one another. Tests of threads set their number.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+# as the command does, before torch is loaded
 set_environment()
 # Before anything imports them: from here on every shape annotation of these packages is checked at every call.
 jaxtyping.install_import_hook(["dikkat.nn", "dikkat.models"], "beartype.beartype")

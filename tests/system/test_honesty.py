@@ -42,8 +42,8 @@ def aligned(task: str, word: int) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("task", ["copying", "reversing"])
-def test_the_chosen_head_is_the_known_alignment_and_missed_most(task: str) -> None:
-    """Two layers with one cross-attention head each: the AER of the one that agrees most, and its worth."""
+def test_the_chosen_head_and_the_one_missed_most_are_the_known_alignment(task: str) -> None:
+    """Two layers with one cross-attention head each: the AER of the one that agrees most, and of the one of worth."""
     generator = random.Random(seed := 1)
     rows = sorted({tuple(generator.randrange(4, 24) for _ in range(LENGTH)) for _ in range(3000)})
     generator.shuffle(rows)
@@ -55,8 +55,8 @@ def test_the_chosen_head_is_the_known_alignment_and_missed_most(task: str) -> No
     model = build_model(config, seed)
     assert learn(model, Corpus.in_memory(seen), 400, 64, seed, 0.005) < 0.02
     known = frozenset((aligned(task, word), word) for word in range(LENGTH))
-    chosen, error = chosen_head(model, unseen, GoldAlignment(known, known, "known"))
-    assert error < 0.05
+    chosen, errors = chosen_head(model, unseen, GoldAlignment(known, known, "known"))
+    assert errors[chosen] < 0.05
     held_out = collate(Corpus.in_memory(unseen), np.arange(len(unseen)))
 
     def measure() -> Quality:
@@ -67,14 +67,16 @@ def test_the_chosen_head_is_the_known_alignment_and_missed_most(task: str) -> No
     costs = head_costs(model, measure(), measure, lambda what: None)
     cross = {head: cost.loss for head, cost in costs.items() if head.kind == "cross"}
     assert len(cross) == 2
-    assert chosen == max(cross, key=lambda head: cross[head])
-    assert cross[chosen] > 1.0, "nats a token: without it the model guesses"
+    most = max(cross, key=lambda head: cross[head])
+    assert cross[most] > 1.0, "nats a token: without it the model guesses"
+    # both may have learned the alignment, and then either is chosen
+    assert errors[most] < 0.05
 
 
 def chosen_head(
     model: EncoderDecoder, pairs: list[tuple[list[int], list[int]]], gold: GoldAlignment
-) -> tuple[HeadName, float]:
-    """Chosen without gold; its alignment error with it."""
+) -> tuple[HeadName, dict[HeadName, float]]:
+    """Chosen without gold; the alignment errors of all with it."""
     words = WordNumbers(tuple(range(LENGTH)), tuple(range(LENGTH)))
     blind, judged = Agreements(), Agreements([gold] * len(pairs))
     for source, target in pairs:
@@ -85,10 +87,8 @@ def chosen_head(
         for name, (weights,) in maps.items():
             for agreements in (blind, judged):
                 agreements.add(name, weights[0].double().numpy(), occluded, gradient, words)
-    chosen = choose_alignment_head(blind.found())
-    scores = judged.found()[chosen].scores
-    assert scores is not None
-    return chosen, scores.error
+    scores = {name: found.scores for name, found in judged.found().items()}
+    return choose_alignment_head(blind.found()), {name: each.error for name, each in scores.items() if each is not None}
 
 
 NOUNS, KINDS = 30, 3

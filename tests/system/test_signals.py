@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -26,3 +27,25 @@ def test_a_signal_is_one_line(tmp_path: Path, trained: Path, command: str, numbe
         process.send_signal(number)
         output, notes = process.communicate(timeout=120)
     assert (process.returncode, output, notes) == (code, "", "dikkat: interrupted\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
+@pytest.mark.parametrize(("number", "code"), SIGNALS)
+def test_a_signal_ends_the_copies_that_decode_too(
+    tmp_path: Path, trained: Path, number: signal.Signals, code: int
+) -> None:
+    """Without native code there is a process for each thread; all are in the group that Ctrl-C goes to."""
+    source = "".join(f"{source}\n" for source, _ in toy_sentences(4000))
+    (tmp_path / "text.en").write_text(source, encoding="utf-8")
+    command: list[str | Path] = ["translate", trained, tmp_path / "text.en", "--batch-size", "8"]
+    process = child(command, {"DIKKAT_NATIVE": "0", "OMP_NUM_THREADS": "2"}, start_new_session=True)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    limit = time.monotonic() + 120
+    while len(copies := children.read_text().split()) < 2:
+        assert time.monotonic() < limit
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    os.killpg(process.pid, number)
+    _, notes = process.communicate(timeout=120)
+    assert (process.returncode, notes) == (code, "dikkat: interrupted\n")
+    assert not any(Path(f"/proc/{copy}").exists() for copy in copies)

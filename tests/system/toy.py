@@ -61,9 +61,11 @@ def settings(**changes: object) -> list[str]:
     return [word for name, value in merged.items() for word in ("--set", f"{name}={value}")]
 
 
-def child(arguments: Sequence[str | Path], **options: object) -> subprocess.Popen[str]:
-    """`python -m dikkat` in a process of its own, its output in pipes."""
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE_ROOT), "OMP_NUM_THREADS": "1"}
+def child(
+    arguments: Sequence[str | Path], variables: dict[str, str] | None = None, **options: object
+) -> subprocess.Popen[str]:
+    """`python -m dikkat` in a process of its own with these `variables` of the environment, its output in pipes."""
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE_ROOT), "OMP_NUM_THREADS": "1", **(variables or {})}
     return subprocess.Popen(
         [sys.executable, "-m", "dikkat", *map(str, arguments)],
         stdin=subprocess.DEVNULL,

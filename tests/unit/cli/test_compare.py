@@ -28,7 +28,10 @@ def refused(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> s
     return captured.err.removeprefix("dikkat: ").removesuffix("\n")
 
 
-def test_C02_F26_tables_json_and_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_C02_F26_tables_json_and_picture(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     numbers, drawn = tmp_path / "compare.json", tmp_path / "compare.svg"
     numbers.write_text("old")
     assert run(["compare", *TINY, "--cell", "rnn", "--json", str(numbers), "--picture", str(drawn)]) == 0
