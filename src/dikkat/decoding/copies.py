@@ -29,7 +29,16 @@ Made = TypeVar("Made")
 def can_be_copied() -> bool:
     """Whether this process may fork: Linux, no thread of Python's that could hold a lock, and no copy itself."""
     alone = threading.active_count() == 1 and not multiprocessing.current_process().daemon
-    return sys.platform == "linux" and alone and not torch.cuda.is_initialized()
+    return sys.platform == "linux" and alone and not torch.cuda.is_initialized() and _has_semaphores()
+
+
+def _has_semaphores() -> bool:
+    """Not in every container: they are files in /dev/shm."""
+    try:
+        multiprocessing.get_context("fork").Lock()
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def in_copies(work: Callable[[Part], Made], parts: Sequence[Part], count: int) -> Iterator[Made]:

@@ -13,6 +13,7 @@ from time import sleep
 import pytest
 import torch
 from tests.unit.decoding.mock_model import MockModel, some_sentences
+from tests.unit.decoding.reversing import learned, sentences
 
 from dikkat.config import TokenizerConfig
 from dikkat.decoding import streaming
@@ -20,7 +21,7 @@ from dikkat.decoding.copies import can_be_copied, in_copies
 from dikkat.decoding.hypothesis import EMPTY
 from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat.decoding.strategies import batch_decoder
-from dikkat.decoding.streaming import decode_stream
+from dikkat.decoding.streaming import decode_stream, pad_sources
 from dikkat.errors import DikkatError, UsageError
 from dikkat.text.tokenizer import Tokenizer
 
@@ -105,6 +106,32 @@ def test_no_copies_beside_threads_that_may_hold_a_lock(monkeypatch: pytest.Monke
     assert can_be_copied()
     monkeypatch.setattr(threading, "active_count", lambda: 2)
     assert not can_be_copied()
+
+
+def test_no_copies_without_semaphores(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(threading, "active_count", lambda: 1)
+    monkeypatch.setattr(multiprocessing.get_context("fork"), "Lock", missing)
+    assert not can_be_copied()
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+def test_a_copy_computes_what_a_parent_with_threads_did(positions: str) -> None:
+    """Also by native kernels, whose threads a copy does not have; a whole decode by them only where they know it."""
+    model, rows = learned(positions=positions), [row[:-1] for row in sentences(3)]
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        here = decode_stream(rows, batch_decoder(model, BeamOptions(beam_size=3)), [EMPTY], batch_size=80)
+        expected = [[each.tokens for each in found] for found in here]
+        source, mask = pad_sources(rows, torch.device("cpu"))
+        decode = batch_decoder(model, BeamOptions(beam_size=3))
+        for made in in_copies(lambda _: decode(source, mask, range(80)), range(2), 2):
+            assert [[each.tokens for each in found] for found in made] == expected
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_no_copies_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
