@@ -59,8 +59,8 @@ def in_copies(work: Callable[[Part], Made], parts: Sequence[Part], count: int) -
             copy = context.Process(target=_work_on, args=(work, parts, turn, sender, tuple(receivers)), daemon=True)
             with _quietly(), _undisturbed():
                 copy.start()
-            stack.callback(copy.join)
-            stack.callback(copy.terminate)
+                stack.callback(copy.join)
+                stack.callback(copy.terminate)
             sender.close()
         yield from _in_order(receivers, len(parts))
 
