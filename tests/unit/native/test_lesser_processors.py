@@ -35,8 +35,12 @@ OPTIONS = ("-p", "no:cacheprovider", "-k", "not processors_without_byte_products
     ids=["four lanes", "eight lanes", "eight lanes and byte products"],
 )
 def test_kernels_hold_in_shorter_registers(tmp_path: Path, architecture: str, flag: str) -> None:
-    if platform.machine() != "x86_64" or flag not in processor_flags():
+    flags = processor_flags()
+    if platform.machine() != "x86_64" or flag not in flags:
         pytest.skip(f"this processor has no {flag}")
+    most = next((known for known in ("avx512f", "avx_vnni", "avx2", "sse4_2") if known in flags), "")
+    if flag == most:
+        pytest.skip(f"kernels are compiled for {flag} on this processor anyway")
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None:
         pytest.skip("no C compiler")
