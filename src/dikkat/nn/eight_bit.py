@@ -36,28 +36,33 @@ class Gate:
     """Passed to a layer that rectifies and to the one that reads what it gives: the second then stops the gradient.
 
     That spares a pass over both: the product that makes the gradient writes its zeros. Each looks whether it holds what
-    the other had, by address, so that whoever comes between them, by a hook, only brings the pass back.
+    the other had, unchanged, so that whoever comes between them, by a hook or another use, only brings the pass back.
     """
 
     def __init__(self) -> None:
         self._rectified: tuple[int, int] | None = None
-        self._stopped: int | None = None
+        self._stopped: tuple[int, int] | None = None
 
     def rectified(self, output: Tensor) -> None:
         """By the first layer: this is what it gives."""
-        self._rectified = output.data_ptr(), output._version
+        self._rectified = _state(output)
 
     def is_of(self, x: Tensor) -> bool:
         """By the second: whether this is what the first gave."""
-        return self._rectified == (x.data_ptr(), x._version)
+        return self._rectified == _state(x)
 
     def stopped(self, gradient: Tensor) -> None:
         """By the second: this is a gradient with its zeros."""
-        self._stopped = gradient.data_ptr()
+        self._stopped = _state(gradient)
 
     def has_stopped(self, gradient: Tensor) -> bool:
         """By the first: whether it is this one."""
-        return self._stopped == gradient.data_ptr()
+        return self._stopped == _state(gradient)
+
+
+def _state(tensor: Tensor) -> tuple[int, int]:
+    """Where it lies and how often it was written to: autograd adds gradients of several uses up in place."""
+    return tensor.data_ptr(), tensor._version
 
 
 _ACTIVE: ContextVar[Multiply | None] = ContextVar("eight_bit_product", default=None)

@@ -122,6 +122,20 @@ def test_a_gradient_that_was_changed_on_its_way_is_stopped_again(monkeypatch: py
     assert torch.allclose((of_bias - unchanged).float(), flows.sum(0), atol=1.0)
 
 
+def test_a_gradient_of_another_use_is_stopped_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the ReLU gave is used once more; autograd adds that gradient, one everywhere, to the stopped one."""
+    network = Layers(monkeypatch)
+    hidden: list[Tensor] = []
+    network.layers.inner.register_forward_hook(lambda _module, _given, output: hidden.append(output))
+    with eight_bit_products():
+        output = network.layers(network.x)
+        loss = output.float().sum() + hidden[0].float().sum()
+        of_bias = torch.autograd.grad(loss, network.layers.inner.bias, retain_graph=True)[0]
+        alone = torch.autograd.grad(output.float().sum(), network.layers.inner.bias)[0]
+    flows = (hidden[0] > 0).flatten(0, 1).float().sum(0)
+    assert torch.allclose((of_bias - alone).float(), flows, atol=1.0)
+
+
 def test_what_is_no_number_stays_none_behind_the_relu() -> None:
     x, weight = torch.randn(3, 32), torch.randn(8, 32)
     x[1, 4] = torch.nan
