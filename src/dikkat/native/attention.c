@@ -15,6 +15,9 @@
 #define FEWEST 24
 #define MOST 96
 
+/* Heads that a thread takes one after the other, at most, so that what it asks for in one is near it in the next. */
+#define HEADS 8
+
 /* Sizes and addresses of one attention: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
 typedef struct {
     int64_t batch, heads, queries, keys, width, value_width;
@@ -33,10 +36,25 @@ typedef struct {
 
 INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
 
-/* Dropout of `count` rows of `seen` entries, padded; `line` is the first of their draws. */
+/* A vector of draws from `place` on, and zeros behind the last of all. */
+INLINE ivec draws_at(const Attention *a, int64_t place) {
+    int16_t levels __attribute__((vector_size(2 * LANES))) = {0};
+    int64_t left = a->batch * a->heads * a->queries * a->keys - place;
+    if (left >= LANES)
+        memcpy(&levels, a->draws + place, sizeof levels);
+    else
+        for (int64_t i = 0; i < left; i++) levels[i] = a->draws[place + i];
+    return __builtin_convertvector(levels, ivec);
+}
+
+/* Dropout of `count` rows of `seen` entries, padded; `line` is the first of their draws. Behind the entries, up to a
+ * whole vector, it leaves anything. */
 INLINE void drop_rows(const Attention *a, float *to, const float *rows, int64_t line, int64_t count, int64_t seen) {
     for (int64_t t = 0; t < count; t++, line += a->keys, rows += padded(a->keys), to += padded(a->keys))
-        for (int64_t s = 0; s < seen; s++) to[s] = a->draws[line + s] >= a->threshold ? rows[s] * a->scale : 0.0f;
+        for (int64_t s = 0; s < seen; s += LANES) {
+            ivec kept = draws_at(a, line + s) >= (int32_t)a->threshold;
+            *(vec *)(to + s) = (vec)((ivec)(*(const vec *)(rows + s) * a->scale) & kept);
+        }
 }
 
 /* Queries whose weights are computed together: few enough that these stay in cache and that under a causal mask most of
@@ -47,6 +65,11 @@ INLINE int64_t block_of(const Attention *a) {
     blocks = (a->queries + rows - 1) / rows;
     rows = (a->queries + blocks - 1) / blocks;
     return blocks == 1 ? rows : (rows + TALLEST - 1) / TALLEST * TALLEST;
+}
+
+INLINE int64_t heads_at_once(const Attention *a) {
+    int64_t share = a->batch * a->heads / a->threads / 4;
+    return share < 1 ? 1 : share < HEADS ? share : HEADS;
 }
 
 /* The mask of query `t`, or null. */
@@ -124,29 +147,33 @@ INLINE void load_key_columns(const Attention *a, float *to, float *room, int64_t
     load_columns(to, room, a->keys, a->width, padded(a->width), 1);
 }
 
-/* Asks for a head's rows before they are needed: they lie too far apart for the processor to see what comes next. */
-INLINE void fetch_rows(const void *from, int64_t rows, int64_t width, int64_t stride, int wide) {
-    int64_t size = wide ? 4 : 2;
-    for (int64_t row = 0; row < rows; row++)
-        for (int64_t at = 0; at < width * size; at += 64)
-            __builtin_prefetch((const char *)from + row * stride * size + at);
+/* Asks for a head's rows, of which `first` is the first entry, before they are needed: they lie too far apart for the
+ * processor to see what comes next. */
+INLINE void fetch_rows(const void *from, int64_t first, int64_t rows, int64_t width, int64_t step, int wide,
+                       const int to_write) {
+    for (int64_t row = 0; row < rows && row < MOST; row++, first += step)
+        for (int64_t at = 0; at < width; at += wide ? 16 : 32)
+            __builtin_prefetch(entry(from, first + at, wide), to_write);
 }
 
-INLINE void fetch_head(const Attention *a, int64_t pair, int wide) {
+/* What the head `pair` reads, if there is one; `gradient`, of which it has a row for each query, may be null. */
+INLINE void fetch_head(const Attention *a, const void *gradient, const int64_t *strides, int64_t pair, int wide) {
     if (pair >= a->batch * a->heads) return;
     int64_t b = pair / a->heads, h = pair % a->heads;
-    fetch_rows(entry(a->query, head_offset(a->query_strides, b, h), wide), a->queries, a->width, a->query_strides[2],
-               wide);
-    fetch_rows(entry(a->key, head_offset(a->key_strides, b, h), wide), a->keys, a->width, a->key_strides[2], wide);
-    fetch_rows(entry(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
-               a->value_strides[2], wide);
+    const int64_t *of_query = a->query_strides, *of_key = a->key_strides, *of_value = a->value_strides;
+    fetch_rows(a->query, head_offset(of_query, b, h), a->queries, a->width, of_query[2], wide, 0);
+    fetch_rows(a->key, head_offset(of_key, b, h), a->keys, a->width, of_key[2], wide, 0);
+    fetch_rows(a->value, head_offset(of_value, b, h), a->keys, a->value_width, of_value[2], wide, 0);
+    if (gradient) fetch_rows(gradient, head_offset(strides, b, h), a->queries, a->value_width, strides[2], wide, 0);
 }
 
 /* Each stage runs over all rows before the next: a row alone is one long chain in which every step waits for the last. */
 INLINE void attention_forward_head(const Attention *a, void *output, float *scratch, int64_t pair, int wide) {
     int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a);
     int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
-    fetch_head(a, pair + 1, wide);
+    int64_t step = a->heads * a->value_width, place = b * a->queries * step + h * a->value_width;
+    fetch_head(a, NULL, NULL, pair + 1, wide);
+    fetch_rows(output, place, a->queries, a->value_width, step, wide, 1);
     float *query = scratch, *key = query + block * width, *value = key + a->width * keys;
     float *rows = value + a->keys * value_width, *result = rows + block * keys;
     load_key_columns(a, key, result + block * value_width, b, h, wide);
@@ -163,8 +190,7 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
         if (a->draws) drop_rows(a, rows, weights, line * a->keys, count, seen);
         rows_times_matrix(result, value_width, a->draws ? rows : weights, keys, 1, value, seen, value_width,
                           value_width, count);
-        int64_t step = a->heads * a->value_width;
-        store_rows(output, (b * a->queries + first) * step + h * a->value_width, step, result, count, a->value_width, wide);
+        store_rows(output, place + first * step, step, result, count, a->value_width, wide);
     }
 }
 
@@ -174,7 +200,7 @@ int attention_forward(const Attention *a, void *output) {
                           a->width * padded(a->keys) + a->keys * (padded(a->width) + padded(a->value_width)));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
     if (!scratch) return 1;
-#pragma omp parallel for schedule(dynamic) num_threads(a->threads)
+#pragma omp parallel for schedule(dynamic, heads_at_once(a)) num_threads(a->threads)
     for (int64_t pair = 0; pair < a->batch * a->heads; pair++) {
         float *own = scratch + each * omp_get_thread_num();
         if (a->wide)
@@ -211,25 +237,31 @@ INLINE int64_t lay_out(const Attention *a, float *memory, Scratch *parts) {
     return used;
 }
 
-/* sum(a b); four sums, so that one need not wait for the other. */
+/* sum(a b), both padded; four sums, so that one need not wait for the other. */
 INLINE float product_of_rows(const float *a, const float *b, int64_t count) {
     vec sums[4] = {{0}};
-    float total = 0.0f;
     int64_t at = 0;
     for (; at + 4 * LANES <= count; at += 4 * LANES)
         for (int i = 0; i < 4; i++)
             sums[i] += *(const vec *)(a + at + i * LANES) * *(const vec *)(b + at + i * LANES);
     for (; at + LANES <= count; at += LANES) sums[0] += *(const vec *)(a + at) * *(const vec *)(b + at);
-    for (; at < count; at++) total += a[at] * b[at];
-    return lane_sum((sums[0] + sums[1]) + (sums[2] + sums[3])) + total;
+    if (at < count) {
+        vec last = *(const vec *)(a + at) * *(const vec *)(b + at);
+        sums[1] += (vec)((ivec)last & (LANE_NUMBERS < (int32_t)(count - at)));
+    }
+    return lane_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-/* In place: the gradient of weights to that of products; both (count, padded keys). */
+/* In place: the gradient of weights to that of products; both (count, padded keys). Behind the `seen` entries, up to a
+ * whole vector, it leaves anything. */
 INLINE void softmax_backward(const Attention *a, float *scores, const float *weights, int64_t count, int64_t seen) {
     for (int64_t t = 0; t < count; t++, scores += padded(a->keys), weights += padded(a->keys)) {
         /* d softmax: w (g - sum(g w)); a masked entry has weight 0, so nothing flows through it */
         float mean = product_of_rows(weights, scores, seen);
-        for (int64_t s = 0; s < seen; s++) scores[s] = weights[s] * (scores[s] - mean) * a->beta;
+        for (int64_t s = 0; s < seen; s += LANES) {
+            vec *found = (vec *)(scores + s);
+            *found = *(const vec *)(weights + s) * (*found - mean) * a->beta;
+        }
     }
 }
 
@@ -255,7 +287,13 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
     int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
     Scratch own;
     lay_out(a, scratch, &own);
-    fetch_head(a, pair + 1, wide);
+    int64_t of_query = b * a->queries * of->query_step + h * a->width;
+    int64_t of_key = b * a->keys * of->key_step + h * a->width;
+    int64_t of_value = b * a->keys * of->value_step + h * a->value_width;
+    fetch_head(a, gradient, strides, pair + 1, wide);
+    fetch_rows(of->query, of_query, a->queries, a->width, of->query_step, wide, 1);
+    fetch_rows(of->key, of_key, a->keys, a->width, of->key_step, wide, 1);
+    fetch_rows(of->value, of_value, a->keys, a->value_width, of->value_step, wide, 1);
     load_keys(a, own.key_rows, b, h, wide);
     if (!a->weights) load_columns(own.key, own.key_rows, a->keys, a->width, width, 1);
     load_columns(own.value, entry(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
@@ -278,15 +316,13 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
         }
         rows_times_matrix(own.result, width, own.scores, keys, 1, own.key_rows, seen, width, width, count);
         turn_rows(a, own.result, b, first, count, 1, 1);
-        store_rows(of->query, (b * a->queries + first) * of->query_step + h * a->width, of->query_step, own.result, count,
-                   a->width, wide);
+        store_rows(of->query, of_query + first * of->query_step, of->query_step, own.result, count, a->width, wide);
         add_products(own.of_key, own.result, own.scores, own.query, a->keys, seen, width, count, first == 0);
         add_products(own.of_value, own.result, weights, own.output, a->keys, seen, value_width, count, first == 0);
     }
     turn_rows(a, own.of_key, b, 0, a->keys, 1, 1);
-    store_rows(of->key, b * a->keys * of->key_step + h * a->width, of->key_step, own.of_key, a->keys, a->width, wide);
-    store_rows(of->value, b * a->keys * of->value_step + h * a->value_width, of->value_step, own.of_value, a->keys,
-               a->value_width, wide);
+    store_rows(of->key, of_key, of->key_step, own.of_key, a->keys, a->width, wide);
+    store_rows(of->value, of_value, of->value_step, own.of_value, a->keys, a->value_width, wide);
 }
 
 /* Twin: nn/explicit.py, _ExplicitAttention.backward. `gradient` (B, H, T, E) has `strides` of b, h and t. Returns 0, or 1
@@ -296,7 +332,7 @@ int attention_backward(const Attention *a, const void *gradient, const int64_t *
     int64_t each = padded(lay_out(a, 0, &parts));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
     if (!scratch) return 1;
-#pragma omp parallel for schedule(dynamic) num_threads(a->threads)
+#pragma omp parallel for schedule(dynamic, heads_at_once(a)) num_threads(a->threads)
     for (int64_t pair = 0; pair < a->batch * a->heads; pair++) {
         float *own = scratch + each * omp_get_thread_num();
         if (a->wide)
