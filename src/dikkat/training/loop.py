@@ -28,9 +28,6 @@ from dikkat.training.task import Task, Validation
 MOST_SKIPPED = 20
 """So many updates in a row without a finite gradient are a divergence."""
 
-TIDY_EVERY = 16
-"""Updates after which freed memory is given back: what one takes is faulted in anew, a hundredth of their time."""
-
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
@@ -110,8 +107,6 @@ class Trainer:
             started = time.monotonic()
             progress = self.budget.progress(self.state.updates)
             loss, count = self._update(progress)
-            if self.state.updates % TIDY_EVERY == 0:
-                give_back_freed_memory()
             now = time.monotonic()
             self.state.seconds = before + now - session_start
             watcher.step(self._report(progress, loss, count, now - started))
