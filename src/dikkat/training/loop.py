@@ -74,8 +74,8 @@ class Trainer:
         self.precision = precision
         self.parameters = FlatParameters(self.model, precision.dtype)
         self.optimizer = Optimizer(self.parameters, config)
-        self.average = self.parameters.master.clone() if config.average == "ema" else None
-        self.gradient = torch.zeros_like(self.parameters.master)
+        # a sum of several micro-batches is of more digits than each of them
+        self.total = torch.zeros_like(self.parameters.master) if config.accumulate > 1 else None
         self.state = TrainingState()
 
     @property
@@ -85,7 +85,7 @@ class Trainer:
 
     def resume(self, checkpoint: Checkpoint) -> None:
         """Continue from `checkpoint` as if nothing had happened."""
-        self.state = load_state(checkpoint, self.parameters, self.optimizer, self.average)
+        self.state = load_state(checkpoint, self.parameters, self.optimizer)
         self.run.truncate_metrics(self.state.updates)
 
     def train(
@@ -120,7 +120,7 @@ class Trainer:
     def save(self) -> None:
         """Write a checkpoint of this very moment."""
         give_back_freed_memory()
-        save_state(self.run, self.state, self.parameters, self.optimizer, self.average, self.config.keep_checkpoints)
+        save_state(self.run, self.state, self.parameters, self.optimizer, self.config.keep_checkpoints)
 
     def _update(self, progress: float) -> tuple[float, int]:
         """One optimizer step over `accumulate` micro-batches; returns loss a prediction and their number."""
@@ -141,21 +141,22 @@ class Trainer:
         predictions they are of.
         """
         self.model.train()
-        total, likelihoods, count = self.gradient, [], 0
+        gradient, likelihoods, count = self.parameters.gradient if self.total is None else self.total, [], 0
         for micro_step in range(self.config.accumulate):
             seed_dropout(self.config.seed, self.state.updates, micro_step)
             self.parameters.zero_gradient()
             with eight_bit_products() if self.precision.eight_bit else nullcontext():
                 part = self.task.loss(self.state.position, progress)
             part.objective.backward()
-            # the first is copied, which spares a pass of zeros
-            (total.copy_ if micro_step == 0 else total.add_)(self.parameters.gradient)
+            if self.total is not None:
+                # the first is copied, which spares a pass of zeros
+                (self.total.copy_ if micro_step == 0 else self.total.add_)(self.parameters.gradient)
             likelihoods.append(part.likelihood)
             count += part.predictions
             self.state.position += 1
         rate = learning_rate(progress, self.state.updates, self.config.warmup_steps, self.config.final_learning_rate)
         self.state.updates += 1
-        norm = self.optimizer.step(total.div_(count), self.state.updates, rate)
+        norm = self.optimizer.step(gradient, self.state.updates, rate, count)
         return torch.stack([*likelihoods, norm]), count
 
     def _report(self, progress: float, loss: float, count: int, seconds: float) -> StepReport:
@@ -174,13 +175,10 @@ class Trainer:
                 )
             return
         self.state.skipped = 0
-        if self.average is not None:
-            # young averages forget faster, so that the first weights do not linger (as in Tensorflow's num_updates)
-            decay = min(self.config.ema_decay, (1 + self.state.updates) / (10 + self.state.updates))
-            self.average.lerp_(self.parameters.master, 1.0 - decay)
 
     def _validate(self, watcher: Watcher, seconds: float) -> None:
-        state, weights = self.state, self.parameters.master if self.average is None else self.average
+        state, average = self.state, self.optimizer.average
+        weights = self.parameters.master if average is None else average
         self.model.eval()
         with self.parameters.lent(weights, self.precision.validation):
             found = self.task.validate(state.validations)

@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
+from dikkat.native.adamw import Step, Weights, adamw, norm
 from dikkat.native.orthogonal import orthogonalized
 from dikkat.training.parameters import FlatParameters
 
 
 class Optimizer:
-    """One update of all parameters, gradient clipping in the same pass.
+    """One update of all parameters, of their average and of the copy that the model computes with.
 
     AdamW (Loshchilov and Hutter 2019) on every entry, or with `config.optimizer == "muon"` momentum orthogonalised by
     Newton-Schulz iterations (Jordan et al. 2024) on the matrices and AdamW on embeddings and vectors.
@@ -21,68 +22,60 @@ class Optimizer:
         self.parameters = parameters
         self.config = config
         self.groups = parameters.matrix_groups() if config.optimizer == "muon" else []
+        self.average = parameters.master.clone() if config.average == "ema" else None
         matrices = sum(count * shape.numel() for _, count, shape in self.groups)
         size = parameters.master.numel()
         device = parameters.master.device
-        self.rest = slice(matrices, size)
         self.momentum = torch.zeros(matrices, device=device)
         self.first = torch.zeros(size - matrices, device=device)
         self.second = torch.zeros(size - matrices, device=device)
+        copy = None if parameters.working is parameters.master else parameters.working
+        weights = Weights(parameters.master, self.average, copy)
+        self._matrices, self._rest = slice(0, matrices), slice(matrices, size)
+        self._weights_of_matrices, self._weights_of_rest = weights.part(self._matrices), weights.part(self._rest)
 
-    def step(self, gradient: Tensor, update: int, rate: float) -> Tensor:
-        """Update number `update` (from 1) with a float32 `gradient`; `rate` is the schedule's share of the peak.
+    def step(self, gradient: Tensor, update: int, rate: float, count: int = 1) -> Tensor:
+        """Update number `update` (from 1); `rate` is the schedule's share of the peak.
 
-        Returns the norm of the gradient before clipping, (); a norm that is not finite leaves everything as it was.
-        A GPU is not asked for it on the way, so that nobody waits.
+        The gradient is a sum over `count` predictions, in float32 or the type of the products, and is used up. Returns
+        the norm of the mean before clipping, (); a norm that is not finite leaves everything as it was. A GPU is not
+        asked for it on the way, so that nobody waits.
         """
-        norm = gradient.norm()
-        if norm.device.type != "cpu":
-            self.move_if_finite(gradient, update, rate, norm)
-        elif norm.isfinite():  # a processor has the answer at once
-            self._move(gradient, update, rate, norm)
-        return norm
+        length = norm(gradient) / count
+        if length.device.type != "cpu":
+            self.move_if_finite(gradient, update, rate, length, count)
+        elif length.isfinite():  # a processor has the answer at once
+            self._move(gradient, update, rate, length, count)
+        return length
 
     def state(self) -> dict[str, Tensor]:
         """Tensors to save for an exact continuation."""
-        return {"momentum": self.momentum, "first": self.first, "second": self.second}
+        vectors = {"momentum": self.momentum, "first": self.first, "second": self.second}
+        return vectors if self.average is None else {**vectors, "average": self.average}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
         for name, tensor in self.state().items():
             tensor.copy_(state[name])
 
-    def move_if_finite(self, gradient: Tensor, update: int, rate: float, norm: Tensor) -> None:
+    def move_if_finite(self, gradient: Tensor, update: int, rate: float, length: Tensor, count: int = 1) -> None:
         """As `_move`, and taken back without a look at the norm where it is not finite."""
         vectors = [self.parameters.master, *self.state().values()]
         before = [vector.clone() for vector in vectors]
-        self._move(gradient, update, rate, norm)
+        self._move(gradient, update, rate, length, count)
         for vector, old in zip(vectors, before, strict=True):
-            torch.where(norm.isfinite(), vector, old, out=vector)
+            torch.where(length.isfinite(), vector, old, out=vector)
         self.parameters.refresh()
 
-    def _move(self, gradient: Tensor, update: int, rate: float, norm: Tensor) -> None:
-        excess = (norm / self.config.clip_norm).clamp_(min=1.0)
-        self._adamw(gradient[self.rest], update, rate * self.config.learning_rate, excess)
+    def _move(self, gradient: Tensor, update: int, rate: float, length: Tensor, count: int) -> None:
+        config = self.config
+        # young averages forget faster, so that the first weights do not linger (as in Tensorflow's num_updates)
+        fresh = 1.0 - min(config.ema_decay, (1 + update) / (10 + update))
         if self.groups:
-            self._muon(gradient, rate * self.config.matrix_learning_rate)
-        self.parameters.refresh()
-
-    def _adamw(self, gradient: Tensor, update: int, learning_rate: float, excess: Tensor) -> None:
-        torch._fused_adamw_(
-            [self.parameters.master[self.rest]],
-            [gradient],
-            [self.first],
-            [self.second],
-            [],
-            [torch.full_like(excess, update)],
-            lr=learning_rate,
-            beta1=self.config.beta1,
-            beta2=self.config.beta2,
-            weight_decay=self.config.weight_decay,
-            eps=1e-9,
-            amsgrad=False,
-            maximize=False,
-            grad_scale=excess,
-        )
+            self._muon(gradient[self._matrices].float() / count, rate * config.matrix_learning_rate)
+            self._weights_of_matrices.follow(fresh)
+        step = Step(update, rate * config.learning_rate, config.beta1, config.beta2, config.weight_decay, fresh)
+        divisor = (length / config.clip_norm).clamp_(min=1.0) * count
+        adamw(self._weights_of_rest, self.first, self.second, gradient[self._rest], divisor, step)
 
     def _muon(self, gradient: Tensor, learning_rate: float) -> None:
         """The direction does not depend on the scale of the gradient, so clipping has nothing to do here."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from torch import Tensor
-
 from dikkat.errors import DataError
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.optimizer import Optimizer
@@ -44,26 +42,19 @@ def save_state(
     state: TrainingState,
     parameters: FlatParameters,
     optimizer: Optimizer,
-    average: Tensor | None,
     keep: int,
 ) -> None:
     """Write a checkpoint. Raises `DiskError`; earlier checkpoints then stay."""
-    vectors = optimizer.state() if average is None else {**optimizer.state(), "average": average}
-    tensors = {"model": parameters.named(parameters.master), "optimizer": vectors}
+    tensors = {"model": parameters.named(parameters.master), "optimizer": optimizer.state()}
     run.save_checkpoint(state.updates, tensors, asdict(state), keep=keep)
 
 
-def load_state(
-    checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Optimizer, average: Tensor | None
-) -> TrainingState:
+def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Optimizer) -> TrainingState:
     """Put everything back as `save_state` found it. Raises `DataError` if the checkpoint is of another model."""
     try:
-        vectors = checkpoint.tensors("optimizer")
         parameters.fill(parameters.master, checkpoint.tensors("model"))
         parameters.refresh()
-        optimizer.load_state(vectors)
-        if average is not None:
-            average.copy_(vectors["average"])
+        optimizer.load_state(checkpoint.tensors("optimizer"))
         known: dict[str, Any] = checkpoint.state
         return TrainingState(**known)
     except (KeyError, TypeError, RuntimeError) as error:

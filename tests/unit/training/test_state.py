@@ -19,7 +19,7 @@ from dikkat.training.state import TrainingState, load_state
 def reload(trainer: Trainer, into: Trainer) -> TrainingState:
     checkpoint = trainer.run.latest_checkpoint()
     assert checkpoint is not None
-    return load_state(checkpoint, into.parameters, into.optimizer, into.average)
+    return load_state(checkpoint, into.parameters, into.optimizer)
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_round_trip(tmp_path: Path, optimizer: str, average: str, dtype: torch.d
     assert torch.equal(task_of(other).model.output_weight, task_of(trainer).model.output_weight)
     theirs = trainer.optimizer.state()
     assert all(torch.equal(tensor, theirs[name]) for name, tensor in other.optimizer.state().items())
-    assert (trainer.average is None) == (average == "none")
-    if trainer.average is not None and other.average is not None:
-        assert torch.equal(other.average, trainer.average)
+    assert (trainer.optimizer.average is None) == (average == "none")
+    if trainer.optimizer.average is not None and other.optimizer.average is not None:
+        assert torch.equal(other.optimizer.average, trainer.optimizer.average)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_a_checkpoint_of_other_settings_is_refused(tmp_path: Path, settings: dic
 def test_a_checkpoint_with_an_unknown_number_is_refused(tmp_path: Path) -> None:
     trainer = toy_trainer(tmp_path)
     tensors = {"model": trainer.parameters.named(trainer.parameters.master), "optimizer": trainer.optimizer.state()}
-    assert trainer.average is not None
-    tensors["optimizer"] = {**tensors["optimizer"], "average": trainer.average}
+    assert trainer.optimizer.average is not None
+    tensors["optimizer"] = {**tensors["optimizer"], "average": trainer.optimizer.average}
     trainer.run.save_checkpoint(0, tensors, {"mood": 3})
     with pytest.raises(DataError, match=r"belongs to a run with other settings .*mood"):
         reload(trainer, trainer)
