@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import fcntl
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +15,13 @@ import pytest
 from dikkat.config import RunConfig, merge
 from dikkat.data.cleaning import CleaningReport
 from dikkat.errors import CannotCreateError, StoppedError, UsageError
+from dikkat.pipelines import training
 from dikkat.pipelines.preparation import TrainRequest
 from dikkat.pipelines.training import train
 from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
+from dikkat.training import loop
+from dikkat.training.budget import TimeBudget
 from dikkat.training.loop import StepReport
 from dikkat.training.task import Validation
 
@@ -172,20 +177,29 @@ def _interrupt() -> bool:
     raise KeyboardInterrupt
 
 
-def test_minutes_end_the_run_in_time(data: str, tmp_path: Path) -> None:
-    """The limit counts from `started`, before anything was read; three seconds are kept for the end."""
-    import time
+def test_minutes_end_the_run_in_time(data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit counts from `started`, before anything was read, and the last validation and the end are within it."""
+    now = 1000.0
 
-    started = time.monotonic() - 60.0
-    settings = {**SETTINGS, "training": {**SETTINGS["training"], "minutes": 64.5 / 60, "patience": 1000}}
-    watcher = Watcher()
-    before = time.monotonic()
-    assert train(
-        TranslatorJob(TrainRequest([data], settings=settings)), tmp_path / "run", watcher, started=started
-    ).finished
-    # 4.5 seconds are left; how much longer the end takes depends on the machine
-    assert time.monotonic() - before < 60.0
-    assert watcher.rows
+    class Slow(Watcher):
+        """By its clock an update takes a tenth of a second, a validation 0.4, and nothing else any time."""
+
+        def step(self, report: StepReport) -> None:
+            nonlocal now
+            super().step(report)
+            now += 0.1
+
+        def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
+            nonlocal now
+            super().validation(row, found, is_best)
+            now += 0.4
+
+    monkeypatch.setattr(training, "TimeBudget", partial(TimeBudget, clock=lambda: now))
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now))
+    settings = {**SETTINGS, "training": {**SETTINGS["training"], "minutes": 70 / 60, "patience": 1000}}
+    job = TranslatorJob(TrainRequest([data], settings=settings))
+    assert train(job, tmp_path / "run", watcher := Slow(), started=now - 60.0).finished
+    assert 1010.0 - training.END_RESERVE - 0.5 < now < 1010.0 - training.END_RESERVE + 0.2
     assert watcher.steps[-1].updates == watcher.rows[-1]["step"], "the end is validated"
 
 
