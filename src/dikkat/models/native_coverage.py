@@ -29,13 +29,14 @@ from dikkat.nn.few_rows import Projection
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.gated_feed_forward import GatedFeedForward
 from dikkat.nn.learned_positions import LearnedPositions, NoPositions
+from dikkat.nn.norms import LayerNorm
 from dikkat.nn.positions import SinusoidalPositions
 from dikkat.nn.residual import PostNormResidual, PreNormResidual
 
 COVERED = (
     Encoder, EncoderBlock, Decoder, DecoderBlock, MultiHeadAttention, FeedForward, PreNormResidual, PostNormResidual,
     Dropout, TokenEmbedding, SinusoidalPositions, LearnedPositions, NoPositions, Projection, nn.ModuleList,
-    nn.LayerNorm, nn.Identity,
+    LayerNorm, nn.LayerNorm, nn.Identity,
 )  # fmt: skip
 """Modules whose arithmetic the native code has. Exactly these types: a class derived from one may do something else."""
 
