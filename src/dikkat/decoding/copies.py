@@ -123,12 +123,22 @@ def _next(turn: Any) -> int:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """A signal waits until the copy is made: Python forgets one whose handler raises in what it does after a fork."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    """A signal waits until the copy is made and will be ended: raised in between, it would leave one behind.
+
+    The mask is for the copy, which inherits it and has one thread. Here a thread of the libraries below may take the
+    signal, and Python would call its handler in the midst of this; so it is only noted.
+    """
+    came: list[signal.Signals] = []
+    before = {number: signal.signal(number, lambda each, _: came.append(signal.Signals(each))) for number in _SIGNALS}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number in came:
+            signal.raise_signal(number)
 
 
 @contextmanager
