@@ -1,7 +1,7 @@
 /* One update of all parameters by AdamW (Loshchilov and Hutter 2019, algorithm 2), with all that follows from it, in one
  * pass over memory: their moving average, and the copy in bfloat16 that the model computes with.
  *
- * Twin: training/optimizer.py. Sums are made of fixed parts, so that no number of threads changes a bit of them.
+ * Twin: native/adamw.py, _by_torch. Sums are made of fixed parts, so that no number of threads changes a bit of them.
  */
 #include "tensors.h"
 
@@ -84,7 +84,7 @@ INLINE double squares_of_part(const void *x, int64_t from, int64_t entries, int 
     return sum;
 }
 
-/* Twin: Tensor.norm. `sums` has room for one number a part; returns the sum of the squares of all entries. */
+/* Twin: torch.linalg.vector_norm. `sums` has room for one number a part; returns the sum of the squares of all entries. */
 double sum_of_squares(const void *x, int64_t entries, double *sums, int wide, int threads) {
     double sum = 0.0;
 #pragma omp parallel for schedule(static) num_threads(threads)

@@ -1,6 +1,6 @@
 """Normalisation over the last dimension, by name: layer norm and root-mean-square norm.
 
-Both are PyTorch's own, over features only, never over positions (fault F34).
+Both are PyTorch's, layer norm with a kernel for training, over features only, never over positions (fault F34).
 """
 
 from __future__ import annotations
