@@ -6,21 +6,24 @@
 
 /* Rows that share the scale of a column: fewer round less, more spend less time between blocks. */
 #define BLOCK_ROWS 256
+/* Panels of one block that are packed one after the other. */
+#define PACKED_TOGETHER 8
+/* Panels of the left factor that each panel of the right one is multiplied by while it is in cache. */
+#define MULTIPLIED_TOGETHER 4
 
 /* A matrix (rows, width), its columns as panels of bytes, block by block. */
 typedef struct {
     const void *from;
-    int64_t step, width, panels;
-    int8_t *bytes;  /* (blocks, panels, BLOCK_ROWS / 4, 64, 4); entries of ENTRY_BYTES in the left factor */
-    float *scale;   /* (blocks, panels, 64) */
+    int64_t step, width, panels, blocks;
+    int8_t *bytes;  /* (panels, blocks, BLOCK_ROWS / 4, 64, 4); entries of ENTRY_BYTES in the left factor */
+    float *scale;   /* (panels, blocks, 64) */
     int32_t *shift; /* the same */
     float *total;   /* the same, of numbers before they are rounded; null: are not wanted */
 } Columns;
 
-static void pack_block(const Columns *c, int64_t place, int64_t rows, int wide, int is_left) {
-    int64_t block = place / c->panels, first = place % c->panels * BYTE_PANEL, begin = block * BLOCK_ROWS;
+static void pack_block(const Columns *c, int64_t panel, int64_t block, int64_t inputs, int wide, int is_left) {
+    int64_t first = panel * BYTE_PANEL, begin = block * BLOCK_ROWS, place = panel * c->blocks + block;
     int64_t some = c->width - first < BYTE_PANEL ? c->width - first : BYTE_PANEL;
-    int64_t inputs = rows - begin < BLOCK_ROWS ? rows - begin : BLOCK_ROWS;
     int8_t *to = c->bytes + place * BYTE_PANEL * BLOCK_ROWS * (is_left ? ENTRY_BYTES : 1);
     float *scale = c->scale + place * BYTE_PANEL;
     int32_t *shift = c->shift + place * BYTE_PANEL;
@@ -39,6 +42,18 @@ static void pack_block(const Columns *c, int64_t place, int64_t rows, int wide, 
     spread((uint8_t *)to, BYTE_PANEL * padded(inputs) / QUAD);
 }
 
+/* Some panels of a block. Each reads a little of every row, which memory is slow at: before the first, rows are asked for
+ * from end to end. */
+static void pack_group(const Columns *c, int64_t group, int64_t block, int64_t rows, int wide, int is_left) {
+    int64_t panel = group * PACKED_TOGETHER, begin = block * BLOCK_ROWS;
+    int64_t last = smaller_of(panel + PACKED_TOGETHER, c->panels), inputs = smaller_of(rows - begin, BLOCK_ROWS);
+    int64_t end = smaller_of(last * BYTE_PANEL, c->width);
+    for (int64_t row = begin; row < begin + inputs; row++)
+        for (int64_t at = panel * BYTE_PANEL; at < end; at += 64 / (wide ? 4 : 2))
+            __builtin_prefetch(entry(c->from, row * c->step + at, wide), 0, 2);
+    for (; panel < last; panel++) pack_block(c, panel, block, inputs, wide, is_left);
+}
+
 /* sums[r] of a group of columns of a, times a part of a panel of b, += what one block of rows adds. */
 INLINE void add_block(vec sums[BYTE_ROWS][BYTE_VECTORS], const Columns *a, const Columns *b, int64_t of_a, int64_t of_b,
                       int64_t first, int64_t part, int64_t quads, const int count) {
@@ -54,29 +69,35 @@ INLINE void add_block(vec sums[BYTE_ROWS][BYTE_VECTORS], const Columns *a, const
         }
 }
 
-/* Panel `p` of the columns of a, times a part of panel `q` of those of b. */
-static void part_product(void *to, const Columns *a, const Columns *b, int64_t p, int64_t q, int64_t part, int64_t rows,
-                         int wide) {
-    vec sums[(BYTE_PANEL + BYTE_ROWS - 1) / BYTE_ROWS][BYTE_ROWS][BYTE_VECTORS] = {{{{0}}}};
-    for (int64_t begin = 0, block = 0; begin < rows; begin += BLOCK_ROWS, block++) {
-        int64_t inputs = rows - begin < BLOCK_ROWS ? rows - begin : BLOCK_ROWS, quads = padded(inputs) / QUAD;
-        int64_t of_a = block * a->panels + p, of_b = block * b->panels + q, first = 0;
-        for (; first + BYTE_ROWS <= BYTE_PANEL; first += BYTE_ROWS)
-            add_block(sums[first / BYTE_ROWS], a, b, of_a, of_b, first, part, quads, BYTE_ROWS);
-        if (first < BYTE_PANEL)
-            add_block(sums[first / BYTE_ROWS], a, b, of_a, of_b, first, part, quads, BYTE_PANEL % BYTE_ROWS);
+/* `count` panels of the columns of a from `p` on, times a part of panel `q` of those of b. */
+static void part_product(void *to, const Columns *a, const Columns *b, int64_t p, int64_t count, int64_t q, int64_t part,
+                         int64_t rows, int wide) {
+    vec sums[MULTIPLIED_TOGETHER][(BYTE_PANEL + BYTE_ROWS - 1) / BYTE_ROWS][BYTE_ROWS][BYTE_VECTORS];
+    memset(sums, 0, count * sizeof sums[0]);
+    for (int64_t block = 0; block < a->blocks; block++) {
+        int64_t quads = padded(smaller_of(rows - block * BLOCK_ROWS, BLOCK_ROWS)) / QUAD, of_b = q * b->blocks + block;
+        for (int64_t i = 0; i < count; i++) {
+            int64_t of_a = (p + i) * a->blocks + block, first = 0;
+            for (; first + BYTE_ROWS <= BYTE_PANEL; first += BYTE_ROWS)
+                add_block(sums[i][first / BYTE_ROWS], a, b, of_a, of_b, first, part, quads, BYTE_ROWS);
+            if (first < BYTE_PANEL)
+                add_block(sums[i][first / BYTE_ROWS], a, b, of_a, of_b, first, part, quads, BYTE_PANEL % BYTE_ROWS);
+        }
     }
-    for (int64_t r = 0; r < BYTE_PANEL && p * BYTE_PANEL + r < a->width; r++) {
-        int64_t column = q * BYTE_PANEL + part, at = (p * BYTE_PANEL + r) * b->width + column;
-        store_part(to, at, sums[r / BYTE_ROWS][r % BYTE_ROWS], b->width - column, wide);
+    int64_t column = q * BYTE_PANEL + part, end = smaller_of((p + count) * BYTE_PANEL, a->width);
+    int streams = a->width * b->width >= LARGE;
+    for (int64_t row = p * BYTE_PANEL; row < end; row++) {
+        int64_t r = row % BYTE_PANEL;
+        const vec *found = sums[row / BYTE_PANEL - p][r / BYTE_ROWS][r % BYTE_ROWS];
+        store_part(to, row * b->width + column, found, b->width - column, streams, wide);
     }
 }
 
 /* Sums of the columns of one panel over all blocks. */
-static void add_totals(void *to, const Columns *c, int64_t panel, int64_t blocks, int wide) {
+static void add_totals(void *to, const Columns *c, int64_t panel, int wide) {
     float sums[BYTE_PANEL] = {0};
-    for (int64_t block = 0; block < blocks; block++)
-        for (int i = 0; i < BYTE_PANEL; i++) sums[i] += c->total[(block * c->panels + panel) * BYTE_PANEL + i];
+    for (int64_t block = 0; block < c->blocks; block++)
+        for (int i = 0; i < BYTE_PANEL; i++) sums[i] += c->total[(panel * c->blocks + block) * BYTE_PANEL + i];
     for (int64_t at = panel * BYTE_PANEL, i = 0; i < BYTE_PANEL && at + i < c->width; i++) store(to, at + i, sums[i], wide);
 }
 
@@ -84,9 +105,9 @@ static void add_totals(void *to, const Columns *c, int64_t panel, int64_t blocks
  * are a step apart. `of_bias` gets the sums of the gradient's columns, unless it is null. Returns 0, or 1 for want of memory. */
 int byte_gradient(void *to, void *of_bias, const void *gradient, int64_t gradient_step, const void *x, int64_t x_step,
                   int64_t rows, int64_t outputs, int64_t inputs, int wide, int threads) {
-    int64_t blocks = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS;
-    Columns a = {gradient, gradient_step, outputs, (outputs + BYTE_PANEL - 1) / BYTE_PANEL, 0, 0, 0, 0};
-    Columns b = {x, x_step, inputs, (inputs + BYTE_PANEL - 1) / BYTE_PANEL, 0, 0, 0, 0};
+    int64_t blocks = groups_of(rows, BLOCK_ROWS);
+    Columns a = {gradient, gradient_step, outputs, groups_of(outputs, BYTE_PANEL), blocks, 0, 0, 0, 0};
+    Columns b = {x, x_step, inputs, groups_of(inputs, BYTE_PANEL), blocks, 0, 0, 0, 0};
     int64_t of_a = blocks * a.panels * BYTE_PANEL, panels = of_a + blocks * b.panels * BYTE_PANEL;
     int64_t room = (of_a * (ENTRY_BYTES - 1) + panels) * BLOCK_ROWS;
     int8_t *bytes = aligned_alloc(64, (room + (panels + 1) * (2 * sizeof(float) + sizeof(int32_t))) / 64 * 64 + 64);
@@ -95,23 +116,30 @@ int byte_gradient(void *to, void *of_bias, const void *gradient, int64_t gradien
     a.scale = (float *)(bytes + room), b.scale = a.scale + of_a;
     a.shift = (int32_t *)(a.scale + panels), b.shift = a.shift + of_a;
     if (of_bias) a.total = (float *)(a.shift + panels);
+    int64_t left = groups_of(a.panels, PACKED_TOGETHER), all = left + groups_of(b.panels, PACKED_TOGETHER);
+    /* enough for every thread goes before */
+    int64_t together = a.panels * b.panels < 32 * threads ? 1 : MULTIPLIED_TOGETHER;
 #pragma omp parallel num_threads(threads)
     {
 #pragma omp for schedule(dynamic)
-        for (int64_t place = 0; place < blocks * (a.panels + b.panels); place++) {
-            if (place < blocks * a.panels)
-                pack_block(&a, place, rows, wide, 1);
+        for (int64_t place = 0; place < blocks * all; place++) {
+            int64_t block = place / all, group = place % all;
+            if (group < left)
+                pack_group(&a, group, block, rows, wide, 1);
             else
-                pack_block(&b, place - blocks * a.panels, rows, wide, 0);
+                pack_group(&b, group - left, block, rows, wide, 0);
         }
         if (of_bias) {
 #pragma omp for schedule(static) nowait
-            for (int64_t panel = 0; panel < a.panels; panel++) add_totals(of_bias, &a, panel, blocks, wide);
+            for (int64_t panel = 0; panel < a.panels; panel++) add_totals(of_bias, &a, panel, wide);
         }
 #pragma omp for schedule(dynamic)
-        for (int64_t pair = 0; pair < a.panels * b.panels; pair++)
+        for (int64_t pair = 0; pair < groups_of(a.panels, together) * b.panels; pair++) {
+            int64_t p = pair / b.panels * together, count = smaller_of(a.panels - p, together);
             for (int64_t part = 0; part < BYTE_PANEL; part += BYTE_PART)
-                part_product(to, &a, &b, pair / b.panels, pair % b.panels, part, rows, wide);
+                part_product(to, &a, &b, p, count, pair % b.panels, part, rows, wide);
+        }
+        streamed();
     }
     free(bytes);
     return 0;

@@ -50,14 +50,24 @@ int pack_bytes(const Packing *packing, int threads) {
     return 0;
 }
 
-INLINE void byte_rows(void *to, const void *from, int64_t step, const Packed *packed, const Finish *finish, int64_t rows,
-                      int64_t inputs, int64_t outputs, char *scratch, int wide) {
+INLINE void byte_rows(void *to, const void *from, int64_t step, const Packed *packed, const Finish *finish, int64_t count,
+                      int64_t inputs, int64_t outputs, Ahead ahead, char *scratch, int wide) {
     int64_t width = padded(inputs);
     float *scales = (float *)scratch;
     uint8_t *entries = (uint8_t *)(scales + ROWS_AT_ONCE);
-    for (int64_t row = 0; row < rows; row++)
+    for (int64_t row = 0; row < count; row++)
         scales[row] = quantized_row(entries + row * width * ENTRY_BYTES, entry(from, row * step, wide), inputs, wide);
-    quantized_products(to, outputs, entries, scales, width, packed, finish, rows, 0, outputs, wide);
+    Rows rows = {entries, scales, count, width, ahead};
+    quantized_products(to, outputs, &rows, packed, finish, 0, outputs, wide);
+}
+
+/* `count` rows from `row` on, to be asked for while those of `now` others are multiplied. Only whole rows lie together. */
+static Ahead rows_ahead(const void *from, int64_t step, int64_t row, int64_t count, int64_t now, const Packing *weights,
+                        int wide) {
+    if (step != weights->inputs) return (Ahead){0};
+    int64_t bytes = count * step * (wide ? 4 : 2);
+    int64_t share = bytes / blocks_of(now, weights->outputs);
+    return (Ahead){entry(from, row * step, wide), bytes, (share / 64 + 1) * 64};
 }
 
 /* Twin: native/quantized_by_torch.py, linear. (rows, inputs), `step` apart, to dense (rows, outputs). The weights are packed
@@ -82,15 +92,21 @@ int byte_linear(void *to, const void *from, int64_t step, const Packing *weights
         }
 #pragma omp for schedule(dynamic)
         for (int64_t first = 0; first < rows; first += block) {
-            int64_t some = rows - first < block ? rows - first : block;
+            int64_t some = smaller_of(rows - first, block);
+            /* what a thread comes to next, if all are equally fast */
+            int64_t next = first + threads * block, left = smaller_of(rows - next, block);
+            Ahead ahead = {0};
+            if (left > 0 && outputs > 0) ahead = rows_ahead(from, step, next, left, some, weights, wide);
             void *there = (void *)entry(to, first * outputs, wide);
             Finish here = *finish;
+            here.streams = rows * outputs >= LARGE;
             if (here.gate) here.gate = entry(here.gate, first * outputs, wide);
             if (wide)
-                byte_rows(there, entry(from, first * step, 1), step, &packed, &here, some, inputs, outputs, own, 1);
+                byte_rows(there, entry(from, first * step, 1), step, &packed, &here, some, inputs, outputs, ahead, own, 1);
             else
-                byte_rows(there, entry(from, first * step, 0), step, &packed, &here, some, inputs, outputs, own, 0);
+                byte_rows(there, entry(from, first * step, 0), step, &packed, &here, some, inputs, outputs, ahead, own, 0);
         }
+        streamed();
     }
     free(scratch);
     return 0;

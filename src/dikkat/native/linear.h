@@ -181,7 +181,8 @@ static void quantized_rows(float *to, int64_t to_step, const float *from, int64_
     uint8_t *entries = (uint8_t *)(scratch + padded(rows));
     for (int64_t row = 0; row < rows; row++)
         scales[row] = quantized_row(entries + row * width * ENTRY_BYTES, from + row * from_step, width, 1);
-    quantized_products(to, to_step, entries, scales, width, packed, &(Finish){.bias = bias}, rows, start, end, 1);
+    Rows rounded = {entries, scales, rows, width, {0}};
+    quantized_products(to, to_step, &rounded, packed, &(Finish){.bias = bias}, start, end, 1);
 }
 
 /* Twin: F.linear. Outputs `start` to `end` of all rows; rows of `from` are aligned and end in zeros, `start` is a

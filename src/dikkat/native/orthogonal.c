@@ -80,8 +80,8 @@ static void symmetric_product(const Workspace *w, float *to, const float *from, 
     Packed packed = packed_of(w);
     for (int64_t first = 0; first < w->rows; first += BYTE_PANEL) {
         int64_t end = w->rows - first < BYTE_PANEL ? w->rows : first + BYTE_PANEL;
-        quantized_products(to + first * w->square, w->square, entries + first * width * ENTRY_BYTES, w->scales + first, width, &packed,
-                           &(Finish){0}, w->rows - first, first, end, 1);
+        Rows rows = {entries + first * width * ENTRY_BYTES, w->scales + first, w->rows - first, width, {0}};
+        quantized_products(to + first * w->square, w->square, &rows, &packed, &(Finish){0}, first, end, 1);
     }
     mirror(to, w->square);
 }
@@ -117,7 +117,8 @@ static void multiply(const Workspace *w) {
         pack_columns(w->packed + first * w->square, w->packed_scale + first, w->packed_shift + first, NULL, w->x + first, w->step,
                      some, w->rows, w->square, 1);
     }
-    quantized_products(w->product, w->step, w->entries, w->scales, w->square, &packed, &(Finish){0}, w->rows, 0, w->width, 1);
+    Rows rows = {w->entries, w->scales, w->rows, w->square, {0}};
+    quantized_products(w->product, w->step, &rows, &packed, &(Finish){0}, 0, w->width, 1);
     for (int64_t row = 0; row < w->rows; row++)
 #pragma omp simd
         for (int64_t i = row * w->step; i < row * w->step + w->width; i++)

@@ -6,10 +6,6 @@
 
 #include "tensors.h"
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
 /* Outputs of a panel of eight-bit weights, and inputs side by side in each. */
 #define BYTE_PANEL 64
 #define QUAD 4
@@ -170,8 +166,16 @@ INLINE void byte_products(ivec sums[BYTE_ROWS][BYTE_VECTORS], const uint8_t *fro
     }
 }
 
-/* The vectors of a part to any address, as many entries of them as there are. */
-INLINE void store_part(void *to, int64_t at, const vec *found, int64_t entries, int wide) {
+/* The vectors of a part to any address, as many entries of them as there are; past the cache where it `streams`. */
+INLINE void store_part(void *to, int64_t at, const vec *found, int64_t entries, int streams, int wide) {
+#if LANES == 16
+    if (streams && !wide && entries >= BYTE_PART && (uintptr_t)entry(to, at, 0) % 64 == 0) {
+#pragma GCC unroll 2
+        for (int i = 0; i < BYTE_VECTORS; i += 2)
+            stream_line((void *)entry(to, at + i * LANES, 0), found[i], found[i + 1]);
+        return;
+    }
+#endif
 #pragma GCC unroll 4
     for (int i = 0; i < BYTE_VECTORS; i++, at += LANES, entries -= LANES) {
         if (entries >= LANES)
@@ -191,7 +195,33 @@ typedef struct {
     const void *bias; /* (outputs), added; null: there is none */
     const void *gate; /* laid out as the output, which is zero where the gate is not above zero; null: there is none */
     int rectifies;    /* the output is nowhere below zero */
+    int streams;      /* the output goes past the cache; who reads it waits for `streamed` */
 } Finish;
+
+/* Memory that is read soon, of which a share is asked for at each turn. */
+typedef struct {
+    const char *from;
+    int64_t bytes, share;
+} Ahead;
+
+INLINE void ask(Ahead *ahead) {
+    int64_t some = smaller_of(ahead->bytes, ahead->share);
+    for (int64_t at = 0; at < some; at += 64) __builtin_prefetch(ahead->from + at, 0, 2);
+    ahead->from += some, ahead->bytes -= some;
+}
+
+/* Rows that are rounded already, and what is to be read after them. */
+typedef struct {
+    const uint8_t *entries; /* (count, width), ENTRY_BYTES each */
+    const float *scales;    /* (count) */
+    int64_t count, width;
+    Ahead ahead;
+} Rows;
+
+/* Blocks that their products with so many outputs are computed in. */
+INLINE int64_t blocks_of(int64_t rows, int64_t outputs) {
+    return groups_of(rows, BYTE_ROWS) * groups_of(outputs, BYTE_PART);
+}
 
 /* `values` where the gate's entries from `at` on, of which there are `count`, are above zero or no numbers, else zero. */
 INLINE vec gated(vec values, const void *gate, int64_t at, int64_t count, int wide) {
@@ -203,51 +233,47 @@ INLINE vec gated(vec values, const void *gate, int64_t at, int64_t count, int wi
     return (vec)((ivec)values & ~(ivec)(by <= 0.0f));
 }
 
-/* The outputs of a part, as many as there are, of `rows` rows. `gate` may be null, and lies as `to` does. */
-INLINE void byte_block(void *to, const void *gate, int64_t to_step, const uint8_t *from, int64_t from_step,
-                       const float *scales, const Packed *packed, int64_t first, int64_t quads, const vec *bias,
-                       int64_t outputs, int wide, int rectifies, const int rows) {
+/* The outputs of a part that begins with `first`, as many as there are, of `count` rows from `row` on. */
+INLINE void byte_block(void *to, int64_t to_step, const Rows *rows, int64_t row, const Packed *packed, const Finish *finish,
+                       int64_t first, int64_t outputs, const vec *bias, int wide, const int count) {
     ivec sums[BYTE_ROWS][BYTE_VECTORS];
+    int64_t place = row * to_step + first, quads = rows->width / QUAD, row_bytes = rows->width * ENTRY_BYTES;
+    const void *gate = finish->gate ? entry(finish->gate, place, wide) : NULL;
+    /* read before the stores, which for all that the compiler knows could change them */
+    const float *row_scales = rows->scales + row, *scales = packed->scale + first;
+    const int rectifies = finish->rectifies, streams = finish->streams;
     /* a row of the gate is a page or so behind the last: asked for now, it is there when the products are */
-    for (int r = 0; gate && r < rows; r++)
+    for (int r = 0; gate && r < count; r++)
         for (int64_t i = 0; i < outputs; i += wide ? 16 : 32) __builtin_prefetch(entry(gate, r * to_step + i, wide));
-    byte_products(sums, from, from_step, QUAD * ENTRY_BYTES, weights_of(packed->weight, first, quads),
-                  packed->shift + first, quads, rows);
+    byte_products(sums, rows->entries + row * row_bytes, row_bytes, QUAD * ENTRY_BYTES,
+                  weights_of(packed->weight, first, quads), packed->shift + first, quads, count);
 #pragma GCC unroll 6
-    for (int r = 0; r < rows; r++) {
+    for (int r = 0; r < count; r++) {
         vec found[BYTE_VECTORS];
 #pragma GCC unroll 4
         for (int i = 0; i < BYTE_VECTORS; i++) {
-            vec scale = scales[r] * *(const vec *)(packed->scale + first + i * LANES);
+            vec scale = row_scales[r] * *(const vec *)(scales + i * LANES);
             found[i] = __builtin_convertvector(sums[r][i], vec) * scale + bias[i];
             /* what is no number stays none */
             if (rectifies) found[i] = larger((vec){0}, found[i]);
             if (gate) found[i] = gated(found[i], gate, r * to_step + i * LANES, outputs - i * LANES, wide);
         }
-        store_part(to, r * to_step, found, outputs, wide);
+        store_part(to, place + r * to_step, found, outputs, streams, wide);
     }
 }
 
-/* Outputs `start` to `end`, `start` a multiple of BYTE_PANEL, of rows that are rounded already, `width` entries each. */
-INLINE void quantized_products(void *to, int64_t to_step, const uint8_t *entries, const float *scales, int64_t width,
-                               const Packed *packed, const Finish *finish, int64_t rows, int64_t start, int64_t end,
-                               int wide) {
-    int64_t quads = width / QUAD, row_bytes = width * ENTRY_BYTES;
+/* Outputs `start` to `end` of all rows, `start` a multiple of BYTE_PANEL. */
+INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Finish *finish,
+                               int64_t start, int64_t end, int wide) {
     for (int64_t first = start; first < end; first += BYTE_PART) {
         int64_t outputs = end - first < BYTE_PART ? end - first : BYTE_PART;
         float added[BYTE_PART] __attribute__((aligned(64))) = {0};
         if (finish->bias)
             for (int64_t i = 0; i < outputs; i++) added[i] = load(finish->bias, first + i, wide);
-        for (int64_t row = 0; row < rows; row += BYTE_ROWS) {
-            int64_t place = row * to_step + first;
-            void *there = (void *)entry(to, place, wide);
-            const void *gate = finish->gate ? entry(finish->gate, place, wide) : NULL;
-            const uint8_t *here = entries + row * row_bytes;
-            const float *by = scales + row;
-#define BLOCK_OF(n) \
-    byte_block(there, gate, to_step, here, row_bytes, by, packed, first, quads, (const vec *)added, outputs, wide, \
-               finish->rectifies, n)
-            switch (rows - row) {
+        for (int64_t row = 0; row < rows->count; row += BYTE_ROWS) {
+            ask(&rows->ahead);
+#define BLOCK_OF(n) byte_block(to, to_step, rows, row, packed, finish, first, outputs, (const vec *)added, wide, n)
+            switch (rows->count - row) {
             case 1: BLOCK_OF(1); break;
             case 2: BLOCK_OF(2); break;
             case 3: BLOCK_OF(3); break;

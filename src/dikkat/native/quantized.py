@@ -40,9 +40,9 @@ class _Packing(ctypes.Structure):
 
 
 class _Finish(ctypes.Structure):
-    """`Finish` of quantized.h."""
+    """`Finish` of quantized.h; whether it streams is up to the kernel."""
 
-    _fields_ = (("bias", c_void_p), ("gate", c_void_p), ("rectifies", ctypes.c_int))
+    _fields_ = (("bias", c_void_p), ("gate", c_void_p), ("rectifies", ctypes.c_int), ("streams", ctypes.c_int))
 
 
 def pack(weight: Tensor, *, columns: bool = False) -> PackedWeights:

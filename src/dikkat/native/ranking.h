@@ -10,7 +10,6 @@
 #define BLOCK 64
 /* Exponentials that are summed in float32, before their sum is added in float64. */
 #define STRETCH 1024
-INLINE int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The largest, of which what is no number is none; four maxima, so that one need not wait for the other. */
 INLINE float largest_entry(const float *x, int64_t count) {

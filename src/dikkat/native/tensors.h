@@ -4,6 +4,10 @@
 
 #include "vectors.h"
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 typedef uint16_t narrow_vec __attribute__((vector_size(2 * LANES)));
 
 INLINE float widened(uint16_t narrow) {
@@ -72,6 +76,24 @@ INLINE void store_vec(void *to, int64_t at, vec values, int64_t count, int wide)
         narrow_vec narrow = narrowed_vec(values);
         memcpy((uint16_t *)to + at, &narrow, sizeof(uint16_t) * count);
     }
+}
+
+/* An output of so many numbers is gone from a core's cache before it is read. */
+#define LARGE (1 << 20)
+
+#if LANES == 16
+/* Two vectors as one whole line of bfloat16, at an address where one begins. The line is not read before it is overwritten
+ * and takes no place in the cache; no other thread may rely on it before this one has called `streamed`. */
+INLINE void stream_line(void *to, vec low, vec high) {
+    __m512i half = _mm512_castsi256_si512((__m256i)narrowed_vec(low));
+    _mm512_stream_si512(to, _mm512_inserti64x4(half, (__m256i)narrowed_vec(high), 1));
+}
+#endif
+
+INLINE void streamed(void) {
+#if LANES == 16
+    _mm_sfence();
+#endif
 }
 
 /* Copies `rows` strided rows of `width` into float32 rows padded with zeros. */

@@ -40,6 +40,11 @@ typedef int32_t loose_ivec __attribute__((vector_size(4 * LANES), aligned(4), ma
 
 INLINE int64_t padded(int64_t n) { return (n + PADDING - 1) / PADDING * PADDING; }
 
+INLINE int64_t smaller_of(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Groups of `size` that hold n, the last perhaps in part. */
+INLINE int64_t groups_of(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
 /* exp(x) to about one part in 2^22 for x <= 0, zero below -87: 2^n e^r with n whole and |r| <= log(2) / 2. The polynomial
  * is the one of the fifth degree whose largest relative error, 9e-8, is the smallest. */
 INLINE float exponential(float x) {

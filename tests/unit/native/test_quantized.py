@@ -177,6 +177,28 @@ def test_neither_threads_nor_neighbours_nor_strides_change_a_bit() -> None:
     assert torch.equal(gradients(gradient.T.contiguous().T, wide[:, 48:]), found)
 
 
+@needs_kernels
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("outputs", [576, 520, 545])
+def test_large_outputs_have_the_bits_of_small_ones(outputs: int, dtype: torch.dtype) -> None:
+    """From a million numbers on they go past the cache, if a row is made of whole lines or not."""
+    x, weight = random_numbers((2100, 48), dtype, 1), random_numbers((outputs, 48), dtype, 2)
+    gate = random_numbers((2100, outputs), dtype, 3)
+    gated = linear(x, weight, gate=gate)
+    for part in torch.arange(2100).split(500):
+        assert torch.equal(linear(x, weight)[part], linear(x[part], weight))
+        assert torch.equal(gated[part], linear(x[part], weight, gate=gate[part]))
+    wide = random_numbers((300, 2050), dtype, 4)
+    of_weight, of_bias = weight_gradient(wide, gate[:300], with_bias=True)
+    assert of_bias is not None
+    for part in torch.arange(2050).split(450):
+        of_part, sums = weight_gradient(wide[:, part], gate[:300], with_bias=True)
+        assert torch.equal(of_weight[part], of_part)
+        assert sums is not None
+        assert torch.equal(of_bias[part], sums)
+    assert linear(x, weight[:0]).shape == (2100, 0)
+
+
 @pytest.mark.parametrize("poison", [torch.nan, torch.inf])
 def test_what_is_no_number_stays_none_and_zeros_stay_zeros(poison: float) -> None:
     x, weight = torch.ones(3, 8), torch.ones(5, 8)
