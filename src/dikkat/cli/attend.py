@@ -95,6 +95,7 @@ def attend(
         from dikkat.pipelines.page import write_page
 
         write_page(trained, list(sentences), out, targets=None if target is None else [target])
+        print(f"{out}: open it in a browser", file=sys.stderr)
         return
     else:
         options = BeamOptions(
