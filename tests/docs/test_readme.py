@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.docs.pages import ROOT, blocks, broken_links, outputs, snippets
 
@@ -46,3 +48,19 @@ def test_every_folder_of_the_package_is_in_the_file_tree(name: str) -> None:
 @pytest.mark.parametrize("name", READMES)
 def test_links_lead_somewhere(name: str) -> None:
     assert broken_links(ROOT / name) == []
+
+
+def scores(name: str, thousands: str, decimal: str) -> list[list[float]]:
+    """Numbers of each row of the table of scores, rising, and those that the page says it varies by."""
+    lines = (ROOT / name).read_text(encoding="utf-8").split("\n")
+    told = [line for line in lines if line.startswith("|") or "±" in line]
+    numbers = [re.findall(r"\d[\d.,]*", line) for line in told]
+    return [
+        sorted(float(each.rstrip(".,").replace(thousands, "").replace(decimal, ".")) for each in row) for row in numbers
+    ]
+
+
+def test_both_languages_tell_the_same_scores() -> None:
+    english = scores("README.md", thousands=",", decimal=".")
+    assert sum(map(len, english)) > 40
+    assert scores("README.tr.md", thousands=".", decimal=",") == english

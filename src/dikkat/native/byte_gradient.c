@@ -23,7 +23,7 @@ typedef struct {
 
 static void pack_block(const Columns *c, int64_t panel, int64_t block, int64_t inputs, int wide, int is_left) {
     int64_t first = panel * BYTE_PANEL, begin = block * BLOCK_ROWS, place = panel * c->blocks + block;
-    int64_t some = c->width - first < BYTE_PANEL ? c->width - first : BYTE_PANEL;
+    int64_t some = smaller_of(c->width - first, BYTE_PANEL);
     int8_t *to = c->bytes + place * BYTE_PANEL * BLOCK_ROWS * (is_left ? ENTRY_BYTES : 1);
     float *scale = c->scale + place * BYTE_PANEL;
     int32_t *shift = c->shift + place * BYTE_PANEL;
@@ -117,7 +117,7 @@ int byte_gradient(void *to, void *of_bias, const void *gradient, int64_t gradien
     a.shift = (int32_t *)(a.scale + panels), b.shift = a.shift + of_a;
     if (of_bias) a.total = (float *)(a.shift + panels);
     int64_t left = groups_of(a.panels, PACKED_TOGETHER), all = left + groups_of(b.panels, PACKED_TOGETHER);
-    /* enough for every thread goes before */
+    /* few pairs are better shared out one by one: first of all every thread needs some */
     int64_t together = a.panels * b.panels < 32 * threads ? 1 : MULTIPLIED_TOGETHER;
 #pragma omp parallel num_threads(threads)
     {

@@ -266,7 +266,7 @@ INLINE void byte_block(void *to, int64_t to_step, const Rows *rows, int64_t row,
 INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Finish *finish,
                                int64_t start, int64_t end, int wide) {
     for (int64_t first = start; first < end; first += BYTE_PART) {
-        int64_t outputs = end - first < BYTE_PART ? end - first : BYTE_PART;
+        int64_t outputs = smaller_of(end - first, BYTE_PART);
         float added[BYTE_PART] __attribute__((aligned(64))) = {0};
         if (finish->bias)
             for (int64_t i = 0; i < outputs; i++) added[i] = load(finish->bias, first + i, wide);
