@@ -94,17 +94,21 @@ def linear(
     return _multiplied(x, packing, finish, x.new_empty(x.shape[0], weight.shape[columns]))
 
 
-def weight_gradient(gradient: Tensor, x: Tensor, *, with_bias: bool) -> tuple[Tensor, Tensor | None]:
+def weight_gradient(
+    gradient: Tensor, x: Tensor, found: Tensor | None = None, of_bias: Tensor | None = None, *, with_bias: bool
+) -> tuple[Tensor, Tensor | None]:
     """(rows, outputs)^T times (rows, inputs): (outputs, inputs) in the type of both; and the gradient's sum over rows.
 
     Columns are rounded to eight bits with a scale for each 256 rows; the sums of these are exact, and added in float32,
-    as is the gradient itself, which is not rounded for its own sum.
+    as is the gradient itself, which is not rounded for its own sum. Dense tensors `found` and `of_bias`, where they are
+    given, are filled and returned.
     """
-    if not runs_natively(gradient, x):
-        return twin.weight_gradient(gradient, x), gradient.float().sum(0).to(gradient.dtype) if with_bias else None
+    found = x.new_empty(gradient.shape[1], x.shape[1]) if found is None else found
+    of_bias = x.new_empty(gradient.shape[1]) if of_bias is None and with_bias else of_bias
+    if not runs_natively(gradient, x, found):
+        sums = None if of_bias is None else of_bias.copy_(gradient.sum(0, dtype=torch.float32))
+        return found.copy_(twin.weight_gradient(gradient, x)), sums
     gradient, x = (each if each.stride(1) == 1 else each.contiguous() for each in (gradient, x))
-    found = x.new_empty(gradient.shape[1], x.shape[1])
-    of_bias = x.new_empty(gradient.shape[1]) if with_bias else None
     checked(
         native_library().byte_gradient(
             address(found),

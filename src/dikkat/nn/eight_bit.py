@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -60,6 +61,14 @@ class Gate:
         return self._stopped == _state(gradient)
 
 
+@runtime_checkable
+class Room(Protocol):
+    """Where gradients of weights are kept."""
+
+    def lend(self, part: Tensor) -> Tensor | None:
+        """Memory of the shape of `part`, to write its gradient to; None: autograd takes it there."""
+
+
 def _state(tensor: Tensor) -> tuple[int, int]:
     """Where it lies and how often it was written to: autograd adds gradients of several uses up in place."""
     return tensor.data_ptr(), tensor._version
@@ -74,9 +83,13 @@ def eight_bit_product() -> Multiply | None:
 
 
 @contextmanager
-def eight_bit_products() -> Iterator[None]:
-    """Within it, linear layers that are called multiply in eight bits, as do their gradients later on."""
-    before = _ACTIVE.set(eight_bit_linear)
+def eight_bit_products(room: Room | None = None) -> Iterator[None]:
+    """Within it, linear layers that are called multiply in eight bits, as do their gradients later on.
+
+    Those of weights are written to the `room`, if there is one, and autograd learns nothing of them: adding them to
+    zeros would take three more passes over memory.
+    """
+    before = _ACTIVE.set(partial(eight_bit_linear, room=room))
     try:
         yield
     finally:
@@ -107,21 +120,31 @@ def eight_bit_linear(
     *,
     rectifies: bool = False,
     gate: Gate | None = None,
+    room: Room | None = None,
 ) -> Float[Tensor, "*rows E"]:
     """`x weight^T + bias` of rounded factors, and its ReLU where it `rectifies`.
 
-    Gradients are those of the exact product, with their factors rounded. A `gate` says what is saved for them.
+    Gradients are those of the exact product, with their factors rounded. A `gate` says what is saved for them, a `room`
+    where those of weight and bias are written.
     """
-    found: Tensor = _EightBitLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias, rectifies, gate)
+    found: Tensor = _EightBitLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias, rectifies, gate, room)
     return found.view(*x.shape[:-1], -1)
 
 
 class _EightBitLinear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, rectifies: bool, gate: Gate | None) -> Tensor:
+    def forward(
+        ctx: Any,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        rectifies: bool,
+        gate: Gate | None,
+        room: Room | None,
+    ) -> Tensor:
         output = linear(x, weight, bias, rectifies=rectifies)
-        ctx.save_for_backward(x, weight, output if rectifies else None)
-        ctx.gate = gate
+        ctx.save_for_backward(x, weight, bias, output if rectifies else None)
+        ctx.gate, ctx.room = gate, room
         ctx.stops = gate is not None and gate.is_of(x)
         if gate is not None and rectifies:
             gate.rectified(output)
@@ -130,7 +153,7 @@ class _EightBitLinear(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight, rectified = ctx.saved_tensors
+        x, weight, bias, rectified = ctx.saved_tensors
         with_x, with_weight, with_bias, *_ = ctx.needs_input_grad
         gate: Gate | None = ctx.gate
         if rectified is not None and not (gate is not None and gate.has_stopped(gradient)):
@@ -138,6 +161,10 @@ class _EightBitLinear(torch.autograd.Function):
         of_x = linear(gradient, weight, columns=True, gate=x if ctx.stops else None) if with_x else None
         if ctx.stops and of_x is not None:
             ctx.gate.stopped(of_x)
-        if with_weight:
-            return of_x, *weight_gradient(gradient, x, with_bias=with_bias), None, None
-        return of_x, None, gradient.sum(0) if with_bias else None, None, None
+        if not with_weight:
+            return of_x, None, gradient.sum(0) if with_bias else None, None, None, None
+        room: Room | None = ctx.room
+        lent = [None if room is None or each is None else room.lend(each) for each in (weight, bias)]
+        found = weight_gradient(gradient, x, *lent, with_bias=with_bias)
+        of_weight, of_bias = (each if place is None else None for each, place in zip(found, lent, strict=True))
+        return of_x, of_weight, of_bias, None, None, None

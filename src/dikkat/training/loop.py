@@ -140,14 +140,15 @@ class Trainer:
         Returns the likelihoods of the micro-batches and the norm of the gradient, one after the other, and how many
         predictions they are of.
         """
-        self.model.train()
+        if not self.model.training:
+            self.model.train()
         gradient, likelihoods, count = self.parameters.gradient if self.total is None else self.total, [], 0
         for micro_step in range(self.config.accumulate):
             seed_dropout(self.config.seed, self.state.updates, micro_step)
-            self.parameters.zero_gradient()
-            with eight_bit_products() if self.precision.eight_bit else nullcontext():
-                part = self.task.loss(self.state.position, progress)
-            part.objective.backward()
+            with self.parameters.gathered() as room:
+                with eight_bit_products(room) if self.precision.eight_bit else nullcontext():
+                    part = self.task.loss(self.state.position, progress)
+                part.objective.backward()
             if self.total is not None:
                 # the first is copied, which spares a pass of zeros
                 (self.total.copy_ if micro_step == 0 else self.total.add_)(self.parameters.gradient)

@@ -59,4 +59,8 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None]:
         of_hidden, of_weight = ctx.saved_tensors
-        return of_hidden * scale.to(of_hidden.dtype), (of_weight * scale).to(of_hidden.dtype), None, None
+        dtype = of_hidden.dtype
+        # of what is differentiated itself, the usual case; a GPU is not asked
+        if scale.device.type == "cpu" and scale.item() == 1.0:
+            return of_hidden, of_weight.to(dtype), None, None
+        return of_hidden * scale.to(dtype), (of_weight * scale).to(dtype), None, None

@@ -5,9 +5,10 @@ The optimizer works on the vector; the model computes with the copy, which is ca
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +25,8 @@ class Span:
     shape: torch.Size
     rows: tuple[int, ...]
     """Of the matrices that lie in it one below the other; none where it is an embedding or a vector."""
+    lent: list[tuple[int, int]] = field(default_factory=list)
+    """Parts of it, from and to, whose gradient somebody writes where it is kept."""
 
     @property
     def end(self) -> int:
@@ -55,9 +58,8 @@ class FlatParameters:
         self.working = self.master if dtype == torch.float32 else self.master.to(dtype)
         self.gradient = torch.zeros(start, dtype=dtype, device=device)
         self._parameters = [parameter for _, parameter in named]
+        self._starts = [span.start for span in self.spans]
         self._let_model_use(self.working)
-        for parameter, span in zip(self._parameters, self.spans, strict=True):
-            parameter.grad = span.of(self.gradient)
 
     def refresh(self) -> None:
         """Cast the master weights into the copy that the model computes with."""
@@ -73,8 +75,48 @@ class FlatParameters:
         finally:
             self._let_model_use(self.working)
 
-    def zero_gradient(self) -> None:
-        self.gradient.zero_()
+    @contextmanager
+    def gathered(self) -> Iterator[FlatParameters]:
+        """What flows to the parameters within it is `gradient` afterwards; what was there before is gone."""
+        for parameter, span in zip(self._parameters, self.spans, strict=True):
+            parameter.grad = None
+            span.lent.clear()
+        yield self
+        self._gather()
+
+    def lend(self, part: Tensor) -> Tensor | None:
+        """Where the gradient of a parameter, or of whole rows of one, is kept: to be written, not added to.
+
+        None, also for all that overlaps it, once it was lent.
+        """
+        entries, size = part.numel(), self.working.element_size()
+        start, beside = divmod(part.data_ptr() - self.working.data_ptr(), size)
+        end = start + entries
+        if beside or start < 0 or end > self.working.numel() or not part.is_contiguous():
+            return None
+        lent = self.spans[bisect_right(self._starts, start) - 1].lent
+        if any(begin < end and start < stop for begin, stop in lent):
+            return None
+        lent.append((start, end))
+        return self.gradient[start:end].view(part.shape)
+
+    def _gather(self) -> None:
+        """Put what autograd brought beside what was written already; nothing came to all else."""
+        places, brought = [], []
+        for parameter, span in zip(self._parameters, self.spans, strict=True):
+            gradient, parameter.grad = parameter.grad, None
+            if gradient is not None and not span.lent:
+                places.append(span.of(self.gradient))
+                brought.append(gradient)
+                continue
+            last = span.start
+            for start, end in [*sorted(span.lent), (span.end, span.end)]:
+                self.gradient[last:start].zero_()
+                last = end
+            if gradient is not None:
+                span.of(self.gradient).add_(gradient)
+        if places:
+            torch._foreach_copy_(places, brought)
 
     def named(self, vector: Tensor) -> dict[str, Tensor]:
         """A vector of this layout cut into named tensors that own their memory."""

@@ -50,9 +50,9 @@ def learn(task: LanguageModelTask, updates: int) -> None:
     parameters = FlatParameters(task.model.train())
     optimizer = Optimizer(parameters, TrainingConfig(optimizer="adamw", learning_rate=0.01))
     for update in range(updates):
-        parameters.zero_gradient()
-        found = task.loss(update, 0.0)
-        found.objective.backward()
+        with parameters.gathered():
+            found = task.loss(update, 0.0)
+            found.objective.backward()
         optimizer.step(parameters.gradient / found.predictions, update + 1, 1.0 - update / updates)
     task.model.eval()
 

@@ -50,10 +50,11 @@ def test_accumulation_equals_one_big_batch(tmp_path: Path) -> None:
 
     flat = FlatParameters(model := toy_model())
     smoothing = trainer.config.label_smoothing
-    objective, likelihood, tokens = batch_loss(
-        model, collate(task_of(trainer).corpus, np.concatenate(parts)), smoothing
-    )
-    objective.backward()
+    with flat.gathered():
+        objective, likelihood, tokens = batch_loss(
+            model, collate(task_of(trainer).corpus, np.concatenate(parts)), smoothing
+        )
+        objective.backward()
     assert watcher.steps[0].count == tokens
     assert watcher.steps[0].loss == pytest.approx(float(likelihood) / tokens, rel=1e-6)
     assert float(flat.gradient.abs().max()) / tokens > 1e-3

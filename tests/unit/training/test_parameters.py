@@ -7,6 +7,9 @@ import torch
 from tests.unit.training.toy import toy_model
 from torch import Tensor
 
+from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.eight_bit import eight_bit_products
+from dikkat.nn.few_rows import Projection
 from dikkat.training.parameters import FlatParameters
 
 
@@ -21,12 +24,71 @@ def test_the_model_computes_with_the_vector() -> None:
     assert flat.master.numel() == sum(tensor.numel() for tensor in before.values())
 
 
-def test_backward_writes_into_the_vector_of_gradients() -> None:
+def squares(flat: FlatParameters) -> Tensor:
+    return torch.stack([(parameter**2).sum() for parameter in flat.model.parameters()]).sum()
+
+
+def test_what_flows_back_is_gathered_in_the_vector() -> None:
     flat = FlatParameters(toy_model())
-    sum((parameter**2).sum() for parameter in flat.model.parameters()).backward()  # type: ignore[union-attr]
-    assert torch.allclose(flat.gradient, 2 * flat.master)
-    flat.zero_gradient()
-    assert all(parameter.grad is not None and not parameter.grad.any() for parameter in flat.model.parameters())
+    flat.gradient.fill_(7.0)
+    with flat.gathered():
+        squares(flat).backward()
+    torch.testing.assert_close(flat.gradient, 2 * flat.master)
+    with flat.gathered():
+        (flat.model.get_parameter("output_weight").sum() * 3.0).backward()
+    expected = torch.zeros_like(flat.master)
+    next(span for span in flat.spans if span.name == "output_weight").of(expected).fill_(3.0)
+    assert torch.equal(flat.gradient, expected), "what nothing flowed to has no gradient left of the pass before"
+
+
+def test_a_place_is_lent_once_and_keeps_what_is_written() -> None:
+    flat = FlatParameters(toy_model())
+    weight = flat.model.get_parameter("encoder.blocks.0.self_attention.in_projection.weight")
+    with flat.gathered():
+        squares(flat).backward()
+        first, second = flat.lend(weight[16:32]), flat.lend(weight[:16])
+        assert first is not None
+        assert second is not None
+        assert flat.lend(weight) is None, "a part of it is lent"
+        assert flat.lend(weight[24:40]) is None
+        assert flat.lend(weight[16:32]) is None
+        first.fill_(1.0)
+        second.fill_(2.0)
+    written = torch.cat([torch.full((16, 16), 2.0), torch.full((16, 16), 1.0), torch.zeros(16, 16)])
+    expected = 2 * flat.master
+    next(span for span in flat.spans if span.of(flat.master).data_ptr() == weight.data_ptr()).of(expected).add_(written)
+    torch.testing.assert_close(flat.gradient, expected)
+    with flat.gathered():
+        pass
+    assert not flat.gradient.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_gradients_in_eight_bits_have_the_same_bits_where_they_are_kept(dtype: torch.dtype) -> None:
+    """Of self-attention, of two parts of one weight in cross-attention, and of a layer that is called twice."""
+    torch.manual_seed(0)
+    attention, projection = MultiHeadAttention(32, 2), Projection(32, 32)
+    flat = FlatParameters(torch.nn.ModuleList([attention, projection]), dtype)
+    x, memory = torch.randn(3, 20, 32).to(dtype), torch.randn(3, 30, 32).to(dtype)
+    found = []
+    for keeps in (False, True):
+        with flat.gathered() as room:
+            with eight_bit_products(room if keeps else None):
+                output = projection(projection(attention(attention(x), memory)))
+            output.float().square().sum().backward()
+            assert projection.weight.grad is not None, "of the second call autograd learns"
+        found.append(flat.gradient.clone())
+    assert found[0].count_nonzero() > 0.9 * found[0].numel()
+    torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
+
+
+def test_nothing_is_lent_for_what_is_no_dense_part_of_the_model() -> None:
+    flat = FlatParameters(toy_model())
+    weight = flat.model.get_parameter("output_weight")
+    with flat.gathered() as room:
+        assert room.lend(weight.clone()) is None
+        assert room.lend(weight[:, :3]) is None
+        assert room.lend(weight.t()) is None
 
 
 def test_refresh_casts_the_master_into_the_working_copy() -> None:
