@@ -21,79 +21,103 @@ typedef struct {
     float *shares;      /* (rows, room) */
 } Drawn;
 
-INLINE void put(const Drawn *d, int64_t row, int64_t entry, float share) {
-    int64_t at = row * d->room + d->counts[row]++;
-    d->entries[at] = (int32_t)entry, d->shares[at] = share;
-}
-
-/* Logits as float32 numbers with minus infinity behind them; returns the largest, and their sum. */
-INLINE float load_line(float *line, const void *logits, int64_t vocab, float *sum, int wide) {
-    float largest = -INFINITY, total = 0.0f;
-#pragma omp simd reduction(max : largest) reduction(+ : total)
-    for (int64_t v = 0; v < vocab; v++) {
-        line[v] = load(logits, v, wide);
-        largest = line[v] > largest ? line[v] : largest;
-        total += line[v];
+/* The largest of a row of logits, and their sum. Two of each, so that one need not wait for the other. */
+INLINE float largest_logit(const void *logits, int64_t vocab, float *sum, int wide) {
+    vec largest[2] = {(vec){0} - INFINITY, (vec){0} - INFINITY}, totals[2] = {{0}};
+    int64_t at = 0;
+    for (; at + 2 * LANES <= vocab; at += 2 * LANES)
+#pragma GCC unroll 2
+        for (int i = 0; i < 2; i++) {
+            vec found = load_vec(logits, at + i * LANES, wide);
+            largest[i] = larger(found, largest[i]), totals[i] += found;
+        }
+    float most = largest_lane(larger(largest[0], largest[1])), total = lane_sum(totals[0] + totals[1]);
+    for (; at < vocab; at++) {
+        float logit = load(logits, at, wide);
+        most = logit > most ? logit : most, total += logit;
     }
-    for (int64_t v = vocab; v < padded(vocab); v++) line[v] = -INFINITY;
     *sum = total;
-    return largest;
+    return most;
 }
 
-/* In place to exponentials; returns the sum of each lane. */
-INLINE vec exponential_line(float *line, int64_t end, float largest) {
+/* A vector of logits from `at` on, with minus infinity behind the last. */
+INLINE vec logits_at(const void *logits, int64_t at, int64_t vocab, int wide) {
+    vec found = (vec){0} - INFINITY;
+    if (at + LANES <= vocab) return load_vec(logits, at, wide);
+    for (int i = 0; i < vocab - at; i++) found[i] = load(logits, at + i, wide);
+    return found;
+}
+
+/* Exponentials of logits less the largest, and zeros behind them; returns the sum of each lane. */
+INLINE vec exponential_line(float *line, const void *logits, int64_t vocab, float largest, int wide) {
     vec totals = {0};
-    for (int64_t at = 0; at < end; at += LANES) {
+    for (int64_t at = 0; at < padded(vocab); at += LANES) {
+        vec found = logits_at(logits, at, vocab, wide) - largest;
 #pragma omp simd
-        for (int i = 0; i < LANES; i++) line[at + i] = exponential(line[at + i] - largest);
-        totals += *(vec *)(line + at);
+        for (int i = 0; i < LANES; i++) found[i] = exponential(found[i]);
+        *(vec *)(line + at) = found, totals += found;
     }
     return totals;
 }
 
+/* Entries of a row beside each other, and how many shares fall to each; there is room for a vector behind the last. */
+typedef struct {
+    int32_t *entries, *shares;
+    int64_t count;
+} Found;
+
+/* Those of a vector of shares that are not zero; `at` is the first entry. */
+INLINE void find_shares(Found *found, int64_t at, ivec shares) {
+    int32_t *entries = found->entries + found->count, *there = found->shares + found->count;
+#if LANES == 16
+    __mmask16 marked = _mm512_test_epi32_mask((__m512i)shares, (__m512i)shares);
+    _mm512_storeu_si512(entries, _mm512_maskz_compress_epi32(marked, (__m512i)(LANE_NUMBERS + (int32_t)at)));
+    _mm512_storeu_si512(there, _mm512_maskz_compress_epi32(marked, (__m512i)shares));
+    found->count += __builtin_popcount(marked);
+#else
+    typedef uint8_t bytes __attribute__((vector_size(LANES)));
+    bytes narrow = __builtin_convertvector(shares, bytes), none = {0};
+    if (!memcmp(&narrow, &none, sizeof none)) return;
+    int count = 0;
+    for (int i = 0; i < LANES; i++) entries[count] = (int32_t)at + i, there[count] = shares[i], count += shares[i] != 0;
+    found->count += count;
+#endif
+}
+
 /* How many whole numbers each entry passes when `scale` times the entries are laid end to end from `offset` on: those of
  * the first lane, then those of the second and so on. */
-INLINE void count_shares(uint8_t *marks, const float *line, int64_t end, vec totals, float scale, float offset) {
-    typedef uint8_t bytes __attribute__((vector_size(LANES)));
+INLINE void share_out(Found *found, const float *line, int64_t end, vec totals, float scale, float offset) {
     vec reached;
     for (int i = 0; i < LANES; i++) reached[i] = offset, offset += totals[i] * scale;
     ivec passed = __builtin_convertvector(reached, ivec);
     for (int64_t at = 0; at < end; at += LANES) {
         reached += *(const vec *)(line + at) * scale;
         ivec now = __builtin_convertvector(reached, ivec);
-        bytes found = __builtin_convertvector(now - passed, bytes);
-        memcpy(marks + at, &found, sizeof found);
+        find_shares(found, at, now - passed);
         passed = now;
-    }
-}
-
-/* Entries that have marks, as shares of the row. */
-INLINE void put_marked(const Drawn *d, int64_t row, const uint8_t *marks, int64_t end) {
-    for (int64_t at = 0; at < end; at += 8) {
-        uint64_t eight;
-        memcpy(&eight, marks + at, sizeof eight);
-        if (!eight) continue;
-        for (int64_t v = at; v < at + 8; v++)
-            if (marks[v]) put(d, row, v, (float)marks[v] / (float)d->samples);
     }
 }
 
 INLINE void draw_row(const Drawn *d, int64_t row, const void *logits, int64_t target, float offset, int64_t vocab,
                      float smoothing, float *loss, float *likelihood, float *line, int wide) {
     int64_t end = padded(vocab);
-    uint8_t *marks = (uint8_t *)(line + end);
-    float sum, largest = load_line(line, logits, vocab, &sum, wide), right = line[target];
-    vec totals = exponential_line(line, end, largest);
-    float total = lane_sum(totals), normalizer = largest + logf(total);
+    float sum, largest = largest_logit(logits, vocab, &sum, wide), right = load(logits, target, wide) - largest;
+    vec totals = exponential_line(line, logits, vocab, largest, wide);
+    float total = lane_sum(totals), normalizer = logf(total);
     /* sum is not finite where a logit is not, which the largest alone might hide */
     *likelihood = normalizer - right + (sum - sum);
-    *loss = (1.0f - smoothing) * *likelihood + smoothing * (normalizer - sum / (float)vocab);
-    d->counts[row] = 0;
+    *loss = (1.0f - smoothing) * *likelihood + smoothing * (normalizer + (largest - sum / (float)vocab));
+    int32_t *entries = d->entries + row * d->room;
+    float *shares = d->shares + row * d->room;
     /* what is no number reaches all that is made of the row */
-    put(d, row, target, smoothing - 1.0f + (*likelihood - *likelihood));
+    entries[0] = (int32_t)target, shares[0] = smoothing - 1.0f + (*likelihood - *likelihood), d->counts[row] = 1;
     if (!isfinite(*likelihood)) return;
-    count_shares(marks, line, end, totals, (float)d->samples / total, offset);
-    put_marked(d, row, marks, end);
+    int32_t *room = (int32_t *)(line + end);
+    Found found = {room, room + d->room + LANES, 0};
+    share_out(&found, line, end, totals, (float)d->samples / total, offset);
+    memcpy(entries + 1, found.entries, sizeof *entries * found.count);
+    for (int64_t e = 0; e < found.count; e++) shares[1 + e] = (float)found.shares[e] / (float)d->samples;
+    d->counts[row] = (int32_t)(1 + found.count);
 }
 
 /* Twin: native/drawn_by_torch.py, drawn_softmax. Of (rows, vocab) logits: their probabilities, drawn from one of `offsets`
@@ -101,12 +125,12 @@ INLINE void draw_row(const Drawn *d, int64_t row, const void *logits, int64_t ta
  * 0, or 1 for want of memory. */
 int drawn_softmax(const Drawn *d, const void *logits, const int64_t *targets, const float *offsets, int64_t vocab,
                   float smoothing, float *loss, float *likelihood, int wide, int threads) {
-    int64_t room = (padded(vocab) * (sizeof(float) + 1) + 63) / 64 * 64;
-    char *scratch = aligned_alloc(64, room * threads);
+    int64_t room = padded(padded(vocab) + 2 * (d->room + LANES));
+    float *scratch = aligned_alloc(64, sizeof(float) * room * threads);
     if (!scratch) return 1;
 #pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
     for (int64_t r = 0; r < d->rows; r++) {
-        float *line = (float *)(scratch + room * omp_get_thread_num());
+        float *line = scratch + room * omp_get_thread_num();
         const void *from = entry(logits, r * vocab, wide);
         if (wide)
             draw_row(d, r, from, targets[r], offsets[r], vocab, smoothing, loss + r, likelihood + r, line, 1);
