@@ -38,13 +38,13 @@ INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { retur
 
 /* A vector of draws from `place` on, and zeros behind the last of all. */
 INLINE ivec draws_at(const Attention *a, int64_t place) {
-    int16_t levels __attribute__((vector_size(2 * LANES))) = {0};
+    short_vec levels = {0};
     int64_t left = a->batch * a->heads * a->queries * a->keys - place;
     if (left >= LANES)
         memcpy(&levels, a->draws + place, sizeof levels);
     else
         for (int64_t i = 0; i < left; i++) levels[i] = a->draws[place + i];
-    return __builtin_convertvector(levels, ivec);
+    return longer_shorts(levels);
 }
 
 /* Dropout of `count` rows of `seen` entries, padded; `line` is the first of their draws. Behind the entries, up to a

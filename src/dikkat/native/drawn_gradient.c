@@ -75,9 +75,8 @@ INLINE void find_shares(Found *found, int64_t at, ivec shares) {
     _mm512_storeu_si512(there, _mm512_maskz_compress_epi32(marked, (__m512i)shares));
     found->count += __builtin_popcount(marked);
 #else
-    typedef uint8_t bytes __attribute__((vector_size(LANES)));
-    bytes narrow = __builtin_convertvector(shares, bytes), none = {0};
-    if (!memcmp(&narrow, &none, sizeof none)) return;
+    byte_vec bytes = __builtin_convertvector(shares, byte_vec), none = {0};
+    if (!memcmp(&bytes, &none, sizeof none)) return;
     int count = 0;
     for (int i = 0; i < LANES; i++) entries[count] = (int32_t)at + i, there[count] = shares[i], count += shares[i] != 0;
     found->count += count;

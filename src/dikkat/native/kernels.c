@@ -14,7 +14,7 @@
 /* A vector of entries from `at` on, or the fewer that are left. */
 INLINE void add_dropped_vec(void *output, const void *rest, const void *x, const int16_t *levels, int32_t threshold,
                             float scale, int64_t at, int64_t count, int wide) {
-    int16_t level __attribute__((vector_size(2 * LANES)));
+    short_vec level;
     vec sum = {0}, values = {0};
     memcpy(&level, levels, sizeof level);
     if (count == LANES) {
@@ -26,7 +26,7 @@ INLINE void add_dropped_vec(void *output, const void *rest, const void *x, const
             if (rest) sum[i] = load(rest, at + i, wide);
         }
     }
-    ivec kept = __builtin_convertvector(level, ivec) >= threshold;
+    ivec kept = longer_shorts(level) >= threshold;
     store_vec(output, at, sum + (vec)((ivec)(values * scale) & kept), count, wide);
 }
 

@@ -5,23 +5,23 @@
 #include "vectors.h"
 
 /* Rows and vectors that the innermost product computes side by side, at most: its sums stay in registers. */
-#define TALLEST 12
+#define TALLEST 8
 #define WIDEST 4
 
 /* to (R, C vectors) = rows (R, inner) x matrix (inner, C vectors); R and C are constants where this is used. */
 INLINE void tile(float *to, int64_t to_step, const float *rows, int64_t row_step, int64_t hop, const float *matrix,
                  int64_t inner, int64_t step, const int R, const int C) {
     vec sums[TALLEST][WIDEST];
-#pragma GCC unroll 12
+#pragma GCC unroll 8
     for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < C; c++) sums[r][c] = (vec){0};
     for (int64_t i = 0; i < inner; i++, rows += hop, matrix += step)
-#pragma GCC unroll 12
+#pragma GCC unroll 8
         for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
             for (int c = 0; c < C; c++) sums[r][c] += rows[r * row_step] * *(const loose *)(matrix + c * LANES);
-#pragma GCC unroll 12
+#pragma GCC unroll 8
     for (int r = 0; r < R; r++)
 #pragma GCC unroll 4
         for (int c = 0; c < C; c++) *(vec *)(to + r * to_step + c * LANES) = sums[r][c];
@@ -48,7 +48,7 @@ static void rows_times_matrix(float *to, int64_t to_step, const float *rows, int
 #if REGISTERS == 32
     COLUMNS(6, 4)
     COLUMNS(8, 2)
-    COLUMNS(12, 1)
+    COLUMNS(8, 1)
 #else
     COLUMNS(6, 2)
 #endif

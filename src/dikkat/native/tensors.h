@@ -4,12 +4,6 @@
 
 #include "vectors.h"
 
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
-typedef uint16_t narrow_vec __attribute__((vector_size(2 * LANES)));
-
 INLINE float widened(uint16_t narrow) {
     uint32_t bits = (uint32_t)narrow << 16;
     float value;
@@ -47,12 +41,7 @@ INLINE vec load_vec(const void *from, int64_t at, int wide) {
         return values;
     }
     memcpy(&narrow, (const uint16_t *)from + at, sizeof narrow);
-#if LANES == 16
-    /* compilers make five instructions of the conversion */
-    return (vec)(ivec)_mm512_slli_epi32(_mm512_cvtepu16_epi32((__m256i)narrow), 16);
-#else
-    return (vec)(__builtin_convertvector(narrow, ivec) << 16);
-#endif
+    return (vec)(longer_halves(narrow) << 16);
 }
 
 /* What is left of numbers that are stored in bfloat16: rounded to nearest, ties to even. */

@@ -7,6 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 #define INLINE static inline __attribute__((always_inline))
 
 /* Rows in memory are padded to a multiple of so many numbers, on any processor. */
@@ -37,6 +41,20 @@ typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
 /* The same at any address. */
 typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef int32_t loose_ivec __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+/* As many shorter numbers, made longer. Compilers take five instructions where there is one for it. */
+typedef uint8_t byte_vec __attribute__((vector_size(LANES)));
+typedef int16_t short_vec __attribute__((vector_size(2 * LANES)));
+typedef uint16_t narrow_vec __attribute__((vector_size(2 * LANES)));
+#if LANES == 16
+INLINE ivec longer_bytes(byte_vec numbers) { return (ivec)_mm512_cvtepu8_epi32((__m128i)numbers); }
+INLINE ivec longer_shorts(short_vec numbers) { return (ivec)_mm512_cvtepi16_epi32((__m256i)numbers); }
+INLINE ivec longer_halves(narrow_vec numbers) { return (ivec)_mm512_cvtepu16_epi32((__m256i)numbers); }
+#else
+INLINE ivec longer_bytes(byte_vec numbers) { return __builtin_convertvector(numbers, ivec); }
+INLINE ivec longer_shorts(short_vec numbers) { return __builtin_convertvector(numbers, ivec); }
+INLINE ivec longer_halves(narrow_vec numbers) { return __builtin_convertvector(numbers, ivec); }
+#endif
 
 INLINE int64_t padded(int64_t n) { return (n + PADDING - 1) / PADDING * PADDING; }
 
@@ -137,19 +155,28 @@ INLINE float lane_sum(vec v) {
 MAXIMA(vec, float, larger, largest_lane)
 MAXIMA(ivec, int32_t, larger_integers, largest_integer)
 
-/* Scores of `count` keys, which may be none, times beta; minus infinity for those that the mask does not allow, and behind
- * the last. */
-INLINE vec scores_of(const float *row, int64_t count, float beta, const uint8_t *mask, int64_t mask_step) {
-    uint8_t allowed __attribute__((vector_size(LANES))) = {0};
-    if (!mask && count == LANES) return *(const loose *)row * beta;
-    if (!mask)
-        for (int i = 0; i < LANES; i++) allowed[i] = i < count;
-    else if (mask_step == 1 && count == LANES)
+/* Which of `count` keys, which may be none, the mask allows; none behind the last. */
+INLINE ivec open_keys(int64_t count, const uint8_t *mask, int64_t mask_step) {
+    byte_vec allowed = {0};
+    if (!mask) return LANE_NUMBERS < (int32_t)count;
+    if (mask_step == 1 && count == LANES)
         memcpy(&allowed, mask, LANES);
+#if LANES == 16 && defined(__AVX512BW__) && defined(__AVX512VL__)
+    /* bytes that are stored one by one must reach memory before they are loaded together */
+    else if (mask_step == 1)
+        allowed = (byte_vec)_mm_maskz_loadu_epi8((1u << count) - 1, mask);
+#endif
     else
         for (int64_t i = 0; i < count; i++) allowed[i] = mask[i * mask_step];
-    ivec open = __builtin_convertvector(allowed, ivec) != 0;
-    return (vec)(((ivec)(*(const loose *)row * beta) & open) | ((ivec)((vec){0} - INFINITY) & ~open));
+    return longer_bytes(allowed) != 0;
+}
+
+/* Scores of `count` keys times beta; minus infinity for those that the mask does not allow, and behind the last. */
+INLINE vec scores_of(const float *row, int64_t count, float beta, const uint8_t *mask, int64_t mask_step) {
+    vec scores = *(const loose *)row * beta;
+    if (!mask && count == LANES) return scores;
+    ivec open = open_keys(count, mask, mask_step);
+    return (vec)(((ivec)scores & open) | ((ivec)((vec){0} - INFINITY) & ~open));
 }
 
 /* In place: products to weights, up to the padded end of the row; one that may attend to nothing becomes zero. No lane
