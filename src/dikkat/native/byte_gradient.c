@@ -1,10 +1,12 @@
-/* The gradient of a weight in eight bits: a product that sums over rows, in blocks of rows with scales of their own. */
-#include "byte_packing.h"
+/* What flows back through a linear layer in eight bits: to its input, and to its weight by a product that sums over rows,
+ * in blocks of rows with scales of their own. Both read the gradient, so a block of it is read for the one while it is in
+ * cache for the other. */
+#include "byte_rows.h"
 
 #include <omp.h>
 #include <stdlib.h>
 
-/* Rows that share the scale of a column: fewer round less, more spend less time between blocks. */
+/* Rows that share the scale of a column, at most: fewer round less, more spend less time between blocks. */
 #define BLOCK_ROWS 256
 /* Panels of one block that are packed one after the other. */
 #define PACKED_TOGETHER 8
@@ -21,8 +23,8 @@ typedef struct {
     float *total;   /* the same, of numbers before they are rounded; null: are not wanted */
 } Columns;
 
-static void pack_block(const Columns *c, int64_t panel, int64_t block, int64_t inputs, int wide, int is_left) {
-    int64_t first = panel * BYTE_PANEL, begin = block * BLOCK_ROWS, place = panel * c->blocks + block;
+static void pack_block(const Columns *c, int64_t panel, int64_t block, int64_t begin, int64_t inputs, int wide, int is_left) {
+    int64_t first = panel * BYTE_PANEL, place = panel * c->blocks + block;
     int64_t some = smaller_of(c->width - first, BYTE_PANEL);
     int8_t *to = c->bytes + place * BYTE_PANEL * BLOCK_ROWS * (is_left ? ENTRY_BYTES : 1);
     float *scale = c->scale + place * BYTE_PANEL;
@@ -42,16 +44,14 @@ static void pack_block(const Columns *c, int64_t panel, int64_t block, int64_t i
     spread((uint8_t *)to, BYTE_PANEL * padded(inputs) / QUAD);
 }
 
-/* Some panels of a block. Each reads a little of every row, which memory is slow at: before the first, rows are asked for
- * from end to end. */
-static void pack_group(const Columns *c, int64_t group, int64_t block, int64_t rows, int wide, int is_left) {
-    int64_t panel = group * PACKED_TOGETHER, begin = block * BLOCK_ROWS;
-    int64_t last = smaller_of(panel + PACKED_TOGETHER, c->panels), inputs = smaller_of(rows - begin, BLOCK_ROWS);
-    int64_t end = smaller_of(last * BYTE_PANEL, c->width);
+/* PACKED_TOGETHER panels from `panel` on, or fewer, of the block of `inputs` rows from `begin` on. Each reads a little of
+ * every row, which memory is slow at: before the first, rows are asked for from end to end. */
+static void pack_group(const Columns *c, int64_t panel, int64_t block, int64_t begin, int64_t inputs, int wide, int is_left) {
+    int64_t last = smaller_of(panel + PACKED_TOGETHER, c->panels), end = smaller_of(last * BYTE_PANEL, c->width);
     for (int64_t row = begin; row < begin + inputs; row++)
         for (int64_t at = panel * BYTE_PANEL; at < end; at += 64 / (wide ? 4 : 2))
             __builtin_prefetch(entry(c->from, row * c->step + at, wide), 0, 2);
-    for (; panel < last; panel++) pack_block(c, panel, block, inputs, wide, is_left);
+    for (; panel < last; panel++) pack_block(c, panel, block, begin, inputs, wide, is_left);
 }
 
 /* sums[r] of a group of columns of a, times a part of a panel of b, += what one block of rows adds. */
@@ -71,11 +71,11 @@ INLINE void add_block(vec sums[BYTE_ROWS][BYTE_VECTORS], const Columns *a, const
 
 /* `count` panels of the columns of a from `p` on, times a part of panel `q` of those of b. */
 static void part_product(void *to, const Columns *a, const Columns *b, int64_t p, int64_t count, int64_t q, int64_t part,
-                         int64_t rows, int wide) {
+                         int64_t rows, int64_t in_block, int wide) {
     vec sums[MULTIPLIED_TOGETHER][(BYTE_PANEL + BYTE_ROWS - 1) / BYTE_ROWS][BYTE_ROWS][BYTE_VECTORS];
     memset(sums, 0, count * sizeof sums[0]);
     for (int64_t block = 0; block < a->blocks; block++) {
-        int64_t quads = padded(smaller_of(rows - block * BLOCK_ROWS, BLOCK_ROWS)) / QUAD, of_b = q * b->blocks + block;
+        int64_t quads = groups_of(smaller_of(rows - block * in_block, in_block), QUAD), of_b = q * b->blocks + block;
         for (int64_t i = 0; i < count; i++) {
             int64_t of_a = (p + i) * a->blocks + block, first = 0;
             for (; first + BYTE_ROWS <= BYTE_PANEL; first += BYTE_ROWS)
@@ -101,46 +101,91 @@ static void add_totals(void *to, const Columns *c, int64_t panel, int wide) {
     for (int64_t at = panel * BYTE_PANEL, i = 0; i < BYTE_PANEL && at + i < c->width; i++) store(to, at + i, sums[i], wide);
 }
 
-/* Twin: native/quantized_by_torch.py, weight_gradient. (rows, outputs)^T times (rows, inputs), to dense (outputs, inputs); rows
- * are a step apart. `of_bias` gets the sums of the gradient's columns, unless it is null. Returns 0, or 1 for want of memory. */
-int byte_gradient(void *to, void *of_bias, const void *gradient, int64_t gradient_step, const void *x, int64_t x_step,
-                  int64_t rows, int64_t outputs, int64_t inputs, int wide, int threads) {
-    int64_t blocks = groups_of(rows, BLOCK_ROWS);
-    Columns a = {gradient, gradient_step, outputs, groups_of(outputs, BYTE_PANEL), blocks, 0, 0, 0, 0};
-    Columns b = {x, x_step, inputs, groups_of(inputs, BYTE_PANEL), blocks, 0, 0, 0, 0};
+/* Rows of a block: as equal as fours allow, and blocks for two threads equally many. */
+INLINE int64_t rows_of_block(int64_t rows) {
+    int64_t blocks = rows <= BLOCK_ROWS ? 1 : 2 * groups_of(rows, 2 * BLOCK_ROWS);
+    int64_t found = groups_of(rows, blocks * QUAD) * QUAD;
+    return found ? found : QUAD;
+}
+
+/* Made by native/quantized.py, gradients. */
+typedef struct {
+    void *of_x;      /* (rows, inputs), dense; null: is not wanted */
+    void *of_weight; /* (outputs, inputs), dense */
+    void *of_bias;   /* (outputs), the sums of the gradient's columns; null: are not wanted */
+    const void *gradient, *x; /* (rows, outputs) and (rows, inputs), their rows a step apart */
+    int64_t gradient_step, x_step, rows, outputs, inputs;
+    const void *gate; /* laid out as `of_x`, which is zero where it is not above zero; null: there is none */
+    Packing weights;  /* for `of_x` */
+    int64_t wide, threads;
+} Backward;
+
+/* The gradient of the inputs of `count` rows from `row` on. */
+static void flow_to_rows(const Backward *g, int64_t row, int64_t count, char *scratch) {
+    Packed packed = {g->weights.weight, g->weights.scale, g->weights.shift};
+    int64_t chunks = groups_of(count, ROWS_AT_ONCE), chunk = groups_of(count, chunks * BYTE_ROWS) * BYTE_ROWS;
+    Finish finish = {.streams = g->rows * g->inputs >= LARGE};
+    for (int64_t end = row + count; row < end; row += chunk) {
+        int64_t some = smaller_of(end - row, chunk), next = smaller_of(end - row - some, chunk), place = row * g->inputs;
+        const void *from = entry(g->gradient, row * g->gradient_step, g->wide);
+        void *there = (void *)entry(g->of_x, place, g->wide);
+        if (g->gate) finish.gate = entry(g->gate, place, g->wide);
+        Ahead ahead = rows_ahead(g->gradient, g->gradient_step, row + some, next, some, &g->weights, g->wide);
+        if (g->wide)
+            byte_rows(there, from, g->gradient_step, &packed, &finish, some, g->outputs, g->inputs, ahead, scratch, 1);
+        else
+            byte_rows(there, from, g->gradient_step, &packed, &finish, some, g->outputs, g->inputs, ahead, scratch, 0);
+    }
+}
+
+/* Twin: native/quantized_by_torch.py, weight_gradient and linear. Returns 0, or 1 for want of memory. */
+int byte_gradients(const Backward *g) {
+    int64_t in_block = rows_of_block(g->rows), blocks = groups_of(g->rows, in_block);
+    Columns a = {g->gradient, g->gradient_step, g->outputs, groups_of(g->outputs, BYTE_PANEL), blocks, 0, 0, 0, 0};
+    Columns b = {g->x, g->x_step, g->inputs, groups_of(g->inputs, BYTE_PANEL), blocks, 0, 0, 0, 0};
     int64_t of_a = blocks * a.panels * BYTE_PANEL, panels = of_a + blocks * b.panels * BYTE_PANEL;
-    int64_t room = (of_a * (ENTRY_BYTES - 1) + panels) * BLOCK_ROWS;
+    int64_t room = (of_a * (ENTRY_BYTES - 1) + panels) * BLOCK_ROWS, each = room_of_rows(g->outputs);
     int8_t *bytes = aligned_alloc(64, (room + (panels + 1) * (2 * sizeof(float) + sizeof(int32_t))) / 64 * 64 + 64);
-    if (!bytes) return 1;
+    char *scratch = calloc(g->threads, each);
+    if (!bytes || !scratch) {
+        free(bytes), free(scratch);
+        return 1;
+    }
     a.bytes = bytes, b.bytes = bytes + of_a * BLOCK_ROWS * ENTRY_BYTES;
     a.scale = (float *)(bytes + room), b.scale = a.scale + of_a;
     a.shift = (int32_t *)(a.scale + panels), b.shift = a.shift + of_a;
-    if (of_bias) a.total = (float *)(a.shift + panels);
-    int64_t left = groups_of(a.panels, PACKED_TOGETHER), all = left + groups_of(b.panels, PACKED_TOGETHER);
+    if (g->of_bias) a.total = (float *)(a.shift + panels);
     /* few pairs are better shared out one by one: first of all every thread needs some */
-    int64_t together = a.panels * b.panels < 32 * threads ? 1 : MULTIPLIED_TOGETHER;
-#pragma omp parallel num_threads(threads)
+    int64_t together = a.panels * b.panels < 32 * g->threads ? 1 : MULTIPLIED_TOGETHER;
+#pragma omp parallel num_threads(g->threads)
     {
+        char *own = scratch + each * omp_get_thread_num();
+        if (g->of_x) {
 #pragma omp for schedule(dynamic)
-        for (int64_t place = 0; place < blocks * all; place++) {
-            int64_t block = place / all, group = place % all;
-            if (group < left)
-                pack_group(&a, group, block, rows, wide, 1);
-            else
-                pack_group(&b, group - left, block, rows, wide, 0);
+            for (int64_t first = 0; first < g->inputs; first += BYTE_PANEL)
+                pack_panel_of_bytes(&g->weights, first, (int8_t *)own);
         }
-        if (of_bias) {
+#pragma omp for schedule(dynamic)
+        for (int64_t block = 0; block < blocks; block++) {
+            int64_t begin = block * in_block, some = smaller_of(g->rows - begin, in_block);
+            if (g->of_x) flow_to_rows(g, begin, some, own);
+            for (int64_t first = 0; first < a.panels; first += PACKED_TOGETHER)
+                pack_group(&a, first, block, begin, some, g->wide, 1);
+            for (int64_t first = 0; first < b.panels; first += PACKED_TOGETHER)
+                pack_group(&b, first, block, begin, some, g->wide, 0);
+        }
+        if (g->of_bias) {
 #pragma omp for schedule(static) nowait
-            for (int64_t panel = 0; panel < a.panels; panel++) add_totals(of_bias, &a, panel, wide);
+            for (int64_t panel = 0; panel < a.panels; panel++) add_totals(g->of_bias, &a, panel, g->wide);
         }
 #pragma omp for schedule(dynamic)
         for (int64_t pair = 0; pair < groups_of(a.panels, together) * b.panels; pair++) {
             int64_t p = pair / b.panels * together, count = smaller_of(a.panels - p, together);
             for (int64_t part = 0; part < BYTE_PANEL; part += BYTE_PART)
-                part_product(to, &a, &b, p, count, pair % b.panels, part, rows, wide);
+                part_product(g->of_weight, &a, &b, p, count, pair % b.panels, part, g->rows, in_block, g->wide);
         }
         streamed();
     }
-    free(bytes);
+    free(bytes), free(scratch);
     return 0;
 }

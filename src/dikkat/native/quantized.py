@@ -39,6 +39,18 @@ class _Packing(ctypes.Structure):
     )
 
 
+class _Backward(ctypes.Structure):
+    """`Backward` of byte_gradient.c."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("of_x", "of_weight", "of_bias", "gradient", "x")),
+        *((name, c_int64) for name in ("gradient_step", "x_step", "rows", "outputs", "inputs")),
+        ("gate", c_void_p),
+        ("weights", _Packing),
+        *((name, c_int64) for name in ("wide", "threads")),
+    )
+
+
 class _Finish(ctypes.Structure):
     """`Finish` of quantized.h; whether it streams is up to the kernel."""
 
@@ -50,7 +62,7 @@ def pack(weight: Tensor, *, columns: bool = False) -> PackedWeights:
     weight = weight.detach()
     if not runs_natively(weight):
         return PackedWeights(*twin.pack(weight.T if columns else weight))
-    packed, packing, _kept = _to_be_packed(weight, columns)
+    packed, _kept, packing = _to_be_packed(weight, columns)
     checked(native_library().pack_bytes(ctypes.byref(packing), torch.get_num_threads()))
     return packed
 
@@ -89,44 +101,57 @@ def linear(
         found = found.relu() if rectifies else found
         return found if gate is None else torch.ops.aten.threshold_backward(found, gate, 0.0)
     gate = None if gate is None else gate.contiguous()
-    _packed, packing, _kept = _to_be_packed(weight, columns)
+    *_kept, packing = _to_be_packed(weight, columns)
     finish = _Finish(address(bias), address(gate), rectifies)
     return _multiplied(x, packing, finish, x.new_empty(x.shape[0], weight.shape[columns]))
 
 
-def weight_gradient(
-    gradient: Tensor, x: Tensor, found: Tensor | None = None, of_bias: Tensor | None = None, *, with_bias: bool
-) -> tuple[Tensor, Tensor | None]:
-    """(rows, outputs)^T times (rows, inputs): (outputs, inputs) in the type of both; and the gradient's sum over rows.
+def gradients(
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    found: Tensor | None = None,
+    of_bias: Tensor | None = None,
+    *,
+    with_bias: bool,
+    gate: Tensor | None = None,
+) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    """What flows back, from a gradient (rows, outputs), through `linear` of x (rows, inputs) and a weight.
 
-    Columns are rounded to eight bits with a scale for each 256 rows; the sums of these are exact, and added in float32,
-    as is the gradient itself, which is not rounded for its own sum. Dense tensors `found` and `of_bias`, where they are
-    given, are filled and returned.
+    To x, if there is a weight (outputs, inputs), as `linear` with columns and the `gate` finds it; to the weight,
+    gradient^T times x, in the type of both; and to the bias. Columns are rounded to eight bits with a scale for each
+    block of some 256 rows; the sums of these are exact, and added in float32, as is the gradient itself, which is not
+    rounded for its own sum. Dense tensors `found` and `of_bias`, where they are given, are filled and returned.
     """
     found = x.new_empty(gradient.shape[1], x.shape[1]) if found is None else found
     of_bias = x.new_empty(gradient.shape[1]) if of_bias is None and with_bias else of_bias
-    if not runs_natively(gradient, x, found):
+    if not runs_natively(gradient, x, found, *(each for each in (weight, gate) if each is not None)):
+        of_x = None if weight is None else linear(gradient, weight, columns=True, gate=gate)
         sums = None if of_bias is None else of_bias.copy_(gradient.sum(0, dtype=torch.float32))
-        return found.copy_(twin.weight_gradient(gradient, x)), sums
+        return of_x, found.copy_(twin.weight_gradient(gradient, x)), sums
     gradient, x = (each if each.stride(1) == 1 else each.contiguous() for each in (gradient, x))
-    checked(
-        native_library().byte_gradient(
-            address(found),
-            address(of_bias),
-            address(gradient),
-            c_int64(gradient.stride(0)),
-            address(x),
-            c_int64(x.stride(0)),
-            *map(c_int64, (x.shape[0], *found.shape)),
-            is_wide(x),
-            torch.get_num_threads(),
-        )
+    gate = None if gate is None else gate.contiguous()
+    of_x, packing, _kept = None, _Packing(), None
+    if weight is not None:
+        of_x = x.new_empty(x.shape)
+        *_kept, packing = _to_be_packed(weight.detach(), True)
+    job = _Backward(
+        *map(address, (of_x, found, of_bias, gradient, x)),
+        gradient.stride(0),
+        x.stride(0),
+        x.shape[0],
+        *found.shape,
+        address(gate),
+        packing,
+        is_wide(x),
+        torch.get_num_threads(),
     )
-    return found, of_bias
+    checked(native_library().byte_gradients(ctypes.byref(job)))
+    return of_x, found, of_bias
 
 
-def _to_be_packed(weight: Tensor, columns: bool) -> tuple[PackedWeights, _Packing, Tensor]:
-    """Room for packed weights, how to fill it, and what must live until that is done."""
+def _to_be_packed(weight: Tensor, columns: bool) -> tuple[PackedWeights, Tensor, _Packing]:
+    """Room for packed weights and what it is filled from, which must live until that is done, and how it is filled."""
     weight = weight if weight.stride(1) == 1 else weight.contiguous()
     outputs, inputs = weight.shape[::-1] if columns else weight.shape
     panels, quads = -(-outputs // PANEL), -(-inputs // LANES) * (LANES // QUAD)
@@ -136,7 +161,7 @@ def _to_be_packed(weight: Tensor, columns: bool) -> tuple[PackedWeights, _Packin
         torch.empty(panels * PANEL, dtype=torch.int32),
     )
     addresses = map(address, (packed.weight, packed.scale, packed.shift, weight))
-    return packed, _Packing(*addresses, weight.stride(0), outputs, inputs, columns, is_wide(weight)), weight
+    return packed, weight, _Packing(*addresses, weight.stride(0), outputs, inputs, columns, is_wide(weight))
 
 
 def _multiplied(x: Tensor, packing: _Packing, finish: _Finish, out: Tensor) -> Tensor:

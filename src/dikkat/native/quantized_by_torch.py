@@ -13,7 +13,7 @@ PANEL, QUAD, LANES = 64, 4, 16
 SHIFT = 128
 LARGEST = 127
 BLOCK_ROWS = 256
-"""Rows that share the scale of a column, as in byte_gradient.c."""
+"""Rows that share the scale of a column, at most, as in byte_gradient.c."""
 
 
 def pack(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -61,11 +61,18 @@ def linear(x: Tensor, weight: Tensor, scale: Tensor, outputs: int, bias: Tensor 
 def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
     """(rows, outputs)^T times (rows, inputs)."""
     total = torch.zeros(gradient.shape[1], x.shape[1], device=x.device)
-    for start in range(0, x.shape[0], BLOCK_ROWS):
-        block = slice(start, start + BLOCK_ROWS)
+    size = rows_of_block(x.shape[0])
+    for start in range(0, x.shape[0], size):
+        block = slice(start, start + size)
         (a, a_scale), (b, b_scale) = _rounded(gradient[block].float().T), _rounded(x[block].float().T)
         total += torch._int_mm(a.to(torch.int8), b.T.to(torch.int8)).float() * (a_scale * b_scale.T)
     return total.to(x.dtype)
+
+
+def rows_of_block(rows: int) -> int:
+    """Of so many rows: as equal as fours allow, and blocks for two threads equally many."""
+    blocks = 1 if rows <= BLOCK_ROWS else 2 * -(-rows // (2 * BLOCK_ROWS))
+    return max(QUAD, -(-rows // (blocks * QUAD)) * QUAD)
 
 
 def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:

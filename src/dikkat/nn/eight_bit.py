@@ -2,8 +2,8 @@
 
 In training, the forward product and the gradient of the input multiply integers, with one scale for each row of
 activations or of gradients and one for each output of the weights (Wortsman et al. 2023, section 2.2). The gradient of
-the weight, which sums over thousands of rows and stays in half precision there, has a scale for each column of every
-256 rows here.
+the weight, which sums over thousands of rows and stays in half precision there, has a scale for each column of at
+most 256 rows here.
 Weights that no longer change are rounded once, see `rounded_weights`.
 """
 
@@ -20,7 +20,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dikkat.native.quantized import linear, weight_gradient
+from dikkat.native.quantized import gradients, linear
 from dikkat.native.quantized_by_torch import RoundedWeights, product
 
 
@@ -158,13 +158,15 @@ class _EightBitLinear(torch.autograd.Function):
         gate: Gate | None = ctx.gate
         if rectified is not None and not (gate is not None and gate.has_stopped(gradient)):
             gradient = torch.ops.aten.threshold_backward(gradient, rectified, 0.0)
-        of_x = linear(gradient, weight, columns=True, gate=x if ctx.stops else None) if with_x else None
-        if ctx.stops and of_x is not None:
+        stopping = x if ctx.stops and with_x else None
+        if with_weight:
+            room: Room | None = ctx.room
+            lent = [None if room is None or each is None else room.lend(each) for each in (weight, bias)]
+            of_x, *found = gradients(gradient, x, weight if with_x else None, *lent, with_bias=with_bias, gate=stopping)
+            of_weight, of_bias = (each if place is None else None for each, place in zip(found, lent, strict=True))
+        else:
+            of_x = linear(gradient, weight, columns=True, gate=stopping) if with_x else None
+            of_weight, of_bias = None, gradient.sum(0) if with_bias else None
+        if stopping is not None and of_x is not None:
             ctx.gate.stopped(of_x)
-        if not with_weight:
-            return of_x, None, gradient.sum(0) if with_bias else None, None, None, None
-        room: Room | None = ctx.room
-        lent = [None if room is None or each is None else room.lend(each) for each in (weight, bias)]
-        found = weight_gradient(gradient, x, *lent, with_bias=with_bias)
-        of_weight, of_bias = (each if place is None else None for each, place in zip(found, lent, strict=True))
         return of_x, of_weight, of_bias, None, None, None
