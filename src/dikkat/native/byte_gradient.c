@@ -16,16 +16,20 @@
 /* A matrix (rows, width), its columns as panels of bytes, block by block. */
 typedef struct {
     const void *from;
-    int64_t step, width, panels, blocks;
+    int64_t step, width, panels;
+    int64_t rows, in_block, blocks; /* of rows, each but the last with so many of them */
     int8_t *bytes;  /* (panels, blocks, BLOCK_ROWS / 4, 64, 4); entries of ENTRY_BYTES in the left factor */
     float *scale;   /* (panels, blocks, 64) */
     int32_t *shift; /* the same */
     float *total;   /* the same, of numbers before they are rounded; null: are not wanted */
 } Columns;
 
-static void pack_block(const Columns *c, int64_t panel, int64_t block, int64_t begin, int64_t inputs, int wide, int is_left) {
-    int64_t first = panel * BYTE_PANEL, place = panel * c->blocks + block;
-    int64_t some = smaller_of(c->width - first, BYTE_PANEL);
+/* How many rows a block has. */
+INLINE int64_t rows_in(const Columns *c, int64_t block) { return smaller_of(c->rows - block * c->in_block, c->in_block); }
+
+static void pack_block(const Columns *c, int64_t panel, int64_t block, int wide, int is_left) {
+    int64_t first = panel * BYTE_PANEL, begin = block * c->in_block, place = panel * c->blocks + block;
+    int64_t some = smaller_of(c->width - first, BYTE_PANEL), inputs = rows_in(c, block);
     int8_t *to = c->bytes + place * BYTE_PANEL * BLOCK_ROWS * (is_left ? ENTRY_BYTES : 1);
     float *scale = c->scale + place * BYTE_PANEL;
     int32_t *shift = c->shift + place * BYTE_PANEL;
@@ -44,14 +48,17 @@ static void pack_block(const Columns *c, int64_t panel, int64_t block, int64_t b
     spread((uint8_t *)to, BYTE_PANEL * padded(inputs) / QUAD);
 }
 
-/* PACKED_TOGETHER panels from `panel` on, or fewer, of the block of `inputs` rows from `begin` on. Each reads a little of
- * every row, which memory is slow at: before the first, rows are asked for from end to end. */
-static void pack_group(const Columns *c, int64_t panel, int64_t block, int64_t begin, int64_t inputs, int wide, int is_left) {
-    int64_t last = smaller_of(panel + PACKED_TOGETHER, c->panels), end = smaller_of(last * BYTE_PANEL, c->width);
-    for (int64_t row = begin; row < begin + inputs; row++)
-        for (int64_t at = panel * BYTE_PANEL; at < end; at += 64 / (wide ? 4 : 2))
-            __builtin_prefetch(entry(c->from, row * c->step + at, wide), 0, 2);
-    for (; panel < last; panel++) pack_block(c, panel, block, begin, inputs, wide, is_left);
+/* All panels of a block. Each reads a little of every row, which memory is slow at: before some of them, rows are asked for
+ * from end to end. */
+static void pack_panels(const Columns *c, int64_t block, int wide, int is_left) {
+    int64_t begin = block * c->in_block, end = begin + rows_in(c, block);
+    for (int64_t panel = 0; panel < c->panels; panel++) {
+        int64_t first = panel * BYTE_PANEL, last = smaller_of(first + PACKED_TOGETHER * BYTE_PANEL, c->width);
+        for (int64_t row = begin; panel % PACKED_TOGETHER == 0 && row < end; row++)
+            for (int64_t at = first; at < last; at += 64 / (wide ? 4 : 2))
+                __builtin_prefetch(entry(c->from, row * c->step + at, wide), 0, 2);
+        pack_block(c, panel, block, wide, is_left);
+    }
 }
 
 /* sums[r] of a group of columns of a, times a part of a panel of b, += what one block of rows adds. */
@@ -71,11 +78,11 @@ INLINE void add_block(vec sums[BYTE_ROWS][BYTE_VECTORS], const Columns *a, const
 
 /* `count` panels of the columns of a from `p` on, times a part of panel `q` of those of b. */
 static void part_product(void *to, const Columns *a, const Columns *b, int64_t p, int64_t count, int64_t q, int64_t part,
-                         int64_t rows, int64_t in_block, int wide) {
+                         int wide) {
     vec sums[MULTIPLIED_TOGETHER][(BYTE_PANEL + BYTE_ROWS - 1) / BYTE_ROWS][BYTE_ROWS][BYTE_VECTORS];
     memset(sums, 0, count * sizeof sums[0]);
     for (int64_t block = 0; block < a->blocks; block++) {
-        int64_t quads = groups_of(smaller_of(rows - block * in_block, in_block), QUAD), of_b = q * b->blocks + block;
+        int64_t quads = groups_of(rows_in(a, block), QUAD), of_b = q * b->blocks + block;
         for (int64_t i = 0; i < count; i++) {
             int64_t of_a = (p + i) * a->blocks + block, first = 0;
             for (; first + BYTE_ROWS <= BYTE_PANEL; first += BYTE_ROWS)
@@ -138,54 +145,60 @@ static void flow_to_rows(const Backward *g, int64_t row, int64_t count, char *sc
     }
 }
 
+/* The factors of the weight's gradient, gradient^T and x, still to be packed; returns the memory for both, null for want
+ * of it. */
+static void *lay_out(const Backward *g, Columns *a, Columns *b) {
+    int64_t in_block = rows_of_block(g->rows), blocks = groups_of(g->rows, in_block);
+    *a = (Columns){g->gradient, g->gradient_step, g->outputs, groups_of(g->outputs, BYTE_PANEL), g->rows, in_block, blocks};
+    *b = (Columns){g->x, g->x_step, g->inputs, groups_of(g->inputs, BYTE_PANEL), g->rows, in_block, blocks};
+    int64_t of_a = blocks * a->panels * BYTE_PANEL, all = of_a + blocks * b->panels * BYTE_PANEL;
+    int64_t room = (of_a * (ENTRY_BYTES - 1) + all) * BLOCK_ROWS, numbers = 2 * sizeof(float) + sizeof(int32_t);
+    int8_t *bytes = aligned_alloc(64, (room + (all + 1) * numbers) / 64 * 64 + 64);
+    if (!bytes) return NULL;
+    a->bytes = bytes, b->bytes = bytes + of_a * BLOCK_ROWS * ENTRY_BYTES;
+    a->scale = (float *)(bytes + room), b->scale = a->scale + of_a;
+    a->shift = (int32_t *)(a->scale + all), b->shift = a->shift + of_a;
+    if (g->of_bias) a->total = (float *)(a->shift + all);
+    return bytes;
+}
+
+/* What each of the threads does; `scratch` is its own. */
+static void flow_back(const Backward *g, const Columns *a, const Columns *b, char *scratch) {
+    if (g->of_x) {
+#pragma omp for schedule(dynamic)
+        for (int64_t first = 0; first < g->inputs; first += BYTE_PANEL)
+            pack_panel_of_bytes(&g->weights, first, (int8_t *)scratch);
+    }
+#pragma omp for schedule(dynamic)
+    for (int64_t block = 0; block < a->blocks; block++) {
+        if (g->of_x) flow_to_rows(g, block * a->in_block, rows_in(a, block), scratch);
+        pack_panels(a, block, g->wide, 1);
+        pack_panels(b, block, g->wide, 0);
+    }
+    if (g->of_bias) {
+#pragma omp for schedule(static) nowait
+        for (int64_t panel = 0; panel < a->panels; panel++) add_totals(g->of_bias, a, panel, g->wide);
+    }
+    /* few pairs are better shared out one by one: first of all every thread needs some */
+    int64_t together = a->panels * b->panels < 32 * g->threads ? 1 : MULTIPLIED_TOGETHER;
+#pragma omp for schedule(dynamic)
+    for (int64_t pair = 0; pair < groups_of(a->panels, together) * b->panels; pair++) {
+        int64_t p = pair / b->panels * together, count = smaller_of(a->panels - p, together);
+        for (int64_t part = 0; part < BYTE_PANEL; part += BYTE_PART)
+            part_product(g->of_weight, a, b, p, count, pair % b->panels, part, g->wide);
+    }
+    streamed();
+}
+
 /* Twin: native/quantized_by_torch.py, weight_gradient and linear. Returns 0, or 1 for want of memory. */
 int byte_gradients(const Backward *g) {
-    int64_t in_block = rows_of_block(g->rows), blocks = groups_of(g->rows, in_block);
-    Columns a = {g->gradient, g->gradient_step, g->outputs, groups_of(g->outputs, BYTE_PANEL), blocks, 0, 0, 0, 0};
-    Columns b = {g->x, g->x_step, g->inputs, groups_of(g->inputs, BYTE_PANEL), blocks, 0, 0, 0, 0};
-    int64_t of_a = blocks * a.panels * BYTE_PANEL, panels = of_a + blocks * b.panels * BYTE_PANEL;
-    int64_t room = (of_a * (ENTRY_BYTES - 1) + panels) * BLOCK_ROWS, each = room_of_rows(g->outputs);
-    int8_t *bytes = aligned_alloc(64, (room + (panels + 1) * (2 * sizeof(float) + sizeof(int32_t))) / 64 * 64 + 64);
+    Columns a, b;
+    int64_t each = room_of_rows(g->outputs);
+    void *memory = lay_out(g, &a, &b);
     char *scratch = calloc(g->threads, each);
-    if (!bytes || !scratch) {
-        free(bytes), free(scratch);
-        return 1;
-    }
-    a.bytes = bytes, b.bytes = bytes + of_a * BLOCK_ROWS * ENTRY_BYTES;
-    a.scale = (float *)(bytes + room), b.scale = a.scale + of_a;
-    a.shift = (int32_t *)(a.scale + panels), b.shift = a.shift + of_a;
-    if (g->of_bias) a.total = (float *)(a.shift + panels);
-    /* few pairs are better shared out one by one: first of all every thread needs some */
-    int64_t together = a.panels * b.panels < 32 * g->threads ? 1 : MULTIPLIED_TOGETHER;
+    int failed = !memory || !scratch;
 #pragma omp parallel num_threads(g->threads)
-    {
-        char *own = scratch + each * omp_get_thread_num();
-        if (g->of_x) {
-#pragma omp for schedule(dynamic)
-            for (int64_t first = 0; first < g->inputs; first += BYTE_PANEL)
-                pack_panel_of_bytes(&g->weights, first, (int8_t *)own);
-        }
-#pragma omp for schedule(dynamic)
-        for (int64_t block = 0; block < blocks; block++) {
-            int64_t begin = block * in_block, some = smaller_of(g->rows - begin, in_block);
-            if (g->of_x) flow_to_rows(g, begin, some, own);
-            for (int64_t first = 0; first < a.panels; first += PACKED_TOGETHER)
-                pack_group(&a, first, block, begin, some, g->wide, 1);
-            for (int64_t first = 0; first < b.panels; first += PACKED_TOGETHER)
-                pack_group(&b, first, block, begin, some, g->wide, 0);
-        }
-        if (g->of_bias) {
-#pragma omp for schedule(static) nowait
-            for (int64_t panel = 0; panel < a.panels; panel++) add_totals(g->of_bias, &a, panel, g->wide);
-        }
-#pragma omp for schedule(dynamic)
-        for (int64_t pair = 0; pair < groups_of(a.panels, together) * b.panels; pair++) {
-            int64_t p = pair / b.panels * together, count = smaller_of(a.panels - p, together);
-            for (int64_t part = 0; part < BYTE_PANEL; part += BYTE_PART)
-                part_product(g->of_weight, &a, &b, p, count, pair % b.panels, part, g->rows, in_block, g->wide);
-        }
-        streamed();
-    }
-    free(bytes), free(scratch);
-    return 0;
+    if (!failed) flow_back(g, &a, &b, scratch + each * omp_get_thread_num());
+    free(memory), free(scratch);
+    return failed;
 }

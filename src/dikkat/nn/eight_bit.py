@@ -65,7 +65,7 @@ class Gate:
 class Room(Protocol):
     """Where gradients of weights are kept."""
 
-    def lend(self, part: Tensor) -> Tensor | None:
+    def place_of(self, part: Tensor) -> Tensor | None:
         """Memory of the shape of `part`, to write its gradient to; None: autograd takes it there."""
 
 
@@ -161,9 +161,9 @@ class _EightBitLinear(torch.autograd.Function):
         stopping = x if ctx.stops and with_x else None
         if with_weight:
             room: Room | None = ctx.room
-            lent = [None if room is None or each is None else room.lend(each) for each in (weight, bias)]
-            of_x, *found = gradients(gradient, x, weight if with_x else None, *lent, with_bias=with_bias, gate=stopping)
-            of_weight, of_bias = (each if place is None else None for each, place in zip(found, lent, strict=True))
+            kept = [None if room is None or each is None else room.place_of(each) for each in (weight, bias)]
+            of_x, *found = gradients(gradient, x, weight if with_x else None, *kept, with_bias=with_bias, gate=stopping)
+            of_weight, of_bias = (each if place is None else None for each, place in zip(found, kept, strict=True))
         else:
             of_x = linear(gradient, weight, columns=True, gate=stopping) if with_x else None
             of_weight, of_bias = None, gradient.sum(0) if with_bias else None

@@ -25,8 +25,8 @@ class Span:
     shape: torch.Size
     rows: tuple[int, ...]
     """Of the matrices that lie in it one below the other; none where it is an embedding or a vector."""
-    lent: list[tuple[int, int]] = field(default_factory=list)
-    """Parts of it, from and to, whose gradient somebody writes where it is kept."""
+    written: list[tuple[int, int]] = field(default_factory=list)
+    """Parts of it, from and to, whose gradient was written where it is kept."""
 
     @property
     def end(self) -> int:
@@ -80,24 +80,23 @@ class FlatParameters:
         """What flows to the parameters within it is `gradient` afterwards; what was there before is gone."""
         for parameter, span in zip(self._parameters, self.spans, strict=True):
             parameter.grad = None
-            span.lent.clear()
+            span.written.clear()
         yield self
         self._gather()
 
-    def lend(self, part: Tensor) -> Tensor | None:
+    def place_of(self, part: Tensor) -> Tensor | None:
         """Where the gradient of a parameter, or of whole rows of one, is kept: to be written, not added to.
 
-        None, also for all that overlaps it, once it was lent.
+        None, also for all that overlaps it, once it was asked for, and for what is no such part.
         """
-        entries, size = part.numel(), self.working.element_size()
-        start, beside = divmod(part.data_ptr() - self.working.data_ptr(), size)
-        end = start + entries
-        if beside or start < 0 or end > self.working.numel() or not part.is_contiguous():
+        start, beside = divmod(part.data_ptr() - self.working.data_ptr(), self.working.element_size())
+        end = start + part.numel()
+        span = self.spans[bisect_right(self._starts, start) - 1]
+        if beside or start < span.start or end > span.end or not part.is_contiguous():
             return None
-        lent = self.spans[bisect_right(self._starts, start) - 1].lent
-        if any(begin < end and start < stop for begin, stop in lent):
+        if any(begin < end and start < stop for begin, stop in span.written):
             return None
-        lent.append((start, end))
+        span.written.append((start, end))
         return self.gradient[start:end].view(part.shape)
 
     def _gather(self) -> None:
@@ -105,12 +104,12 @@ class FlatParameters:
         places, brought = [], []
         for parameter, span in zip(self._parameters, self.spans, strict=True):
             gradient, parameter.grad = parameter.grad, None
-            if gradient is not None and not span.lent:
+            if gradient is not None and not span.written:
                 places.append(span.of(self.gradient))
                 brought.append(gradient)
                 continue
             last = span.start
-            for start, end in [*sorted(span.lent), (span.end, span.end)]:
+            for start, end in [*sorted(span.written), (span.end, span.end)]:
                 self.gradient[last:start].zero_()
                 last = end
             if gradient is not None:

@@ -41,17 +41,17 @@ def test_what_flows_back_is_gathered_in_the_vector() -> None:
     assert torch.equal(flat.gradient, expected), "what nothing flowed to has no gradient left of the pass before"
 
 
-def test_a_place_is_lent_once_and_keeps_what_is_written() -> None:
+def test_a_place_is_given_once_and_keeps_what_is_written() -> None:
     flat = FlatParameters(toy_model())
     weight = flat.model.get_parameter("encoder.blocks.0.self_attention.in_projection.weight")
     with flat.gathered():
         squares(flat).backward()
-        first, second = flat.lend(weight[16:32]), flat.lend(weight[:16])
+        first, second = flat.place_of(weight[16:32]), flat.place_of(weight[:16])
         assert first is not None
         assert second is not None
-        assert flat.lend(weight) is None, "a part of it is lent"
-        assert flat.lend(weight[24:40]) is None
-        assert flat.lend(weight[16:32]) is None
+        assert flat.place_of(weight) is None, "a part of it is given"
+        assert flat.place_of(weight[24:40]) is None
+        assert flat.place_of(weight[16:32]) is None
         first.fill_(1.0)
         second.fill_(2.0)
     written = torch.cat([torch.full((16, 16), 2.0), torch.full((16, 16), 1.0), torch.zeros(16, 16)])
@@ -82,13 +82,13 @@ def test_gradients_in_eight_bits_have_the_same_bits_where_they_are_kept(dtype: t
     torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
 
 
-def test_nothing_is_lent_for_what_is_no_dense_part_of_the_model() -> None:
+def test_there_is_no_place_for_what_is_no_dense_part_of_the_model() -> None:
     flat = FlatParameters(toy_model())
     weight = flat.model.get_parameter("output_weight")
     with flat.gathered() as room:
-        assert room.lend(weight.clone()) is None
-        assert room.lend(weight[:, :3]) is None
-        assert room.lend(weight.t()) is None
+        assert room.place_of(weight.clone()) is None
+        assert room.place_of(weight[:, :3]) is None
+        assert room.place_of(weight.t()) is None
 
 
 def test_refresh_casts_the_master_into_the_working_copy() -> None:
