@@ -64,9 +64,9 @@ FAULTS = {
     ),
     "F18 in C": Fault(
         "native/vectors.h",
-        "ivec open = __builtin_convertvector(allowed, ivec) != 0;",
-        "ivec open = __builtin_convertvector(allowed, ivec) != 0;"
-        " if (mask) return *(const loose *)row * beta + __builtin_convertvector(open + 1, vec) * -INFINITY;",
+        "ivec open = open_keys(count, mask, mask_step);",
+        "ivec open = open_keys(count, mask, mask_step);"
+        " if (mask) return scores + __builtin_convertvector(open + 1, vec) * -INFINITY;",
         "no NaN",
         # padding is tried in float64, which has no kernel
         NEEDS_NUMBERS - {"padding changes nothing"},
