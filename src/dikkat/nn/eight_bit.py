@@ -161,7 +161,8 @@ class _EightBitLinear(torch.autograd.Function):
         stopping = x if ctx.stops and with_x else None
         if with_weight:
             room: Room | None = ctx.room
-            kept = [None if room is None or each is None else room.place_of(each) for each in (weight, bias)]
+            learned = (weight, bias if with_bias else None)
+            kept = [None if room is None or each is None else room.place_of(each) for each in learned]
             of_x, *found = gradients(gradient, x, weight if with_x else None, *kept, with_bias=with_bias, gate=stopping)
             of_weight, of_bias = (each if place is None else None for each, place in zip(found, kept, strict=True))
         else:

@@ -82,6 +82,19 @@ def test_gradients_in_eight_bits_have_the_same_bits_where_they_are_kept(dtype: t
     torch.testing.assert_close(found[1], found[0], rtol=0, atol=0)
 
 
+def test_a_bias_that_does_not_learn_has_no_gradient_in_eight_bits() -> None:
+    projection = Projection(32, 16)
+    projection.bias.requires_grad_(False)
+    flat = FlatParameters(torch.nn.ModuleList([projection]))
+    with flat.gathered() as room:
+        with eight_bit_products(room):
+            output = projection(torch.randn(20, 32))
+        output.sum().backward()
+    of_weight, of_bias = (next(s for s in flat.spans if s.name == f"0.{name}") for name in ("weight", "bias"))
+    assert of_weight.of(flat.gradient).any()
+    assert not of_bias.of(flat.gradient).any()
+
+
 def test_there_is_no_place_for_what_is_no_dense_part_of_the_model() -> None:
     flat = FlatParameters(toy_model())
     weight = flat.model.get_parameter("output_weight")
