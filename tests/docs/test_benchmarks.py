@@ -35,6 +35,10 @@ def run(script: str, *arguments: str, bare: bool = True) -> subprocess.Completed
             "decode_speed.py",
             ("sentences a second", "CTranslate2", "MarianMT", "--run", "--beam", "--batches", "--env-ctranslate2"),
         ),
+        (
+            "translation_quality.py",
+            ("how well dikkat translates", "lc.norm.tok", "--minutes", "--teachers", "--seeds", "--data", "--env"),
+        ),
         ("attention_cost.py", ("what the recorder of attention costs when nobody listens", "--rounds", "--repeats")),
         ("efficient_attention.py", ("what the efficient forms of attention cost", "--lengths", "--window", "--rounds")),
         ("long_sequences.py", ("how the cost of attention grows with the length", "--lengths", "--slope-from")),
@@ -50,7 +54,11 @@ def test_help_says_what_is_measured(script: str, promises: tuple[str, ...]) -> N
 
 @pytest.mark.parametrize(
     ("script", "environments"),
-    [("train_speed.py", ("--env",)), ("train_peers.py", ("--env-joeynmt", "--env-eole"))],
+    [
+        ("train_speed.py", ("--env",)),
+        ("train_peers.py", ("--env-joeynmt", "--env-eole")),
+        ("translation_quality.py", ("--env",)),
+    ],
 )
 def test_missing_data_is_said_loudly_and_nothing_is_installed(
     script: str, environments: tuple[str, ...], tmp_path: Path
@@ -105,6 +113,20 @@ def test_impossible_sizes_of_attention_cost_are_refused(wrong: tuple[str, ...]) 
     done = run("attention_cost.py", *wrong)
     assert done.returncode == 2
     assert "--length must be at least 2, every other number at least 1" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (("--minutes", "5", "0"), "--minutes, --teachers, --passes and --threads must be more than 0"),
+        (("--teachers", "7", "-1"), "--minutes, --teachers, --passes and --threads must be more than 0"),
+        (("--minutes",), "name --minutes or --teachers, else there is nothing to train"),
+    ],
+)
+def test_impossible_times_of_translation_quality_are_refused(wrong: tuple[str, ...], message: str) -> None:
+    done = run("translation_quality.py", *wrong)
+    assert done.returncode == 2
+    assert message in done.stderr
 
 
 @pytest.mark.parametrize("wrong", ["--rounds", "--updates", "--intervals", "--threads"])
