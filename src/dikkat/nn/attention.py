@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
-from dikkat.nn.checks import check_mask, check_positions, check_sizes, check_width, checked_head_dim, checked_kv_heads
+from dikkat.nn.checks import check_sizes, check_width, checked_head_dim, checked_kv_heads
 from dikkat.nn.comparison import HeadScore, comparison
 from dikkat.nn.dropout import checked_probability
 from dikkat.nn.few_rows import Projection, project
-from dikkat.nn.masks import window_mask
 from dikkat.nn.named_positions import RelativePositions
 from dikkat.nn.packed import split_widths
 from dikkat.nn.rotary import RotaryPositions, Rotation, both_turned
 from dikkat.nn.selection import Selection
+from dikkat.nn.sliding_window import Window
 
 
 class Observation(NamedTuple):
@@ -52,8 +54,9 @@ class MultiHeadAttention(nn.Module):
 
     `score`, `beta` (inverse temperature) and `selection` say how the heads compare and choose; their defaults are the
     paper's and the fastest. `positions` (see `attention_positions`) and a `window`, with its `global_tokens` (see
-    `window_mask`), are between tokens of one sequence: only self-attention may have them. Raises `ValueError` naming
-    the argument, the limit and the value given.
+    `window_mask`), are between tokens of one sequence: only self-attention may have them. A `causal` window reaches
+    back alone; it hides nothing more where the mask is causal, and is faster. Raises `ValueError` naming the argument,
+    the limit and the value given.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class MultiHeadAttention(nn.Module):
         positions: RelativePositions | None = None,
         window: int | None = None,
         global_tokens: int = 0,
+        causal: bool = False,
     ) -> None:
         super().__init__()
         check_sizes(query_dim=query_dim, key_dim=key_dim, value_dim=value_dim)
@@ -98,7 +102,9 @@ class MultiHeadAttention(nn.Module):
         self.rotary = positions if isinstance(positions, RotaryPositions) else None
         score_bias = None if isinstance(positions, RotaryPositions) else positions
         self.comparison = comparison(num_heads, self.head_dim, score, beta, selection, score_bias)
-        self.window, self.global_tokens = window, global_tokens
+        self.window = None if window is None else Window(window, global_tokens, causal)
+        # the others look at positions, or draw, or ask what nobody here knows
+        self._may_cut = selection == "soft" and score_bias is None and score in ("scaled_dot", "dot", "bilinear")
         self.self_only = positions is not None or window is not None
         # OrderedDicts, since the handles refer to them weakly and a plain dict cannot be
         self._observers: OrderedDict[int, Observer] = OrderedDict()
@@ -135,8 +141,6 @@ class MultiHeadAttention(nn.Module):
             if cache is not None:
                 (q, k), rotation = both_turned(rotation, q, k), None
                 k, v = cache.append(k, v)
-            if self.window is not None:
-                mask = self._in_window(mask, q, k)
             return self._attend(q, k, v, mask, rotation)
         if cache is not None:
             raise ValueError("a self-attention cache takes no key: for a source, call project_memory once instead")
@@ -214,16 +218,25 @@ class MultiHeadAttention(nn.Module):
         return self.comparison.weights(query, key, mask)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, rotation: Rotation | None = None) -> Tensor:
-        if self._observers:
+        near = self._near(q, k)
+        if self._observers or near is not None:
             (q, k), rotation = both_turned(rotation, q, k), None
         if self.num_kv_heads != self.num_heads:
             # (B, G, S, K) -> (B, H, S, K)
             group = self.num_heads // self.num_kv_heads
             k, v = k.repeat_interleave(group, dim=1), v.repeat_interleave(group, dim=1)
+        given = mask
+        if self.window is not None and (near is None or self._observers or self.is_read):
+            mask = self.window.mask(q, k, given)
         for observer in self._observers.values():
             observer(Observation(q, k, v, mask))
         dropout = self.dropout if self.training else 0.0
-        if self.is_read:
+        if near is not None:
+            output = near.attend(partial(self.comparison, dropout=dropout), q, k, v, given)
+            if self.is_read:
+                with torch.no_grad():
+                    self.give_weights(self.comparison.weights(q, k, mask))
+        elif self.is_read:
             output, weights = self.comparison.with_weights(q, k, v, mask, dropout, rotation)
             self.give_weights(weights)
         else:
@@ -231,16 +244,9 @@ class MultiHeadAttention(nn.Module):
         # (B, H, T, K) -> (B, T, H, K) -> (B, T, H * K)
         return self.out_projection(output.transpose(1, 2).flatten(2))
 
-    def _in_window(self, mask: Tensor | None, q: Tensor, k: Tensor) -> Tensor:
-        assert self.window is not None
-        check_positions(q, k)
-        near = window_mask(
-            q.shape[2], k.shape[2], window=self.window, global_tokens=self.global_tokens, device=q.device
-        )
-        if mask is None:
-            return near
-        check_mask(mask, (*q.shape[:-1], k.shape[2]))
-        return mask & near
+    def _near(self, q: Tensor, k: Tensor) -> Window | None:
+        """The window, where attention to what it reaches alone is the faster way."""
+        return self.window if self.window is not None and self._may_cut and self.window.saves(q, k) else None
 
     def _project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Query, key and value by heads, not turned yet."""

@@ -57,6 +57,7 @@ class BlockSettings:
             positions=attention_positions(self.positions, num_heads, head_dim, causal=causal),
             window=self.attention_window,
             global_tokens=self.global_tokens,
+            causal=causal,
         )
 
     def cross_attention(self, model_dim: int, num_heads: int) -> MultiHeadAttention:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
+from torch.nn import functional as F
 
-from dikkat.nn.checks import check_real, check_sequences
+from dikkat.nn.checks import check_mask, check_positions, check_real, check_sequences
 from dikkat.nn.functional import fused_attention
+from dikkat.nn.masks import causal_mask, key_mask, window_mask
+from dikkat.nn.query_blocks import part_of
 
-_SMALLEST_BLOCK = 64
+SMALLEST_BLOCK = 64
+LONG = 512
+"""Up to so many positions one call over all pairs is as fast."""
+
+Attend = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""Of query (B, H, T, K), key (B, H, S, K), value (B, H, S, E) and mask, to (B, H, T, E)."""
 
 
 def sliding_window_attention(
@@ -37,19 +49,93 @@ def sliding_window_attention(
         raise ValueError(f"key must have the {length} positions of the query, but has {key.shape[-2]}")
     if real is not None:
         check_real(real, query.shape[0], length)
-    positions = torch.arange(length, device=query.device)
-    # a block of queries sees itself and a window on either side, so smaller blocks would mostly see the same keys
-    size = max(window, _SMALLEST_BLOCK)
-    parts = []
-    for start in range(0, length, size):
-        end = min(start + size, length)
-        first, last = max(0, start - window), end if causal else min(length, end + window)
-        away = positions[first:last] - positions[start:end, None]
-        mask = away.abs() <= window
-        if causal:
-            mask &= away <= 0
-        if real is not None:
-            mask = mask & real[:, None, None, first:last]
-        near = slice(first, last)
-        parts.append(fused_attention(query[..., start:end, :], key[..., near, :], value[..., near, :], mask, beta=beta))
-    return torch.cat(parts, dim=-2)
+    mask = None if real is None else key_mask(real)
+    return Window(window, causal=causal).in_blocks(partial(fused_attention, beta=beta), query, key, value, mask)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """How far the tokens of one sequence see: so many positions either way, or back alone where it is `causal`.
+
+    The first `global_tokens` see and are seen by all others.
+    """
+
+    size: int
+    global_tokens: int = 0
+    causal: bool = False
+
+    def mask(self, query: Tensor, key: Tensor, mask: Tensor | None) -> Bool[Tensor, "..."]:
+        """The `mask` and this; the queries are the last of the keys' sequence. Raises as `fused_attention` does."""
+        check_positions(query, key)
+        lengths, device = (query.shape[2], key.shape[2]), query.device
+        near = window_mask(*lengths, window=self.size, global_tokens=self.global_tokens, device=device)
+        if self.causal:
+            near = near & causal_mask(*lengths, device=device)
+        if mask is None:
+            return near
+        check_mask(mask, (*query.shape[:-1], key.shape[2]))
+        return mask & near
+
+    def saves(self, query: Tensor, key: Tensor) -> bool:
+        """Whether `attend` leaves out enough to be faster than a mask over all pairs."""
+        targets, sources = query.shape[2], key.shape[2]
+        if self.global_tokens or targets > sources:
+            return False
+        if targets < sources:
+            return sources - targets > self.size
+        return sources > max(LONG, 4 * self.size)
+
+    def attend(self, attend: Attend, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        """`attend` to what the window reaches alone; the queries are the last ones of the keys' sequence."""
+        if mask is not None:
+            check_mask(mask, (*query.shape[:-1], key.shape[2]))
+        if query.shape[2] == key.shape[2]:
+            return self.in_blocks(attend, query, key, value, mask)
+        reached = slice(key.shape[2] - query.shape[2] - self.size, None)
+        key, value, mask = key[:, :, reached], value[:, :, reached], part_of(mask, -1, reached)
+        return attend(query, key, value, self.mask(query, key, mask))
+
+    def in_blocks(self, attend: Attend, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        """All blocks of queries, each with the keys near it, as the rows of one batch."""
+        batch, length = query.shape[0], query.shape[2]
+        behind = min(self.size, length - 1)
+        ahead = 0 if self.causal else behind
+        # a block of queries sees itself and a window on either side, so smaller blocks would mostly see the same keys
+        size = max(behind, SMALLEST_BLOCK)
+        allowed = _allowed_near(mask, query, size, behind, ahead)
+        output = attend(_near(query, size), _near(key, size, behind, ahead), _near(value, size, behind, ahead), allowed)
+        # (B * blocks, H, size, E) -> (B, H, blocks * size, E)
+        return output.unflatten(0, (batch, -1)).transpose(1, 2).flatten(2, 3)[..., :length, :]
+
+
+def _near(x: Shaped[Tensor, "B H S K"], size: int, behind: int = 0, ahead: int = 0) -> Shaped[Tensor, "B2 H near K"]:
+    """Of each block of `size` positions itself and what is near it, zeros beyond the ends; blocks follow their row.
+
+    Copied from two or three shifts of the whole, so that the gradient is linear as well: that of a slice for each block
+    would be as long as the sequence, every time.
+    """
+    blocks = -(-x.shape[2] // size)
+    padded = F.pad(x, (0, 0, size, (blocks + 1) * size - x.shape[2])).unflatten(2, (blocks + 2, size))
+    before, own, after = padded[:, :, :-2], padded[:, :, 1:-1], padded[:, :, 2:]
+    near = torch.cat((before[..., size - behind :, :], own, after[..., :ahead, :]), dim=3)
+    # (B, H, blocks, near, K) -> (B * blocks, H, near, K)
+    return near.transpose(1, 2).flatten(0, 1)
+
+
+def _allowed_near(
+    mask: Tensor | None, query: Tensor, size: int, behind: int, ahead: int
+) -> Bool[Tensor, "B2 H size near"]:
+    """What of the `mask` lies near each block, in the window and in the sequence."""
+    batch, length, device = query.shape[0], query.shape[2], query.device
+    mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device) if mask is None else mask
+    mask = mask.expand(*mask.shape[-4:-2], length, length)[(None,) * (4 - max(2, mask.dim()))]
+    blocks = -(-length // size)
+    near = mask.new_zeros(*mask.shape[:2], blocks, size, behind + size + ahead)
+    for block, first in enumerate(range(0, length, size)):
+        low, end, high = max(0, first - behind), min(first + size, length), min(first + size + ahead, length)
+        shift = behind - first
+        near[:, :, block, : end - first, low + shift : high + shift] = mask[:, :, first:end, low:high]
+    away = torch.arange(-behind, size + ahead, device=device) - torch.arange(size, device=device)[:, None]
+    near &= (away >= -behind) & (away <= ahead)
+    # (B or 1, H or 1, blocks, size, near) -> (B * blocks, H or 1, size, near)
+    return near.expand(batch, *near.shape[1:]).transpose(1, 2).flatten(0, 1)

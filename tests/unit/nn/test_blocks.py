@@ -16,6 +16,7 @@ from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.gated_feed_forward import GatedFeedForward
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
 from dikkat.nn.norms import RMSNorm
+from dikkat.nn.sliding_window import Window
 
 Placement = Literal["pre", "post"]
 
@@ -98,7 +99,7 @@ def test_settings_may_come_together_one_by_one_or_both() -> None:
 def test_positions_and_window_are_for_self_attention_alone() -> None:
     block = DecoderBlock(8, 2, 16, positions="rotary", attention_window=1, score="additive")
     assert block.self_attention.rotary is not None
-    assert block.self_attention.window == 1
+    assert block.self_attention.window == Window(1, causal=True)
     assert block.cross_attention.rotary is None
     assert block.cross_attention.window is None
     for attention in (block.self_attention, block.cross_attention):
