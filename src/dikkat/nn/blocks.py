@@ -18,8 +18,8 @@ class EncoderBlock(nn.Module):
     """Self-attention, then feed-forward (Vaswani et al. 2017, section 3.1).
 
     Every choice is a field of `BlockSettings`, given as `settings`, one by one by name, or both (a name wins). `causal`
-    says that the block is always called under a causal mask, which some positions make use of. Raises `ValueError` for
-    a choice that no part knows and `TypeError` for a name that is no field.
+    says that the block is always called under a causal mask, which some positions and a window make use of. Raises
+    `ValueError` for a choice that no part knows and `TypeError` for a name that is no field.
     """
 
     def __init__(
