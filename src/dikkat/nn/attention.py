@@ -103,7 +103,7 @@ class MultiHeadAttention(nn.Module):
         score_bias = None if isinstance(positions, RotaryPositions) else positions
         self.comparison = comparison(num_heads, self.head_dim, score, beta, selection, score_bias)
         self.window = None if window is None else Window(window, global_tokens, causal)
-        # the others look at positions, or draw, or ask what nobody here knows
+        # a relative position counts from the ends, a draw is made once for all pairs, a function may ask for anything
         self._may_cut = selection == "soft" and score_bias is None and score in ("scaled_dot", "dot", "bilinear")
         self.self_only = positions is not None or window is not None
         # OrderedDicts, since the handles refer to them weakly and a plain dict cannot be
