@@ -12,6 +12,9 @@ from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
+from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.masks import causal_mask
+from dikkat.nn.sliding_window import LONG
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
 
@@ -69,6 +72,17 @@ def test_a_gpu_goes_on_bit_for_bit(tmp_path: Path, precision: torch.dtype) -> No
     second.resume(checkpoint)
     second.train(Recorder())
     assert torch.equal(second.parameters.master, whole.parameters.master)
+
+
+def test_a_gpu_sees_through_a_window_what_a_processor_sees() -> None:
+    module = MultiHeadAttention(32, 2, window=20, causal=True)
+    x, mask, found = torch.randn(2, LONG + 150, 32), causal_mask(LONG + 150), []
+    for device in ("cpu", "cuda"):
+        inputs = x.to(device).requires_grad_()
+        output = module.to(device)(inputs, mask=mask.to(device))
+        found.append((output.cpu(), torch.autograd.grad(output.square().sum(), inputs)[0].cpu()))
+    for here, there in zip(*found, strict=True):
+        assert (here - there).abs().max() <= 1e-4
 
 
 def test_an_update_waits_for_the_gpu_nowhere(tmp_path: Path) -> None:
