@@ -15,7 +15,7 @@ from sacremoses import MosesPunctNormalizer, MosesTokenizer
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     """BLEU and chrF of detokenised, cased text, and BLEU in `lc.norm.tok`."""
-    ours, human = (Path(job[name]).read_text(encoding="utf-8").rstrip("\n").split("\n") for name in ("ours", "human"))
+    ours, human = (Path(job[name]).read_bytes().decode().removesuffix("\n").split("\n") for name in ("ours", "human"))
     if len(ours) != len(human):
         raise SystemExit(f"{job['ours']}: {len(ours)} lines, but {len(human)} in {job['human']}")
     # without force, sacreBLEU warns that the text is tokenised, as it is to be here

@@ -57,7 +57,7 @@ class EncoderBlock(nn.Module):
 class DecoderBlock(nn.Module):
     """Masked self-attention, cross-attention, feed-forward (Vaswani et al. 2017, section 3.1).
 
-    Choices as for `EncoderBlock`.
+    Choices as for `EncoderBlock`; a window looks back alone.
     """
 
     def __init__(

@@ -49,8 +49,11 @@ def sliding_window_attention(
         raise ValueError(f"key must have the {length} positions of the query, but has {key.shape[-2]}")
     if real is not None:
         check_real(real, query.shape[0], length)
-    mask = None if real is None else key_mask(real)
-    return Window(window, causal=causal).in_blocks(partial(fused_attention, beta=beta), query, key, value, mask)
+    seen, mask = Window(window, causal=causal), None if real is None else key_mask(real)
+    if length <= 2 * window:
+        # blocks would be filled up with more than they leave out
+        return fused_attention(query, key, value, seen.mask(query, key, mask), beta=beta)
+    return seen.in_blocks(partial(fused_attention, beta=beta), query, key, value, mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +100,7 @@ class Window:
 
     def in_blocks(self, attend: Attend, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """All blocks of queries, each with the keys near it, as the rows of one batch."""
-        batch, length = query.shape[0], query.shape[2]
-        behind = min(self.size, length - 1)
+        batch, length, behind = query.shape[0], query.shape[2], self.size
         ahead = 0 if self.causal else behind
         # a block of queries sees itself and a window on either side, so smaller blocks would mostly see the same keys
         size = max(behind, SMALLEST_BLOCK)
