@@ -27,9 +27,31 @@ typedef struct {
 /* How many rows a block has. */
 INLINE int64_t rows_in(const Columns *c, int64_t block) { return smaller_of(c->rows - block * c->in_block, c->in_block); }
 
+/* Inputs of a block as they are laid out: with zeros behind them, up to whole tiles where there are tiles. */
+INLINE int64_t laid_out(int64_t inputs) {
+#if HAS_TILES
+    if (tiles_allowed) return groups_of(inputs, TILE_QUADS * QUAD) * TILE_QUADS * QUAD;
+#endif
+    return padded(inputs);
+}
+
+#if HAS_TILES
+/* In place: of sixteen columns and as many fours of inputs at a time, the fours of each column side by side. */
+static void lay_in_rows(int8_t *panel, int64_t inputs) {
+    const int64_t four = BYTE_PANEL * QUAD;
+    for (int8_t *tile = panel; tile < panel + inputs * BYTE_PANEL; tile += TILE_QUADS * four)
+        for (int64_t first = 0; first < four; first += TILE_ROWS * QUAD) {
+            vec rows[TILE_ROWS];
+            for (int i = 0; i < TILE_ROWS; i++) rows[i] = *(vec *)(tile + first + i * four);
+            transpose(rows);
+            for (int i = 0; i < TILE_ROWS; i++) *(vec *)(tile + first + i * four) = rows[i];
+        }
+}
+#endif
+
 static void pack_block(const Columns *c, int64_t panel, int64_t block, int wide, int is_left) {
     int64_t first = panel * BYTE_PANEL, begin = block * c->in_block, place = panel * c->blocks + block;
-    int64_t some = smaller_of(c->width - first, BYTE_PANEL), inputs = rows_in(c, block);
+    int64_t some = smaller_of(c->width - first, BYTE_PANEL), inputs = rows_in(c, block), width = laid_out(inputs);
     int8_t *to = c->bytes + place * BYTE_PANEL * BLOCK_ROWS * (is_left ? ENTRY_BYTES : 1);
     float *scale = c->scale + place * BYTE_PANEL;
     int32_t *shift = c->shift + place * BYTE_PANEL;
@@ -37,15 +59,18 @@ static void pack_block(const Columns *c, int64_t panel, int64_t block, int wide,
     const void *from = entry(c->from, begin * c->step + first, wide);
     for (int64_t o = some; o < BYTE_PANEL; o++) scale[o] = 0.0f, shift[o] = 0;
     if (wide)
-        pack_columns(to, scale, shift, total, from, c->step, some, inputs, padded(inputs), 1);
+        pack_columns(to, scale, shift, total, from, c->step, some, inputs, width, 1);
     else if (some == BYTE_PANEL)
-        pack_columns(to, scale, shift, total, from, c->step, BYTE_PANEL, inputs, padded(inputs), 0);
+        pack_columns(to, scale, shift, total, from, c->step, BYTE_PANEL, inputs, width, 0);
     else
-        pack_columns(to, scale, shift, total, from, c->step, some, inputs, padded(inputs), 0);
+        pack_columns(to, scale, shift, total, from, c->step, some, inputs, width, 0);
     if (!is_left) return;
     /* two's complement plus 128 */
-    for (int64_t i = 0; i < BYTE_PANEL * padded(inputs); i++) to[i] ^= -128;
-    spread((uint8_t *)to, BYTE_PANEL * padded(inputs) / QUAD);
+    for (int64_t i = 0; i < BYTE_PANEL * width; i++) to[i] ^= -128;
+    spread((uint8_t *)to, BYTE_PANEL * width / QUAD);
+#if HAS_TILES
+    if (tiles_allowed) lay_in_rows(to, width);
+#endif
 }
 
 /* All panels of a block. Each reads a little of every row, which memory is slow at: before some of them, rows are asked for
@@ -61,43 +86,69 @@ static void pack_panels(const Columns *c, int64_t block, int wide, int is_left) 
     }
 }
 
-/* sums[r] of a group of columns of a, times a part of a panel of b, += what one block of rows adds. */
-INLINE void add_block(vec sums[BYTE_ROWS][BYTE_VECTORS], const Columns *a, const Columns *b, int64_t of_a, int64_t of_b,
-                      int64_t first, int64_t part, int64_t quads, const int count) {
-    ivec found[BYTE_ROWS][BYTE_VECTORS];
-    const uint8_t *from = (const uint8_t *)a->bytes + (of_a * BYTE_PANEL * BLOCK_ROWS + first * QUAD) * ENTRY_BYTES;
-    const float *scales = b->scale + of_b * BYTE_PANEL + part;
-    byte_products(found, from, QUAD * ENTRY_BYTES, BYTE_PANEL * QUAD * ENTRY_BYTES,
-                  b->bytes + of_b * BYTE_PANEL * BLOCK_ROWS + part * QUAD, b->shift + of_b * BYTE_PANEL + part, quads, count);
+/* Sums of products of two columns' bytes as numbers, added: of `count` columns of a from `first` on, and a part of those of b. */
+INLINE void add_scaled(vec sums[][BYTE_VECTORS], ivec found[][BYTE_VECTORS], const float *scales_a, const float *scales_b,
+                       const int count) {
+#pragma GCC unroll 6
     for (int r = 0; r < count; r++)
+#pragma GCC unroll 4
         for (int i = 0; i < BYTE_VECTORS; i++) {
-            vec scale = a->scale[of_a * BYTE_PANEL + first + r] * *(const vec *)(scales + i * LANES);
+            vec scale = scales_a[r] * *(const vec *)(scales_b + i * LANES);
             sums[r][i] += __builtin_convertvector(found[r][i], vec) * scale;
         }
+}
+
+/* What one block of rows adds to the sums of columns of a, a panel of them, times a part of a panel of b. */
+typedef struct {
+    const uint8_t *from;
+    const int8_t *weight;
+    const float *scales_a, *scales_b;
+    const int32_t *shift;
+    int64_t inputs;
+} Block;
+
+INLINE void add_block(vec sums[][BYTE_VECTORS], const Block *b, int64_t first, const int count) {
+    ivec found[BYTE_ROWS][BYTE_VECTORS];
+    byte_products(found, b->from + first * QUAD * ENTRY_BYTES, QUAD * ENTRY_BYTES, BYTE_PANEL * QUAD * ENTRY_BYTES,
+                  b->weight, b->shift, groups_of(b->inputs, QUAD), count);
+    add_scaled(sums + first, found, b->scales_a + first, b->scales_b, count);
+}
+
+INLINE void add_panel(vec sums[][BYTE_VECTORS], const Block *b, int tiles) {
+    int64_t first = 0;
+#if HAS_TILES
+    ivec found[2][TILE_ROWS][BYTE_VECTORS], start[BYTE_VECTORS];
+    for (int i = 0; i < BYTE_VECTORS; i++) start[i] = -*(const ivec *)(b->shift + i * LANES);
+    for (int at = 0; tiles && first < BYTE_PANEL; first += TILE_ROWS, at ^= 1) {
+        tile_products(found[at], b->from + first * QUAD, BYTE_PANEL * QUAD, TILE_QUADS * BYTE_PANEL * QUAD, b->weight, start,
+                      groups_of(b->inputs, TILE_QUADS * QUAD));
+        if (first) add_scaled(sums + first - TILE_ROWS, found[!at], b->scales_a + first - TILE_ROWS, b->scales_b, TILE_ROWS);
+    }
+    if (tiles) return add_scaled(sums + first - TILE_ROWS, found[1], b->scales_a + first - TILE_ROWS, b->scales_b, TILE_ROWS);
+#endif
+    for (; first + BYTE_ROWS <= BYTE_PANEL; first += BYTE_ROWS) add_block(sums, b, first, BYTE_ROWS);
+    if (first < BYTE_PANEL) add_block(sums, b, first, BYTE_PANEL % BYTE_ROWS);
 }
 
 /* `count` panels of the columns of a from `p` on, times a part of panel `q` of those of b. */
 static void part_product(void *to, const Columns *a, const Columns *b, int64_t p, int64_t count, int64_t q, int64_t part,
                          int wide) {
-    vec sums[MULTIPLIED_TOGETHER][(BYTE_PANEL + BYTE_ROWS - 1) / BYTE_ROWS][BYTE_ROWS][BYTE_VECTORS];
+    vec sums[MULTIPLIED_TOGETHER][BYTE_PANEL][BYTE_VECTORS];
+    const int tiles = begin_tiles(BYTE_PANEL);
     memset(sums, 0, count * sizeof sums[0]);
-    for (int64_t block = 0; block < a->blocks; block++) {
-        int64_t quads = groups_of(rows_in(a, block), QUAD), of_b = q * b->blocks + block;
+    for (int64_t block = 0; block < a->blocks; block++)
         for (int64_t i = 0; i < count; i++) {
-            int64_t of_a = (p + i) * a->blocks + block, first = 0;
-            for (; first + BYTE_ROWS <= BYTE_PANEL; first += BYTE_ROWS)
-                add_block(sums[i][first / BYTE_ROWS], a, b, of_a, of_b, first, part, quads, BYTE_ROWS);
-            if (first < BYTE_PANEL)
-                add_block(sums[i][first / BYTE_ROWS], a, b, of_a, of_b, first, part, quads, BYTE_PANEL % BYTE_ROWS);
+            int64_t of_a = ((p + i) * a->blocks + block) * BYTE_PANEL, of_b = (q * b->blocks + block) * BYTE_PANEL;
+            const uint8_t *from = (const uint8_t *)a->bytes + of_a * BLOCK_ROWS * ENTRY_BYTES;
+            const int8_t *weight = b->bytes + of_b * BLOCK_ROWS + part * QUAD;
+            add_panel(sums[i], &(Block){from, weight, a->scale + of_a, b->scale + of_b + part, b->shift + of_b + part,
+                                        rows_in(a, block)}, tiles);
         }
-    }
+    end_tiles(tiles);
     int64_t column = q * BYTE_PANEL + part, end = smaller_of((p + count) * BYTE_PANEL, a->width);
     int streams = a->width * b->width >= LARGE;
-    for (int64_t row = p * BYTE_PANEL; row < end; row++) {
-        int64_t r = row % BYTE_PANEL;
-        const vec *found = sums[row / BYTE_PANEL - p][r / BYTE_ROWS][r % BYTE_ROWS];
-        store_part(to, row * b->width + column, found, b->width - column, streams, wide);
-    }
+    for (int64_t row = p * BYTE_PANEL; row < end; row++)
+        store_part(to, row * b->width + column, sums[row / BYTE_PANEL - p][row % BYTE_PANEL], b->width - column, streams, wide);
 }
 
 /* Sums of the columns of one panel over all blocks. */

@@ -22,7 +22,18 @@ from dikkat.native.processor import processor_flags
 
 FOLDER = Path(__file__).parent
 SOURCES, HEADERS = (tuple(sorted(FOLDER.glob(f"*.{suffix}"))) for suffix in ("c", "h"))
-FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-shared", "-fPIC")
+# compilers halve the vectors on processors that once ran slower with whole ones
+WHOLE_VECTORS = ("-mprefer-vector-width=512",) if "avx512f" in processor_flags() else ()
+FLAGS = (
+    "-O3",
+    "-march=native",
+    *WHOLE_VECTORS,
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp",
+    "-shared",
+    "-fPIC",
+)
 SECONDS_TO_COMPILE = 120
 
 

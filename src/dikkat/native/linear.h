@@ -32,7 +32,7 @@ typedef struct {
 INLINE int64_t panel_of(const Linear *linear) { return linear->packed.weight ? BYTE_PANEL : PANEL; }
 
 /* In numbers of four bytes, what quantized_rows() needs for itself. */
-INLINE int64_t quantized_scratch(int64_t rows, int64_t inputs) { return padded(rows * padded(inputs) * ENTRY_BYTES / 4) + padded(rows); }
+INLINE int64_t quantized_scratch(int64_t rows, int64_t inputs) { return padded(rows) * (padded(inputs) * ENTRY_BYTES / 4 + 1); }
 
 /* How many numbers linear_rows() needs for itself. */
 INLINE int64_t linear_scratch(const Linear *linear, int64_t rows) {

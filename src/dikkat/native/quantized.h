@@ -5,6 +5,7 @@
 #define DIKKAT_QUANTIZED_H
 
 #include "tensors.h"
+#include "tiles.h"
 
 /* Outputs of a panel of eight-bit weights, and inputs side by side in each. */
 #define BYTE_PANEL 64
@@ -145,14 +146,10 @@ INLINE ivec add_products(ivec sums, Fours entries, Fours weights) {
 }
 #endif
 
-/* The sums of BYTE_PART outputs for `rows` rows, less the `shift` of each output; `rows` is a constant where this is used.
- * Rows, and fours of entries of a row, are so many bytes apart; the weights of four inputs are a panel apart. */
-INLINE void byte_products(ivec sums[BYTE_ROWS][BYTE_VECTORS], const uint8_t *from, int64_t row_step, int64_t quad_step,
-                          const int8_t *weight, const int32_t *shift, int64_t quads, const int rows) {
-#pragma GCC unroll 6
-    for (int r = 0; r < rows; r++)
-#pragma GCC unroll 4
-        for (int i = 0; i < BYTE_VECTORS; i++) sums[r][i] = -*(const ivec *)(shift + i * LANES);
+/* sums += BYTE_PART outputs for `rows` rows, a constant where this is used. Rows, and fours of entries of a row, are so many
+ * bytes apart; the weights of four inputs are a panel apart. */
+INLINE void add_quads(ivec sums[][BYTE_VECTORS], const uint8_t *from, int64_t row_step, int64_t quad_step,
+                      const int8_t *weight, int64_t quads, const int rows) {
     for (int64_t quad = 0; quad < quads; quad++, from += quad_step, weight += BYTE_PANEL * QUAD) {
         Fours w[BYTE_VECTORS];
 #pragma GCC unroll 4
@@ -164,6 +161,16 @@ INLINE void byte_products(ivec sums[BYTE_ROWS][BYTE_VECTORS], const uint8_t *fro
             for (int i = 0; i < BYTE_VECTORS; i++) sums[r][i] = add_products(sums[r][i], entries, w[i]);
         }
     }
+}
+
+/* The same sums from their beginning, less the `shift` of each output. */
+INLINE void byte_products(ivec sums[BYTE_ROWS][BYTE_VECTORS], const uint8_t *from, int64_t row_step, int64_t quad_step,
+                          const int8_t *weight, const int32_t *shift, int64_t quads, const int rows) {
+#pragma GCC unroll 6
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int i = 0; i < BYTE_VECTORS; i++) sums[r][i] = -*(const ivec *)(shift + i * LANES);
+    add_quads(sums, from, row_step, quad_step, weight, quads, rows);
 }
 
 /* The vectors of a part to any address, as many entries of them as there are; past the cache where it `streams`. */
@@ -233,57 +240,106 @@ INLINE vec gated(vec values, const void *gate, int64_t at, int64_t count, int wi
     return (vec)((ivec)values & ~(ivec)(by <= 0.0f));
 }
 
-/* The outputs of a part that begins with `first`, as many as there are, of `count` rows from `row` on. */
-INLINE void byte_block(void *to, int64_t to_step, const Rows *rows, int64_t row, const Packed *packed, const Finish *finish,
-                       int64_t first, int64_t outputs, const vec *bias, int wide, const int count) {
-    ivec sums[BYTE_ROWS][BYTE_VECTORS];
-    int64_t place = row * to_step + first, quads = rows->width / QUAD, row_bytes = rows->width * ENTRY_BYTES;
-    const void *gate = finish->gate ? entry(finish->gate, place, wide) : NULL;
+/* The outputs of a part, as many as there are, and where they go. */
+typedef struct {
+    void *to;
+    int64_t to_step, first, outputs;
+    const vec *scales, *bias; /* of these outputs */
+    const Finish *finish;
+} Part;
+
+/* A row of the gate is a page or so behind the last: asked for now, it is there when the products are. */
+INLINE void ask_for_gate(const Part *p, int64_t row, int64_t count, int wide) {
+    for (int64_t r = row; p->finish->gate && r < row + count; r++)
+        for (int64_t i = 0; i < p->outputs; i += wide ? 16 : 32)
+            __builtin_prefetch(entry(p->finish->gate, r * p->to_step + p->first + i, wide));
+}
+
+/* Rows from `row` on, `count` of them, from their sums. */
+INLINE void finish_rows(const Part *p, const float *row_scales, int64_t row, ivec sums[][BYTE_VECTORS], int wide,
+                        const int count) {
+    int64_t place = row * p->to_step + p->first, outputs = p->outputs;
+    const void *gate = p->finish->gate ? entry(p->finish->gate, place, wide) : NULL;
     /* read before the stores, which for all that the compiler knows could change them */
-    const float *row_scales = rows->scales + row, *scales = packed->scale + first;
-    const int rectifies = finish->rectifies, streams = finish->streams;
-    /* a row of the gate is a page or so behind the last: asked for now, it is there when the products are */
-    for (int r = 0; gate && r < count; r++)
-        for (int64_t i = 0; i < outputs; i += wide ? 16 : 32) __builtin_prefetch(entry(gate, r * to_step + i, wide));
-    byte_products(sums, rows->entries + row * row_bytes, row_bytes, QUAD * ENTRY_BYTES,
-                  weights_of(packed->weight, first, quads), packed->shift + first, quads, count);
+    const int rectifies = p->finish->rectifies, streams = p->finish->streams;
 #pragma GCC unroll 6
     for (int r = 0; r < count; r++) {
         vec found[BYTE_VECTORS];
 #pragma GCC unroll 4
         for (int i = 0; i < BYTE_VECTORS; i++) {
-            vec scale = row_scales[r] * *(const vec *)(scales + i * LANES);
-            found[i] = __builtin_convertvector(sums[r][i], vec) * scale + bias[i];
+            vec scale = row_scales[row + r] * p->scales[i];
+            found[i] = __builtin_convertvector(sums[r][i], vec) * scale + p->bias[i];
             /* what is no number stays none */
             if (rectifies) found[i] = larger((vec){0}, found[i]);
-            if (gate) found[i] = gated(found[i], gate, r * to_step + i * LANES, outputs - i * LANES, wide);
+            if (gate) found[i] = gated(found[i], gate, r * p->to_step + i * LANES, outputs - i * LANES, wide);
         }
-        store_part(to, place + r * to_step, found, outputs, streams, wide);
+        store_part(p->to, place + r * p->to_step, found, outputs, streams, wide);
     }
 }
 
-/* Outputs `start` to `end` of all rows, `start` a multiple of BYTE_PANEL. */
+/* The outputs of a part of `count` rows from `row` on. */
+INLINE void byte_block(const Part *p, const Rows *rows, int64_t row, const Packed *packed, int wide, const int count) {
+    ivec sums[BYTE_ROWS][BYTE_VECTORS];
+    int64_t quads = rows->width / QUAD, row_bytes = rows->width * ENTRY_BYTES;
+    ask_for_gate(p, row, count, wide);
+    byte_products(sums, rows->entries + row * row_bytes, row_bytes, QUAD * ENTRY_BYTES,
+                  weights_of(packed->weight, p->first, quads), packed->shift + p->first, quads, count);
+    finish_rows(p, rows->scales, row, sums, wide, count);
+}
+
+#if HAS_TILES
+/* The same of TILE_ROWS rows at a time, as long as tiles pay; returns the first row that is left. Of the last, some may be
+ * memory that holds anything. The sums of a block are read while the tiles compute the next. */
+INLINE int64_t tile_blocks(const Part *p, Rows *rows, const Packed *packed, int wide) {
+    ivec sums[2][TILE_ROWS][BYTE_VECTORS], start[BYTE_VECTORS];
+    int64_t quads = rows->width / QUAD, left = quads % TILE_QUADS, done = quads - left, row = 0, before = -1;
+    const int8_t *weight = weights_of(packed->weight, p->first, quads);
+    for (int i = 0; i < BYTE_VECTORS; i++) start[i] = -*(const ivec *)(packed->shift + p->first + i * LANES);
+    for (int at = 0; rows->count - row >= FEWEST_IN_TILES; row += TILE_ROWS, at ^= 1) {
+        const uint8_t *from = rows->entries + row * rows->width;
+        int64_t count = smaller_of(rows->count - row, TILE_ROWS);
+        ask(&rows->ahead);
+        ask_for_gate(p, row, count, wide);
+        tile_products(sums[at], from, rows->width, TILE_QUADS * QUAD, weight, start, done / TILE_QUADS);
+        if (before >= 0) finish_rows(p, rows->scales, before, sums[!at], wide, TILE_ROWS);
+        for (int r = 0; left && r < count; r++)
+            add_quads(sums[at] + r, from + r * rows->width + done * QUAD, 0, QUAD, weight + done * BYTE_PANEL * QUAD, left, 1);
+        before = row;
+    }
+    if (before >= 0) finish_rows(p, rows->scales, before, sums[before / TILE_ROWS & 1], wide, (int)smaller_of(rows->count - before, TILE_ROWS));
+    return row;
+}
+#endif
+
+/* Outputs `start` to `end` of all rows, `start` a multiple of BYTE_PANEL. Behind the last row there is room for as many as
+ * make their number a multiple of PADDING. */
 INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Finish *finish,
                                int64_t start, int64_t end, int wide) {
+    const int tiles = begin_tiles(rows->count);
     for (int64_t first = start; first < end; first += BYTE_PART) {
         int64_t outputs = smaller_of(end - first, BYTE_PART);
-        float added[BYTE_PART] __attribute__((aligned(64))) = {0};
+        vec scales[BYTE_VECTORS], bias[BYTE_VECTORS] = {{0}};
+        memcpy(scales, packed->scale + first, sizeof scales);
         if (finish->bias)
-            for (int64_t i = 0; i < outputs; i++) added[i] = load(finish->bias, first + i, wide);
-        for (int64_t row = 0; row < rows->count; row += BYTE_ROWS) {
+            for (int64_t i = 0; i < outputs; i++) bias[i / LANES][i % LANES] = load(finish->bias, first + i, wide);
+        Part part = {to, to_step, first, outputs, scales, bias, finish};
+        int64_t row = 0;
+#if HAS_TILES
+        if (tiles) row = tile_blocks(&part, rows, packed, wide);
+#endif
+        for (; row < rows->count; row += BYTE_ROWS) {
             ask(&rows->ahead);
-#define BLOCK_OF(n) byte_block(to, to_step, rows, row, packed, finish, first, outputs, (const vec *)added, wide, n)
             switch (rows->count - row) {
-            case 1: BLOCK_OF(1); break;
-            case 2: BLOCK_OF(2); break;
-            case 3: BLOCK_OF(3); break;
-            case 4: BLOCK_OF(4); break;
-            case 5: BLOCK_OF(BYTE_ROWS < 5 ? BYTE_ROWS : 5); break;
-            default: BLOCK_OF(BYTE_ROWS);
+            case 1: byte_block(&part, rows, row, packed, wide, 1); break;
+            case 2: byte_block(&part, rows, row, packed, wide, 2); break;
+            case 3: byte_block(&part, rows, row, packed, wide, 3); break;
+            case 4: byte_block(&part, rows, row, packed, wide, 4); break;
+            case 5: byte_block(&part, rows, row, packed, wide, BYTE_ROWS < 5 ? BYTE_ROWS : 5); break;
+            default: byte_block(&part, rows, row, packed, wide, BYTE_ROWS);
             }
-#undef BLOCK_OF
         }
     }
+    end_tiles(tiles);
 }
 
 #endif

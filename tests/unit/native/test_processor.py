@@ -55,16 +55,14 @@ def test_flags_decide(monkeypatch: pytest.MonkeyPatch, text: str | None, fast: b
     [
         ("avx512f avx512_vnni", True),
         ("avx512f", False),
-        ("avx512f avx512_vnni amx_bf16", False),
+        ("avx512f avx512_vnni amx_bf16 amx_int8", True),
         ("avx2 avx_vnni", True),
         ("avx2", True),
         ("avx2 avx512f", False),
         ("sse4_2", False),
     ],
 )
-def test_bytes_are_fast_with_vnni_or_avx2_alone_and_not_where_there_is_amx(
-    monkeypatch: pytest.MonkeyPatch, flags: str, fast: bool
-) -> None:
+def test_bytes_are_fast_with_vnni_or_avx2_alone(monkeypatch: pytest.MonkeyPatch, flags: str, fast: bool) -> None:
     pretend(monkeypatch, f"flags\t\t: {flags}\n")
     assert processor.has_fast_int8() is fast
 

@@ -291,19 +291,36 @@ def test_what_is_no_number_stays_none() -> None:
 
 
 @needs_kernels
-def test_processors_without_byte_products_find_the_same_bits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "without", [("-mno-avx512vnni", "-mno-avxvnni"), ("-mno-amx-int8",)], ids=["byte products", "tiles"]
+)
+def test_processors_that_lack_instructions_find_the_same_bits(
+    without: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     compiler, plain = os.environ.get("CC", "cc"), tmp_path / "plain.so"
     try:
-        library.build(compiler, plain, "-mno-avx512vnni", "-mno-avxvnni")
+        library.build(compiler, plain, *without)
     except subprocess.CalledProcessError as error:
         pytest.skip(f"{compiler}: {error.stderr}")
     weights, lengths = in_bytes(some_encoder("odd")), [3, 17, 1, 8, 2]
     x = torch.randn(sum(lengths), weights.linears[0].weight.shape[1])
     found = encode(weights, x, lengths)
     loaded = ctypes.CDLL(str(plain))
-    of_linear, (of_weight, _) = linear(x, weights.linears[0].weight), weight_gradient(x, x, with_bias=False)
+    factors = [
+        (random_numbers((rows, inputs), torch.bfloat16, 1), random_numbers((outputs, inputs), torch.bfloat16, 2))
+        for rows, inputs, outputs in [(1, 64, 64), (5, 80, 70), (19, 300, 200), (36, 30, 130), (290, 256, 64)]
+    ]
+    products = [linear(rows, weight) for rows, weight in factors]
+    sums = [
+        weight_gradient(product, rows, with_bias=True) for product, (rows, _) in zip(products, factors, strict=True)
+    ]
     for module in (encoder, quantized):
         monkeypatch.setattr(module, "native_library", lambda *_: loaded)
     assert torch.equal(encode(weights, x, lengths), found)
-    assert torch.equal(linear(x, weights.linears[0].weight), of_linear)
-    assert torch.equal(weight_gradient(x, x, with_bias=False)[0], of_weight)
+    for (rows, weight), product, (of_weight, of_bias) in zip(factors, products, sums, strict=True):
+        assert torch.equal(linear(rows, weight), product)
+        again, total = weight_gradient(product, rows, with_bias=True)
+        assert torch.equal(again, of_weight)
+        assert total is not None
+        assert of_bias is not None
+        assert torch.equal(total, of_bias)
