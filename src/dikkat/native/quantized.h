@@ -227,7 +227,7 @@ typedef struct {
 
 /* Blocks that their products with so many outputs are computed in. */
 INLINE int64_t blocks_of(int64_t rows, int64_t outputs) {
-    return groups_of(rows, BYTE_ROWS) * groups_of(outputs, BYTE_PART);
+    return groups_of(rows, rows_together(rows, BYTE_ROWS)) * groups_of(outputs, BYTE_PART);
 }
 
 /* `values` where the gate's entries from `at` on, of which there are `count`, are above zero or no numbers, else zero. */

@@ -55,6 +55,11 @@ INLINE void tile_products(ivec (*sums)[4], const uint8_t *from, int64_t row_step
     STORE_TILE(sums[0] + 3, 256, 3);
 }
 
+/* How many of so many rows are multiplied at once, where vectors multiply `few`. */
+INLINE int64_t rows_together(int64_t rows, int64_t few) {
+    return tiles_allowed && rows >= FEWEST_IN_TILES ? TILE_ROWS : few;
+}
+
 /* Before and after products of so many rows: lays out the tiles of this thread, if they pay; returns whether they do. */
 INLINE int begin_tiles(int64_t rows) {
     static const struct {
@@ -71,6 +76,8 @@ INLINE void end_tiles(int began) {
     if (began) __asm__ volatile("tilerelease");
 }
 #else
+INLINE int64_t rows_together(int64_t rows, int64_t few) { return rows ? few : 1; }
+
 INLINE int begin_tiles(int64_t rows) { return 0 * rows; }
 
 INLINE void end_tiles(int began) { (void)began; }
