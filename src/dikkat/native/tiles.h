@@ -11,10 +11,11 @@
 #define HAS_TILES 0
 #endif
 
-#if HAS_TILES
 /* Rows of a tile, and fours of bytes in each. */
 #define TILE_ROWS 16
 #define TILE_QUADS 16
+
+#if HAS_TILES
 /* Rows from which tiles pay, though most of a tile be empty. */
 #define FEWEST_IN_TILES 4
 
