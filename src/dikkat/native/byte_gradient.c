@@ -189,10 +189,7 @@ static void flow_to_rows(const Backward *g, int64_t row, int64_t count, char *sc
         void *there = (void *)entry(g->of_x, place, g->wide);
         if (g->gate) finish.gate = entry(g->gate, place, g->wide);
         Ahead ahead = rows_ahead(g->gradient, g->gradient_step, row + some, next, some, &g->weights, g->wide);
-        if (g->wide)
-            byte_rows(there, from, g->gradient_step, &packed, &finish, some, g->outputs, g->inputs, ahead, scratch, 1);
-        else
-            byte_rows(there, from, g->gradient_step, &packed, &finish, some, g->outputs, g->inputs, ahead, scratch, 0);
+        byte_rows(there, from, g->gradient_step, &packed, &finish, some, g->outputs, g->inputs, ahead, scratch, g->wide);
     }
 }
 

@@ -50,10 +50,8 @@ int byte_linear(void *to, const void *from, int64_t step, const Packing *weights
             Finish here = *finish;
             here.streams = rows * outputs >= LARGE;
             if (here.gate) here.gate = entry(here.gate, first * outputs, wide);
-            if (wide)
-                byte_rows(there, entry(from, first * step, 1), step, &packed, &here, some, inputs, outputs, ahead, own, 1);
-            else
-                byte_rows(there, entry(from, first * step, 0), step, &packed, &here, some, inputs, outputs, ahead, own, 0);
+            const void *rows_from = entry(from, first * step, wide);
+            byte_rows(there, rows_from, step, &packed, &here, some, inputs, outputs, ahead, own, wide);
         }
         streamed();
     }

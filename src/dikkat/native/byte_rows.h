@@ -17,36 +17,14 @@ typedef struct {
 } Packing;
 
 /* The panel that begins with output `first`; `lines` holds LANES rows of bytes. */
-INLINE void pack_panel_of_bytes(const Packing *p, int64_t first, int8_t *lines) {
-    int64_t width = padded(p->inputs), some = p->outputs - first < BYTE_PANEL ? p->outputs - first : BYTE_PANEL;
-    int8_t *to = p->weight + first * width;
-    float *scale = p->scale + first;
-    int32_t *shift = p->shift + first;
-    for (int64_t o = some; o < BYTE_PANEL; o++) scale[o] = 0.0f, shift[o] = 0;
-    const void *from = entry(p->from, p->columns ? first : first * p->step, p->wide);
-    if (p->columns && !p->wide && some == BYTE_PANEL)
-        pack_columns(to, scale, shift, NULL, from, p->step, BYTE_PANEL, p->inputs, width, 0);
-    else if (p->columns)
-        pack_columns(to, scale, shift, NULL, from, p->step, some, p->inputs, width, p->wide);
-    else if (p->wide)
-        pack_rows(to, scale, shift, from, p->step, some, p->inputs, width, lines, 1);
-    else
-        pack_rows(to, scale, shift, from, p->step, some, p->inputs, width, lines, 0);
-}
+void pack_panel_of_bytes(const Packing *p, int64_t first, int8_t *lines);
 
 /* Bytes of scratch that a thread needs for rows of so many inputs. */
 INLINE int64_t room_of_rows(int64_t inputs) { return ROWS_AT_ONCE * (sizeof(float) + padded(inputs) * ENTRY_BYTES); }
 
-INLINE void byte_rows(void *to, const void *from, int64_t step, const Packed *packed, const Finish *finish, int64_t count,
-                      int64_t inputs, int64_t outputs, Ahead ahead, char *scratch, int wide) {
-    int64_t width = padded(inputs);
-    float *scales = (float *)scratch;
-    uint8_t *entries = (uint8_t *)(scales + ROWS_AT_ONCE);
-    for (int64_t row = 0; row < count; row++)
-        scales[row] = quantized_row(entries + row * width * ENTRY_BYTES, entry(from, row * step, wide), inputs, wide);
-    Rows rows = {entries, scales, count, width, ahead};
-    quantized_products(to, outputs, &rows, packed, finish, 0, outputs, wide);
-}
+/* Dense (count, outputs) = so many rows (count, inputs), `step` apart, rounded and multiplied by packed weights. */
+void byte_rows(void *to, const void *from, int64_t step, const Packed *packed, const Finish *finish, int64_t count,
+               int64_t inputs, int64_t outputs, Ahead ahead, char *scratch, int wide);
 
 /* `count` rows from `row` on, to be asked for while those of `now` others are multiplied. Only whole rows lie together. */
 INLINE Ahead rows_ahead(const void *from, int64_t step, int64_t row, int64_t count, int64_t now, const Packing *weights,

@@ -287,6 +287,25 @@ INLINE void byte_block(const Part *p, const Rows *rows, int64_t row, const Packe
     finish_rows(p, rows->scales, row, sums, wide, count);
 }
 
+/* The same, for each number of rows a function of its own: compilers take four times as long for one that holds them all. */
+#define BLOCK_OF(rows_of_it)                                                                                           \
+    __attribute__((noinline)) static void block_of_##rows_of_it(const Part *p, const Rows *rows, int64_t row,          \
+                                                                const Packed *packed, int wide) {                      \
+        if (wide)                                                                                                      \
+            byte_block(p, rows, row, packed, 1, rows_of_it);                                                           \
+        else                                                                                                           \
+            byte_block(p, rows, row, packed, 0, rows_of_it);                                                           \
+    }
+BLOCK_OF(1)
+BLOCK_OF(2)
+BLOCK_OF(3)
+BLOCK_OF(4)
+#if BYTE_ROWS > 4
+BLOCK_OF(5)
+BLOCK_OF(6)
+#endif
+#undef BLOCK_OF
+
 #if HAS_TILES
 /* The same of TILE_ROWS rows at a time, as long as tiles pay; returns the first row that is left. Of the last, some may be
  * memory that holds anything. The sums of a block are read while the tiles compute the next. */
@@ -330,12 +349,16 @@ INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Pack
         for (; row < rows->count; row += BYTE_ROWS) {
             ask(&rows->ahead);
             switch (rows->count - row) {
-            case 1: byte_block(&part, rows, row, packed, wide, 1); break;
-            case 2: byte_block(&part, rows, row, packed, wide, 2); break;
-            case 3: byte_block(&part, rows, row, packed, wide, 3); break;
-            case 4: byte_block(&part, rows, row, packed, wide, 4); break;
-            case 5: byte_block(&part, rows, row, packed, wide, BYTE_ROWS < 5 ? BYTE_ROWS : 5); break;
-            default: byte_block(&part, rows, row, packed, wide, BYTE_ROWS);
+            case 1: block_of_1(&part, rows, row, packed, wide); break;
+            case 2: block_of_2(&part, rows, row, packed, wide); break;
+            case 3: block_of_3(&part, rows, row, packed, wide); break;
+#if BYTE_ROWS > 4
+            case 4: block_of_4(&part, rows, row, packed, wide); break;
+            case 5: block_of_5(&part, rows, row, packed, wide); break;
+            default: block_of_6(&part, rows, row, packed, wide);
+#else
+            default: block_of_4(&part, rows, row, packed, wide);
+#endif
             }
         }
     }
