@@ -39,7 +39,7 @@ SECONDS_TO_COMPILE = 120
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The loaded kernels, compiled at the first call on this computer (a few seconds); None where they cannot be."""
+    """The loaded kernels, compiled at the first call on this computer (some ten seconds); None where they cannot be."""
     return None if why_absent() else _load()[0]
 
 
