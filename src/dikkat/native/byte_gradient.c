@@ -86,7 +86,7 @@ static void pack_panels(const Columns *c, int64_t block, int wide, int is_left) 
     }
 }
 
-/* Sums of products of two columns' bytes as numbers, added: of `count` columns of a from `first` on, and a part of those of b. */
+/* Sums of products of bytes as numbers, added: of `count` columns of a from `first` on, and a part of the columns of b. */
 INLINE void add_scaled(vec sums[][BYTE_VECTORS], ivec found[][BYTE_VECTORS], const float *scales_a, const float *scales_b,
                        const int count) {
 #pragma GCC unroll 6
@@ -114,17 +114,28 @@ INLINE void add_block(vec sums[][BYTE_VECTORS], const Block *b, int64_t first, c
     add_scaled(sums + first, found, b->scales_a + first, b->scales_b, count);
 }
 
+#if HAS_TILES
+/* The same of a whole panel. Sums are added while tiles compute the next. */
+INLINE void add_tiles(vec sums[][BYTE_VECTORS], const Block *b) {
+    const int64_t four = BYTE_PANEL * QUAD, steps = groups_of(b->inputs, TILE_QUADS * QUAD);
+    ivec found[2][TILE_ROWS][BYTE_VECTORS], start[BYTE_VECTORS];
+    for (int i = 0; i < BYTE_VECTORS; i++) start[i] = -*(const ivec *)(b->shift + i * LANES);
+    for (int64_t first = 0, at = 0; first <= BYTE_PANEL; first += TILE_ROWS, at ^= 1) {
+        int64_t before = first - TILE_ROWS;
+        if (first < BYTE_PANEL)
+            tile_products(found[at], b->from + first * QUAD, four, TILE_QUADS * four, b->weight, start, steps);
+        if (first) add_scaled(sums + before, found[!at], b->scales_a + before, b->scales_b, TILE_ROWS);
+    }
+}
+#endif
+
 INLINE void add_panel(vec sums[][BYTE_VECTORS], const Block *b, int tiles) {
     int64_t first = 0;
 #if HAS_TILES
-    ivec found[2][TILE_ROWS][BYTE_VECTORS], start[BYTE_VECTORS];
-    for (int i = 0; i < BYTE_VECTORS; i++) start[i] = -*(const ivec *)(b->shift + i * LANES);
-    for (int at = 0; tiles && first < BYTE_PANEL; first += TILE_ROWS, at ^= 1) {
-        tile_products(found[at], b->from + first * QUAD, BYTE_PANEL * QUAD, TILE_QUADS * BYTE_PANEL * QUAD, b->weight, start,
-                      groups_of(b->inputs, TILE_QUADS * QUAD));
-        if (first) add_scaled(sums + first - TILE_ROWS, found[!at], b->scales_a + first - TILE_ROWS, b->scales_b, TILE_ROWS);
+    if (tiles) {
+        add_tiles(sums, b);
+        return;
     }
-    if (tiles) return add_scaled(sums + first - TILE_ROWS, found[1], b->scales_a + first - TILE_ROWS, b->scales_b, TILE_ROWS);
 #endif
     for (; first + BYTE_ROWS <= BYTE_PANEL; first += BYTE_ROWS) add_block(sums, b, first, BYTE_ROWS);
     if (first < BYTE_PANEL) add_block(sums, b, first, BYTE_PANEL % BYTE_ROWS);
@@ -138,11 +149,12 @@ static void part_product(void *to, const Columns *a, const Columns *b, int64_t p
     memset(sums, 0, count * sizeof sums[0]);
     for (int64_t block = 0; block < a->blocks; block++)
         for (int64_t i = 0; i < count; i++) {
+            int64_t rows = rows_in(a, block);
             int64_t of_a = ((p + i) * a->blocks + block) * BYTE_PANEL, of_b = (q * b->blocks + block) * BYTE_PANEL;
             const uint8_t *from = (const uint8_t *)a->bytes + of_a * BLOCK_ROWS * ENTRY_BYTES;
             const int8_t *weight = b->bytes + of_b * BLOCK_ROWS + part * QUAD;
-            add_panel(sums[i], &(Block){from, weight, a->scale + of_a, b->scale + of_b + part, b->shift + of_b + part,
-                                        rows_in(a, block)}, tiles);
+            Block added = {from, weight, a->scale + of_a, b->scale + of_b + part, b->shift + of_b + part, rows};
+            add_panel(sums[i], &added, tiles);
         }
     end_tiles(tiles);
     int64_t column = q * BYTE_PANEL + part, end = smaller_of((p + count) * BYTE_PANEL, a->width);

@@ -325,7 +325,8 @@ INLINE int64_t tile_blocks(const Part *p, Rows *rows, const Packed *packed, int 
             add_quads(sums[at] + r, from + r * rows->width + done * QUAD, 0, QUAD, weight + done * BYTE_PANEL * QUAD, left, 1);
         before = row;
     }
-    if (before >= 0) finish_rows(p, rows->scales, before, sums[before / TILE_ROWS & 1], wide, (int)smaller_of(rows->count - before, TILE_ROWS));
+    int64_t last = smaller_of(rows->count - before, TILE_ROWS);
+    if (before >= 0) finish_rows(p, rows->scales, before, sums[before / TILE_ROWS & 1], wide, (int)last);
     return row;
 }
 #endif

@@ -30,8 +30,9 @@ extern int tiles_allowed;
 #define ADD_TILES(sums, rows, weights)                                                                                 \
     __asm__ volatile("tdpbusd %%tmm" #weights ", %%tmm" #rows ", %%tmm" #sums : :)
 
-/* sums (16 rows, 4 vectors) = products of four tiles of outputs, of 64 inputs at each of `steps`, less their `shift`. Rows
- * are `row_step` bytes apart, the inputs of the next step `hop`; the weights of four inputs are a panel, 256 bytes, apart. */
+/* sums (16 rows, 4 vectors) = `start` in every row + products with four tiles of outputs, of 64 inputs at each of `steps`.
+ * Rows are `row_step` bytes apart, the inputs of the next step `hop`; the weights of four inputs are a panel, 256 bytes,
+ * apart. */
 INLINE void tile_products(ivec (*sums)[4], const uint8_t *from, int64_t row_step, int64_t hop, const int8_t *weight,
                           const ivec *start, int64_t steps) {
     /* the same row sixteen times */
@@ -77,9 +78,15 @@ INLINE void end_tiles(int began) {
     if (began) __asm__ volatile("tilerelease");
 }
 #else
-INLINE int64_t rows_together(int64_t rows, int64_t few) { return rows ? few : 1; }
+INLINE int64_t rows_together(int64_t rows, int64_t few) {
+    (void)rows;
+    return few;
+}
 
-INLINE int begin_tiles(int64_t rows) { return 0 * rows; }
+INLINE int begin_tiles(int64_t rows) {
+    (void)rows;
+    return 0;
+}
 
 INLINE void end_tiles(int began) { (void)began; }
 #endif
