@@ -18,7 +18,8 @@ typedef struct {
     const void *from;
     int64_t step, width, panels;
     int64_t rows, in_block, blocks; /* of rows, each but the last with so many of them */
-    int8_t *bytes;  /* (panels, blocks, BLOCK_ROWS / 4, 64, 4); entries of ENTRY_BYTES in the left factor */
+    int8_t *bytes;  /* (panels, blocks, BLOCK_ROWS / 4, 64, 4); entries of ENTRY_BYTES in the left factor,
+                   * whose tiles, where there are any, are transposed */
     float *scale;   /* (panels, blocks, 64) */
     int32_t *shift; /* the same */
     float *total;   /* the same, of numbers before they are rounded; null: are not wanted */

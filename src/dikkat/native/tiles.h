@@ -16,7 +16,7 @@
 #define TILE_QUADS 16
 
 #if HAS_TILES
-/* Rows from which tiles pay, though most of a tile be empty. */
+/* Rows from which tiles pay, though most of a tile be empty: estimated, vectors take as long for three or four. */
 #define FEWEST_IN_TILES 4
 
 /* Whether the kernel lets this process have them; it must be asked once. */
