@@ -1,61 +1,16 @@
-/* Attention, forward and backward, a head at a time in cache: its weights are never all there unless they are kept.
+/* Attention, forward and backward, a head at a time in cache: its weights are never all there unless they are kept. Here in
+ * vectors; long enough sequences of bfloat16 in tiles, where there are tiles.
  *
  * Sums are float32 and in rising order; what no query of a block may see is left out, which changes no bit. Work is cut
  * in fixed shares, so the same input gives the same bits.
  */
+#include "attention.h"
 #include "products.h"
-#include "rotation.h"
-#include "tensors.h"
-
-#include <omp.h>
-#include <stdlib.h>
 
 /* Weights that are computed together, about: half a mebibyte; and the fewest and most queries they may belong to. */
 #define CACHED (1 << 17)
 #define FEWEST 24
 #define MOST 96
-
-/* Heads that a thread takes one after the other, at most, so that what it asks for in one is near it in the next. */
-#define HEADS 8
-
-/* Sizes and addresses of one attention: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
-typedef struct {
-    int64_t batch, heads, queries, keys, width, value_width;
-    const void *query, *key, *value;
-    int64_t query_strides[3], key_strides[3], value_strides[3];
-    const uint8_t *mask; /* 1 = may attend; null: everything may */
-    int64_t mask_strides[4];
-    const int16_t *draws; /* (B, H, T, S); a weight is kept where draw >= threshold; null: all are kept */
-    int64_t threshold;
-    float beta, scale;
-    Rotation rotation; /* of queries and keys, which then have the same positions */
-    /* (B, H, T, padded S), before dropout; null: not kept, and computed again for the backward pass */
-    float *weights;
-    int64_t wide, threads;
-} Attention;
-
-INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
-
-/* A vector of draws from `place` on, and zeros behind the last of all. */
-INLINE ivec draws_at(const Attention *a, int64_t place) {
-    short_vec levels = {0};
-    int64_t left = a->batch * a->heads * a->queries * a->keys - place;
-    if (left >= LANES)
-        memcpy(&levels, a->draws + place, sizeof levels);
-    else
-        for (int64_t i = 0; i < left; i++) levels[i] = a->draws[place + i];
-    return longer_shorts(levels);
-}
-
-/* Dropout of `count` rows of `seen` entries, padded; `line` is the first of their draws. Behind the entries, up to a
- * whole vector, it leaves anything. */
-INLINE void drop_rows(const Attention *a, float *to, const float *rows, int64_t line, int64_t count, int64_t seen) {
-    for (int64_t t = 0; t < count; t++, line += a->keys, rows += padded(a->keys), to += padded(a->keys))
-        for (int64_t s = 0; s < seen; s += LANES) {
-            ivec kept = draws_at(a, line + s) >= (int32_t)a->threshold;
-            *(vec *)(to + s) = (vec)((ivec)(*(const vec *)(rows + s) * a->scale) & kept);
-        }
-}
 
 /* Queries whose weights are computed together: few enough that these stay in cache and that under a causal mask most of
  * what is hidden is never computed, many enough that keys and values are not fetched anew for each; whole tiles. */
@@ -67,36 +22,6 @@ INLINE int64_t block_of(const Attention *a) {
     return blocks == 1 ? rows : (rows + TALLEST - 1) / TALLEST * TALLEST;
 }
 
-INLINE int64_t heads_at_once(const Attention *a) {
-    int64_t share = a->batch * a->heads / a->threads / 4;
-    return share < 1 ? 1 : share < HEADS ? share : HEADS;
-}
-
-/* The mask of query `t`, or null. */
-INLINE const uint8_t *mask_row(const Attention *a, int64_t pair, int64_t t) {
-    if (!a->mask) return 0;
-    return a->mask + head_offset(a->mask_strides, pair / a->heads, pair % a->heads) + t * a->mask_strides[2];
-}
-
-/* Number of keys up to the last that any of the queries from `first` to `end` may attend to. */
-INLINE int64_t seen_keys(const Attention *a, int64_t pair, int64_t first, int64_t end) {
-    if (!a->mask) return a->keys;
-    int64_t seen = 0;
-    for (int64_t t = a->mask_strides[2] ? end - 1 : first; t >= first && seen < a->keys; t--) {
-        const uint8_t *allowed = mask_row(a, pair, t);
-        int64_t last = a->keys;
-        while (last > seen && !allowed[(last - 1) * a->mask_strides[3]]) last--;
-        seen = last;
-    }
-    return seen;
-}
-
-/* Whether all queries may attend to all of the `seen` keys, as where a mask only hides padding. */
-INLINE int sees_all(const Attention *a, int64_t pair, int64_t seen) {
-    if (!a->mask) return 1;
-    return a->mask_strides[2] == 0 && a->mask_strides[3] == 1 && !memchr(mask_row(a, pair, 0), 0, seen);
-}
-
 /* Weights before dropout of the `count` queries from `first` on, over the keys they see. */
 INLINE void weigh(const Attention *a, float *rows, const float *query, const float *key, int64_t pair, int64_t first,
                   int64_t count, int64_t seen) {
@@ -105,22 +30,6 @@ INLINE void weigh(const Attention *a, float *rows, const float *query, const flo
     int open = sees_all(a, pair, seen);
     for (int64_t t = 0; t < count; t++)
         softmax_row(rows + t * keys, seen, a->beta, open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
-}
-
-/* In place: up to a vector of entries from `at` on of a row at `place`. Numbers that are not `wide` are rounded as they would
- * be in memory. */
-INLINE void turn_entries(const Attention *a, float *row, int64_t place, int64_t at, int64_t count, int back, int wide) {
-    vec found = turned(*(vec *)(row + at), angles_of(&a->rotation, place, a->width, at, count, back));
-    *(vec *)(row + at) = wide ? found : as_narrow(found);
-}
-
-/* In place: `count` padded rows of width K, of sentence `b` from `first` on, turned by their positions. */
-INLINE void turn_rows(const Attention *a, float *rows, int64_t b, int64_t first, int64_t count, int back, int wide) {
-    for (int64_t t = first; a->rotation.cosines && t < first + count; t++, rows += padded(a->width)) {
-        int64_t place = place_of(&a->rotation, b, t, a->keys), at = 0;
-        for (; at + LANES <= a->width; at += LANES) turn_entries(a, rows, place, at, LANES, back, wide);
-        if (at < a->width) turn_entries(a, rows, place, at, a->width - at, back, wide);
-    }
 }
 
 /* `count` queries from `first` on, and all keys, as they are compared. */
@@ -145,26 +54,6 @@ INLINE void load_key_columns(const Attention *a, float *to, float *room, int64_t
     }
     load_keys(a, room, b, h, wide);
     load_columns(to, room, a->keys, a->width, padded(a->width), 1);
-}
-
-/* Asks for a head's rows, of which `first` is the first entry, before they are needed: they lie too far apart for the
- * processor to see what comes next. */
-INLINE void fetch_rows(const void *from, int64_t first, int64_t rows, int64_t width, int64_t step, int wide,
-                       const int to_write) {
-    for (int64_t row = 0; row < rows && row < MOST; row++, first += step)
-        for (int64_t at = 0; at < width; at += wide ? 16 : 32)
-            __builtin_prefetch(entry(from, first + at, wide), to_write);
-}
-
-/* What the head `pair` reads, if there is one; `gradient`, of which it has a row for each query, may be null. */
-INLINE void fetch_head(const Attention *a, const void *gradient, const int64_t *strides, int64_t pair, int wide) {
-    if (pair >= a->batch * a->heads) return;
-    int64_t b = pair / a->heads, h = pair % a->heads;
-    const int64_t *of_query = a->query_strides, *of_key = a->key_strides, *of_value = a->value_strides;
-    fetch_rows(a->query, head_offset(of_query, b, h), a->queries, a->width, of_query[2], wide, 0);
-    fetch_rows(a->key, head_offset(of_key, b, h), a->keys, a->width, of_key[2], wide, 0);
-    fetch_rows(a->value, head_offset(of_value, b, h), a->keys, a->value_width, of_value[2], wide, 0);
-    if (gradient) fetch_rows(gradient, head_offset(strides, b, h), a->queries, a->value_width, strides[2], wide, 0);
 }
 
 /* Each stage runs over all rows before the next: a row alone is one long chain in which every step waits for the last. */
@@ -196,6 +85,9 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
 
 /* Twin: nn/explicit.py, _ExplicitAttention.forward. `output` is (B, T, H, E). Returns 0, or 1 for want of memory. */
 int attention_forward(const Attention *a, void *output) {
+#if HAS_TILES
+    if (attends_in_tiles(a)) return attention_forward_in_tiles(a, output);
+#endif
     int64_t each = padded(block_of(a) * (padded(a->width) + padded(a->keys) + padded(a->value_width)) +
                           a->width * padded(a->keys) + a->keys * (padded(a->width) + padded(a->value_width)));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
@@ -275,12 +167,6 @@ INLINE void add_products(float *sums, float *result, const float *rows, const fl
         for (int64_t i = 0; i < seen * width; i++) sums[i] += result[i];
 }
 
-/* Gradients of query, key and value, to be written: (B, T, H, K), dense but for rows that are `step` entries apart. */
-typedef struct {
-    void *query, *key, *value;
-    int64_t query_step, key_step, value_step;
-} Gradients;
-
 INLINE void attention_backward_head(const Attention *a, const void *gradient, const int64_t *strides,
                                     const Gradients *of, float *scratch, int64_t pair, int wide) {
     int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a);
@@ -328,6 +214,9 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
 /* Twin: nn/explicit.py, _ExplicitAttention.backward. `gradient` (B, H, T, E) has `strides` of b, h and t. Returns 0, or 1
  * for want of memory. */
 int attention_backward(const Attention *a, const void *gradient, const int64_t *strides, const Gradients *of) {
+#if HAS_TILES
+    if (attends_in_tiles(a)) return attention_backward_in_tiles(a, gradient, strides, of);
+#endif
     Scratch parts;
     int64_t each = padded(lay_out(a, 0, &parts));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);

@@ -5,7 +5,7 @@
 
 #include "vectors.h"
 
-#if defined(__AMX_INT8__) && defined(__AVX512VNNI__)
+#if defined(__AMX_INT8__) && defined(__AMX_BF16__) && defined(__AVX512VNNI__) && defined(__AVX512BF16__)
 #define HAS_TILES 1
 #else
 #define HAS_TILES 0

@@ -22,6 +22,9 @@ from dikkat.nn.few_rows import POSITIONS, lengthened
 from dikkat.nn.query_blocks import fits, in_query_blocks, learns
 from dikkat.nn.rotary import Rotation, both_turned
 
+REMEMBERED = 1 << 22
+"""Weights of a whole batch, at most, that native code keeps for the way back: more are sooner computed again."""
+
 
 def explicit_attention(
     query: Float[Tensor, "B H T K"],
@@ -46,7 +49,7 @@ def explicit_attention(
     if rotation is not None and not (kernels.runs_natively(query, key, value) and rotation.runs_natively(query)):
         (query, key), rotation = both_turned(rotation, query, key), None
     if kernels.runs_natively(query, key, value):
-        kept = with_weights or (learning and fits(query, key))
+        kept = with_weights or (learning and weights_of(query, key) <= REMEMBERED)
         angles = (None, None) if rotation is None else rotation
         return _applied(_NativeAttention, query, key, value, mask, beta, dropout, kept, *angles)
     if not fits(query, key):
@@ -56,6 +59,11 @@ def explicit_attention(
         query, key, value, mask, _ = lengthened(query, key, value, mask)
     output, weights = _applied(_ExplicitAttention, query, key, value, mask, beta, dropout, with_weights)
     return output[:, :, :targets], None if weights is None else weights[:, :, :targets, :sources]
+
+
+def weights_of(query: Float[Tensor, "B H T K"], key: Float[Tensor, "B H S K"]) -> int:
+    """How many there are: B * H * T * S."""
+    return query[..., 0].numel() * key.shape[2]
 
 
 def _in_blocks(

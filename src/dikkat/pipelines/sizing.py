@@ -118,8 +118,6 @@ def _classifier(
         "training": {
             "tokens_per_batch": batch,
             "max_epochs": epochs,
-            # products so narrow gain nothing from bfloat16, and lose in conversions
-            **({"precision": "float32"} if dim <= 64 else {}),
         },
         "classifier": {"word_dropout": word_dropout},
     }

@@ -10,6 +10,7 @@ from torch import nn
 from dikkat.config import TrainingConfig
 from dikkat.errors import UsageError
 from dikkat.native.library import library
+from dikkat.native.narrow_linear import MOST_WEIGHTS
 from dikkat.native.processor import has_fast_bfloat16, has_fast_int8
 from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.comparison import DotComparison
@@ -46,7 +47,10 @@ def precision_of(config: TrainingConfig, model: nn.Module, device: torch.device 
         # numbers that only native code multiplies may be in bfloat16 on any processor, which halves their memory
         between = torch.bfloat16 if is_native and _attends_natively(model) else fast
         return Precision(between, eight_bit=True, validation=fast)
-    dtype = fast if config.precision == "auto" else _named(config.precision)
+    dtype = _named(config.precision)
+    if config.precision == "auto":
+        # conversions between PyTorch's operators cost narrow models more than their products gain
+        dtype = fast if is_native or _is_wide(model) else torch.float32
     return Precision(dtype, validation=dtype)
 
 
@@ -54,6 +58,11 @@ def _attends_natively(model: nn.Module) -> bool:
     """Whether all products of activations with each other are those of plain attention, for which there is a kernel."""
     attentions = (part for part in model.modules() if isinstance(part, MultiHeadAttention))
     return all(isinstance(part.comparison, DotComparison) for part in attentions)
+
+
+def _is_wide(model: nn.Module) -> bool:
+    """Whether any linear layer has more weights than those of a narrow model."""
+    return any(part.weight.numel() > MOST_WEIGHTS for part in model.modules() if isinstance(part, nn.Linear))
 
 
 def _named(precision: str) -> torch.dtype:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+
 import pytest
 import torch
 from torch import Tensor
@@ -18,6 +20,8 @@ DTYPES = tuple(TOLERANCE)
 SHAPES = [(3, 4, 7, 9, 64, 64), (2, 2, 5, 5, 12, 20), (1, 1, 1, 33, 8, 8), (2, 3, 21, 16, 16, 5), (1, 2, 4, 1, 1, 1)]
 # more queries than are computed together, at few keys and at many
 SHAPES += [(2, 2, 250, 40, 16, 12), (1, 1, 50, 6000, 8, 8)]
+# more products than pay in tiles, where there are tiles; none of the sizes fills one
+SHAPES += [(2, 2, 70, 33, 64, 64), (1, 2, 33, 100, 40, 20), (2, 1, 113, 97, 7, 49)]
 
 needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 
@@ -68,11 +72,12 @@ def test_attention_and_its_gradients_are_those_of_the_formula(
 
 
 @needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("size", [6, 205])
 @pytest.mark.parametrize("mask", ["none", "lengths", "causal", "nothing"])
-def test_masks_of_every_shape(mask: str, size: int) -> None:
+def test_masks_of_every_shape(mask: str, size: int, dtype: torch.dtype) -> None:
     """What no query of a block sees is left out; weights that were not kept lead to the same bits."""
-    (query, key, value, gradient), _ = inputs((2, 3, size, size, 8, 8), torch.float32)
+    (query, key, value, gradient), _ = inputs((2, 3, size, size, 8, 8), dtype)
     given = {
         "none": None,
         "lengths": (torch.arange(size) < torch.tensor([[size - 2], [size]]))[:, None, None],
@@ -84,12 +89,12 @@ def test_masks_of_every_shape(mask: str, size: int) -> None:
     assert weights is not None
     exact = [tensor.double().requires_grad_() for tensor in (query, key, value)]
     wanted = formula(exact[0], exact[1], exact[2], everything, 0.5, torch.ones(()))
-    torch.testing.assert_close(output.double(), wanted.detach(), atol=2e-6, rtol=0)
+    torch.testing.assert_close(output.double(), wanted.detach(), atol=TOLERANCE[dtype], rtol=0)
     assert not weights.masked_select(~everything.expand(weights.shape)).any()
 
     found = kernels.attention_backward(gradient, query, key, value, given, weights, 0.5, None, 0)
     for ours, expected in zip(found, torch.autograd.grad(wanted, exact, gradient.double()), strict=True):
-        torch.testing.assert_close(ours.double(), expected, atol=1e-5, rtol=0)
+        torch.testing.assert_close(ours.double(), expected, atol=5 * TOLERANCE[dtype], rtol=0)
     again, nothing = kernels.attention_forward(query, key, value, given, 0.5, None, 0, keep_weights=False)
     assert nothing is None
     assert torch.equal(again, output)
@@ -116,12 +121,63 @@ def test_the_twin_gives_the_same_attention(dtype: torch.dtype, monkeypatch: pyte
 
 
 @needs_kernels
-def test_a_score_that_is_no_number_is_not_hidden() -> None:
-    (query, key, value, _), _ = inputs((1, 1, 3, 4, 8, 8), torch.float32)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_weights_are_the_same_with_tiles_and_without(dtype: torch.dtype) -> None:
+    """Before dropout, over the keys that may be seen; float32 never comes into tiles."""
+    allowed = tiles_allowed()
+    (query, key, value, _), mask = inputs((2, 2, 90, 70, 32, 32), dtype)
+    allowed.value = 0
+    try:
+        plain, plain_weights = kernels.attention_forward(query, key, value, mask, 0.3, None, 0, keep_weights=True)
+    finally:
+        allowed.value = 1
+    tiled, tiled_weights = kernels.attention_forward(query, key, value, mask, 0.3, None, 0, keep_weights=True)
+    assert plain_weights is not None
+    assert tiled_weights is not None
+    assert torch.equal(plain_weights, tiled_weights) == (dtype == torch.float32)
+    torch.testing.assert_close(tiled_weights, plain_weights, atol=2e-6, rtol=0)
+    torch.testing.assert_close(tiled, plain, atol=TOLERANCE[dtype], rtol=0)
+    exact = torch.softmax((query.double() @ key.double().mT * 0.3).masked_fill(~mask, -torch.inf), -1).nan_to_num(0.0)
+    torch.testing.assert_close(tiled_weights.double(), exact, atol=2e-6, rtol=0)
+
+
+def tiles_allowed() -> ctypes.c_int:
+    """Whether this process may use them: of the library, to be changed."""
+    try:
+        allowed = ctypes.c_int.in_dll(library.library(), "tiles_allowed")  # type: ignore[arg-type]
+    except ValueError:
+        pytest.skip("kernels are compiled without tiles here")
+    if not allowed.value:
+        pytest.skip("the system gives no tiles to this process")
+    return allowed
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("queries", [3, 300])
+def test_a_score_that_is_no_number_is_not_hidden(queries: int, dtype: torch.dtype) -> None:
+    (query, key, value, _), _ = inputs((1, 1, queries, 40, 8, 8), dtype)
     query[0, 0, 1] = torch.nan
     output, _ = kernels.attention_forward(query, key, value, None, 0.5, None, 0, keep_weights=False)
     assert output[0, 0, 1].isnan().all()
-    assert output[0, 0, [0, 2]].isfinite().all()
+    assert output[0, 0, [0, *range(2, queries)]].isfinite().all()
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("size", [12, 120])
+def test_what_is_hidden_from_all_may_be_anything(size: int, dtype: torch.dtype) -> None:
+    (query, key, value, gradient), _ = inputs((1, 2, size, size, 16, 16), dtype)
+    mask = (torch.arange(size) < size - 5)[None, None, None]
+    found = []
+    for padding in (0.0, torch.nan):
+        key[:, :, -5:], value[:, :, -5:] = padding, padding
+        output, weights = kernels.attention_forward(query, key, value, mask, 0.5, None, 0, keep_weights=True)
+        found.append((output, *kernels.attention_backward(gradient, query, key, value, mask, weights, 0.5, None, 0)))
+    for first, second in zip(*found, strict=True):
+        assert torch.equal(first, second)
+    assert not found[0][2][:, :, -5:].any()
+    assert not found[0][3][:, :, -5:].any()
 
 
 @needs_kernels

@@ -39,7 +39,17 @@ def test_the_processor_decides_where_the_user_does_not(
     monkeypatch.setattr(precision, "has_fast_int8", lambda: int8)
     monkeypatch.setattr(precision, "library", lambda: object() if native else None)
     config = TrainingConfig.model_validate({"precision": configured})
-    assert precision_of(config, nn.Sequential(MultiHeadAttention(8, 2), nn.Linear(8, 8))) == wanted
+    assert precision_of(config, nn.Sequential(MultiHeadAttention(8, 2), nn.Linear(8, 8_192))) == wanted
+
+
+@pytest.mark.parametrize(("outputs", "native", "wanted"), [(256, False, FULL), (257, False, HALF), (256, True, HALF)])
+def test_narrow_models_gain_nothing_from_half_precision_without_native_code(
+    monkeypatch: pytest.MonkeyPatch, outputs: int, native: bool, wanted: torch.dtype
+) -> None:
+    monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: True)
+    monkeypatch.setattr(precision, "has_fast_int8", lambda: False)
+    monkeypatch.setattr(precision, "library", lambda: object() if native else None)
+    assert precision_of(TrainingConfig(), nn.Linear(64, outputs)) == Precision(wanted, False, wanted)
 
 
 @pytest.mark.parametrize("options", [{"score": "additive"}, {"selection": "argmax"}])
