@@ -16,6 +16,8 @@ from dikkat.native import ranking
 _BLOCK = 64
 _SIZES = range(256, 32, -32)
 """Of blocks, where they need not be filled up: of whole vectors, whose largest entry is found several times as fast."""
+_FEW = 512
+"""Entries that are ranked at once; of more, those of the best blocks are cut into blocks again."""
 
 
 def top(values: Float[Tensor, "N M"], k: int) -> tuple[Float[Tensor, "N k"], Int[Tensor, "N k"]]:
@@ -28,7 +30,7 @@ def top(values: Float[Tensor, "N M"], k: int) -> tuple[Float[Tensor, "N k"], Int
     """
     if ranking.runs_natively(values):
         return ranking.top(values, k)
-    blocks = _in_blocks(values)
+    blocks = _in_blocks(values, k)
     _, num_blocks, size = blocks.shape
     if num_blocks <= 2 * k:
         return _best(values, k)
@@ -37,14 +39,16 @@ def top(values: Float[Tensor, "N M"], k: int) -> tuple[Float[Tensor, "N k"], Int
     best_blocks, _ = best_blocks.sort(dim=-1)
     # (N, k, size) -> (N, k * size)
     candidates = blocks.gather(1, best_blocks.unsqueeze(-1).expand(-1, -1, size)).flatten(1)
-    found, places = _best(candidates, k)
+    found, places = (_best if candidates.shape[1] <= _FEW else top)(candidates, k)
     return found, best_blocks.gather(1, places // size) * size + places % size
 
 
-def _in_blocks(values: Tensor) -> Tensor:
-    """(N, M) -> (N, blocks, size), without a copy where one of the sizes divides M; what is filled in ranks last."""
+def _in_blocks(values: Tensor, k: int) -> Tensor:
+    """(N, M) -> (N, blocks, size), more than 2k where there are as many, without a copy where one of the sizes divides
+    M; what is filled in ranks last.
+    """
     width = values.shape[-1]
-    size = next((size for size in _SIZES if width % size == 0), _BLOCK)
+    size = next((size for size in _SIZES if width % size == 0 and width // size > 2 * k), _BLOCK)
     missing = -width % size
     filled = F.pad(values, (0, missing), value=float("-inf")) if missing else values
     return filled.unflatten(-1, (-1, size))

@@ -14,6 +14,7 @@ from dikkat.models.encoder import Encoder
 from dikkat.models.native_coverage import Bystanders, QuantizedWeights
 from dikkat.models.native_decoding import DecoderParts, NativeCache
 from dikkat.models.native_encoding import EncoderParts
+from dikkat.native.decoder import can_step
 from dikkat.native.search import Found, Marks
 from dikkat.native.threads import num_threads
 from dikkat.nn.cache import DecoderCache
@@ -135,7 +136,7 @@ class EncoderDecoder(nn.Module):
     def decodes_natively(self) -> bool:
         """Whether a batch that is decoded now would be by native code; by PyTorch, threads get in each other's way."""
         with torch.inference_mode():
-            return self._steps_as_usual() and self._decoder_parts().can_begin()
+            return can_step() and self._steps_as_usual() and self._decoder_parts().can_begin()
 
     def _decoder_parts(self) -> DecoderParts:
         parts = self.target_embedding, self.positions, self.dropout, self.decoder, self.output_weight

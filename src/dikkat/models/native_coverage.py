@@ -16,7 +16,9 @@ from torch.nn.modules.module import _global_forward_hooks, _global_forward_pre_h
 
 from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
+from dikkat.native.decoder import can_step
 from dikkat.native.layers import LinearWeights, NormWeights
+from dikkat.native.layers_by_torch import has_tiles
 from dikkat.native.quantized import PackedWeights, pack
 from dikkat.native.quantized_by_torch import RoundedWeights, rounded
 from dikkat.nn.attention import MultiHeadAttention
@@ -154,6 +156,13 @@ def kind_of(
     return *heads, len({*heads}) == 1, *types, feed_forward.inner.out_features, feed_forward.activation
 
 
+def multiplies_in_tiles(quantized: QuantizedWeights | None) -> bool:
+    """Whether PyTorch does the work of native code in bfloat16: weights in eight bits are asked for, there is no native
+    code, and the processor has tiles for bfloat16.
+    """
+    return quantized is not None and not can_step() and has_tiles()
+
+
 def linear_weights(
     linear: nn.Linear, quantized: QuantizedWeights | None, outputs: slice = slice(None)
 ) -> LinearWeights:
@@ -165,7 +174,8 @@ def linear_weights(
 
 def matrix_weights(weight: Tensor, quantized: QuantizedWeights | None, bias: Tensor | None = None) -> LinearWeights:
     """The same of a matrix that is in no layer."""
-    return LinearWeights(weight, bias, None if quantized is None else quantized.of(weight))
+    packed = None if quantized is None or multiplies_in_tiles(quantized) else quantized.of(weight)
+    return LinearWeights(weight, bias, packed)
 
 
 def norm_weights(norm: nn.Module) -> NormWeights | None:

@@ -24,11 +24,13 @@ from dikkat.models.native_coverage import (
     linear_weights,
     matrix_weights,
     modules_of,
+    multiplies_in_tiles,
     norm_weights,
 )
 from dikkat.native.decoder import DecoderSteps, DecoderWeights, can_step
 from dikkat.native.layers import LinearWeights
 from dikkat.native.search import BeamSearch, Found, Marks
+from dikkat.native.steps_by_torch import DecoderByTorch, StepsByTorch
 from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.blocks import DecoderBlock
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache, SelfAttentionCache
@@ -68,7 +70,7 @@ class DecoderParts:
     def can_begin(self) -> bool:
         """Whether a decode may begin natively: there is a native step, it is the same, and nobody is in its way."""
         undisturbed = self.are_undisturbed() and self._bystanders.have_replaced_nothing()
-        if not (can_step() and undisturbed):
+        if not (can_step() or multiplies_in_tiles(self._quantized)) or not undisturbed:
             return False
         return self.are_covered() if self._quantized is None else self._quantized.once("steps", self.are_covered)
 
@@ -96,6 +98,15 @@ class DecoderParts:
             and have_width(modules, width)
             and (isinstance(self.decoder.final_norm, nn.Identity) or not _is_post_norm(blocks[0]))
         )
+
+    def begin(
+        self, memory: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], rows: int
+    ) -> DecoderSteps | StepsByTorch:
+        """Steps of covered parts, with so many `rows` a sentence; by PyTorch where it multiplies in tiles."""
+        if self._quantized is None or not multiplies_in_tiles(self._quantized):
+            return DecoderSteps(self.weights(), memory, mask, rows)
+        packed = self._quantized.once("decoder in tiles", lambda: DecoderByTorch(self._weights()))
+        return StepsByTorch(packed, memory, mask, rows)
 
     def attentions(self) -> list[MultiHeadAttention]:
         """Of covered parts, in the order of a step: self- and cross-attention, a layer."""
@@ -134,7 +145,7 @@ class NativeCache(DecoderCache):
         super().__init__([], key_mask(source_mask), rows)
         self._parts, self._attentions = parts, parts.attentions()
         self._source = memory, source_mask
-        self._steps: DecoderSteps | None = DecoderSteps(parts.weights(), memory, source_mask, rows)
+        self._steps: DecoderSteps | StepsByTorch | None = parts.begin(memory, source_mask, rows)
         self._nowhere = torch.zeros(1, 1, memory.shape[-1])
 
     @property
@@ -177,10 +188,14 @@ class NativeCache(DecoderCache):
         self._give(seen)
         return logits
 
-    def search(self, best: int, caps: Int[Tensor, "B"], penalties: Float[Tensor, "P"], marks: Marks) -> Found:
-        """See `BeamSearch`; only at the beginning and where `steps_natively`. Nothing is left of the cache after it."""
+    def search(self, best: int, caps: Int[Tensor, "B"], penalties: Float[Tensor, "P"], marks: Marks) -> Found | None:
+        """See `BeamSearch`; only at the beginning and where `steps_natively`. Nothing is left of the cache after it.
+
+        None where PyTorch steps, which must be asked for each.
+        """
         steps, positions = self._steps, self._parts.positions
-        assert steps is not None
+        if not isinstance(steps, DecoderSteps):
+            return None
         self._steps = None
         search = BeamSearch(steps, best, caps, penalties, marks)
         while not search.is_over:
@@ -208,7 +223,7 @@ class NativeCache(DecoderCache):
         else:
             super().drop(keep)
 
-    def _room_for_readers(self, steps: DecoderSteps) -> dict[int, Tensor]:
+    def _room_for_readers(self, steps: DecoderSteps | StepsByTorch) -> dict[int, Tensor]:
         read = [place for place, attention in enumerate(self._attentions) if attention.is_read]
         return {place: steps.room_for_weights(place) for place in read}
 

@@ -21,9 +21,11 @@ from dikkat.models.native_coverage import (
     kind_of,
     linear_weights,
     modules_of,
+    multiplies_in_tiles,
     norm_weights,
 )
 from dikkat.native.encoder import EncoderWeights, can_encode, encode
+from dikkat.native.encoder_by_torch import EncoderByTorch
 from dikkat.nn.blocks import EncoderBlock
 from dikkat.nn.residual import PostNormResidual, PreNormResidual
 
@@ -48,7 +50,7 @@ class EncoderParts:
         """Whether embeddings `x` (B, S, D) go through natively: there is native code, it is the same, and nobody is in
         its way, nor reads the attention.
         """
-        if not can_encode() or 0 in x.shape or not self._bystanders.keep_away():
+        if not (can_encode() or self._is_in_tiles()) or 0 in x.shape or not self._bystanders.keep_away():
             return False
         if not self._bystanders.have_replaced_nothing():
             return False
@@ -61,6 +63,8 @@ class EncoderParts:
 
         A sentence of more than `LONG` tokens goes through PyTorch, alone, so that no neighbour changes its states.
         """
+        if self._quantized is not None and self._is_in_tiles():
+            return self._quantized.once("encoder in tiles", self._in_tiles).encode(x, mask)
         weights = self._weights() if self._quantized is None else self._quantized.once("encoder", self._weights)
         lengths: list[int] = mask.sum(dim=1).tolist()
         long = [row for row, length in enumerate(lengths) if length > LONG and self._quantized is None]
@@ -77,6 +81,12 @@ class EncoderParts:
         for row in long:
             states[row, mask[row]] = self._encoder(x[row, mask[row]][None])[0]
         return states
+
+    def _is_in_tiles(self) -> bool:
+        return multiplies_in_tiles(self._quantized)
+
+    def _in_tiles(self) -> EncoderByTorch:
+        return EncoderByTorch(self._weights())
 
     def _is_covered(self, x: Tensor) -> bool:
         modules = modules_of(self._encoder)

@@ -14,7 +14,7 @@ _WAITING = {
 _SETTINGS = {
     # oneDNN keeps a compiled product for each shape, half a MiB each, and a thousand of them: more than a model.
     # One update needs some twenty shapes, the next batch has others.
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
 }
 
 

@@ -1,0 +1,225 @@
+"""What the native decoding step does, by PyTorch in bfloat16; see `layers_by_torch`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import torch
+from jaxtyping import BFloat16, Bool, Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from dikkat.native.decoder import DecoderWeights
+from dikkat.native.encoder_by_torch import KEYS, additive
+from dikkat.native.layers import LinearWeights
+from dikkat.native.layers_by_torch import Activation, PackedLinear, SubLayers, whole_blocks
+
+SIZES = 4
+"""Numbers of rows that the products of one batch have, at most, since oneDNN compiles one for each."""
+FEWEST = 16
+"""Rows below which one less saves nothing."""
+
+
+class DecoderByTorch:
+    """A decoder of packed weights."""
+
+    def __init__(self, weights: DecoderWeights) -> None:
+        """Raises `ValueError` for weights that are no numbers."""
+        self.layers, self.heads, self.betas = weights.num_layers, weights.num_heads, weights.betas
+        self.width = weights.num_heads * weights.head_dim
+        self.vocabulary = weights.embedding.shape[0]
+        self.embedding = (weights.embedding * weights.embedding_scale).to(torch.bfloat16)
+        self.stream = SubLayers(weights.norms, post_norm=weights.post_norm)
+        activation: Activation = "gelu" if weights.gelu else "relu"
+        self.linears = [
+            PackedLinear(each, activation if place % 6 == 4 and place < 6 * self.layers else "none")
+            for place, each in enumerate(weights.linears)
+        ]
+        # one product makes the keys and values of all layers
+        biases = [each.bias for each in weights.sources if each.bias is not None]
+        matrix = torch.cat([each.weight for each in weights.sources])
+        self.source = PackedLinear(LinearWeights(matrix, torch.cat(biases) if biases else None))
+
+
+class StepsByTorch:
+    """As `DecoderSteps`: the steps of B sentences with `rows_per_sentence` hypotheses each, and their cache.
+
+    Sentences that leave keep their places until there are enough of them to be worth a copy of what the others hold.
+    Places are in units of sentences, and all that is computed is computed of all places.
+    """
+
+    def __init__(
+        self,
+        weights: DecoderByTorch,
+        memory: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B S"],
+        rows_per_sentence: int,
+    ) -> None:
+        """`memory` is the source as the encoder left it; `mask` is True at tokens."""
+        sentences = mask.shape[0]
+        self.sentences = list(range(sentences))
+        """Numbers, in the batch this began with, of those still in it."""
+        self.length = 0
+        """Target positions held: the position of the next token."""
+        self.rows_per_sentence = rows_per_sentence
+        self._weights = weights
+        needed = max(1, FEWEST // rows_per_sentence, -(-sentences // SIZES))
+        self._unit = 1 << (needed - 1).bit_length()
+        self._taken = self.sentences
+        """Places of the sentences."""
+        self._places = self._places_for(sentences)
+        self._read_source(memory, mask)
+        self._cache: Tensor
+        """(T, L, 2, R, D): keys and values by position."""
+        self._hidden: Tensor
+        """(T, T): what is added to the scores of each position."""
+        self._make_room(2 * KEYS)
+        self._find_rows()
+
+    @property
+    def rows(self) -> int:
+        """R, rows of the sentences that are still in."""
+        return len(self._taken) * self.rows_per_sentence
+
+    def step(
+        self,
+        tokens: Int[Tensor, "R"],
+        position: Float[Tensor, "D"],
+        seen: Mapping[int, Tensor] = MappingProxyType({}),
+    ) -> BFloat16[Tensor, "R V"]:
+        """See `DecoderSteps.step`."""
+        weights, places = self._weights, self._places * self.rows_per_sentence
+        if tokens.shape != (self.rows,):
+            raise ValueError(f"the cache has {self.rows} rows, but the tokens have the shape {tuple(tokens.shape)}")
+        if self.length == self._cache.shape[0]:
+            self._make_room(2 * self.length)
+        if self.length % KEYS == 0:
+            # what is hidden counts nothing, but must be a number
+            self._cache[self.length : self.length + KEYS].zero_()
+        everywhere = torch.zeros(places, dtype=torch.int64).index_copy_(0, self._live, tokens)
+        try:
+            x = F.embedding(everywhere, weights.embedding)
+        except IndexError:
+            raise IndexError(f"a token must lie between 0 and {weights.vocabulary - 1}") from None
+        x, normed = weights.stream.begin(x + position.to(torch.bfloat16))
+        for layer in range(weights.layers):
+            inward, outward, query, outward_of_source, inner, outer = weights.linears[6 * layer : 6 * layer + 6]
+            mixed = self._attend_to_self(inward(normed), layer, seen.get(2 * layer))
+            x, normed = weights.stream.after(3 * layer + 1, outward.added_to(x, mixed))
+            mixed = self._attend_to_source(query(normed), layer, seen.get(2 * layer + 1))
+            x, normed = weights.stream.after(3 * layer + 2, outward_of_source.added_to(x, mixed))
+            x, normed = weights.stream.after(3 * layer + 3, outer.added_to(x, inner(normed)))
+        self.length += 1
+        # rows that count come first, and the others are left out of what is returned
+        return weights.linears[-1](normed.index_select(0, self._live_first))[: self.rows]
+
+    def room_for_weights(self, attention: int) -> Float[Tensor, "R H S"]:
+        """See `DecoderSteps.room_for_weights`."""
+        keys = self._source.shape[-2] if attention % 2 else self.length + 1
+        return torch.zeros(self.rows, self._weights.heads, keys)
+
+    def reorder(self, index: Int[Tensor, "R"]) -> None:
+        """Row r goes on from what row `index[r]` had, of the same sentence; as many rows as before."""
+        new, old = self._live, self._live[index]
+        moved = new != old
+        held = self._cache[: self.length]
+        held.index_copy_(3, new[moved], held.index_select(3, old[moved]))
+
+    def drop(self, keep: Int[Tensor, "B2"]) -> None:
+        """Only the sentences at these places stay."""
+        kept: list[int] = keep.tolist()
+        self.sentences = [self.sentences[place] for place in kept]
+        self._taken = [self._taken[place] for place in kept]
+        if (places := self._places_for(len(kept))) < self._places:
+            self._move(places)
+        self._find_rows()
+
+    def keys_and_values(self) -> list[tuple[Tensor, Tensor]]:
+        """What the cache holds of each layer, as PyTorch's step keeps it: (R, H, T, K) each, in copies."""
+        # (T, L, 2, R, H K) -> (L, 2, R, H, T, K)
+        held = self._cache[: self.length].index_select(3, self._live)
+        held = held.view(*held.shape[:4], self._weights.heads, -1).permute(1, 2, 3, 4, 0, 5).float()
+        return [(layer[0].contiguous(), layer[1].contiguous()) for layer in held]
+
+    def _attend_to_self(self, made: BFloat16[Tensor, "R E"], layer: int, seen: Tensor | None) -> Tensor:
+        weights, here = self._weights, self.length
+        rows, keys, head = len(made), here + 1 + -(here + 1) % KEYS, weights.width // weights.heads
+        # (R, 3 H K) -> (3, R, H K)
+        three = made.view(rows, 3, weights.width).transpose(0, 1)
+        self._cache[here, layer] = three[1:]
+        # (T, 2, R, H K) -> (2, R, H, T, K)
+        held = self._cache[:keys, layer].view(keys, 2, rows, weights.heads, head).permute(1, 2, 3, 0, 4)
+        query = three[0].view(rows, weights.heads, 1, head)
+        mixed = _attend(query, held, self._hidden[here : here + 1, :keys], weights.betas[2 * layer])
+        if seen is not None:
+            found = _weights(query, held[0], self._hidden[here : here + 1, :keys], weights.betas[2 * layer])
+            seen.copy_(found.index_select(0, self._live)[:, :, 0, : here + 1])
+        return mixed.flatten(1)
+
+    def _attend_to_source(self, query: BFloat16[Tensor, "R D"], layer: int, seen: Tensor | None) -> Tensor:
+        beta, rows = self._weights.betas[2 * layer + 1], self.rows_per_sentence
+        # (B * rows, H K) -> (B, H, rows, K)
+        grouped = query.view(-1, rows, self._weights.heads, query.shape[1] // self._weights.heads).transpose(1, 2)
+        mixed = _attend(grouped, self._source[layer], self._source_hidden, beta)
+        if seen is not None:
+            found = _weights(grouped, self._source[layer, 0], self._source_hidden, beta)
+            # (B, H, rows, S) -> (R, H, S)
+            seen.copy_(found.transpose(1, 2).flatten(0, 1).index_select(0, self._live))
+        return mixed.transpose(1, 2).reshape(query.shape)
+
+    def _read_source(self, memory: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> None:
+        weights, (batch, length, _) = self._weights, memory.shape
+        rows = F.pad(memory.to(torch.bfloat16), (0, 0, 0, -length % KEYS, 0, self._places - batch))
+        # (B, S, D) -> (B, S, L, 2, H, K) -> (L, 2, B, H, S, K)
+        made = torch.cat([weights.source(block) for block in whole_blocks(rows.flatten(0, 1))])
+        made = made[: rows.shape[:2].numel()].view(*rows.shape[:2], weights.layers, 2, weights.heads, -1)
+        self._source = made.permute(2, 3, 0, 4, 1, 5).contiguous()
+        mask = F.pad(mask, (0, -length % KEYS))
+        # places without a sentence may attend to something, since nothing would be no number
+        self._source_hidden = additive(F.pad(mask, (0, 0, 0, self._places - batch), value=True))
+
+    def _places_for(self, sentences: int) -> int:
+        return -(-sentences // self._unit) * self._unit
+
+    def _move(self, places: int) -> None:
+        """The sentences to the first of so many places: only those move that are behind."""
+        free = sorted(set(range(places)).difference(self._taken), reverse=True)
+        moves = {place: free.pop() for place in self._taken if place >= places}
+        if moves:
+            old, new = torch.tensor(list(moves.items())).unbind(1)
+            self._source[:, :, new] = self._source[:, :, old]
+            self._source_hidden[new] = self._source_hidden[old]
+            held = self._cache[: self.length]
+            held.index_copy_(3, self._rows_of(new), held.index_select(3, self._rows_of(old)))
+        self._taken = [moves.get(place, place) for place in self._taken]
+        self._places = places
+        self._source, self._source_hidden = self._source[:, :, :places], self._source_hidden[:places]
+        self._cache = self._cache[..., : places * self.rows_per_sentence, :]
+
+    def _rows_of(self, places: Int[Tensor, "N"]) -> Int[Tensor, "R"]:
+        return (places[:, None] * self.rows_per_sentence + torch.arange(self.rows_per_sentence)).flatten()
+
+    def _find_rows(self) -> None:
+        """Where the rows of the sentences are, and the same with as many others behind them as there are places."""
+        self._live = self._rows_of(torch.tensor(self._taken, dtype=torch.int64))
+        self._live_first = F.pad(self._live, (0, self._places * self.rows_per_sentence - len(self._live)))
+
+    def _make_room(self, positions: int) -> None:
+        """For so many positions, a multiple of `KEYS`."""
+        weights, rows = self._weights, self._places * self.rows_per_sentence
+        cache = torch.empty(positions, weights.layers, 2, rows, weights.width, dtype=torch.bfloat16)
+        if self.length:
+            cache[: self.length] = self._cache
+        self._cache = cache
+        self._hidden = torch.full((positions, positions), -torch.inf, dtype=torch.bfloat16).triu_(1)
+
+
+def _attend(query: Tensor, held: Tensor, hidden: Tensor, beta: float) -> Tensor:
+    """(N, H, T, K) of queries, keys and values (2, N, H, S, K) and what is added to their scores."""
+    return F.scaled_dot_product_attention(query, held[0], held[1], attn_mask=hidden, scale=beta)
+
+
+def _weights(query: Tensor, key: Tensor, hidden: Tensor, beta: float) -> Tensor:
+    """(N, H, T, S), in float32: what it attends with."""
+    return torch.softmax(query.float() @ key.float().mT * beta + hidden, dim=-1)
