@@ -13,7 +13,7 @@ _WAITING = {
 }
 _SETTINGS = {
     # oneDNN keeps a compiled product for each shape, half a MiB each, and a thousand of them: more than a model.
-    # One update needs some twenty shapes, the next batch has others.
+    # One update needs some twenty shapes, the next batch has others; decoding needs some hundred, again and again.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "256",
 }
 

@@ -45,7 +45,7 @@ class DecoderByTorch:
 class StepsByTorch:
     """As `DecoderSteps`: the steps of B sentences with `rows_per_sentence` hypotheses each, and their cache.
 
-    Sentences that leave keep their places until there are enough of them to be worth a copy of what the others hold.
+    Sentences that leave keep their places until so many have left that there is a smaller size of product.
     Places are in units of sentences, and all that is computed is computed of all places.
     """
 
