@@ -107,8 +107,9 @@ class EncoderDecoder(nn.Module):
     def quantize(self) -> None:
         """From now on compute with the weights rounded to eight bits, which must not change any more.
 
-        Natively where that is possible, else by PyTorch; only for a gradient the weights stay as they are. Raises
-        `ValueError` for weights that are not finite or not on a CPU.
+        Natively where that is possible, else by PyTorch; in bfloat16 instead where there is no native code and the
+        processor has tiles for that. Only for a gradient the weights stay as they are. Raises `ValueError` for weights
+        that are not finite or not on a CPU.
         """
         if self.output_weight.device.type != "cpu":
             raise ValueError(f"eight bits are for processors, but the weights are on {self.output_weight.device}")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
 from dikkat.native import kernels, library
+from dikkat.nn import explicit
 from dikkat.nn.draws import levels_of, random_levels
 from dikkat.nn.dropout import Dropout, drop_threshold, mask_of
 from dikkat.nn.explicit import explicit_attention
@@ -118,6 +120,27 @@ def test_the_twin_gives_the_same_attention(dtype: torch.dtype, monkeypatch: pyte
         found.append((output, *torch.autograd.grad(output, leaves, gradient)))
     for native, twin in zip(*found, strict=True):
         torch.testing.assert_close(native, twin, atol=4 * TOLERANCE[dtype], rtol=4 * TOLERANCE[dtype])
+
+
+@needs_kernels
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_many_weights_are_computed_again_and_few_are_kept(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    (query, key, value, gradient), mask = inputs((2, 3, 60, 50, 32, 32), dtype)
+    kept, found = [], []
+    forward = kernels.attention_forward
+
+    def watched(*given: Any, keep_weights: bool) -> tuple[Tensor, Tensor | None]:
+        kept.append(keep_weights)
+        return forward(*given, keep_weights=keep_weights)
+
+    monkeypatch.setattr(kernels, "attention_forward", watched)
+    for most in (2 * 3 * 60 * 50, 2 * 3 * 60 * 50 - 1):
+        monkeypatch.setattr(explicit, "REMEMBERED", most)
+        leaves = [tensor.detach().clone().requires_grad_() for tensor in (query, key, value)]
+        output, _ = explicit_attention(leaves[0], leaves[1], leaves[2], mask, 0.25, 0.0)
+        found.append((output, *torch.autograd.grad(output, leaves, gradient)))
+    assert kept == [True, False]
+    assert all(torch.equal(first, second) for first, second in zip(*found, strict=True))
 
 
 @needs_kernels
