@@ -24,8 +24,8 @@ from torch import Tensor
 
 from dikkat.decoding.hypothesis import Hypothesis, Outcome, gather_hypotheses, length_penalties
 from dikkat.decoding.options import BeamOptions
-from dikkat.decoding.ranking import top
-from dikkat.decoding.stepper import EOS, PAD, CachedModel, NextTokens, Stepper, split_ended
+from dikkat.decoding.ranking import NextTokens, top
+from dikkat.decoding.stepper import EOS, PAD, CachedModel, Stepper, split_ended
 from dikkat.native.search import Found
 
 _NEVER = float("-inf")
@@ -63,7 +63,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The best 2k continuations of every sentence, best first, so far as they can matter."""
+    """The best 2k continuations of every sentence, best first."""
 
     log_probability: Float[Tensor, "B m"]
     parents: Int[Tensor, "B m"]
@@ -128,15 +128,9 @@ def _start(batch_size: int, beam_size: int, max_length: int, device: torch.devic
 
 
 def best_continuations(following: NextTokens, live: Live) -> Candidates:
-    """Step 1. Of one row no more than its best k + 1 can matter: k that go on, and one that ends."""
-    batch_size, beam_size = live.log_probability.shape
-    per_row = min(beam_size + 1, following.logits.shape[-1])
-    best_logits, ids = top(following.logits, per_row)
-    scores = following.log_probabilities(best_logits)
-    # (R, c) -> (B, k, c) -> (B, k * c)
-    totals = (live.log_probability.unsqueeze(-1) + scores.view(batch_size, beam_size, per_row)).flatten(1)
-    log_probability, places = top(totals, 2 * beam_size)
-    return Candidates(log_probability, places // per_row, ids.view(batch_size, -1).gather(1, places))
+    """Step 1."""
+    found = following.best(live.log_probability, 2 * live.log_probability.shape[1])
+    return Candidates(found.values, found.rows, found.places)
 
 
 def finish(finished: Finished, ranked: Candidates, live: Live, length: int, penalties: Float[Tensor, "P"]) -> Finished:

@@ -41,8 +41,7 @@ def follow(stepper: Stepper, penalties: Float[Tensor, "P"], choose: Choose) -> l
     while True:
         following = stepper.next_tokens()
         tokens = choose(following.logits, stepper)
-        chosen = following.logits.gather(1, tokens.unsqueeze(1))
-        total = total + following.log_probabilities(chosen).squeeze(1)
+        total = total + following.log_probabilities(tokens.unsqueeze(1)).squeeze(1)
         history[:, stepper.length - 1] = tokens
         parts = split_ended((tokens == EOS) | (stepper.caps <= stepper.length))
         staying = None

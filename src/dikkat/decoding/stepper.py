@@ -5,7 +5,6 @@ The stepper owns the model's cache and which sentences are still in the batch; w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
@@ -13,7 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dikkat.decoding.options import DecodingOptions
-from dikkat.decoding.ranking import normalizers
+from dikkat.decoding.ranking import NextTokens
 from dikkat.native.search import Found, Marks
 
 PAD, BOS, EOS = 0, 1, 2
@@ -71,22 +70,6 @@ class SearchingModel(CachedModel[CacheT], Protocol[CacheT]):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class NextTokens:
-    """What a model says about the next token of every row, in float32."""
-
-    logits: Float[Tensor, "R V"]
-    """For choosing: minus infinity at the padding and the begin mark, which are never emitted."""
-    largest: Float[Tensor, "R 1"]
-    """Of all logits, those of the two marks too."""
-    log_sums: Float[Tensor, "R 1"]
-    """Logarithm of the sum of exp(logit - largest), over the whole vocabulary."""
-
-    def log_probabilities(self, logits: Float[Tensor, "R c"]) -> Float[Tensor, "R c"]:
-        """For scoring: the model's own, of some of the logits; non-increasing along falling logits, never above 0."""
-        return logits - self.largest - self.log_sums
-
-
 def length_caps(source_mask: Bool[Tensor, "B S"], options: DecodingOptions) -> list[int]:
     """Most tokens, end mark included, that each sentence may emit: from its own source, never from its batch."""
     lengths: list[int] = source_mask.sum(dim=1).tolist()
@@ -132,10 +115,7 @@ class Stepper:
 
     def next_tokens(self) -> NextTokens:
         """Run the model on the last tokens."""
-        logits = self._model.step(self._tokens, self._cache).float()
-        largest, log_sums = normalizers(logits)
-        logits[:, PAD] = logits[:, BOS] = float("-inf")
-        return NextTokens(logits, largest, log_sums)
+        return NextTokens(self._model.step(self._tokens, self._cache).float(), (PAD, BOS))
 
     def advance(
         self, tokens: Int[Tensor, "B rows"], parents: Int[Tensor, "B rows"], staying: Int[Tensor, "N"] | None

@@ -68,6 +68,8 @@ class StepsByTorch:
         self._unit = 1 << (needed - 1).bit_length()
         self._taken = self.sentences
         """Places of the sentences."""
+        self._within = torch.arange(rows_per_sentence).expand(sentences, -1)
+        """Rows of the hypotheses in the places of their sentences."""
         self._places = self._places_for(sentences)
         self._read_source(memory, mask)
         self._cache: Tensor
@@ -120,40 +122,51 @@ class StepsByTorch:
         return torch.zeros(self.rows, self._weights.heads, keys)
 
     def reorder(self, index: Int[Tensor, "R"]) -> None:
-        """Row r goes on from what row `index[r]` had, of the same sentence; as many rows as before."""
-        new, old = self._live, self._live[index]
-        moved = new != old
-        held = self._cache[: self.length]
-        held.index_copy_(3, new[moved], held.index_select(3, old[moved]))
+        """Row r goes on from what row `index[r]` had, of the same sentence; as many rows as before.
+
+        The first that goes on from a row is left where that row is, and the others go to rows that nobody goes on from.
+        """
+        shape = len(self._taken), self.rows_per_sentence
+        parents = self._live[index].view(shape)
+        # (B, rows, rows)
+        repeated = (parents.unsqueeze(2) == parents.unsqueeze(1)).tril(-1).any(2)
+        free = (self._live.view(*shape, 1) != parents.unsqueeze(1)).all(2)
+        if bool(free.any()):
+            # a sentence has as many of the one as of the other
+            new, old = self._live.view(shape)[free], parents[repeated]
+            held = self._cache[: self.length]
+            held.index_copy_(3, new, held.index_select(3, old))
+            parents[repeated] = new
+        self._within = parents % self.rows_per_sentence
+        self._find_rows()
 
     def drop(self, keep: Int[Tensor, "B2"]) -> None:
         """Only the sentences at these places stay."""
         kept: list[int] = keep.tolist()
         self.sentences = [self.sentences[place] for place in kept]
-        self._taken = [self._taken[place] for place in kept]
+        self._taken, self._within = [self._taken[place] for place in kept], self._within[keep]
         if (places := self._places_for(len(kept))) < self._places:
             self._move(places)
         self._find_rows()
 
     def keys_and_values(self) -> list[tuple[Tensor, Tensor]]:
         """What the cache holds of each layer, as PyTorch's step keeps it: (R, H, T, K) each, in copies."""
-        # (T, L, 2, R, H K) -> (L, 2, R, H, T, K)
         held = self._cache[: self.length].index_select(3, self._live)
-        held = held.view(*held.shape[:4], self._weights.heads, -1).permute(1, 2, 3, 4, 0, 5).float()
+        held = held.unflatten(4, (self._weights.heads, -1)).permute(1, 2, 3, 4, 0, 5).float()
         return [(layer[0].contiguous(), layer[1].contiguous()) for layer in held]
 
     def _attend_to_self(self, made: BFloat16[Tensor, "R E"], layer: int, seen: Tensor | None) -> Tensor:
         weights, here = self._weights, self.length
-        rows, keys, head = len(made), here + 1 + -(here + 1) % KEYS, weights.width // weights.heads
+        keys = here + 1 + -(here + 1) % KEYS
         # (R, 3 H K) -> (3, R, H K)
-        three = made.view(rows, 3, weights.width).transpose(0, 1)
+        three = made.view(len(made), 3, weights.width).transpose(0, 1)
         self._cache[here, layer] = three[1:]
         # (T, 2, R, H K) -> (2, R, H, T, K)
-        held = self._cache[:keys, layer].view(keys, 2, rows, weights.heads, head).permute(1, 2, 3, 0, 4)
-        query = three[0].view(rows, weights.heads, 1, head)
-        mixed = _attend(query, held, self._hidden[here : here + 1, :keys], weights.betas[2 * layer])
+        held = self._cache[:keys, layer].unflatten(3, (weights.heads, -1)).permute(1, 2, 3, 0, 4)
+        query, hidden = three[0].unflatten(1, (weights.heads, 1, -1)), self._hidden[here : here + 1, :keys]
+        mixed = _attend(query, held, hidden, weights.betas[2 * layer])
         if seen is not None:
-            found = _weights(query, held[0], self._hidden[here : here + 1, :keys], weights.betas[2 * layer])
+            found = _weights(query, held[0], hidden, weights.betas[2 * layer])
             seen.copy_(found.index_select(0, self._live)[:, :, 0, : here + 1])
         return mixed.flatten(1)
 
@@ -178,6 +191,8 @@ class StepsByTorch:
         mask = F.pad(mask, (0, -length % KEYS))
         # places without a sentence may attend to something, since nothing would be no number
         self._source_hidden = additive(F.pad(mask, (0, 0, 0, self._places - batch), value=True))
+        if self.rows_per_sentence > 1:
+            self._source_hidden = self._source_hidden.float()
 
     def _places_for(self, sentences: int) -> int:
         return -(-sentences // self._unit) * self._unit
@@ -202,7 +217,8 @@ class StepsByTorch:
 
     def _find_rows(self) -> None:
         """Where the rows of the sentences are, and the same with as many others behind them as there are places."""
-        self._live = self._rows_of(torch.tensor(self._taken, dtype=torch.int64))
+        places = torch.tensor(self._taken, dtype=torch.int64).unsqueeze(1)
+        self._live = (places * self.rows_per_sentence + self._within).flatten()
         self._live_first = F.pad(self._live, (0, self._places * self.rows_per_sentence - len(self._live)))
 
     def _make_room(self, positions: int) -> None:
@@ -216,8 +232,16 @@ class StepsByTorch:
 
 
 def _attend(query: Tensor, held: Tensor, hidden: Tensor, beta: float) -> Tensor:
-    """(N, H, T, K) of queries, keys and values (2, N, H, S, K) and what is added to their scores."""
-    return F.scaled_dot_product_attention(query, held[0], held[1], attn_mask=hidden, scale=beta)
+    """(N, H, T, K) of queries, keys and values (2, N, H, S, K) and what is added to their scores.
+
+    PyTorch's own attention is made for one query or for many. A few take half the time by products of all heads.
+    """
+    if query.shape[2] == 1:
+        return F.scaled_dot_product_attention(query, held[0], held[1], attn_mask=hidden, scale=beta)
+    keys, values = held.flatten(1, 2)
+    scores = torch.bmm(query.flatten(0, 1), keys.mT).unflatten(0, query.shape[:2])
+    weights = torch.softmax(torch.add(hidden, scores, alpha=beta), dim=-1).to(torch.bfloat16)
+    return torch.bmm(weights.flatten(0, 1), values).unflatten(0, query.shape[:2])
 
 
 def _weights(query: Tensor, key: Tensor, hidden: Tensor, beta: float) -> Tensor:
