@@ -1,8 +1,9 @@
-"""Work shared out to copies of this process, each with an interpreter and one thread of its own.
+"""Work shared with copies of this process, each with an interpreter and one thread of its own.
 
 A step that PyTorch takes is hundreds of short operators. Two threads inside each of them wait for one another, and for
 Python, most of the time; two processes wait for nobody. A copy is made by `fork`, so the model is not: its memory is
-the parent's, and only what is made comes back.
+the parent's, and only what is made comes back. The parent works beside its copies: what it has compiled on the way,
+each shape of product, its next copies need not.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from typing import Any, TypeVar
 
@@ -23,6 +24,9 @@ import torch
 from dikkat.errors import DikkatError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+_ROOM = 1 << 20
+"""Bytes of a pipe, the most that everybody may ask for."""
 
 Part = TypeVar("Part")
 Made = TypeVar("Made")
@@ -44,7 +48,7 @@ def _has_semaphores() -> bool:
 
 
 def in_copies(work: Callable[[Part], Made], parts: Sequence[Part], count: int) -> Iterator[Made]:
-    """`map(work, parts)` by `count` copies of this process, which take the parts in turn as they come free.
+    """`map(work, parts)` by `count` processes, this one among them, which take the parts in turn as they come free.
 
     What is made must be picklable. Raises what `work` raises, and `DikkatError` when a copy dies without a word; no
     part is begun any more after that, nor once the caller stops asking.
@@ -53,41 +57,72 @@ def in_copies(work: Callable[[Part], Made], parts: Sequence[Part], count: int) -
     turn = context.Value("i", 0)
     with ExitStack() as stack:
         receivers: list[Connection] = []
-        for _ in range(count):
+        for _ in range(count - 1):
             receiver, sender = context.Pipe(duplex=False)
             receivers.append(stack.enter_context(receiver))
+            _widen(sender)
             copy = context.Process(target=_work_on, args=(work, parts, turn, sender, tuple(receivers)), daemon=True)
             with _quietly(), _undisturbed():
                 copy.start()
                 stack.callback(copy.join)
                 stack.callback(copy.terminate)
             sender.close()
-        yield from _in_order(receivers, len(parts))
+        yield from _in_order(work, parts, turn, receivers)
 
 
-def _in_order(receivers: list[Connection], count: int) -> Iterator[Any]:
-    """What the copies send of parts 0 … count-1, as soon as it is its turn."""
-    made: dict[int, Any] = {}
-    for place in range(count):
+def _in_order(
+    work: Callable[[Part], Made], parts: Sequence[Part], turn: Any, receivers: list[Connection]
+) -> Iterator[Made]:
+    """What is made of each part, here or by the copies, as soon as it is its turn."""
+    made: dict[int, Made] = {}
+    for place in range(len(parts)):
         while place not in made:
-            for receiver in wait(receivers):
+            if (own := _next(turn)) < len(parts):
+                with _one_thread():
+                    made[own] = work(parts[own])
+            elif not receivers:
+                raise _killed()
+            for receiver in wait(receivers, timeout=0 if own < len(parts) else None):
                 assert isinstance(receiver, Connection)
-                _receive(receiver, receivers, made)
+                _receive(receiver, receivers, made, over=turn.value >= len(parts))
         yield made.pop(place)
 
 
-def _receive(receiver: Connection, receivers: list[Connection], made: dict[int, Any]) -> None:
+def _receive(receiver: Connection, receivers: list[Connection], made: dict[int, Any], over: bool) -> None:
     try:
         place, found, error = receiver.recv()
     except EOFError:
-        # a copy that finds nothing left to do ends like one that was killed: the difference is what is missing
+        # a copy that finds nothing left to do ends like one that was killed; then what it was at will be missing
+        if not over:
+            raise _killed() from None
         receivers.remove(receiver)
-        if not receivers:
-            raise DikkatError("a process that was decoding was killed; try a smaller batch size") from None
         return
     if error is not None:
         raise error
     made[place] = found
+
+
+def _widen(sender: Connection) -> None:
+    """So that a copy need not wait with what it made until the parent has made something and looks."""
+    import fcntl  # which not every platform has
+
+    # a user who has very many pipes keeps narrow ones
+    with suppress(OSError):
+        fcntl.fcntl(sender.fileno(), fcntl.F_SETPIPE_SZ, _ROOM)
+
+
+def _killed() -> DikkatError:
+    return DikkatError("a process that was decoding was killed; try a smaller batch size")
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def _work_on(

@@ -32,7 +32,7 @@ def is_running(process: int) -> bool:
     return Path(f"/proc/{process}").exists()
 
 
-def test_order_is_kept_and_every_copy_works() -> None:
+def test_order_is_kept_and_every_process_works() -> None:
     def work(part: int) -> tuple[int, int]:
         sleep(0.02 * (part % 3))
         return 10 * part, os.getpid()
@@ -41,14 +41,18 @@ def test_order_is_kept_and_every_copy_works() -> None:
     assert [number for number, _ in made] == list(range(0, 400, 10))
     processes = {process for _, process in made}
     assert len(processes) == 3
-    assert os.getpid() not in processes
-    assert not any(map(is_running, processes))
+    assert not any(map(is_running, processes - {os.getpid()}))
 
 
-def test_a_copy_has_one_thread_and_the_parent_keeps_its_own() -> None:
+def test_every_process_works_with_one_thread_and_the_parent_keeps_its_own() -> None:
     before = torch.get_num_threads()
-    assert list(in_copies(lambda _: torch.get_num_threads(), range(2), 2)) == [1, 1]
-    assert torch.get_num_threads() == before
+    torch.set_num_threads(2)
+    try:
+        for threads in in_copies(lambda _: torch.get_num_threads(), range(4), 2):
+            assert threads == 1
+            assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_after_an_error_no_further_part_is_begun(tmp_path: Path) -> None:
@@ -62,34 +66,65 @@ def test_after_an_error_no_further_part_is_begun(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) <= 2
 
 
-def test_a_copy_that_was_killed_is_an_error_and_no_silence() -> None:
+@pytest.mark.parametrize("parts", [8, 10_000])
+def test_a_copy_that_was_killed_is_an_error_and_no_silence(parts: int) -> None:
+    """Also long before the parent could have done the rest."""
+    parent, worked = os.getpid(), []
+
     def work(part: int) -> int:
-        if part == 3:
+        if os.getpid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)
+        worked.append(part)
+        sleep(0.01)
         return part
 
     with pytest.raises(DikkatError, match="was killed; try a smaller batch size"):
-        list(in_copies(work, range(8), 2))
+        list(in_copies(work, range(parts), 2))
+    assert len(worked) < 1000
 
 
 def test_ctrl_c_is_for_the_parent_alone() -> None:
+    parent = os.getpid()
+
     def work(part: int) -> int:
-        os.kill(os.getpid(), signal.SIGINT)
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGINT)
+        sleep(0.01)
         return part
 
-    assert list(in_copies(work, range(4), 2)) == [0, 1, 2, 3]
+    assert list(in_copies(work, range(8), 2)) == list(range(8))
 
 
-def test_who_stops_asking_ends_the_copies() -> None:
+def test_who_stops_asking_ends_the_copies(tmp_path: Path) -> None:
+    """One that is at work then."""
+    parent = os.getpid()
+
     def work(part: int) -> int:
-        if part > 1:
+        if os.getpid() != parent and part > 0:
+            (tmp_path / str(os.getpid())).touch()
             sleep(600)
-        return os.getpid()
+        while os.getpid() == parent and not list(tmp_path.iterdir()):
+            sleep(0.01)
+        return part
 
     made = in_copies(work, range(4), 2)
-    processes = {next(made), next(made)}
+    next(made)
     made.close()  # type: ignore[attr-defined]
-    assert not any(map(is_running, processes))
+    (process,) = (int(path.name) for path in tmp_path.iterdir())
+    assert not is_running(process)
+
+
+def test_much_is_sent_while_the_parent_works() -> None:
+    """A copy goes on, and what it made, which is more than a pipe holds, comes whole."""
+    parent = os.getpid()
+
+    def work(part: int) -> tuple[bool, bytes]:
+        sleep(0.02)
+        return os.getpid() == parent, bytes([part]) * 300_000
+
+    made = list(in_copies(work, range(20), 2))
+    assert [each for _, each in made] == [bytes([part]) * 300_000 for part in range(20)]
+    assert {here for here, _ in made} == {True, False}
 
 
 def test_the_tokenizer_says_nothing_of_being_copied(capfd: pytest.CaptureFixture[str]) -> None:
