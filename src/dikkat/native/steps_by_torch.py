@@ -190,7 +190,7 @@ class StepsByTorch:
         self._source = made.permute(2, 3, 0, 4, 1, 5).contiguous()
         mask = F.pad(mask, (0, -length % KEYS))
         # places without a sentence may attend to something, since nothing would be no number
-        self._source_hidden = additive(F.pad(mask, (0, 0, 0, self._places - batch), value=True))
+        self._source_hidden = additive(F.pad(mask, (0, 0, 0, self._places - batch), value=True))[:, None, None]
         if self.rows_per_sentence > 1:
             self._source_hidden = self._source_hidden.float()
 
