@@ -15,7 +15,7 @@ from dikkat.native.encoder_by_torch import KEYS, additive
 from dikkat.native.layers import LinearWeights
 from dikkat.native.layers_by_torch import Activation, PackedLinear, SubLayers, whole_blocks
 
-SIZES = 4
+SIZES = 8
 """Numbers of rows that the products of one batch have, at most, since oneDNN compiles one for each."""
 FEWEST = 16
 """Rows below which one less saves nothing."""
