@@ -12,8 +12,6 @@ from torch.nn import functional as F
 from dikkat.native.encoder import EncoderWeights
 from dikkat.native.layers_by_torch import BLOCK, Activation, PackedLinear, SubLayers
 
-KEYS = 16
-"""PyTorch's attention in bfloat16 takes twice as long where the number of keys is no multiple of so many."""
 WIDTHS = {64: 1.0, 128: 1.1, 256: 1.25, 512: 1.5}
 """Tokens of a row of sentences, and what a layer of a block of such rows takes: the longer, the more is attended to."""
 STEP = 256

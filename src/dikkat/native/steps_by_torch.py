@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.native.decoder import DecoderWeights
-from dikkat.native.encoder_by_torch import KEYS, additive
+from dikkat.native.encoder_by_torch import additive
 from dikkat.native.layers import LinearWeights
 from dikkat.native.layers_by_torch import Activation, PackedLinear, SubLayers, whole_blocks
 
@@ -19,6 +19,10 @@ SIZES = 8
 """Numbers of rows that the products of one batch have, at most, since oneDNN compiles one for each."""
 FEWEST = 16
 """Rows below which one less saves nothing."""
+KEYS = 16
+"""PyTorch attends to fewer, with a mask, more slowly than to so many; and to a few more than a multiple fast."""
+FIRST_ROOM = 32
+"""Positions of the cache at the beginning."""
 
 
 class DecoderByTorch:
@@ -74,9 +78,7 @@ class StepsByTorch:
         self._read_source(memory, mask)
         self._cache: Tensor
         """(T, L, 2, R, D): keys and values by position."""
-        self._hidden: Tensor
-        """(T, T): what is added to the scores of each position."""
-        self._make_room(2 * KEYS)
+        self._make_room(FIRST_ROOM)
         self._find_rows()
 
     @property
@@ -96,9 +98,6 @@ class StepsByTorch:
             raise ValueError(f"the cache has {self.rows} rows, but the tokens have the shape {tuple(tokens.shape)}")
         if self.length == self._cache.shape[0]:
             self._make_room(2 * self.length)
-        if self.length % KEYS == 0:
-            # what is hidden counts nothing, but must be a number
-            self._cache[self.length : self.length + KEYS].zero_()
         everywhere = torch.zeros(places, dtype=torch.int64).index_copy_(0, self._live, tokens)
         try:
             x = F.embedding(everywhere, weights.embedding)
@@ -157,17 +156,15 @@ class StepsByTorch:
 
     def _attend_to_self(self, made: BFloat16[Tensor, "R E"], layer: int, seen: Tensor | None) -> Tensor:
         weights, here = self._weights, self.length
-        keys = here + 1 + -(here + 1) % KEYS
         # (R, 3 H K) -> (3, R, H K)
         three = made.view(len(made), 3, weights.width).transpose(0, 1)
         self._cache[here, layer] = three[1:]
         # (T, 2, R, H K) -> (2, R, H, T, K)
-        held = self._cache[:keys, layer].unflatten(3, (weights.heads, -1)).permute(1, 2, 3, 0, 4)
-        query, hidden = three[0].unflatten(1, (weights.heads, 1, -1)), self._hidden[here : here + 1, :keys]
-        mixed = _attend(query, held, hidden, weights.betas[2 * layer])
+        held = self._cache[: here + 1, layer].unflatten(3, (weights.heads, -1)).permute(1, 2, 3, 0, 4)
+        query = three[0].unflatten(1, (weights.heads, 1, -1))
+        mixed = _attend(query, held, None, weights.betas[2 * layer])
         if seen is not None:
-            found = _weights(query, held[0], hidden, weights.betas[2 * layer])
-            seen.copy_(found.index_select(0, self._live)[:, :, 0, : here + 1])
+            seen.copy_(_weights(query, held[0], None, weights.betas[2 * layer]).squeeze(2).index_select(0, self._live))
         return mixed.flatten(1)
 
     def _attend_to_source(self, query: BFloat16[Tensor, "R D"], layer: int, seen: Tensor | None) -> Tensor:
@@ -183,12 +180,14 @@ class StepsByTorch:
 
     def _read_source(self, memory: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> None:
         weights, (batch, length, _) = self._weights, memory.shape
-        rows = F.pad(memory.to(torch.bfloat16), (0, 0, 0, -length % KEYS, 0, self._places - batch))
+        # zeros behind the sentences, and behind each where that is faster
+        room = 0 if length > KEYS and length % KEYS <= KEYS // 2 else -length % KEYS
+        rows = F.pad(memory.to(torch.bfloat16), (0, 0, 0, room, 0, self._places - batch))
         # (B, S, D) -> (B, S, L, 2, H, K) -> (L, 2, B, H, S, K)
         made = torch.cat([weights.source(block) for block in whole_blocks(rows.flatten(0, 1))])
         made = made[: rows.shape[:2].numel()].view(*rows.shape[:2], weights.layers, 2, weights.heads, -1)
         self._source = made.permute(2, 3, 0, 4, 1, 5).contiguous()
-        mask = F.pad(mask, (0, -length % KEYS))
+        mask = F.pad(mask, (0, room))
         # places without a sentence may attend to something, since nothing would be no number
         self._source_hidden = additive(F.pad(mask, (0, 0, 0, self._places - batch), value=True))[:, None, None]
         if self.rows_per_sentence > 1:
@@ -222,21 +221,20 @@ class StepsByTorch:
         self._live_first = F.pad(self._live, (0, self._places * self.rows_per_sentence - len(self._live)))
 
     def _make_room(self, positions: int) -> None:
-        """For so many positions, a multiple of `KEYS`."""
+        """For so many positions."""
         weights, rows = self._weights, self._places * self.rows_per_sentence
         cache = torch.empty(positions, weights.layers, 2, rows, weights.width, dtype=torch.bfloat16)
         if self.length:
             cache[: self.length] = self._cache
         self._cache = cache
-        self._hidden = torch.full((positions, positions), -torch.inf, dtype=torch.bfloat16).triu_(1)
 
 
-def _attend(query: Tensor, held: Tensor, hidden: Tensor, beta: float) -> Tensor:
-    """(N, H, T, K) of queries, keys and values (2, N, H, S, K) and what is added to their scores.
+def _attend(query: Tensor, held: Tensor, hidden: Tensor | None, beta: float) -> Tensor:
+    """(N, H, T, K) of queries, keys and values (2, N, H, S, K) and what is added to their scores, if anything.
 
     PyTorch's own attention is made for one query or for many. A few take half the time by products of all heads.
     """
-    if query.shape[2] == 1:
+    if query.shape[2] == 1 or hidden is None:
         return F.scaled_dot_product_attention(query, held[0], held[1], attn_mask=hidden, scale=beta)
     keys, values = held.flatten(1, 2)
     scores = torch.bmm(query.flatten(0, 1), keys.mT).unflatten(0, query.shape[:2])
@@ -244,6 +242,7 @@ def _attend(query: Tensor, held: Tensor, hidden: Tensor, beta: float) -> Tensor:
     return torch.bmm(weights.flatten(0, 1), values).unflatten(0, query.shape[:2])
 
 
-def _weights(query: Tensor, key: Tensor, hidden: Tensor, beta: float) -> Tensor:
+def _weights(query: Tensor, key: Tensor, hidden: Tensor | None, beta: float) -> Tensor:
     """(N, H, T, S), in float32: what it attends with."""
-    return torch.softmax(query.float() @ key.float().mT * beta + hidden, dim=-1)
+    scores = query.float() @ key.float().mT * beta
+    return torch.softmax(scores if hidden is None else scores + hidden, dim=-1)
