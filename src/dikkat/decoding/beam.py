@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -33,7 +34,7 @@ _NEVER = float("-inf")
 
 @dataclass(slots=True)
 class Live:
-    """Hypotheses still growing, best first."""
+    """Hypotheses still growing, best first, of L tokens each."""
 
     tokens: Int[Tensor, "B k L"]
     log_probability: Float[Tensor, "B k"]
@@ -95,14 +96,14 @@ def beam_search(
     penalties = length_penalties(stepper.max_cap, options.length_penalty, source.device)
     if watcher is None and (found := stepper.search(options.n_best, penalties)) is not None:
         return hypotheses_of(found, penalties, options.n_best)
-    live, finished = _start(batch_size, options.beam_size, stepper.max_cap, source.device)
+    live, finished = _start(batch_size, options.beam_size, source.device)
     outcomes: list[Outcome] = []
     while True:
         ranked = best_continuations(stepper.next_tokens(), live)
         if watcher is not None:
             watcher(stepper.sentences, ranked)
         finished = finish(finished, ranked, live, stepper.length, penalties)
-        live, tokens, parents = survive(ranked, live, stepper.length)
+        live, tokens, parents = survive(ranked, live)
         parts = split_ended(_over(stepper, live, finished, penalties, options.n_best))
         staying = None
         if parts is not None:
@@ -116,12 +117,13 @@ def beam_search(
         stepper.advance(tokens, parents, staying)
 
 
-def _start(batch_size: int, beam_size: int, max_length: int, device: torch.device) -> tuple[Live, Finished]:
+def _start(batch_size: int, beam_size: int, device: torch.device) -> tuple[Live, Finished]:
     """One empty live hypothesis a sentence: its other rows would only repeat it."""
     places = (batch_size, beam_size)
-    tokens = torch.full((*places, max_length), PAD, device=device)
+    tokens = torch.empty((*places, 0), dtype=torch.int64, device=device)
     log_probability = torch.full(places, _NEVER, device=device)
-    free = Finished(tokens, torch.ones_like(tokens[:, :, 0]), log_probability, log_probability)
+    lengths = torch.ones(places, dtype=torch.int64, device=device)
+    free = Finished(tokens, lengths, log_probability, log_probability)
     log_probability = log_probability.clone()
     log_probability[:, 0] = 0.0
     return Live(tokens, log_probability), free
@@ -141,13 +143,13 @@ def finish(finished: Finished, ranked: Candidates, live: Live, length: int, pena
     ends = ranked.tokens[:, first] == EOS
     scores = (log_probability / penalties[length]).masked_fill(~ends, _NEVER)
     kept, places = top(torch.cat([finished.scores, scores], dim=1), beam_size)
-    tokens = torch.cat([finished.tokens, _rows(live.tokens, ranked.parents[:, first])], dim=1)
+    tokens = torch.cat([_wider(finished.tokens, length - 1), _rows(live.tokens, ranked.parents[:, first])], dim=1)
     lengths = torch.cat([finished.lengths, torch.full_like(finished.lengths, length)], dim=1)
     log_probabilities = torch.cat([finished.log_probability, log_probability], dim=1)
     return Finished(_rows(tokens, places), lengths.gather(1, places), log_probabilities.gather(1, places), kept)
 
 
-def survive(ranked: Candidates, live: Live, length: int) -> tuple[Live, Int[Tensor, "B k"], Int[Tensor, "B k"]]:
+def survive(ranked: Candidates, live: Live) -> tuple[Live, Int[Tensor, "B k"], Int[Tensor, "B k"]]:
     """Step 3. The new live hypotheses, their last tokens, and the places of their parents."""
     num_candidates = ranked.tokens.shape[1]
     beam_size = live.log_probability.shape[1]
@@ -155,8 +157,7 @@ def survive(ranked: Candidates, live: Live, length: int) -> tuple[Live, Int[Tens
     ranks = torch.arange(num_candidates, device=ranked.tokens.device) + num_candidates * (ranked.tokens == EOS)
     chosen = ranks.sort(dim=1).indices[:, :beam_size]
     tokens, parents = ranked.tokens.gather(1, chosen), ranked.parents.gather(1, chosen)
-    history = _rows(live.tokens, parents)
-    history[:, :, length - 1] = tokens
+    history = torch.cat([_rows(live.tokens, parents), tokens.unsqueeze(2)], dim=2)
     return Live(history, ranked.log_probability.gather(1, chosen)), tokens, parents
 
 
@@ -203,7 +204,7 @@ def _outcome(
     log_probability = torch.cat([finished.log_probability, live.log_probability], dim=1)
     return Outcome(
         sentences=sentences,
-        tokens=_rows(torch.cat([finished.tokens, live.tokens], dim=1), chosen),
+        tokens=_rows(torch.cat([_wider(finished.tokens, live.tokens.shape[2]), live.tokens], dim=1), chosen),
         lengths=lengths.gather(1, chosen),
         log_probability=log_probability.gather(1, chosen),
         scores=scores.gather(1, chosen),
@@ -242,6 +243,10 @@ def _unended(found: Found, sentence: int, penalties: Float[Tensor, "P"], count: 
         for tokens, log_probability, score in zip(*(column.tolist() for column in columns), strict=True)
         if score > _NEVER
     ]
+
+
+def _wider(tokens: Int[Tensor, "B k L"], length: int) -> Int[Tensor, "B k L2"]:
+    return F.pad(tokens, (0, length - tokens.shape[2]), value=PAD)
 
 
 def _rows(tokens: Int[Tensor, "B n L"], places: Int[Tensor, "B m"]) -> Int[Tensor, "B m L"]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
 from dikkat.decoding.beam import hypotheses_of
 from dikkat.decoding.hypothesis import Hypothesis, length_penalties
 from dikkat.decoding.options import DecodingOptions
-from dikkat.decoding.ranking import top
+from dikkat.decoding.ranking import NextTokens
 from dikkat.decoding.single import follow
 from dikkat.decoding.stepper import CachedModel, Stepper
 
@@ -35,5 +35,5 @@ def greedy(
     return follow(stepper, penalties, _most_probable)
 
 
-def _most_probable(logits: Float[Tensor, "B V"], _: Stepper) -> Int[Tensor, "B"]:
-    return top(logits, 1)[1].squeeze(1)
+def _most_probable(following: NextTokens, _: Stepper) -> Int[Tensor, "B"]:
+    return following.most_probable()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from dikkat.decoding.hypothesis import Hypothesis
 from dikkat.decoding.options import SamplingOptions
-from dikkat.decoding.ranking import top
+from dikkat.decoding.ranking import NextTokens, top
 from dikkat.decoding.single import decode_single
 from dikkat.decoding.stepper import CachedModel, Stepper, length_caps
 
@@ -32,8 +32,8 @@ def sample(
     caps = length_caps(source_mask, options)
     uniforms = _uniforms(options.seed, range(len(caps)) if numbers is None else numbers, caps).to(source.device)
 
-    def draw_next(logits: Tensor, stepper: Stepper) -> Tensor:
-        probabilities, ids = candidates(logits, options)
+    def draw_next(following: NextTokens, stepper: Stepper) -> Tensor:
+        probabilities, ids = candidates(following.logits, options)
         places = draw(probabilities, uniforms[stepper.sentences, stepper.length - 1])
         return ids.gather(1, places.unsqueeze(1)).squeeze(1)
 

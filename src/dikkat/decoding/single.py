@@ -11,10 +11,11 @@ from torch import Tensor
 
 from dikkat.decoding.hypothesis import Hypothesis, Outcome, gather_hypotheses, length_penalties
 from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.ranking import NextTokens
 from dikkat.decoding.stepper import EOS, PAD, CachedModel, Stepper, split_ended
 
-Choose = Callable[[Tensor, Stepper], Tensor]
-"""From next-token logits (B, V) and the stepper that tells whose they are to one token each (B,)."""
+Choose = Callable[[NextTokens, Stepper], Tensor]
+"""From what a model says and the stepper that tells of whom to one token each (B,)."""
 
 
 @torch.inference_mode()
@@ -40,7 +41,7 @@ def follow(stepper: Stepper, penalties: Float[Tensor, "P"], choose: Choose) -> l
     outcomes: list[Outcome] = []
     while True:
         following = stepper.next_tokens()
-        tokens = choose(following.logits, stepper)
+        tokens = choose(following, stepper)
         total = total + following.log_probabilities(tokens.unsqueeze(1)).squeeze(1)
         history[:, stepper.length - 1] = tokens
         parts = split_ended((tokens == EOS) | (stepper.caps <= stepper.length))

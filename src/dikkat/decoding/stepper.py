@@ -115,7 +115,7 @@ class Stepper:
 
     def next_tokens(self) -> NextTokens:
         """Run the model on the last tokens."""
-        return NextTokens(self._model.step(self._tokens, self._cache).float(), (PAD, BOS))
+        return NextTokens(self._model.step(self._tokens, self._cache), (PAD, BOS))
 
     def advance(
         self, tokens: Int[Tensor, "B rows"], parents: Int[Tensor, "B rows"], staying: Int[Tensor, "N"] | None

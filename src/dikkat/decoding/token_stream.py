@@ -10,7 +10,6 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from dikkat.decoding.options import DecodingOptions
-from dikkat.decoding.ranking import top
 from dikkat.decoding.stepper import EOS, CachedModel, Stepper
 
 
@@ -22,7 +21,7 @@ def token_stream(
         stepper = Stepper(model, source, source_mask, options)
     while True:
         with torch.inference_mode():
-            _, chosen = top(stepper.next_tokens().logits, 1)
+            chosen = stepper.next_tokens().most_probable().unsqueeze(1)
         token = int(chosen)
         if token == EOS:
             return

@@ -45,8 +45,8 @@ class EncoderByTorch:
         tokens = mask.flatten().nonzero().squeeze(1)
         x = embedded.new_zeros(len(owners), embedded.shape[2], dtype=torch.bfloat16)
         x.index_copy_(0, places, embedded.flatten(0, 1).index_select(0, tokens).to(torch.bfloat16))
-        blocks = zip(x.split(rows_of_a_block * width), owners.view(-1, width).split(rows_of_a_block), strict=True)
-        found = torch.cat([self._states(block, rows) for block, rows in blocks])
+        blocks = x.view(-1, rows_of_a_block * width, x.shape[1]), owners.view(-1, rows_of_a_block, width)
+        found = torch.cat([self._states(*block) for block in zip(*blocks, strict=True)])
         states = torch.zeros_like(embedded)
         states.view(-1, embedded.shape[2]).index_copy_(0, tokens, found.index_select(0, places).to(embedded.dtype))
         return states
@@ -65,7 +65,8 @@ class EncoderByTorch:
             # (N, 3 H K) -> (R, W, 3, H, K) -> (3, R, H, W, K)
             heads = inward(normed).view(*owners.shape, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
             mixed = F.scaled_dot_product_attention(heads[0], heads[1], heads[2], attn_mask=hidden, scale=beta)
-            x, normed = self._stream.after(2 * layer + 1, outward.added_to(x, mixed.transpose(1, 2).reshape(len(x), -1)))
+            mixed = mixed.transpose(1, 2).reshape(len(x), -1)
+            x, normed = self._stream.after(2 * layer + 1, outward.added_to(x, mixed))
             x, normed = self._stream.after(2 * layer + 2, outer.added_to(x, inner(normed)))
         return normed
 

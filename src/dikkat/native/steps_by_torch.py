@@ -150,17 +150,18 @@ class StepsByTorch:
     def keys_and_values(self) -> list[tuple[Tensor, Tensor]]:
         """What the cache holds of each layer, as PyTorch's step keeps it: (R, H, T, K) each, in copies."""
         held = self._cache[: self.length].index_select(3, self._live)
-        held = held.unflatten(4, (self._weights.heads, -1)).permute(1, 2, 3, 4, 0, 5).float()
+        held = held.view(*held.shape[:4], self._weights.heads, -1).permute(1, 2, 3, 4, 0, 5).float()
         return [(layer[0].contiguous(), layer[1].contiguous()) for layer in held]
 
     def _attend_to_self(self, made: BFloat16[Tensor, "R E"], layer: int, seen: Tensor | None) -> Tensor:
         weights, here = self._weights, self.length
+        rows, heads, head = len(made), weights.heads, weights.width // weights.heads
         # (R, 3 H K) -> (3, R, H K)
-        three = made.view(len(made), 3, weights.width).transpose(0, 1)
+        three = made.view(rows, 3, weights.width).transpose(0, 1)
         self._cache[here, layer] = three[1:]
         # (T, 2, R, H K) -> (2, R, H, T, K)
-        held = self._cache[: here + 1, layer].unflatten(3, (weights.heads, -1)).permute(1, 2, 3, 0, 4)
-        query = three[0].unflatten(1, (weights.heads, 1, -1))
+        held = self._cache[: here + 1, layer].view(here + 1, 2, rows, heads, head).permute(1, 2, 3, 0, 4)
+        query = three[0].view(rows, heads, 1, head)
         mixed = _attend(query, held, None, weights.betas[2 * layer])
         if seen is not None:
             seen.copy_(_weights(query, held[0], None, weights.betas[2 * layer]).squeeze(2).index_select(0, self._live))
@@ -242,9 +243,9 @@ def _attend(query: Tensor, held: Tensor, hidden: Tensor | None, beta: float) -> 
     if query.shape[2] == 1 or hidden is None:
         return F.scaled_dot_product_attention(query, held[0], held[1], attn_mask=hidden, scale=beta)
     keys, values = held.flatten(1, 2)
-    scores = torch.bmm(query.flatten(0, 1), keys.mT).unflatten(0, query.shape[:2])
+    scores = torch.bmm(query.flatten(0, 1), keys.mT).view(*query.shape[:3], -1)
     weights = torch.softmax(torch.add(hidden, scores, alpha=beta), dim=-1).to(torch.bfloat16)
-    return torch.bmm(weights.flatten(0, 1), values).unflatten(0, query.shape[:2])
+    return torch.bmm(weights.flatten(0, 1), values).view(query.shape)
 
 
 def _weights(query: Tensor, key: Tensor, hidden: Tensor | None, beta: float) -> Tensor:

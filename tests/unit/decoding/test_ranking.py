@@ -1,4 +1,6 @@
-"""`top` against numpy's stable sort, with and without ties, narrow rows and blocked ones; normalizers in float64."""
+"""What is largest against numpy's stable sort, with and without ties, in narrow rows and in blocks; log-probabilities
+against float64.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dikkat.decoding.ranking import normalizers, top
+from dikkat.decoding.ranking import NextTokens, top
 
 pytestmark = pytest.mark.usefixtures("either_path")
 
@@ -53,18 +55,65 @@ def test_the_sign_of_zero_does_not_count() -> None:
     assert places.tolist() == [[0, 1, 3]]
 
 
-@pytest.mark.parametrize("width", [1, 3, 64, 4097])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", [3, 64, 4097, 8000])
 @pytest.mark.parametrize("spread", [0.0, 1.0, 100.0])
-def test_normalizers_make_log_probabilities(width: int, spread: float) -> None:
-    logits = torch.randn(6, width) * spread - 5
-    largest, log_sums = normalizers(logits)
-    found = logits - largest - log_sums
-    torch.testing.assert_close(found.double(), logits.double().log_softmax(dim=-1), rtol=2e-6, atol=2e-6)
+def test_log_probabilities_are_those_of_float64(width: int, spread: float, dtype: torch.dtype) -> None:
+    """Of tokens that are never emitted too, so far as others have less for them."""
+    logits = (torch.randn(70, width, generator=torch.Generator().manual_seed(5)) * spread - 5).to(dtype)
+    logits[3, 1] = 90.0
+    exact = logits.double().log_softmax(dim=-1)
+    found = NextTokens(logits.clone(), (0, 1)).log_probabilities(torch.arange(width).expand(70, -1))
+    assert found.dtype == torch.float32
+    assert bool((found[:, :2] == -torch.inf).all())
+    torch.testing.assert_close(found[:, 2:].double(), exact[:, 2:], rtol=2e-6, atol=2e-6)
     assert float(found.max()) <= 0.0
 
 
-def test_normalizers_do_not_depend_on_the_other_rows() -> None:
-    logits = torch.randn(64, 4097) * 3
-    together = torch.cat(normalizers(logits), dim=1)
+@pytest.mark.parametrize("width", [4097, 40_000])
+def test_log_probabilities_do_not_depend_on_the_other_rows(width: int) -> None:
+    logits, tokens = torch.randn(64, width) * 3, torch.randint(2, width, (64, 50))
+    together = NextTokens(logits.clone(), (0, 1)).log_probabilities(tokens)
     for rows in (slice(0, 1), slice(7, 9), slice(20, 63)):
-        assert torch.equal(torch.cat(normalizers(logits[rows]), dim=1), together[rows])
+        alone = NextTokens(logits[rows].clone(), (0, 1)).log_probabilities(tokens[rows])
+        assert torch.equal(alone, together[rows])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("width", [5, 300, 4097, 8000])
+def test_the_most_probable_is_the_first_of_equals(width: int, dtype: torch.dtype) -> None:
+    logits = torch.randn(64, width, generator=torch.Generator().manual_seed(3)).to(dtype)
+    logits[::2, -2:] = 7.0
+    logits[::3, 0] = 9.0
+    expected = logits.float().numpy()[:, 1:].argmax(axis=1) + 1
+    np.testing.assert_array_equal(NextTokens(logits, (0,)).most_probable().numpy(), expected)
+
+
+@settings(deadline=None, derandomize=True, max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    width=st.integers(5, 900),
+    beam=st.integers(1, 5),
+    levels=st.sampled_from([1, 2, 5, 40, 10**7]),
+    half=st.booleans(),
+)
+def test_the_best_continuations_are_those_of_all_sums(
+    seed: int, width: int, beam: int, levels: int, half: bool
+) -> None:
+    """Largest first; of equals the better hypothesis, then the lower token. Dead hypotheses have none."""
+    generator = np.random.default_rng(seed)
+    drawn = (generator.integers(-levels, levels + 1, size=(3 * beam, width)) / 7).astype(np.float32)
+    logits = torch.from_numpy(drawn).to(torch.bfloat16 if half else torch.float32)
+    before = torch.from_numpy(-generator.random((3, beam)).astype(np.float32)).sort(dim=1, descending=True).values
+    before[0, 1:] = -torch.inf
+    following = NextTokens(logits, (0, 2))
+    found = following.best(before, 2 * beam)
+    every = following.log_probabilities(torch.arange(width).expand(len(logits), -1))
+    sums = (every.view(3, beam, width) + before.unsqueeze(2)).flatten(1).numpy()
+    ranked = np.argsort(-sums, axis=1, kind="stable")[:, : 2 * beam]
+    np.testing.assert_array_equal(found.values.numpy(), np.take_along_axis(sums, ranked, axis=1))
+    possible = found.values.numpy() > -np.inf
+    # which of the impossible ones fill up does not matter
+    np.testing.assert_array_equal(found.rows.numpy()[possible], ranked[possible] // width)
+    np.testing.assert_array_equal(found.places.numpy()[possible], ranked[possible] % width)
+    assert int(found.places.max()) < width
