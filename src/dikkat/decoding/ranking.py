@@ -25,7 +25,7 @@ _FEW = 512
 """Entries that are ranked at once; of more, those of the best blocks are cut into blocks again."""
 _LOW = 0xFFFF
 """Half of the bits of a float, which are zero where it is a number of bfloat16."""
-_CHUNK = 1 << 18
+_CHUNK = 1 << 17
 """Logits that a processor turns into probabilities at once, about: they stay in its second cache meanwhile."""
 
 
@@ -115,11 +115,11 @@ def _normalizers(
     rows = max(1, _CHUNK // blocks.shape[1:].numel()) if blocks.is_cpu else max(1, len(blocks))
     found: list[tuple[Tensor, Tensor, Tensor]] = []
     for chunk, other in zip(blocks.split(rows), more.split(rows), strict=True):
-        entries = chunk.float()
+        entries = chunk.to(torch.float32, copy=True)
         maxima = entries.amax(dim=2)
         largest = torch.cat([maxima, other], dim=1).amax(dim=1, keepdim=True)
         # by blocks first, so that no sum is shared out to threads, as that of a single long row would be
-        sums = (entries - largest.unsqueeze(2)).exp_().sum(dim=2).sum(dim=1, keepdim=True)
+        sums = entries.sub_(largest.unsqueeze(2)).exp_().sum(dim=2).sum(dim=1, keepdim=True)
         found.append((maxima, largest, (sums + (other - largest).exp_().sum(dim=1, keepdim=True)).log_()))
     maxima, largest, log_sums = (torch.cat(parts) for parts in zip(*found, strict=True))
     return maxima, largest, log_sums
