@@ -32,7 +32,7 @@ def translate(
     top_k: Annotated[int, typer.Option(help="Of sampling: only so many most probable tokens; 0 is all.")] = 0,
     top_p: Annotated[float, typer.Option(help="Of sampling: only the most probable tokens of this share.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of sampling.")] = 1,
-    batch_size: Annotated[int, typer.Option(help="Sentences translated at once.")] = 64,
+    batch_size: Annotated[int, typer.Option(help="Sentences translated at once.")] = 128,
     precision: Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")] = "float32",
     device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
 ) -> None:

@@ -31,7 +31,7 @@ def decode_stream(
     decode: Decode[Made],
     empty: Made,
     *,
-    batch_size: int = 64,
+    batch_size: int = 128,
     batch_tokens: int = 8192,
     window: int = 2048,
     at_once: int = 1,

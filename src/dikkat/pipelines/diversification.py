@@ -61,7 +61,7 @@ def diversify(
     pairs: Sequence[Pair],
     *,
     options: DecodingOptions = BEAM,
-    batch_size: int = 64,
+    batch_size: int = 128,
     told: Told = lambda _: None,
 ) -> Diversified:
     """`pairs`, and each that is new among the sources as `forward` translates them and the targets as `backward` does.

@@ -98,7 +98,7 @@ class Translator:
         return list(self.stream(texts, options))
 
     def stream(
-        self, lines: Iterable[str], options: DecodingOptions = GREEDY, *, batch_size: int = 64, window: int = 2048
+        self, lines: Iterable[str], options: DecodingOptions = GREEDY, *, batch_size: int = 128, window: int = 2048
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, in constant memory; a line of white space stays empty.
 
