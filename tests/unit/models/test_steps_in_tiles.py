@@ -66,6 +66,23 @@ def test_states_of_the_source_are_those_of_float32(choice: dict[str, Any]) -> No
     assert not found[~mask].any()
 
 
+@pytest.mark.parametrize(
+    "lengths", [[64] * 9, [3, 61, 2, 1, 5], [70] * 8 + [3], [40, 1] * 20, [512, 300, 9], [530, 4, 300]], ids=str
+)
+@torch.no_grad()
+def test_states_are_the_same_however_sentences_are_laid_out(lengths: list[int]) -> None:
+    """Several in a row or one, up to its end, in one block of rows or more; also as if each were alone."""
+    fast, exact = both()
+    torch.manual_seed(3)
+    source, mask = some_tokens(len(lengths), max(lengths)), real_tokens(lengths, max(lengths))
+    found = fast.encode(source, mask)
+    torch.testing.assert_close(found[mask], exact.encode(source, mask)[mask], atol=CLOSE, rtol=CLOSE)
+    assert not found[~mask].any()
+    for row, length in enumerate(lengths):
+        alone = fast.encode(source[row : row + 1, :length], mask[row : row + 1, :length])
+        torch.testing.assert_close(found[row, :length], alone[0], atol=CLOSE, rtol=CLOSE)
+
+
 @pytest.mark.parametrize("choice", SHAPES)
 @torch.no_grad()
 def test_steps_have_the_logits_of_float32(choice: dict[str, Any]) -> None:
