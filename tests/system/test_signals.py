@@ -34,14 +34,14 @@ def test_a_signal_is_one_line(tmp_path: Path, trained: Path, command: str, numbe
 def test_a_signal_ends_the_copies_that_decode_too(
     tmp_path: Path, trained: Path, number: signal.Signals, code: int
 ) -> None:
-    """Without native code there is a process for each thread; all are in the group that Ctrl-C goes to."""
+    """Without native code there is a process for each thread, the first among them; Ctrl-C goes to all of the group."""
     source = "".join(f"{source}\n" for source, _ in toy_sentences(4000))
     (tmp_path / "text.en").write_text(source, encoding="utf-8")
     command: list[str | Path] = ["translate", trained, tmp_path / "text.en", "--batch-size", "8"]
     process = child(command, {"DIKKAT_NATIVE": "0", "OMP_NUM_THREADS": "2"}, start_new_session=True)
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     limit = time.monotonic() + 120
-    while len(copies := children.read_text().split()) < 2:
+    while not (copies := children.read_text().split()):
         assert time.monotonic() < limit
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)

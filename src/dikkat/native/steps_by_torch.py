@@ -16,7 +16,9 @@ from dikkat.native.layers import LinearWeights
 from dikkat.native.layers_by_torch import Activation, PackedLinear, SubLayers, whole_blocks
 
 SIZES = 8
-"""Numbers of rows that the products of one batch have, at most, since oneDNN compiles one for each."""
+"""Numbers of rows that the products of one batch have, about, since oneDNN compiles one for each: eighths, and halves
+of the last.
+"""
 FEWEST = 16
 """Rows below which one less saves nothing."""
 KEYS = 16
@@ -68,8 +70,8 @@ class StepsByTorch:
         """Target positions held: the position of the next token."""
         self.rows_per_sentence = rows_per_sentence
         self._weights = weights
-        needed = max(1, FEWEST // rows_per_sentence, -(-sentences // SIZES))
-        self._unit = 1 << (needed - 1).bit_length()
+        self._least = max(1, FEWEST // rows_per_sentence)
+        self._unit = 1 << (max(self._least, -(-sentences // SIZES)) - 1).bit_length()
         self._taken = self.sentences
         """Places of the sentences."""
         self._within = torch.arange(rows_per_sentence).expand(sentences, -1)
@@ -194,7 +196,10 @@ class StepsByTorch:
             self._source_hidden = self._source_hidden.float()
 
     def _places_for(self, sentences: int) -> int:
-        return -(-sentences // self._unit) * self._unit
+        unit = self._unit
+        while unit > self._least and 2 * sentences <= unit:
+            unit //= 2
+        return -(-sentences // unit) * unit
 
     def _move(self, places: int) -> None:
         """The sentences to the first of so many places: only those move that are behind."""
