@@ -44,8 +44,8 @@ def decode_stream(
     `batch_size` sentences and `batch_tokens` source tokens, padding included (a longer sentence goes alone). A window
     of 1 answers each sentence before it reads the next. Of an empty sentence `empty` is made, and it never reaches the
     model. Up to `at_once` batches are decoded side by side: by threads, which share those that native code has, or,
-    `apart`, by copies of this process on one thread each, if it can be copied. Raises `UsageError` when a limit is
-    below 1.
+    `apart`, by this process and copies of it on one thread each, if it can be copied. Raises `UsageError` when a limit
+    is below 1.
     """
     limits = {"batch_size": batch_size, "batch_tokens": batch_tokens, "window": window, "at_once": at_once}
     for name, limit in limits.items():
