@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -27,11 +29,12 @@ def greedy(
     """
     if source.shape[0] == 0:
         return []
-    stepper = Stepper(model, source, source_mask, options)
+    stepper = Stepper(model, source, source_mask, options, scored=options.scores)
     penalties = length_penalties(stepper.max_cap, options.length_penalty, source.device)
     found = stepper.search(1, penalties)
     if found is not None:
-        return [hypotheses[0] for hypotheses in hypotheses_of(found, penalties, 1)]
+        best = [hypotheses[0] for hypotheses in hypotheses_of(found, penalties, 1)]
+        return best if options.scores else [replace(each, score=math.nan, log_probability=math.nan) for each in best]
     return follow(stepper, penalties, _most_probable)
 
 

@@ -16,7 +16,10 @@ class Hypothesis:
     tokens: tuple[int, ...]
     """Ids without the begin and end marks."""
     score: float
-    """`log_probability / length ** alpha`, the end mark counted in the length (Wu et al. 2016, section 7)."""
+    """`log_probability / length ** alpha`, the end mark counted in the length (Wu et al. 2016, section 7).
+
+    NaN, as the log-probability, where `DecodingOptions.scores` is off and the way of decoding does not need them.
+    """
     log_probability: float
     """Sum of the model's own log-probabilities (natural logarithm), the end mark's included; never above 0."""
     finished: bool

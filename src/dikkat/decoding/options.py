@@ -27,6 +27,9 @@ class DecodingOptions:
     """A hypothesis ends after `floor(factor * source tokens) + offset` tokens; the end mark counts on both sides."""
     max_length_offset: int = 10
     """The part of that cap that does not grow with the source."""
+    scores: bool = True
+    """Whether hypotheses are scored; greedy decoding and sampling are faster where they need not be (see `Hypothesis`).
+    """
 
     def __post_init__(self) -> None:
         # Above 5 no ranking is left but by length, and length ** alpha leaves the range of float32.

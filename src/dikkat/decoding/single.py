@@ -29,7 +29,7 @@ def decode_single(
     """Follow the tokens that `choose` picks; a sentence leaves the batch at its end mark or at its own length cap."""
     if source.shape[0] == 0:
         return []
-    stepper = Stepper(model, source, source_mask, options)
+    stepper = Stepper(model, source, source_mask, options, scored=options.scores)
     return follow(stepper, length_penalties(stepper.max_cap, options.length_penalty, source.device), choose)
 
 
@@ -37,12 +37,13 @@ def follow(stepper: Stepper, penalties: Float[Tensor, "P"], choose: Choose) -> l
     """The same with a stepper that has not begun; `penalties` are the divisors of a score at each length."""
     batch_size, device = len(stepper.sentences), penalties.device
     history = torch.full((batch_size, stepper.max_cap), PAD, device=device)
-    total = torch.zeros(batch_size, device=device)
+    total = torch.full((batch_size,), 0.0 if stepper.scored else torch.nan, device=device)
     outcomes: list[Outcome] = []
     while True:
         following = stepper.next_tokens()
         tokens = choose(following, stepper)
-        total = total + following.log_probabilities(tokens.unsqueeze(1)).squeeze(1)
+        if stepper.scored:
+            total = total + following.log_probabilities(tokens.unsqueeze(1)).squeeze(1)
         history[:, stepper.length - 1] = tokens
         parts = split_ended((tokens == EOS) | (stepper.caps <= stepper.length))
         staying = None

@@ -90,10 +90,13 @@ class Stepper:
         options: DecodingOptions,
         *,
         rows_per_sentence: int = 1,
+        scored: bool = True,
     ) -> None:
         batch_size, device = source.shape[0], source.device
         caps = length_caps(source_mask, options)
         self.rows_per_sentence = rows_per_sentence
+        self.scored = scored
+        """Whether anybody asks for log-probabilities."""
         self.max_cap = max(caps)
         self.caps = torch.tensor(caps, device=device)
         self.sentences = torch.arange(batch_size, device=device)
@@ -115,7 +118,7 @@ class Stepper:
 
     def next_tokens(self) -> NextTokens:
         """Run the model on the last tokens."""
-        return NextTokens(self._model.step(self._tokens, self._cache), (PAD, BOS))
+        return NextTokens(self._model.step(self._tokens, self._cache), (PAD, BOS), scored=self.scored)
 
     def advance(
         self, tokens: Int[Tensor, "B rows"], parents: Int[Tensor, "B rows"], staying: Int[Tensor, "N"] | None

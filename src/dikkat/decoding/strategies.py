@@ -19,10 +19,12 @@ DecodeBatch = Callable[[Tensor, Tensor, Sequence[int]], list[list[Hypothesis]]]
 
 
 def batch_decoder(model: CachedModel[Any], options: DecodingOptions) -> DecodeBatch:
-    """How to decode a batch: `BeamOptions` search a beam, `SamplingOptions` draw, plain ones are greedy."""
+    """How to decode a batch: `BeamOptions` search a beam, `SamplingOptions` draw; plain ones, or a beam of one, are
+    greedy.
+    """
 
     def decode(source: Tensor, source_mask: Tensor, numbers: Sequence[int]) -> list[list[Hypothesis]]:
-        if isinstance(options, BeamOptions):
+        if isinstance(options, BeamOptions) and options.beam_size > 1:
             return beam_search(model, source, source_mask, options)
         if isinstance(options, SamplingOptions):
             return [[hypothesis] for hypothesis in sample(model, source, source_mask, options, numbers)]

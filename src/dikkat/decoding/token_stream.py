@@ -18,7 +18,7 @@ def token_stream(
 ) -> Iterator[int]:
     """The tokens of `greedy`, each as soon as it is chosen; ends at the end mark (not yielded) or at the cap."""
     with torch.inference_mode():
-        stepper = Stepper(model, source, source_mask, options)
+        stepper = Stepper(model, source, source_mask, options, scored=False)
     while True:
         with torch.inference_mode():
             chosen = stepper.next_tokens().most_probable().unsqueeze(1)

@@ -39,7 +39,7 @@ class Validator:
         with torch.inference_mode():
             loss = self._loss(model)
             ids = [self._corpus.source(index).tolist() for index in self._chosen]
-            decode = batch_decoder(model, DecodingOptions())
+            decode = batch_decoder(model, DecodingOptions(scores=False))
             found = decode_stream(ids, decode, [EMPTY], batch_size=256, device=model.output_weight.device)
             decoded = [best[0].tokens for best in found]
         translations = self._tokenizer.decode_batch(decoded)

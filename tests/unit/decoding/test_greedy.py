@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 from tests.unit.decoding.mock_model import MockModel, Prefix, batch_of, log_softmax, some_sentences
+from tests.unit.decoding.reversing import learned, sentences
 
 from dikkat.decoding.greedy import greedy
 from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import DecodingOptions
-from dikkat.decoding.stepper import BOS, EOS, PAD
+from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat.decoding.stepper import BOS, EOS, PAD, CachedModel
+from dikkat.decoding.strategies import batch_decoder
 
 pytestmark = pytest.mark.usefixtures("either_path")
 
@@ -50,6 +56,28 @@ def test_same_as_one_sentence_at_a_time(alpha: float) -> None:
     assert {hypothesis.finished for hypothesis in expected} == {True, False}
     for pair in zip(found, expected, strict=True):
         assert_same(*pair)
+
+
+@pytest.mark.parametrize("plain", [OPTIONS, BeamOptions(beam_size=1), SamplingOptions(seed=3)], ids=type)
+def test_who_asks_for_no_scores_gets_the_same_tokens(plain: DecodingOptions) -> None:
+    models: list[tuple[CachedModel[Any], list[Prefix]]] = [
+        (MockModel(seed=1), some_sentences(40)),
+        (learned(), sentences(3)),
+    ]
+    for model, rows in models:
+        scored, unscored = (
+            [each[0] for each in batch_decoder(model, options)(*batch_of(rows), range(len(rows)))]
+            for options in (plain, replace(plain, scores=False))
+        )
+        assert [(each.tokens, each.finished) for each in scored] == [(each.tokens, each.finished) for each in unscored]
+        assert all(each.score <= 0 and each.log_probability <= 0 for each in scored)
+        assert all(math.isnan(each.score) and math.isnan(each.log_probability) for each in unscored)
+
+
+def test_a_beam_is_always_scored() -> None:
+    decode = batch_decoder(MockModel(), BeamOptions(beam_size=3, scores=False))
+    (best,), *_ = decode(*batch_of(some_sentences(3)), range(3))
+    assert best.score < 0
 
 
 @pytest.mark.parametrize("size", [1, 7, 64])

@@ -86,7 +86,21 @@ def test_the_most_probable_is_the_first_of_equals(width: int, dtype: torch.dtype
     logits[::2, -2:] = 7.0
     logits[::3, 0] = 9.0
     expected = logits.float().numpy()[:, 1:].argmax(axis=1) + 1
+    unscored = NextTokens(logits.clone(), (0,), scored=False)
     np.testing.assert_array_equal(NextTokens(logits, (0,)).most_probable().numpy(), expected)
+    np.testing.assert_array_equal(unscored.most_probable().numpy(), expected)
+
+
+@pytest.mark.parametrize("scored", [True, False])
+@pytest.mark.parametrize("width", [70, 4000])
+@pytest.mark.parametrize("highest", [-3.0, -0.0, 0.0, 1e-38])
+def test_the_most_probable_of_rows_without_a_number_above_zero(width: int, highest: float, scored: bool) -> None:
+    """Their bits are not in the order of the numbers; nor are the zeros two numbers."""
+    logits = -torch.rand(64, width, generator=torch.Generator().manual_seed(4)).bfloat16() * 50 - 4
+    logits[:, width - 3 :] = highest
+    logits[1::2, width // 2] = abs(highest) if abs(highest) < 1 else highest
+    expected = logits.float().numpy()[:, 1:].argmax(axis=1) + 1
+    np.testing.assert_array_equal(NextTokens(logits, (0,), scored=scored).most_probable().numpy(), expected)
 
 
 @settings(deadline=None, derandomize=True, max_examples=60)
