@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
-from dikkat.models.native_coverage import Bystanders, QuantizedWeights
+from dikkat.models.native_coverage import Bystanders, QuantizedWeights, multiplies_in_tiles
 from dikkat.models.native_decoding import DecoderParts, NativeCache
 from dikkat.models.native_encoding import EncoderParts
 from dikkat.native.decoder import can_step
@@ -133,6 +133,14 @@ class EncoderDecoder(nn.Module):
             if self._bystanders().are_looking() or self.output_weight.device.type != "cpu":
                 return 1
         return 1 if self.quantized is None and self.decodes_natively() else num_threads()
+
+    def rows_at_once(self) -> int:
+        """Hypotheses that are best decoded together, about: in tiles, by PyTorch, many more, since each operator costs
+        much before it computes anything.
+        """
+        with torch.inference_mode():
+            in_tiles = multiplies_in_tiles(self.quantized) and self._decoder_parts().can_begin()
+        return 1024 if in_tiles and not self.decodes_natively() else 128
 
     def decodes_natively(self) -> bool:
         """Whether a batch that is decoded now would be by native code; by PyTorch, threads get in each other's way."""

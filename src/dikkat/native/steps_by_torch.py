@@ -11,9 +11,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.native.decoder import DecoderWeights
-from dikkat.native.encoder_by_torch import additive
 from dikkat.native.layers import LinearWeights
-from dikkat.native.layers_by_torch import Activation, PackedLinear, SubLayers, whole_blocks
+from dikkat.native.layers_by_torch import Activation, PackedLinear, SubLayers
+from dikkat.native.sources_by_torch import SourcesByTorch, attend, attention_weights
 
 SIZES = 8
 """Numbers of rows that the products of one batch have, about, since oneDNN compiles one for each: eighths, and halves
@@ -21,8 +21,6 @@ of the last.
 """
 FEWEST = 16
 """Rows below which one less saves nothing."""
-KEYS = 16
-"""PyTorch attends to fewer, with a mask, more slowly than to so many; and to a few more than a multiple fast."""
 FIRST_ROOM = 32
 """Positions of the cache at the beginning."""
 
@@ -72,12 +70,13 @@ class StepsByTorch:
         self._weights = weights
         self._least = max(1, FEWEST // rows_per_sentence)
         self._unit = 1 << (max(self._least, -(-sentences // SIZES)) - 1).bit_length()
-        self._taken = self.sentences
-        """Places of the sentences."""
         self._within = torch.arange(rows_per_sentence).expand(sentences, -1)
         """Rows of the hypotheses in the places of their sentences."""
         self._places = self._places_for(sentences)
-        self._read_source(memory, mask)
+        shape = weights.layers, weights.heads
+        self._source = SourcesByTorch(weights.source, shape, memory, mask, self._places, rows_per_sentence)
+        self._taken = self._source.places
+        """Places of the sentences."""
         self._cache: Tensor
         """(T, L, 2, R, D): keys and values by position."""
         self._make_room(FIRST_ROOM)
@@ -119,7 +118,7 @@ class StepsByTorch:
 
     def room_for_weights(self, attention: int) -> Float[Tensor, "R H S"]:
         """See `DecoderSteps.room_for_weights`."""
-        keys = self._source.shape[-2] if attention % 2 else self.length + 1
+        keys = self._source.length if attention % 2 else self.length + 1
         return torch.zeros(self.rows, self._weights.heads, keys)
 
     def reorder(self, index: Int[Tensor, "R"]) -> None:
@@ -164,36 +163,18 @@ class StepsByTorch:
         # (T, 2, R, H K) -> (2, R, H, T, K)
         held = self._cache[: here + 1, layer].view(here + 1, 2, rows, heads, head).permute(1, 2, 3, 0, 4)
         query = three[0].view(rows, heads, 1, head)
-        mixed = _attend(query, held, None, weights.betas[2 * layer])
+        mixed = attend(query, held, None, weights.betas[2 * layer])
         if seen is not None:
-            seen.copy_(_weights(query, held[0], None, weights.betas[2 * layer]).squeeze(2).index_select(0, self._live))
+            # (R, H, 1, T) -> (R, H, T)
+            found = attention_weights(query, held[0], None, weights.betas[2 * layer]).squeeze(2)
+            seen.copy_(found.index_select(0, self._live))
         return mixed.flatten(1)
 
     def _attend_to_source(self, query: BFloat16[Tensor, "R D"], layer: int, seen: Tensor | None) -> Tensor:
-        beta, rows = self._weights.betas[2 * layer + 1], self.rows_per_sentence
-        # (B * rows, H K) -> (B, H, rows, K)
-        grouped = query.view(-1, rows, self._weights.heads, query.shape[1] // self._weights.heads).transpose(1, 2)
-        mixed = _attend(grouped, self._source[layer], self._source_hidden, beta)
+        beta = self._weights.betas[2 * layer + 1]
         if seen is not None:
-            found = _weights(grouped, self._source[layer, 0], self._source_hidden, beta)
-            # (B, H, rows, S) -> (R, H, S)
-            seen.copy_(found.transpose(1, 2).flatten(0, 1).index_select(0, self._live))
-        return mixed.transpose(1, 2).reshape(query.shape)
-
-    def _read_source(self, memory: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> None:
-        weights, (batch, length, _) = self._weights, memory.shape
-        # zeros behind the sentences, and behind each where that is faster
-        room = 0 if length > KEYS and length % KEYS <= KEYS // 2 else -length % KEYS
-        rows = F.pad(memory.to(torch.bfloat16), (0, 0, 0, room, 0, self._places - batch))
-        # (B, S, D) -> (B, S, L, 2, H, K) -> (L, 2, B, H, S, K)
-        made = torch.cat([weights.source(block) for block in whole_blocks(rows.flatten(0, 1))])
-        made = made[: rows.shape[:2].numel()].view(*rows.shape[:2], weights.layers, 2, weights.heads, -1)
-        self._source = made.permute(2, 3, 0, 4, 1, 5).contiguous()
-        mask = F.pad(mask, (0, room))
-        # places without a sentence may attend to something, since nothing would be no number
-        self._source_hidden = additive(F.pad(mask, (0, 0, 0, self._places - batch), value=True))[:, None, None]
-        if self.rows_per_sentence > 1:
-            self._source_hidden = self._source_hidden.float()
+            seen.copy_(self._source.weights(query, layer, beta).index_select(0, self._live))
+        return self._source.attend(query, layer, beta)
 
     def _places_for(self, sentences: int) -> int:
         unit = self._unit
@@ -207,12 +188,11 @@ class StepsByTorch:
         moves = {place: free.pop() for place in self._taken if place >= places}
         if moves:
             old, new = torch.tensor(list(moves.items())).unbind(1)
-            self._source_hidden[new] = self._source_hidden[old]
-            _copy(self._source, 2, old, new)
+            self._source.move(moves)
             _copy(self._cache[: self.length], 3, self._rows_of(old), self._rows_of(new))
         self._taken = [moves.get(place, place) for place in self._taken]
         self._places = places
-        self._source, self._source_hidden = self._source[:, :, :places], self._source_hidden[:places]
+        self._source.keep(places)
         self._cache = self._cache[..., : places * self.rows_per_sentence, :]
 
     def _rows_of(self, places: Int[Tensor, "N"]) -> Int[Tensor, "R"]:
@@ -238,22 +218,3 @@ def _copy(held: Tensor, dim: int, old: Int[Tensor, "N"], new: Int[Tensor, "N"]) 
     # PyTorch moves one element after the other; the widest take two thirds of the time
     wide = held.view(torch.complex128) if held.shape[-1] % 8 == 0 else held
     wide.index_copy_(dim, new, wide.index_select(dim, old))
-
-
-def _attend(query: Tensor, held: Tensor, hidden: Tensor | None, beta: float) -> Tensor:
-    """(N, H, T, K) of queries, keys and values (2, N, H, S, K) and what is added to their scores, if anything.
-
-    PyTorch's own attention is made for one query or for many. A few take half the time by products of all heads.
-    """
-    if query.shape[2] == 1 or hidden is None:
-        return F.scaled_dot_product_attention(query, held[0], held[1], attn_mask=hidden, scale=beta)
-    keys, values = held.flatten(1, 2)
-    scores = torch.bmm(query.flatten(0, 1), keys.mT).view(*query.shape[:3], -1)
-    weights = torch.softmax(torch.add(hidden, scores, alpha=beta), dim=-1).to(torch.bfloat16)
-    return torch.bmm(weights.flatten(0, 1), values).view(query.shape)
-
-
-def _weights(query: Tensor, key: Tensor, hidden: Tensor | None, beta: float) -> Tensor:
-    """(N, H, T, S), in float32: what it attends with."""
-    scores = query.float() @ key.float().mT * beta
-    return torch.softmax(scores if hidden is None else scores + hidden, dim=-1)

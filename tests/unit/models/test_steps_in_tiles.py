@@ -116,6 +116,25 @@ def test_steps_have_the_logits_of_float32(choice: dict[str, Any]) -> None:
     )
 
 
+@pytest.mark.parametrize("rows", [1, 2])
+@torch.no_grad()
+def test_steps_are_the_same_in_whatever_order_sentences_of_all_lengths_stand(rows: int) -> None:
+    """They are in groups by length, and those that stay move into groups of longer ones."""
+    fast, exact = both()
+    lengths = [3, 70, 21, 5, 40, 9] * 20
+    caches = begun(fast, lengths, rows), begun(exact, lengths, rows)
+    staying = {1: range(0, 120, 2), 2: range(1, 60, 3), 3: [0, 7, 8, 19]}
+    sentences = len(lengths)
+    for place, each in enumerate(some_tokens(6, rows * sentences)):
+        given = each[: rows * sentences]
+        found, wanted = (model.step(given, cache) for model, cache in zip((fast, exact), caches, strict=True))
+        torch.testing.assert_close(found.float(), wanted, atol=CLOSE, rtol=CLOSE)
+        if (kept := staying.get(place)) is not None:
+            sentences = len(kept)
+            for cache in caches:
+                cache.drop(torch.tensor(kept))
+
+
 @torch.no_grad()
 def test_who_reads_attention_gets_what_it_attends_with() -> None:
     fast, exact = both()
@@ -148,6 +167,11 @@ def test_threads_are_better_apart_where_pytorch_steps() -> None:
     fast, exact = both()
     assert not fast.decodes_natively()
     assert not exact.decodes_natively()
+
+
+def test_many_rows_are_best_decoded_together_where_pytorch_steps_in_tiles() -> None:
+    fast, exact = both()
+    assert fast.rows_at_once() > exact.rows_at_once() > 1
 
 
 @torch.no_grad()
