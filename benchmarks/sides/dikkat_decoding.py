@@ -26,7 +26,8 @@ class Dikkat:
         self.length_penalty = length_penalty
 
     def translate(self, lines: Sequence[str], beam_size: int, batch_size: int) -> list[str]:
-        options = DecodingOptions(length_penalty=self.length_penalty)
+        # like the command, and like its peers, it says how probable a translation is only where it is asked
+        options = DecodingOptions(length_penalty=self.length_penalty, scores=False)
         if beam_size > 1:
             options = BeamOptions(length_penalty=self.length_penalty, beam_size=beam_size)
         found = self.translator.stream(lines, options, batch_size=batch_size)

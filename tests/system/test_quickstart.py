@@ -13,9 +13,9 @@ import pytest
 import torch
 
 from dikkat import Translator
+from dikkat.decoding.batching import length_batches, pad_sources
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.stepper import BOS, EOS, PAD, length_caps
-from dikkat.decoding.streaming import length_batches, pad_sources
 from dikkat.evaluation import score_translations
 
 RUN = Path(__file__).resolve().parents[2] / "runs" / "quickstart-fr"

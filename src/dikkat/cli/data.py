@@ -32,7 +32,9 @@ def diversify(
     out: Annotated[Path, typer.Option(help="Table to write (.tsv), source and target.", show_default=False)],
     source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
-    batch_size: Annotated[int, typer.Option(help="Sentences translated at once.")] = 128,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
+    ] = None,
     precision: Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")] = "float32",
     device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
 ) -> None:

@@ -32,7 +32,9 @@ def translate(
     top_k: Annotated[int, typer.Option(help="Of sampling: only so many most probable tokens; 0 is all.")] = 0,
     top_p: Annotated[float, typer.Option(help="Of sampling: only the most probable tokens of this share.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of sampling.")] = 1,
-    batch_size: Annotated[int, typer.Option(help="Sentences translated at once.")] = 128,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
+    ] = None,
     precision: Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")] = "float32",
     device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
 ) -> None:
@@ -42,9 +44,9 @@ def translate(
 
     if sample and (beam != BEAM.beam_size or n_best != 1):
         raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
-    options: DecodingOptions = BeamOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty)
+    options: DecodingOptions = BeamOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty, scores=scores)
     if sample:
-        options = SamplingOptions(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed)
+        options = SamplingOptions(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, scores=scores)
     translator = Translator.load(run, precision, device)
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else 2048

@@ -2,22 +2,26 @@
 
 A step that PyTorch takes is hundreds of short operators. Two threads inside each of them wait for one another, and for
 Python, most of the time; two processes wait for nobody. A copy is made by `fork`, so the model is not: its memory is
-the parent's, and only what is made comes back. The parent works beside its copies: what it has compiled on the way,
-each shape of product, its next copies need not.
+the parent's, and only parts of the work and what is made of them go to and fro. The parent works beside its copies.
+
+Copies wait for more work, since a fresh one is slow: it has to compile each shape of product, and for a while whatever
+it or its parent writes to is memory of both, which must be copied first.
 """
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
@@ -47,56 +51,122 @@ def _has_semaphores() -> bool:
     return True
 
 
-def in_copies(work: Callable[[Part], Made], parts: Sequence[Part], count: int) -> Iterator[Made]:
-    """`map(work, parts)` by `count` processes, this one among them, which take the parts in turn as they come free.
+class Copies(Generic[Part, Made]):
+    """`count` processes that do `work`, this one among them: copies that are made when they are first needed.
 
-    What is made must be picklable. Raises what `work` raises, and `DikkatError` when a copy dies without a word; no
-    part is begun any more after that, nor once the caller stops asking.
+    They know of `work` what was so then; parts and what is made of them must be picklable. They end when this is
+    closed or forgotten.
     """
-    context = multiprocessing.get_context("fork")
-    turn = context.Value("i", 0)
-    with ExitStack() as stack:
-        receivers: list[Connection] = []
-        for _ in range(count - 1):
-            receiver, sender = context.Pipe(duplex=False)
-            receivers.append(stack.enter_context(receiver))
-            _widen(sender)
-            copy = context.Process(target=_work_on, args=(work, parts, turn, sender, tuple(receivers)), daemon=True)
-            with _quietly(), _undisturbed():
-                copy.start()
-                stack.callback(copy.join)
-                stack.callback(copy.terminate)
-            sender.close()
-        yield from _in_order(work, parts, turn, receivers)
+
+    def __init__(self, work: Callable[[Part], Made], count: int) -> None:
+        self.count = count
+        self._work = work
+        self._at_work = threading.Lock()
+        self._owner = 0
+        self._close = ExitStack()
+        self._pipes: list[tuple[Connection, Connection]] = []
+        self._turn: Any = None
+
+    def map(self, parts: Sequence[Part]) -> Iterator[Made]:
+        """`work` of each, in their order, by processes that take the parts in turn as they come free.
+
+        By this one alone where it cannot be copied, and while its copies are at work for somebody else. Raises what
+        `work` raises, and `DikkatError` when a copy dies without a word; no part is begun any more after that, nor
+        once the caller stops asking.
+        """
+        if not self._at_work.acquire(blocking=False):
+            yield from map(self._work, parts)
+            return
+        is_done = False
+        try:
+            pipes = self._for(len(parts))
+            for tasks, _ in pipes:
+                tasks.send(parts)
+            receivers = [found for _, found in pipes]
+            yield from self._in_order(parts, receivers)
+            while receivers:
+                for receiver in wait(receivers):
+                    _receive(receiver, receivers, {})
+            is_done = True
+        finally:
+            if not is_done:
+                self.close()
+            self._at_work.release()
+
+    def close(self) -> None:
+        """End the copies, whatever they are at."""
+        if self._owner == os.getpid():
+            self._close.close()
+        self._close, self._pipes, self._owner = ExitStack(), [], 0
+
+    def _for(self, parts: int) -> list[tuple[Connection, Connection]]:
+        """Pipes to and from copies for so many parts, which have nothing to do."""
+        if self._owner != os.getpid() or any(found.poll() for _, found in self._pipes):
+            # a copy of this process has no copies yet; and of one that is at work for nobody, the only news is its end
+            self.close()
+        needed = min(self.count, parts) - 1
+        if len(self._pipes) < needed and can_be_copied():
+            context = multiprocessing.get_context("fork")
+            if not self._pipes:
+                self._owner, self._turn = os.getpid(), context.Value("i", 0)
+                weakref.finalize(self, _end, os.getpid(), self._close)
+            while len(self._pipes) < needed:
+                self._start(context)
+        if self._pipes:
+            self._turn.value = 0
+        return self._pipes[:needed]
+
+    def _start(self, context: Any) -> None:
+        """One copy more."""
+        tasks, to_copy = context.Pipe(duplex=False)
+        from_copy, found = context.Pipe(duplex=False)
+        for own in (to_copy, from_copy):
+            self._close.callback(own.close)
+        _widen(to_copy)
+        _widen(found)
+        others = [*itertools.chain(*self._pipes), to_copy, from_copy]
+        copy = context.Process(target=_serve, args=(self._work, self._turn, tasks, found, others), daemon=True)
+        with _quietly(), _undisturbed():
+            copy.start()
+            self._close.callback(copy.join)
+            self._close.callback(copy.terminate)
+        tasks.close()
+        found.close()
+        self._pipes.append((to_copy, from_copy))
+
+    def _in_order(self, parts: Sequence[Part], receivers: list[Connection]) -> Iterator[Made]:
+        """What is made of each part, here or by the copies, as soon as it is its turn."""
+        if not receivers:
+            yield from map(self._work, parts)
+            return
+        made: dict[int, Made] = {}
+        for place in range(len(parts)):
+            while place not in made:
+                if (own := _next(self._turn)) < len(parts):
+                    with _one_thread():
+                        made[own] = self._work(parts[own])
+                elif not receivers:
+                    raise _killed()
+                for receiver in wait(receivers, timeout=0 if own < len(parts) else None):
+                    _receive(receiver, receivers, made)
+            yield made.pop(place)
 
 
-def _in_order(
-    work: Callable[[Part], Made], parts: Sequence[Part], turn: Any, receivers: list[Connection]
-) -> Iterator[Made]:
-    """What is made of each part, here or by the copies, as soon as it is its turn."""
-    made: dict[int, Made] = {}
-    for place in range(len(parts)):
-        while place not in made:
-            if (own := _next(turn)) < len(parts):
-                with _one_thread():
-                    made[own] = work(parts[own])
-            elif not receivers:
-                raise _killed()
-            for receiver in wait(receivers, timeout=0 if own < len(parts) else None):
-                assert isinstance(receiver, Connection)
-                _receive(receiver, receivers, made, over=turn.value >= len(parts))
-        yield made.pop(place)
+def _end(owner: int, close: ExitStack) -> None:
+    if owner == os.getpid():
+        close.close()
 
 
-def _receive(receiver: Connection, receivers: list[Connection], made: dict[int, Any], over: bool) -> None:
+def _receive(receiver: Any, receivers: list[Connection], made: dict[int, Any]) -> None:
+    """What a copy has made, or that it has nothing left to do."""
     try:
-        place, found, error = receiver.recv()
+        news = receiver.recv()
     except EOFError:
-        # a copy that finds nothing left to do ends like one that was killed; then what it was at will be missing
-        if not over:
-            raise _killed() from None
+        raise _killed() from None
+    if news is None:
         receivers.remove(receiver)
         return
+    place, found, error = news
     if error is not None:
         raise error
     made[place] = found
@@ -125,28 +195,27 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-def _work_on(
-    work: Callable[[Part], Made],
-    parts: Sequence[Part],
-    turn: Any,
-    sender: Connection,
-    inherited: Sequence[Connection],
+def _serve(
+    work: Callable[[Part], Made], turn: Any, tasks: Connection, found: Connection, others: Sequence[Connection]
 ) -> None:
-    """What a copy does. Ctrl-C is for the parent, which stops its copies; without a parent none has a reader left."""
+    """What a copy does. Ctrl-C is for the parent, which ends its copies; without a parent none has anything to read."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    for receiver in inherited:
-        receiver.close()
+    for other in others:
+        other.close()
     torch.set_num_threads(1)
-    while (place := _next(turn)) < len(parts):
-        try:
-            sender.send((place, work(parts[place]), None))
-        except BrokenPipeError:
-            return
-        except Exception as error:
-            sender.send((place, None, error))
-            return
+    with suppress(EOFError, BrokenPipeError):
+        while True:
+            parts = tasks.recv()
+            while (place := _next(turn)) < len(parts):
+                try:
+                    made = work(parts[place])
+                except Exception as error:
+                    found.send((place, None, error))
+                    return
+                found.send((place, made, None))
+            found.send(None)
 
 
 def _next(turn: Any) -> int:

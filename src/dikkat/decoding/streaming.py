@@ -9,11 +9,9 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 import torch
-from jaxtyping import Bool, Int
 from torch import Tensor
 
-from dikkat.decoding.copies import can_be_copied, in_copies
-from dikkat.decoding.stepper import EOS, PAD
+from dikkat.decoding.batching import length_batches, pad_sources
 from dikkat.errors import UsageError
 from dikkat.native.threads import num_threads, share_threads
 
@@ -22,8 +20,11 @@ Made = TypeVar("Made")
 Decode = Callable[[Tensor, Tensor, Sequence[int]], Sequence[Made]]
 """From source (B, S), source mask (B, S) and the numbers of the sentences to what is made of each."""
 
-Places = Sequence[int]
-"""Where the sentences of a batch stand in their window."""
+Part = tuple[Sequence[Sequence[int]], Sequence[int]]
+"""The sentences of a batch, and their numbers."""
+
+Apart = Callable[[Sequence[Part]], Iterator[Sequence[Made]]]
+"""Makes the same of several batches, in their order."""
 
 
 def decode_stream(
@@ -32,10 +33,10 @@ def decode_stream(
     empty: Made,
     *,
     batch_size: int = 128,
-    batch_tokens: int = 8192,
+    batch_tokens: int = 16384,
     window: int = 2048,
     at_once: int = 1,
-    apart: bool = False,
+    apart: Apart[Made] | None = None,
     device: torch.device | str = "cpu",
 ) -> Iterator[Made]:
     """What `decode` makes of every sentence (source ids without an end mark), in the order of the input.
@@ -43,9 +44,8 @@ def decode_stream(
     At most `window` sentences are read ahead; inside that window sentences of like length share a batch of at most
     `batch_size` sentences and `batch_tokens` source tokens, padding included (a longer sentence goes alone). A window
     of 1 answers each sentence before it reads the next. Of an empty sentence `empty` is made, and it never reaches the
-    model. Up to `at_once` batches are decoded side by side: by threads, which share those that native code has, or,
-    `apart`, by this process and copies of it on one thread each, if it can be copied. Raises `UsageError` when a limit
-    is below 1.
+    model. Up to `at_once` batches are decoded side by side: by threads, which share those that native code has, or
+    `apart`. Raises `UsageError` when a limit is below 1.
     """
     limits = {"batch_size": batch_size, "batch_tokens": batch_tokens, "window": window, "at_once": at_once}
     for name, limit in limits.items():
@@ -64,38 +64,38 @@ class _Batches(Generic[Made]):
     size: int
     tokens: int
     at_once: int
-    apart: bool
+    apart: Apart[Made] | None
     device: torch.device
 
     def of(self, window: Sequence[Sequence[int]], first: int) -> list[Made]:
         """What is made of each sentence; `first` is the number of the first."""
 
-        def decoded(places: Places) -> Sequence[Made]:
-            source, source_mask = pad_sources([window[place] for place in places], self.device)
-            return self.decode(source, source_mask, [first + place for place in places])
-
         results = [self.empty for _ in window]
-        batches = list(length_batches([len(sentence) for sentence in window], self.size, self.tokens))
-        for places, made in zip(batches, self._side_by_side(decoded, batches), strict=True):
+        lengths = [len(sentence) for sentence in window]
+        batches = list(length_batches(lengths, self.size, self.tokens, workers=self.at_once))
+        parts = [([window[place] for place in places], [first + place for place in places]) for places in batches]
+        for places, made in zip(batches, self._side_by_side(parts), strict=True):
             for place, result in zip(places, made, strict=True):
                 results[place] = result
         return results
 
-    def _side_by_side(
-        self, decoded: Callable[[Places], Sequence[Made]], batches: Sequence[Places]
-    ) -> Iterator[Sequence[Made]]:
+    def _side_by_side(self, parts: Sequence[Part]) -> Iterator[Sequence[Made]]:
         """In the order of the batches. After an error, or Ctrl-C, none is begun any more."""
-        workers = min(self.at_once, len(batches))
-        if workers <= 1 or (self.apart and not can_be_copied()):
-            return map(decoded, batches)
-        return (in_copies if self.apart else _in_threads)(decoded, batches, workers)
+        workers = min(self.at_once, len(parts))
+        if workers <= 1:
+            return map(self._decoded, parts)
+        return _in_threads(self._decoded, parts, workers) if self.apart is None else self.apart(parts)
+
+    def _decoded(self, part: Part) -> Sequence[Made]:
+        sentences, numbers = part
+        return self.decode(*pad_sources(sentences, self.device), numbers)
 
 
 def _in_threads(
-    decoded: Callable[[Places], Sequence[Made]], batches: Sequence[Places], workers: int
+    decoded: Callable[[Part], Sequence[Made]], parts: Sequence[Part], workers: int
 ) -> Iterator[Sequence[Made]]:
     with ThreadPoolExecutor(workers, initializer=share_threads, initargs=(max(1, num_threads() // workers),)) as pool:
-        yield from pool.map(decoded, batches)
+        yield from pool.map(decoded, parts)
 
 
 def _windows(sentences: Iterator[Sequence[int]], batches: _Batches[Made], window: int) -> Iterator[Made]:
@@ -103,26 +103,3 @@ def _windows(sentences: Iterator[Sequence[int]], batches: _Batches[Made], window
     while read := list(islice(sentences, window)):
         yield from batches.of(read, first)
         first += len(read)
-
-
-def length_batches(lengths: Sequence[int], batch_size: int, batch_tokens: int) -> Iterator[list[int]]:
-    """Places of the sentences that share a batch, longest first; empty ones are in none. The end mark is counted."""
-    order = sorted((place for place, length in enumerate(lengths) if length), key=lambda place: -lengths[place])
-    start = 0
-    while start < len(order):
-        width = lengths[order[start]] + 1
-        end = start + max(1, min(batch_size, batch_tokens // width))
-        yield order[start:end]
-        start = end
-
-
-def pad_sources(
-    sentences: Sequence[Sequence[int]], device: torch.device
-) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Source ids with their end marks, padded to the longest, and the mask that is True at real tokens."""
-    width = max(len(sentence) for sentence in sentences) + 1
-    rows = [[*sentence, EOS] + [PAD] * (width - len(sentence) - 1) for sentence in sentences]
-    lengths = torch.tensor([len(sentence) + 1 for sentence in sentences])
-    # (B,) -> (B, S)
-    source_mask = torch.arange(width) < lengths.unsqueeze(1)
-    return torch.tensor(rows, dtype=torch.int64).to(device), source_mask.to(device)

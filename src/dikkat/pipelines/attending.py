@@ -8,9 +8,9 @@ from typing import Protocol
 import torch
 
 from dikkat.config import RunConfig
+from dikkat.decoding.batching import pad_sources
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
-from dikkat.decoding.streaming import pad_sources
 from dikkat.errors import DataError
 from dikkat.explain.attention_map import Kind, Stack
 from dikkat.explain.honesty.saliency import occlusion

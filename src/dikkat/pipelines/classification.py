@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from dikkat.config import RunConfig
-from dikkat.decoding.streaming import length_batches
+from dikkat.decoding.batching import length_batches
 from dikkat.errors import DataError, UsageError
 from dikkat.evaluation.calibration import probabilities
 from dikkat.models.classifier import EncoderClassifier

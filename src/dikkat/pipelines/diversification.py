@@ -61,7 +61,7 @@ def diversify(
     pairs: Sequence[Pair],
     *,
     options: DecodingOptions = BEAM,
-    batch_size: int = 128,
+    batch_size: int | None = None,
     told: Told = lambda _: None,
 ) -> Diversified:
     """`pairs`, and each that is new among the sources as `forward` translates them and the targets as `backward` does.
@@ -81,5 +81,7 @@ def diversify(
     return found
 
 
-def _written(translator: Translator, lines: Sequence[str], options: DecodingOptions, batch_size: int) -> Iterator[str]:
+def _written(
+    translator: Translator, lines: Sequence[str], options: DecodingOptions, batch_size: int | None
+) -> Iterator[str]:
     return (each.text for each in translator.stream(lines, options, batch_size=batch_size))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dikkat.decoding.streaming import length_batches
+from dikkat.decoding.batching import length_batches
 from dikkat.nn.masks import length_mask
 from dikkat.pipelines.trunks import Trunk, load_trunk
 

@@ -60,7 +60,7 @@ def evaluate_translator(
     columns: tuple[str | None, str | None] = (None, None),
     precision: Precision = "float32",
     device: Device = "cpu",
-    batch_size: int = 128,
+    batch_size: int | None = None,
 ) -> Evaluation:
     """Translate the sources of `data`, or of the run's own held-out test part when empty, and score the result."""
     translator = Translator.load(path, precision, device)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from dikkat.decoding.streaming import pad_sources
+from dikkat.decoding.batching import pad_sources
 from dikkat.errors import DataError, UsageError
 from dikkat.explain.capture import capture_attention
 from dikkat.explain.trace import ModelTrace, find_query

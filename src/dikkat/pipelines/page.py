@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from dikkat.decoding.batching import pad_sources
 from dikkat.decoding.beam import beam_search
 from dikkat.decoding.beam_tree import BeamTree, Branch, path_of
 from dikkat.decoding.hypothesis import Hypothesis
 from dikkat.decoding.options import BeamOptions
-from dikkat.decoding.streaming import pad_sources
 from dikkat.disk import write_atomically
 from dikkat.errors import DataError, UsageError
 from dikkat.explain.honesty.ablation import HeadName, head_names, without_heads

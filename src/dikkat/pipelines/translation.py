@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -11,10 +13,12 @@ import torch
 from torch import Tensor
 
 from dikkat.config import Device, RunConfig
+from dikkat.decoding.batching import pad_sources
+from dikkat.decoding.copies import Copies
 from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
 from dikkat.decoding.strategies import batch_decoder
-from dikkat.decoding.streaming import decode_stream
+from dikkat.decoding.streaming import Part, decode_stream
 from dikkat.errors import UsageError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
@@ -51,6 +55,7 @@ class Translator:
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.config = config
+        self._copies: Copies[tuple[DecodingOptions, Part], list[Translation]] | None = None
 
     @property
     def device(self) -> torch.device:
@@ -98,27 +103,43 @@ class Translator:
         return list(self.stream(texts, options))
 
     def stream(
-        self, lines: Iterable[str], options: DecodingOptions = GREEDY, *, batch_size: int = 128, window: int = 2048
+        self,
+        lines: Iterable[str],
+        options: DecodingOptions = GREEDY,
+        *,
+        batch_size: int | None = None,
+        window: int = 2048,
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, in constant memory; a line of white space stays empty.
 
-        At most `window` lines are read ahead. Batch size and neighbours do not change a translation in float32.
+        At most `window` lines are read ahead, and `batch_size` translated at once; None is as many as are fastest.
+        Batch size and neighbours do not change a translation in float32.
         """
-        decode = batch_decoder(self.model, options)
-
-        def translated(source: Tensor, source_mask: Tensor, numbers: Sequence[int]) -> list[Translation]:
-            return self._translations(decode(source, source_mask, numbers))
-
+        if batch_size is None:
+            beam = options.beam_size if isinstance(options, BeamOptions) else 1
+            batch_size = max(1, self.model.rows_at_once() // beam)
         yield from decode_stream(
             self._encoded(lines, window),
-            translated,
-            self._translations([[EMPTY]])[0],
+            partial(_translated, self.model, self.tokenizer, options),
+            _translations([[EMPTY]], self.tokenizer)[0],
             batch_size=batch_size,
             window=window,
             at_once=self.model.batches_at_once(),
-            apart=not self.model.decodes_natively(),
+            apart=None if self.model.decodes_natively() else partial(self._apart, options),
             device=self.device,
         )
+
+    def _apart(self, options: DecodingOptions, parts: Sequence[Part]) -> Iterator[list[Translation]]:
+        """By this process and copies of it, which outlive a text where the weights cannot change any more."""
+        jobs = [(options, part) for part in parts]
+        fresh = Copies(partial(_translated_part, self.model, self.tokenizer), self.model.batches_at_once())
+        if self.model.quantized is None:
+            with closing(fresh):
+                yield from fresh.map(jobs)
+            return
+        if self._copies is None or self._copies.count != fresh.count:
+            self._copies = fresh
+        yield from self._copies.map(jobs)
 
     def encode(self, line: str) -> list[int]:
         """Source ids of a line, without end mark; none for a line of white space."""
@@ -142,15 +163,35 @@ class Translator:
         found = attending.greedy(text) if translation is None else attending.forced(text, translation)
         return list(found.maps)
 
-    def _translations(self, found: Sequence[Sequence[Hypothesis]]) -> list[Translation]:
-        """Of the hypotheses of each sentence, best first."""
-        flat = [hypothesis for hypotheses in found for hypothesis in hypotheses]
-        texts = iter(self.tokenizer.decode_batch([hypothesis.tokens for hypothesis in flat]))
 
-        def translation(hypothesis: Hypothesis) -> Translation:
-            # a translation is one line, whatever the model writes
-            text = next(texts).replace("\n", " ")
-            return Translation(text, hypothesis.score, tuple(self.tokenizer.pieces(hypothesis.tokens)))
+def _translated_part(
+    model: EncoderDecoder, tokenizer: Tokenizer, part: tuple[DecodingOptions, Part]
+) -> list[Translation]:
+    options, (sentences, numbers) = part
+    padded = pad_sources(sentences, model.output_weight.device)
+    return _translated(model, tokenizer, options, *padded, numbers)
 
-        made = [[translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
-        return [Translation(best.text, best.score, best.tokens, tuple(others)) for best, *others in made]
+
+def _translated(
+    model: EncoderDecoder,
+    tokenizer: Tokenizer,
+    options: DecodingOptions,
+    source: Tensor,
+    source_mask: Tensor,
+    numbers: Sequence[int],
+) -> list[Translation]:
+    return _translations(batch_decoder(model, options)(source, source_mask, numbers), tokenizer)
+
+
+def _translations(found: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> list[Translation]:
+    """Of the hypotheses of each sentence, best first."""
+    flat = [hypothesis for hypotheses in found for hypothesis in hypotheses]
+    texts = iter(tokenizer.decode_batch([hypothesis.tokens for hypothesis in flat]))
+
+    def translation(hypothesis: Hypothesis) -> Translation:
+        # a translation is one line, whatever the model writes
+        text = next(texts).replace("\n", " ")
+        return Translation(text, hypothesis.score, tuple(tokenizer.pieces(hypothesis.tokens)))
+
+    made = [[translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+    return [Translation(best.text, best.score, best.tokens, tuple(others)) for best, *others in made]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
-from time import sleep
+from time import monotonic, sleep
+from typing import TypeVar
 
 import pytest
 import torch
@@ -16,20 +21,29 @@ from tests.unit.decoding.mock_model import MockModel, some_sentences
 from tests.unit.decoding.reversing import learned, sentences
 
 from dikkat.config import TokenizerConfig
-from dikkat.decoding import streaming
-from dikkat.decoding.copies import can_be_copied, in_copies
-from dikkat.decoding.hypothesis import EMPTY
+from dikkat.decoding import copies
+from dikkat.decoding.batching import pad_sources
+from dikkat.decoding.copies import Copies, can_be_copied
+from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat.decoding.strategies import batch_decoder
-from dikkat.decoding.streaming import decode_stream, pad_sources
+from dikkat.decoding.streaming import decode_stream
 from dikkat.errors import DikkatError, UsageError
 from dikkat.text.tokenizer import Tokenizer
+
+Part = TypeVar("Part")
+Made = TypeVar("Made")
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
 
 
 def is_running(process: int) -> bool:
     return Path(f"/proc/{process}").exists()
+
+
+def in_copies(work: Callable[[Part], Made], parts: Sequence[Part], count: int) -> Iterator[Made]:
+    with closing(Copies(work, count)) as made:
+        yield from made.map(parts)
 
 
 def test_order_is_kept_and_every_process_works() -> None:
@@ -107,7 +121,7 @@ def test_who_stops_asking_ends_the_copies(tmp_path: Path) -> None:
             sleep(0.01)
         return part
 
-    made = in_copies(work, range(4), 2)
+    made = Copies(work, 2).map(range(4))
     next(made)
     made.close()  # type: ignore[attr-defined]
     (process,) = (int(path.name) for path in tmp_path.iterdir())
@@ -179,13 +193,106 @@ def test_no_copies_of_copies(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("options", [DecodingOptions(), BeamOptions(beam_size=3, n_best=2), SamplingOptions(seed=5)])
 @pytest.mark.parametrize("copied", [True, False])
 def test_copies_change_no_result(monkeypatch: pytest.MonkeyPatch, options: DecodingOptions, copied: bool) -> None:
-    monkeypatch.setattr(streaming, "can_be_copied", lambda: copied)
+    monkeypatch.setattr(copies, "can_be_copied", lambda: copied)
     sentences, decode = [list(row[:-1]) for row in some_sentences(64)], batch_decoder(MockModel(), options)
     one_by_one = list(decode_stream(sentences, decode, [EMPTY], batch_size=64))
-    assert list(decode_stream(sentences, decode, [EMPTY], batch_size=8, at_once=2, apart=True)) == one_by_one
+
+    def work(part: tuple[Sequence[Sequence[int]], Sequence[int]]) -> Sequence[list[Hypothesis]]:
+        return decode(*pad_sources(part[0], torch.device("cpu")), part[1])
+
+    with closing(Copies(work, 2)) as two:
+        for window in (2048, 20):
+            found = decode_stream(sentences, decode, [EMPTY], batch_size=8, window=window, at_once=2, apart=two.map)
+            assert list(found) == one_by_one
 
 
-def test_one_batch_is_decoded_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(streaming, "in_copies", None)
-    sentences, decode = [list(row[:-1]) for row in some_sentences(5)], batch_decoder(MockModel(), DecodingOptions())
-    assert len(list(decode_stream(sentences, decode, [EMPTY], at_once=2, apart=True))) == 5
+def whose(_: int) -> int:
+    sleep(0.01)
+    return os.getpid()
+
+
+def test_one_part_is_done_here() -> None:
+    with closing(Copies(whose, 2)) as two:
+        assert list(two.map(range(1))) == [os.getpid()]
+        assert multiprocessing.active_children() == []
+
+
+def test_copies_wait_for_more_work_and_end_when_forgotten() -> None:
+    three = Copies(whose, 3)
+    first, second = set(three.map(range(40))), set(three.map(range(40)))
+    assert first == second
+    assert len(first) == 3
+    assert all(map(is_running, first))
+    del three
+    gc.collect()
+    assert not any(map(is_running, first - {os.getpid()}))
+
+
+def test_a_copy_that_died_while_it_waited_is_replaced() -> None:
+    with closing(Copies(whose, 2)) as two:
+        (copy,) = set(two.map(range(20))) - {os.getpid()}
+        os.kill(copy, signal.SIGKILL)
+        while is_running(copy) and "Z" not in Path(f"/proc/{copy}/stat").read_text():
+            sleep(0.01)
+        again = set(two.map(range(20)))
+        assert len(again) == 2
+        assert copy not in again
+
+
+def test_after_an_error_there_are_new_copies() -> None:
+    def work(part: int) -> int:
+        sleep(0.01)
+        if part < 0:
+            raise UsageError("below zero")
+        return os.getpid()
+
+    with closing(Copies(work, 2)) as two:
+        with pytest.raises(UsageError, match="below zero"):
+            list(two.map([1, 1, -1, -1, 1]))
+        assert multiprocessing.active_children() == []
+        assert len(set(two.map([1] * 20))) == 2
+
+
+def test_who_comes_while_the_copies_are_at_work_does_it_alone() -> None:
+    with closing(Copies(whose, 2)) as two:
+        busy = two.map(range(20))
+        found = [next(busy)]
+        assert list(two.map(range(3))) == [os.getpid()] * 3
+        assert len({*found, *busy}) == 2
+
+
+def test_a_process_that_was_forked_elsewhere_has_copies_of_its_own() -> None:
+    with closing(Copies(whose, 2)) as two:
+        ours = set(two.map(range(20)))
+        reader, writer = os.pipe()
+        if (child := os.fork()) == 0:
+            os.write(writer, " ".join(map(str, {os.getpid(), *two.map(range(20))})).encode())
+            two.close()
+            os._exit(0)
+        os.close(writer)
+        with open(reader) as told:
+            theirs = set(map(int, told.read().split()))
+        assert os.waitpid(child, 0)[1] == 0
+        assert len(theirs) == 2
+        assert not theirs & ours
+        assert set(two.map(range(20))) == ours
+
+
+ORPHANED = """
+import os, signal
+from dikkat.decoding.copies import Copies
+copies = Copies(lambda _: os.getpid(), 2)
+found = set()
+while len(found) < 2:
+    found |= set(copies.map(range(20)))
+print(*(found - {os.getpid()}), flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_copy_does_not_outlive_its_parent() -> None:
+    found = subprocess.run([sys.executable, "-c", ORPHANED], stdout=subprocess.PIPE, check=False, timeout=120)
+    limit = monotonic() + 30
+    while is_running(int(found.stdout)):
+        assert monotonic() < limit
+        sleep(0.02)

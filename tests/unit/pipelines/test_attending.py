@@ -12,11 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from dikkat import Translator
+from dikkat.decoding.batching import pad_sources
 from dikkat.decoding.beam import beam_search
 from dikkat.decoding.hypothesis import Hypothesis
 from dikkat.decoding.options import BeamOptions
 from dikkat.decoding.stepper import Stepper
-from dikkat.decoding.streaming import pad_sources
 from dikkat.errors import DataError, UsageError
 from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.nn.attention import MultiHeadAttention, Observation

@@ -27,7 +27,12 @@ class Parrot(Translator):
         self.config = RunConfig.model_validate({"data": {"source_language": source, "target_language": target}})
 
     def stream(
-        self, lines: Iterable[str], options: DecodingOptions = BEAM, *, batch_size: int = 64, window: int = 2048
+        self,
+        lines: Iterable[str],
+        options: DecodingOptions = BEAM,
+        *,
+        batch_size: int | None = None,
+        window: int = 2048,
     ) -> Iterator[Translation]:
         self.asked += [options, batch_size]
         return (Translation(self.texts[line], 0.0, ()) for line in lines)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dikkat.config import ModelConfig, RunConfig, TokenizerConfig
-from dikkat.decoding.streaming import pad_sources
+from dikkat.decoding.batching import pad_sources
 from dikkat.errors import CannotCreateError, DataError, UsageError
 from dikkat.explain.page.document import MapKind, Page
 from dikkat.models.factory import build_model

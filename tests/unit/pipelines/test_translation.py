@@ -12,7 +12,7 @@ import torch
 
 import dikkat
 from dikkat import Translation, Translator, load
-from dikkat.decoding.options import BeamOptions, SamplingOptions
+from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat.errors import DataError, MissingInputError, UsageError
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import BOS_ID, EOS_ID
@@ -234,3 +234,22 @@ def test_weights_come_back_bit_by_bit(untrained: Path, translator: Translator) -
     model = dict(translator.model.named_parameters())
     assert saved.keys() == model.keys()
     assert all(torch.equal(saved[name], model[name]) for name in saved)
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_processes_side_by_side_translate_as_one(untrained: Path, precision: Precision) -> None:
+    """Text after text, each with options of its own; in eight bits, where nothing changes, by the same processes."""
+    lines = [" ".join([SOURCE] * (1 + place % 5)) for place in range(200)]
+    before = torch.get_num_threads()
+    texts: list[list[Translation]] = []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            translator = Translator.load(untrained, precision)
+            for options in (BeamOptions(beam_size=2, n_best=2), DecodingOptions(max_length_factor=1.0)):
+                texts.append(list(translator.stream(lines, options)))
+    finally:
+        torch.set_num_threads(before)
+    for one, two in zip(texts[:2], texts[2:], strict=True):
+        assert [each.text for each in one] == [each.text for each in two]
+        assert [len(each.alternatives) for each in one] == [len(each.alternatives) for each in two]
