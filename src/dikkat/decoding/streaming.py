@@ -69,10 +69,11 @@ class _Batches(Generic[Made]):
 
     def of(self, window: Sequence[Sequence[int]], first: int) -> list[Made]:
         """What is made of each sentence; `first` is the number of the first."""
-
         results = [self.empty for _ in window]
         lengths = [len(sentence) for sentence in window]
-        batches = list(length_batches(lengths, self.size, self.tokens, workers=self.at_once))
+        # threads share a batch of native code too, so that no work need be shared out before
+        workers = 1 if self.apart is None else self.at_once
+        batches = list(length_batches(lengths, self.size, self.tokens, workers=workers))
         parts = [([window[place] for place in places], [first + place for place in places]) for places in batches]
         for places, made in zip(batches, self._side_by_side(parts), strict=True):
             for place, result in zip(places, made, strict=True):
