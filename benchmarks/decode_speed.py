@@ -110,11 +110,13 @@ def parse() -> argparse.Namespace:
     )
     known.add_argument("--sentences", type=int, help="translate so many lines only; left out, all")
     known.add_argument("--alone", type=int, default=100, help="sentences that are translated alone, in each run")
-    known.add_argument("--batches", type=int, nargs="+", default=[32, 64, 128], help="sentences in a batch, to try")
+    known.add_argument(
+        "--batches", type=int, nargs="+", default=[64, 128, 256, 1024], help="sentences in a batch, to try"
+    )
     known.add_argument("--beam", type=int, default=5, help="beam size beside greedy search")
     known.add_argument("--length-penalty", type=float, default=LENGTH_PENALTY, help="of the beam search of all sides")
     known.add_argument("--rounds", type=int, default=3, help="times that each side runs")
-    known.add_argument("--warm", type=int, default=128, help="sentences before the clock starts, at each batch size")
+    known.add_argument("--warm", type=int, default=1000, help="sentences before the clock starts, at each batch size")
     known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of every side")
     for peer in ("ctranslate2", "huggingface"):
         where = HERE / f".venv-{peer}"
