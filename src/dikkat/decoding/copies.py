@@ -80,8 +80,11 @@ class Copies(Generic[Part, Made]):
         is_done = False
         try:
             pipes = self._for(len(parts))
-            for tasks, _ in pipes:
-                tasks.send(parts)
+            try:
+                for tasks, _ in pipes:
+                    tasks.send(parts)
+            except BrokenPipeError:
+                raise _killed() from None
             receivers = [found for _, found in pipes]
             yield from self._in_order(parts, receivers)
             while receivers:
@@ -161,7 +164,8 @@ def _receive(receiver: Any, receivers: list[Connection], made: dict[int, Any]) -
     """What a copy has made, or that it has nothing left to do."""
     try:
         news = receiver.recv()
-    except EOFError:
+    except (EOFError, OSError):
+        # the second where it was in the midst of telling
         raise _killed() from None
     if news is None:
         receivers.remove(receiver)

@@ -37,8 +37,9 @@ class EncoderByTorch:
         """States, in the type of `embedded`; zeros at padding."""
         lengths: list[int] = mask.sum(dim=1).tolist()
         width, starts = laid_out(lengths)
-        rows_of_a_block = max(1, BLOCK // width)
         num_rows = starts[-1] // width + 1
+        # longer blocks take a tenth less, where there are so many that the last one counts little
+        rows_of_a_block = max(1, (2 * BLOCK if num_rows * width >= 8 * BLOCK else BLOCK) // width)
         num_rows += -num_rows % rows_of_a_block
         owners, places = _owners(lengths, starts, num_rows * width)
         # where the tokens stand in the batch

@@ -14,9 +14,13 @@ from dikkat.native.encoder_by_torch import additive
 from dikkat.native.layers_by_torch import PackedLinear, whole_blocks
 
 KEYS = 16
-"""PyTorch attends to fewer, with a mask, more slowly than to so many; and to a few more than a multiple fast."""
+"""PyTorch attends to fewer, with a mask, more slowly than to so many."""
+FEW = 6
+"""But to as many more than a multiple in less time than to the next."""
 FEWEST = 32
-"""Sentences of a group: with fewer, another call takes longer than the padding."""
+"""Sentences of a group."""
+SPARED = 512
+"""Keys of all sentences that another group must spare, or its call takes longer."""
 
 
 @dataclass(slots=True)
@@ -121,7 +125,8 @@ def _starts(lengths: Sequence[int]) -> list[int]:
     """Where groups begin in falling lengths."""
     starts = [0]
     for place, length in enumerate(lengths):
-        if place >= starts[-1] + FEWEST and length + KEYS <= _width(lengths[starts[-1]]):
+        spared = (_width(lengths[starts[-1]]) - _width(length)) * (len(lengths) - place)
+        if place >= starts[-1] + FEWEST and spared >= SPARED:
             starts.append(place)
     return starts
 
@@ -138,7 +143,7 @@ def _filled(x: Tensor, sentences: Tensor, room: tuple[int, int], *, fill: float)
 
 def _width(length: int) -> int:
     """Columns for sentences of at most so many tokens."""
-    return length if length > KEYS and length % KEYS <= KEYS // 2 else length + -length % KEYS
+    return length if length > KEYS and length % KEYS <= FEW else length + -length % KEYS
 
 
 def attend(query: Tensor, held: Tensor, hidden: Tensor | None, beta: float) -> Tensor:

@@ -6,6 +6,7 @@ import gc
 import multiprocessing
 import os
 import signal
+import struct
 import subprocess
 import sys
 import threading
@@ -95,6 +96,14 @@ def test_a_copy_that_was_killed_is_an_error_and_no_silence(parts: int) -> None:
     with pytest.raises(DikkatError, match="was killed; try a smaller batch size"):
         list(in_copies(work, range(parts), 2))
     assert len(worked) < 1000
+
+
+def test_a_copy_that_was_killed_in_the_midst_of_telling_is_one_too() -> None:
+    receiver, sender = multiprocessing.Pipe(duplex=False)
+    os.write(sender.fileno(), struct.pack("!i", 100) + b"a beginning")
+    sender.close()
+    with pytest.raises(DikkatError, match="was killed"):
+        copies._receive(receiver, [receiver], {})
 
 
 def test_ctrl_c_is_for_the_parent_alone() -> None:
