@@ -134,13 +134,19 @@ class EncoderDecoder(nn.Module):
                 return 1
         return 1 if self.quantized is None and self.decodes_natively() else num_threads()
 
-    def rows_at_once(self) -> int:
-        """Hypotheses that are best decoded together, about: in tiles, by PyTorch, many more, since each operator costs
-        much before it computes anything.
+    def sentences_at_once(self, beam_size: int) -> int:
+        """How many are best decoded together; by PyTorch in tiles more, since an operator costs much before it computes
+        anything: as many as have 1,024 hypotheses.
         """
         with torch.inference_mode():
             in_tiles = multiplies_in_tiles(self.quantized) and self._decoder_parts().can_begin()
-        return 1024 if in_tiles and not self.decodes_natively() else 128
+        return max(128, 1024 // beam_size) if in_tiles else 128
+
+    def is_settled(self) -> bool:
+        """Whether a copy that was made before computes what this does: it was told that weights will not change, and
+        has the methods of its class.
+        """
+        return self.quantized is not None and not self.training and self._bystanders().have_replaced_nothing()
 
     def decodes_natively(self) -> bool:
         """Whether a batch that is decoded now would be by native code; by PyTorch, threads get in each other's way."""

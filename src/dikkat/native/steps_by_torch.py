@@ -10,10 +10,11 @@ from jaxtyping import BFloat16, Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
+from dikkat.native.attention_by_torch import attend, attention_weights
 from dikkat.native.decoder import DecoderWeights
 from dikkat.native.layers import LinearWeights
 from dikkat.native.layers_by_torch import Activation, PackedLinear, SubLayers
-from dikkat.native.sources_by_torch import SourcesByTorch, attend, attention_weights
+from dikkat.native.sources_by_torch import SourcesByTorch
 
 SIZES = 8
 """Numbers of rows that the products of one batch have, about, since oneDNN compiles one for each: eighths, and halves

@@ -41,7 +41,7 @@ class Translation:
 
     text: str
     score: float
-    """Log-probability divided by the length (to the power of the length penalty), in nats a token."""
+    """Log-probability divided by the length (to the power of the length penalty), in nats a token; see `Hypothesis`."""
     tokens: tuple[str, ...]
     """The subwords of `text` as the model wrote them."""
     alternatives: tuple[Translation, ...] = ()
@@ -56,6 +56,8 @@ class Translator:
         self.tokenizer = tokenizer
         self.config = config
         self._copies: Copies[tuple[DecodingOptions, Part], list[Translation]] | None = None
+        self._copied: tuple[object, ...] = ()
+        """What the copies were made of."""
 
     @property
     def device(self) -> torch.device:
@@ -117,7 +119,7 @@ class Translator:
         """
         if batch_size is None:
             beam = options.beam_size if isinstance(options, BeamOptions) else 1
-            batch_size = max(1, self.model.rows_at_once() // beam)
+            batch_size = self.model.sentences_at_once(beam)
         yield from decode_stream(
             self._encoded(lines, window),
             partial(_translated, self.model, self.tokenizer, options),
@@ -130,15 +132,17 @@ class Translator:
         )
 
     def _apart(self, options: DecodingOptions, parts: Sequence[Part]) -> Iterator[list[Translation]]:
-        """By this process and copies of it, which outlive a text where the weights cannot change any more."""
+        """By this process and copies of it, which outlive a text where the model cannot change any more."""
         jobs = [(options, part) for part in parts]
-        fresh = Copies(partial(_translated_part, self.model, self.tokenizer), self.model.batches_at_once())
-        if self.model.quantized is None:
+        count = self.model.batches_at_once()
+        fresh = Copies(partial(_translated_part, self.model, self.tokenizer), count)
+        if not self.model.is_settled():
             with closing(fresh):
                 yield from fresh.map(jobs)
             return
-        if self._copies is None or self._copies.count != fresh.count:
-            self._copies = fresh
+        copied = self.model.quantized, self.tokenizer, count
+        if self._copies is None or self._copied != copied:
+            self._copies, self._copied = fresh, copied
         yield from self._copies.map(jobs)
 
     def encode(self, line: str) -> list[int]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import multiprocessing
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -236,20 +240,55 @@ def test_weights_come_back_bit_by_bit(untrained: Path, translator: Translator) -
     assert all(torch.equal(saved[name], model[name]) for name in saved)
 
 
+LINES = [" ".join([SOURCE] * (1 + place % 5)) for place in range(200)]
+
+
+@pytest.fixture
+def two_threads() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def by_one(translator: Translator, options: DecodingOptions) -> list[str]:
+    torch.set_num_threads(1)
+    found = [each.text for each in translator.stream(LINES, options)]
+    torch.set_num_threads(2)
+    return found
+
+
+@pytest.mark.usefixtures("two_threads")
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_processes_side_by_side_translate_as_one(untrained: Path, precision: Precision) -> None:
     """Text after text, each with options of its own; in eight bits, where nothing changes, by the same processes."""
-    lines = [" ".join([SOURCE] * (1 + place % 5)) for place in range(200)]
-    before = torch.get_num_threads()
-    texts: list[list[Translation]] = []
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            translator = Translator.load(untrained, precision)
-            for options in (BeamOptions(beam_size=2, n_best=2), DecodingOptions(max_length_factor=1.0)):
-                texts.append(list(translator.stream(lines, options)))
-    finally:
-        torch.set_num_threads(before)
-    for one, two in zip(texts[:2], texts[2:], strict=True):
-        assert [each.text for each in one] == [each.text for each in two]
-        assert [len(each.alternatives) for each in one] == [len(each.alternatives) for each in two]
+    translator = Translator.load(untrained, precision)
+    copies: list[set[int | None]] = []
+    for options in (BeamOptions(beam_size=2, n_best=2), DecodingOptions(max_length_factor=1.0)):
+        assert [each.text for each in translator.stream(LINES, options)] == by_one(translator, options)
+        copies.append({each.pid for each in multiprocessing.active_children()})
+    assert copies[0] == copies[1]
+    apart = sys.platform == "linux" and not translator.model.decodes_natively()
+    assert len(copies[0]) == (1 if apart and precision == "int8" else 0)
+
+
+@pytest.mark.usefixtures("two_threads")
+def test_processes_do_not_outlive_what_they_are_copies_of(untrained: Path) -> None:
+    """Neither a method that is put in place of another, nor other weights, nor the translator."""
+    translator, options = Translator.load(untrained, "int8"), DecodingOptions(max_length_factor=1.0)
+    before = [each.text for each in translator.stream(LINES, options)]
+    norm = translator.model.decoder.final_norm
+    norm.forward = torch.neg
+    replaced = [each.text for each in translator.stream(LINES, options)]
+    assert replaced == by_one(translator, options) != before
+    del norm.forward
+    assert [each.text for each in translator.stream(LINES, options)] == before
+    translator.model.quantized = None
+    with torch.no_grad():
+        translator.model.output_weight.copy_(translator.model.output_weight.flip(1))
+    translator.model.quantize()
+    changed = [each.text for each in translator.stream(LINES, options)]
+    assert changed == by_one(translator, options) != before
+    del translator
+    gc.collect()
+    assert multiprocessing.active_children() == []
