@@ -1,0 +1,24 @@
+"""dikkat-runtime: run models that dikkat trained, without PyTorch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dikkat_runtime.tasks.classifier import Classification, Classifier
+    from dikkat_runtime.tasks.embedder import Embedder
+    from dikkat_runtime.tasks.generator import Generator
+    from dikkat_runtime.tasks.translator import Translation, Translator
+
+__version__ = "0.1.0"
+__all__ = ["Classification", "Classifier", "Embedder", "Generator", "Translation", "Translator"]
+
+_HOMES = {"Classification": "classifier", "Translation": "translator"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first asked for, so that the command starts fast."""
+    if name in __all__:
+        return getattr(import_module(f"dikkat_runtime.tasks.{_HOMES.get(name, name.lower())}"), name)
+    raise AttributeError(f"module 'dikkat_runtime' has no attribute {name!r}")

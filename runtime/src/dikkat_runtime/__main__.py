@@ -1,0 +1,5 @@
+"""`python -m dikkat_runtime`."""
+
+from dikkat_runtime.cli.main import main
+
+main()

@@ -1,0 +1,101 @@
+"""What the sub-commands do, each from its parsed options."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+
+from dikkat_runtime.cli.streams import Output, is_interactive, lines, text
+
+
+def translate(options: Namespace) -> None:
+    """Lines in, translations out."""
+    from dikkat_runtime.engine.contract import SearchOptions
+    from dikkat_runtime.tasks.translator import WINDOW, Translator
+
+    search = SearchOptions(beam_size=options.beam, n_best=options.n_best, length_penalty=options.length_penalty)
+    translator = Translator.load(options.run, precision=options.precision, threads=options.threads)
+    _say(str(translator.info))
+    window = 1 if is_interactive(options.file) else WINDOW
+    out, with_score = Output(), options.scores or options.n_best > 1
+    stream = translator.stream(lines(options.file), search, batch_size=options.batch_size, window=window)
+    for number, translation in enumerate(stream, start=1):
+        for each in (translation, *translation.alternatives):
+            out.write(f"{number}\t{each.score:.4f}\t{each.text}\n" if with_score else f"{each.text}\n")
+        if number % window == 0:
+            out.flush()
+    out.flush()
+
+
+def classify(options: Namespace) -> None:
+    """Lines in, label and probability out."""
+    from dikkat_runtime.tasks.classifier import WINDOW, Classifier
+
+    classifier = Classifier.load(options.run)
+    _say("numpy engine, float32")
+    window = 1 if is_interactive(options.file) else WINDOW
+    out = Output()
+    for number, found in enumerate(classifier.stream(lines(options.file), window=window), start=1):
+        shown = [(found.label, found.probability)]
+        if options.all and found.label:
+            shown = sorted(found.probabilities.items(), key=lambda item: -item[1])
+        out.write("\t".join(f"{label}\t{probability:.4f}" for label, probability in shown) + "\n")
+        if number % window == 0:
+            out.flush()
+    out.flush()
+
+
+def generate(options: Namespace) -> None:
+    """A prompt in, the prompt and what follows it out."""
+    from dikkat_runtime.tasks.generator import Generator, SamplingOptions
+
+    sampling = SamplingOptions(
+        max_tokens=options.max_tokens,
+        temperature=0.0 if options.greedy else options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        repetition_penalty=options.repetition_penalty,
+        seed=options.seed,
+    )
+    generator = Generator.load(options.run)
+    _say("numpy engine, float32")
+    prompt = options.prompt
+    if prompt is None:
+        prompt = "" if is_interactive(None) else text(None)
+    out, last = Output(), prompt
+    pieces = generator.stream(prompt, sampling)
+    out.write(prompt)
+    for piece in pieces:
+        out.write(piece)
+        out.flush()
+        last = piece
+    out.write("" if last.endswith("\n") else "\n")
+    out.flush()
+
+
+def embed(options: Namespace) -> None:
+    """Lines in, each with its vector out: text, tab, numbers."""
+    from dikkat_runtime.tasks.embedder import WINDOW, Embedder
+
+    embedder = Embedder.load(options.run)
+    window = 1 if is_interactive(options.file) else WINDOW
+    out, read = Output(), list[str]()
+
+    def remembered() -> object:
+        for line in lines(options.file):
+            read.append(line)
+            yield line
+
+    for number, vector in enumerate(embedder.stream(remembered(), window=window), start=1):  # type: ignore[arg-type]
+        shown = read.pop(0).replace("\t", " ")
+        out.write(f"{shown}\t{' '.join(map(str, vector))}\n")
+        if number % window == 0:
+            out.flush()
+    out.flush()
+
+
+def _say(what: str) -> None:
+    """Tell what computes."""
+    if sys.stderr is not None:
+        print(f"dikkat-runtime: {what}", file=sys.stderr)

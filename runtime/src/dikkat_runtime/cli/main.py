@@ -1,0 +1,115 @@
+"""The command `dikkat-runtime`: its options, and one line with an exit code for whatever goes wrong."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from dikkat_runtime import __version__
+from dikkat_runtime.cli.commands import classify, embed, generate, translate
+from dikkat_runtime.cli.streams import discard_output
+from dikkat_runtime.errors import RuntimeFailure, UsageError
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+
+def main() -> None:
+    """Run the command line and leave with its exit code."""
+    # a process that is told to end says so in one line too
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
+    try:
+        options = _parser().parse_args(arguments)
+        if "action" not in options:
+            _parser().print_help()
+            return 0
+        options.action(options)
+    except RuntimeFailure as error:
+        return _fail(str(error), error.exit_code)
+    except MemoryError:
+        return _fail("no memory left; give a smaller --batch-size", 74)
+    except BrokenPipeError:
+        # the reader of our output has gone; nobody is left to tell
+        discard_output()
+        return 141
+    except KeyboardInterrupt:
+        return _fail("interrupted", 130)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="dikkat-runtime", description="Run models that dikkat trained, without PyTorch.")
+    parser.add_argument("--version", action="version", version=f"dikkat-runtime {__version__}")
+    commands = parser.add_subparsers(title="commands", parser_class=_Parser)
+    _translate(commands.add_parser("translate", help="Translate FILE or standard input, line by line."))
+    _classify(commands.add_parser("classify", help="Classify the lines of FILE or standard input."))
+    _generate(commands.add_parser("generate", help="Write a text on, token by token."))
+    _embed(commands.add_parser("embed", help="Turn each line into a vector."))
+    return parser
+
+
+def _translate(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action=translate)
+    _run_and_file(parser, "Text, one sentence a line; standard input if absent.")
+    parser.add_argument("--beam", type=int, default=5, help="Hypotheses followed side by side; 1 is greedy.")
+    parser.add_argument("--n-best", type=int, default=1, help="Translations a line, as number, score, text.")
+    parser.add_argument("--scores", action="store_true", help="Number and score before each text.")
+    parser.add_argument("--length-penalty", type=float, default=1.6, help="Larger favours longer output.")
+    parser.add_argument("--precision", choices=("float32", "int8"), default="float32", help="int8 is faster.")
+    parser.add_argument("--threads", type=_at_least_one, help="Threads to compute with; all processors if absent.")
+    parser.add_argument("--batch-size", type=_at_least_one, default=128, help="Sentences translated at once.")
+
+
+def _classify(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action=classify)
+    _run_and_file(parser, "Text, one a line; standard input if absent.")
+    parser.add_argument("--all", action="store_true", help="Label and probability of every class, likeliest first.")
+
+
+def _generate(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action=generate)
+    parser.add_argument("run", type=Path, help="Run directory of a language model.")
+    parser.add_argument("prompt", nargs="?", help="Start of the text; else standard input, else a new text.")
+    parser.add_argument("--max-tokens", type=int, default=200, help="Most tokens to write.")
+    parser.add_argument("--greedy", action="store_true", help="Always the most probable token: temperature 0.")
+    parser.add_argument("--temperature", type=float, default=0.8, help="Below 1 sharper, above 1 flatter.")
+    parser.add_argument("--top-k", type=int, default=0, help="Only so many most probable tokens; 0 is all.")
+    parser.add_argument("--top-p", type=float, default=1.0, help="Only the most probable tokens of this share.")
+    parser.add_argument("--min-p", type=float, default=0.0, help="Only tokens with this share of the best one's.")
+    parser.add_argument("--repetition-penalty", type=float, default=1.0, help="Above 1 repeats less.")
+    parser.add_argument("--seed", type=int, default=1, help="Decides what is drawn.")
+
+
+def _embed(parser: argparse.ArgumentParser) -> None:
+    parser.set_defaults(action=embed)
+    _run_and_file(parser, "Text, one a line; standard input if absent.")
+
+
+def _run_and_file(parser: argparse.ArgumentParser, file_help: str) -> None:
+    parser.add_argument("run", type=Path, help="Run directory.")
+    parser.add_argument("file", type=Path, nargs="?", help=file_help)
+
+
+def _at_least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
+    return int(text)
+
+
+def _fail(message: str, exit_code: int) -> int:
+    if sys.stderr is not None:
+        print(f"dikkat-runtime: {message}", file=sys.stderr)
+    return exit_code

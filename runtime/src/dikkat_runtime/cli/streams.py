@@ -1,0 +1,99 @@
+"""Standard input and output of a command: UTF-8 whatever the locale says, lines split at newlines only."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from dikkat_runtime.errors import DataError, DiskError, MissingInputError
+
+LONGEST_LINE = 1_000_000
+"""Bytes."""
+
+
+class Output:
+    """Standard output. Raises `DiskError` where it is closed or a write fails, `BrokenPipeError` where nobody reads."""
+
+    def __init__(self) -> None:
+        if sys.stdout is None:
+            raise DiskError("standard output is closed; there is nowhere to write to")
+        self._stream: IO[bytes] = sys.stdout.buffer
+
+    def write(self, text: str) -> None:
+        """Write a text."""
+        try:
+            self._stream.write(text.encode("utf-8", "replace"))
+        except OSError as error:
+            self._give_up(error)
+
+    def flush(self) -> None:
+        """Hand over what was written."""
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        discard_output()
+        if isinstance(error, BrokenPipeError):
+            raise error
+        raise DiskError(f"standard output: writing failed: {error.strerror}") from None
+
+
+def discard_output() -> None:
+    """Send what could not be written nowhere, so that it is not tried again when the process ends."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def is_interactive(path: Path | None) -> bool:
+    """Whether somebody types the lines and waits for each answer."""
+    return path is None and sys.stdin is not None and sys.stdin.isatty()
+
+
+def lines(path: Path | None) -> Iterator[str]:
+    """Lines of a file or of standard input. Raises `MissingInputError`, or `DataError` with file and line."""
+    try:
+        stream = _open(path)
+        try:
+            yield from _decoded(stream, _name(path))
+        finally:
+            if path is not None:
+                stream.close()
+    except OSError as error:
+        raise MissingInputError(f"{_name(path)}: cannot be read: {error.strerror}") from None
+
+
+def text(path: Path | None) -> str:
+    """All of a file or of standard input, without the last line break. Raises as `lines`."""
+    return "\n".join(lines(path))
+
+
+def _open(path: Path | None) -> IO[bytes]:
+    if path is not None:
+        return path.open("rb")
+    if sys.stdin is None:
+        raise MissingInputError("standard input is closed; name a file, or pipe text in")
+    return sys.stdin.buffer
+
+
+def _decoded(stream: IO[bytes], where: str) -> Iterator[str]:
+    number = 0
+    while line := stream.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE:
+            raise DataError(f"{where}:{number}: the line has more than {LONGEST_LINE:,} bytes; break it into sentences")
+        try:
+            decoded = line.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{where}:{number}: byte 0x{line[error.start]:02X} is not valid UTF-8; convert the file with iconv"
+            ) from None
+        yield decoded.removeprefix("\ufeff") if number == 1 else decoded
+
+
+def _name(path: Path | None) -> str:
+    return "standard input" if path is None else str(path)

@@ -1,0 +1,1 @@
+"""The engine: what computes, behind one contract; ids and numpy arrays in and out."""

@@ -1,0 +1,231 @@
+"""Beam search by the C kernels: the cache of a batch, and all steps of the search; a beam of one is greedy decoding."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from ctypes import c_float, c_int64
+
+import numpy as np
+
+from dikkat_runtime.engine.contract import Hypothesis, Memory, Precision, SearchOptions
+from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
+from dikkat_runtime.native.library import library
+from dikkat_runtime.native.structures import Decoder, Linear, Norm, Search
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
+
+LANES, PAIR = 16, 32
+"""Positions of one block of keys; numbers that a row of bfloat16 is padded to a multiple of."""
+FIRST_CAPACITY = 32
+"""Target positions that a cache holds before it first grows."""
+STEPS_PER_CALL = 64
+"""Steps of a search after which it may be interrupted."""
+NEVER = float("-inf")
+
+Positions = Callable[[int, int], Array]
+
+
+class DecoderWeights:
+    """All that a step computes with, as C reads it."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        embedding: Array,
+        embedding_scale: float,
+        linears: Sequence[Linear],
+        sources: Sequence[Linear],
+        norms: Sequence[Norm],
+        precision: Precision,
+    ) -> None:
+        self.settings = settings
+        self.in_bytes = precision == "int8"
+        self.sources = (Linear * len(sources))(*sources)
+        count = 2 * settings.decoder_layers
+        self._kept = (
+            embedding,
+            (Linear * len(linears))(*linears),
+            (Norm * len(norms))(*norms),
+            (c_float * count)(*[settings.inverse_temperature] * count),
+        )
+        self._embedding_scale = embedding_scale
+
+    def job(self) -> Decoder:
+        """The structure without any rows; it must not outlive the weights."""
+        embedding, *arrays = self._kept
+        linears, norms, betas = map(ctypes.addressof, arrays)  # type: ignore[arg-type]
+        return Decoder(
+            layers=self.settings.decoder_layers,
+            width=self.settings.model_dim,
+            heads=self.settings.num_heads,
+            head_width=self.settings.head_dim,
+            hidden=self.settings.feed_forward_dim,
+            vocabulary=self.settings.vocab_size,
+            embedding=address(embedding),
+            embedding_scale=self._embedding_scale,
+            post_norm=self.settings.norm_placement == "post",
+            gelu=self.settings.activation == "gelu",
+            linears=linears,
+            norms=norms,
+            betas=betas,
+        )
+
+
+class BeamDecoder:
+    """The hypotheses of one batch with their cache."""
+
+    def __init__(self, weights: DecoderWeights, memory: Memory, beam_size: int, threads: int) -> None:
+        """`beam_size` rows for each source of `memory`."""
+        self._weights, self._library = weights, library()[0]
+        self._beam_size, self._sentences = beam_size, len(memory.lengths)
+        job = self._job = weights.job()
+        job.slots, job.sentences, job.threads = self._sentences * beam_size, self._sentences, threads
+        self._read_source(memory)
+        self._grow(FIRST_CAPACITY)
+        numbers = c_int64 * job.slots
+        self._rows = (
+            numbers(*range(job.slots)),
+            numbers(*(row // beam_size for row in range(job.slots))),
+            numbers(),
+        )
+        job.rows = job.slots
+        job.row_slots, job.row_owners, job.begun = map(ctypes.addressof, self._rows)
+
+    def search(self, options: SearchOptions, caps: Sequence[int], positions: Positions) -> list[list[Hypothesis]]:
+        """The best hypotheses of each sentence, which has at most `caps` tokens, the end mark included."""
+        longest = max(caps)
+        powers = [1.0, *(length**options.length_penalty for length in range(1, longest + 1))]
+        penalties = aligned(np.array(powers, np.float32))
+        arrays = self._search_arrays(caps, penalties, longest)
+        addresses = {name: address(array) for name, array in arrays.items()}
+        marks = {"padding": PAD_ID, "begin": BOS_ID, "end": EOS_ID}
+        job = Search(beam=self._beam_size, best=options.n_best, longest=longest, **marks, **addresses)
+        while self._job.rows:
+            self._go_on(job, len(penalties), positions)
+        return _hypotheses(arrays, penalties, options.n_best)
+
+    def _go_on(self, search: Search, most: int, positions: Positions) -> None:
+        """All steps where each thread searches on with sentences of its own, else as many as may be left alone."""
+        job = self._job
+        apart = self._scratch_size(search) > 0
+        end = job.length + (most if apart else STEPS_PER_CALL)
+        while job.capacity < end:
+            self._grow(2 * job.capacity)
+        scratch = empty(self._scratch_size(search))
+        # the last step feeds the token before a cap, so no position beyond the longest hypothesis is read
+        table = _extended(positions(job.length, min(end, most - 1)), end - job.length)
+        search.positions, search.scratch = address(table), address(scratch)
+        run = self._library.search_apart if apart else self._library.search_together
+        run(ctypes.byref(search), ctypes.byref(job), end)
+
+    def _search_arrays(self, caps: Sequence[int], penalties: Array, longest: int) -> dict[str, Array]:
+        sentences, k = self._sentences, self._beam_size
+        rows, vocabulary, whole = sentences * k, self._job.vocabulary, np.int64
+        ranked = min(k + 1, vocabulary)
+        live = full((sentences, k), NEVER)
+        live[:, 0] = 0.0
+        return {
+            "caps": aligned(np.array(caps, whole), whole),
+            "penalties": penalties,
+            "logits": empty((rows, vocabulary)),
+            "tokens": full(rows, BOS_ID, whole),
+            **{name: empty(rows, whole) for name in ("next_tokens", "next_slots", "parents", "is_taken")},
+            "waiting": empty(sentences, whole),
+            "ranked": empty((rows, ranked)),
+            "ranked_tokens": empty((rows, ranked), whole),
+            "candidates": empty((sentences, 2 * k)),
+            "candidate_places": empty((sentences, 2 * k), whole),
+            "history": empty((sentences, k, longest), whole),
+            "live_tokens": full((sentences, k, longest), PAD_ID, whole),
+            "live": live,
+            "ended_tokens": full((sentences, k, longest), PAD_ID, whole),
+            "ended_lengths": full((sentences, k), 1, whole),
+            "ended": full((sentences, k), NEVER),
+            "scores": full((sentences, k), NEVER),
+            "over_at": full(sentences, 0, whole),
+        }
+
+    def _scratch_size(self, search: Search) -> int:
+        return int(self._library.search_scratch(ctypes.byref(search), ctypes.byref(self._job)))
+
+    def _read_source(self, memory: Memory) -> None:
+        job, (sentences, length, width) = self._job, memory.states.shape
+        job.source_length = length + -length % LANES
+        self._source_mask = full((sentences, job.source_length), 0, np.uint8)
+        for row, tokens in enumerate(memory.lengths):
+            self._source_mask[row, :tokens] = 1
+        self._source = self._cache(sentences, job.source_length)
+        job.source_mask = address(self._source_mask)
+        job.source_keys, job.source_values = map(address, self._source)
+        states = memory.states
+        if beside := -width % LANES:
+            states = aligned(np.pad(states, ((0, 0), (0, 0), (0, beside))))
+        if self._library.decoder_read_source(ctypes.byref(job), address(states), length, self._weights.sources):
+            raise MemoryError("no memory left to read the source")
+
+    def _grow(self, capacity: int) -> None:
+        """Hold `capacity` positions, a multiple of 16."""
+        job = self._job
+        keys, values = self._cache(job.slots, capacity)
+        writers = empty((job.slots, capacity if self._weights.in_bytes else 0), np.int32)
+        if job.length:
+            keys[:, :, :, : self._keys.shape[3]] = self._keys
+            values[:, :, :, : self._values.shape[3]] = self._values
+            writers[:, : self._writers.shape[1]] = self._writers
+        self._keys, self._values, self._writers = keys, values, writers
+        job.capacity, job.keys, job.values, job.writers = capacity, address(keys), address(values), address(writers)
+        # zero, since products read the padding of every row
+        self._scratch = full(self._library.decoder_scratch(ctypes.byref(job)), 0.0)
+        job.scratch = address(self._scratch)
+
+    def _cache(self, rows: int, length: int) -> tuple[Array, Array]:
+        """Keys (L, rows, H, length / 16, K, 16) and values (L, rows, H, length, K in whole vectors).
+
+        In eight bits both are bfloat16, (L, rows, H, length, K in whole pairs of vectors).
+        """
+        settings = self._weights.settings
+        shape, width = (settings.decoder_layers, rows, settings.num_heads), settings.head_dim
+        if self._weights.in_bytes:
+            paired = (*shape, length, width + -width % PAIR)
+            return empty(paired, np.uint16), empty(paired, np.uint16)
+        return empty((*shape, length // LANES, width, LANES)), empty((*shape, length, width + -width % LANES))
+
+
+def _extended(table: Array, rows: int) -> Array:
+    """The table with zeros behind it, since C is given an address for each step that it might take."""
+    if len(table) == rows:
+        return table
+    extended = full((rows, table.shape[1]), 0.0)
+    extended[: len(table)] = table
+    return extended
+
+
+def _hypotheses(arrays: dict[str, Array], penalties: Array, n_best: int) -> list[list[Hypothesis]]:
+    """Ended hypotheses by falling score, then ones cut at the cap by falling score, at most `n_best` a sentence."""
+    names = ("ended_tokens", "ended_lengths", "ended", "scores")
+    columns = [arrays[name][:, :n_best].tolist() for name in names]
+    collected = [
+        [
+            Hypothesis(tuple(tokens[: length - 1]), score, log_probability, finished=True)
+            for tokens, length, log_probability, score in zip(*sentence, strict=True)
+            if score > NEVER
+        ]
+        for sentence in zip(*columns, strict=True)
+    ]
+    for number, hypotheses in enumerate(collected):
+        if (free := n_best - len(hypotheses)) > 0:
+            hypotheses += _unended(arrays, number, penalties, free)
+    return collected
+
+
+def _unended(arrays: dict[str, Array], sentence: int, penalties: Array, count: int) -> list[Hypothesis]:
+    """The best live hypotheses of a sentence that is over."""
+    length = int(arrays["over_at"][sentence])
+    live = arrays["live"][sentence, :count]
+    columns = arrays["live_tokens"][sentence, :count, :length], live, live / penalties[length]
+    return [
+        Hypothesis(tuple(tokens), score, log_probability, finished=False)
+        for tokens, log_probability, score in zip(*(column.tolist() for column in columns), strict=True)
+        if score > NEVER
+    ]

@@ -1,0 +1,142 @@
+"""The native engine: the C kernels over numpy arrays, for encoder-decoders."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Mapping, Sequence
+from ctypes import c_float, c_int64
+from itertools import accumulate
+
+import numpy as np
+
+from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory, Precision, SearchOptions
+from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights
+from dikkat_runtime.engine.positions import sinusoids
+from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.engine.weights import Weights, decoder_layers, encoder_layers
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.native.arrays import Array, address, aligned, empty
+from dikkat_runtime.native.cpu import available_threads
+from dikkat_runtime.native.library import library
+from dikkat_runtime.native.structures import Encoder, Linear, Norm
+from dikkat_runtime.special_tokens import EOS_ID
+
+
+class NativeEngine:
+    """Encodes and searches with the weights of one translator; safe to use from several threads."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        arrays: Mapping[str, Array],
+        where: str,
+        *,
+        precision: Precision = "float32",
+        threads: int | None = None,
+    ) -> None:
+        """Take over `arrays` by their names; `where` is their file, for messages.
+
+        Raises `DataError` for a weight that is missing, left over, of another shape or not finite, and `UsageError`
+        where the kernels cannot run.
+        """
+        threads = available_threads() if threads is None else threads
+        self.info = EngineInfo("native", precision, threads, library()[1])
+        self.settings = settings
+        weights = Weights(arrays, where, precision == "int8", threads)
+        self._read_embeddings(weights)
+        linears, norms = encoder_layers(weights, settings)
+        self._linears, self._norms = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms)
+        self._betas = (c_float * settings.encoder_layers)(*[settings.inverse_temperature] * settings.encoder_layers)
+        steps, sources, norms = decoder_layers(weights, settings)
+        output = weights.matrix(self._output)
+        self._decoder = DecoderWeights(settings, self._target, self._scale, [*steps, output], sources, norms, precision)
+        weights.check_all_used()
+        # the arrays must live as long as C reads them
+        self._weights = weights
+
+    def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
+        """Read sources (ids without an end mark, none empty); `threads` of the engine's by default.
+
+        Raises `DataError` for a source beyond the table of learned positions or an id outside the vocabulary.
+        """
+        lengths = tuple(len(source) + 1 for source in sources)
+        ids = np.array([token for source in sources for token in (*source, EOS_ID)], np.int64)
+        if ids.min() < 0 or ids.max() >= self.settings.vocab_size:
+            raise DataError(f"a token must lie between 0 and {self.settings.vocab_size - 1}")
+        starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))
+        table = self.positions(0, max(lengths))
+        states = empty((len(ids), self.settings.model_dim))
+        # (V, D)[(N,)] -> (N, D): all tokens one behind the other, no padding
+        np.multiply(self._source[ids], np.float32(self._scale), out=states)
+        states += table[np.concatenate([np.arange(length) for length in lengths])]
+        job = self._encoder(starts, len(lengths), threads or self.info.threads)
+        if library()[0].encoder_run(ctypes.byref(job), address(states)):
+            raise MemoryError("no memory left to encode")
+        return Memory(_padded(states, lengths), lengths)
+
+    def search(
+        self, memory: Memory, options: SearchOptions, *, threads: int | None = None
+    ) -> list[list[Hypothesis]]:
+        """The `n_best` hypotheses of each source, best first; `threads` of the engine's by default."""
+        caps = [options.length_cap(length) for length in memory.lengths]
+        # learned positions end somewhere: no hypothesis reaches beyond them
+        if self._learned is not None:
+            caps = [min(cap, len(self._learned)) for cap in caps]
+        decoder = BeamDecoder(self._decoder, memory, options.beam_size, threads or self.info.threads)
+        return decoder.search(options, caps, self.positions)
+
+    def positions(self, start: int, end: int) -> Array:
+        """(end - start, D): what is added to the embeddings at these positions."""
+        if self._learned is not None:
+            if end > len(self._learned):
+                raise DataError(
+                    f"a sentence of {end} tokens does not fit into {len(self._learned)} learned positions; shorten it"
+                )
+            return self._learned[start:end]
+        if end > len(self._table):
+            kind = self.settings.positions == "sinusoidal_concatenated"
+            self._table = sinusoids(2 * end, self.settings.model_dim, concatenated=kind)
+        return self._table[start:end]
+
+    def _read_embeddings(self, weights: Weights) -> None:
+        settings = self.settings
+        shape = settings.vocab_size, settings.model_dim
+        self._scale = math.sqrt(settings.model_dim) if settings.scale_embeddings else 1.0
+        self._output = weights.array("output_weight", *shape)
+        self._source = self._target = self._output
+        if not settings.tie_embeddings:
+            self._source = weights.array("source_embedding.weight", *shape)
+            self._target = weights.array("target_embedding.weight", *shape)
+        self._learned: Array | None = None
+        self._table = empty((0, settings.model_dim))
+        if settings.positions == "learned":
+            self._learned = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
+
+    def _encoder(self, starts: ctypes.Array[c_int64], sentences: int, threads: int) -> Encoder:
+        settings = self.settings
+        return Encoder(
+            layers=settings.encoder_layers,
+            width=settings.model_dim,
+            heads=settings.num_heads,
+            head_width=settings.head_dim,
+            hidden=settings.feed_forward_dim,
+            post_norm=settings.norm_placement == "post",
+            gelu=settings.activation == "gelu",
+            linears=ctypes.addressof(self._linears),
+            norms=ctypes.addressof(self._norms),
+            betas=ctypes.addressof(self._betas),
+            sentences=sentences,
+            starts=ctypes.addressof(starts),
+            threads=threads,
+        )
+
+
+def _padded(states: Array, lengths: Sequence[int]) -> Array:
+    """(N, D) -> (B, S, D)."""
+    padded = aligned(np.zeros((len(lengths), max(lengths), states.shape[1]), np.float32))
+    start = 0
+    for row, length in enumerate(lengths):
+        padded[row, :length] = states[start : start + length]
+        start += length
+    return padded

@@ -1,0 +1,116 @@
+"""The settings of a model read from config.json and checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dikkat_runtime.errors import DataError, UsageError
+
+Allowed = Mapping[str, tuple[object, ...]]
+"""Values of each setting that can be computed; any other needs PyTorch."""
+
+NATIVE: Allowed = {
+    "activation": ("relu", "gelu"),
+    "norm": ("layer",),
+    "norm_placement": ("pre", "post"),
+    "positions": ("sinusoidal", "sinusoidal_concatenated", "learned"),
+    "score": ("scaled_dot", "dot"),
+    "selection": ("soft",),
+    "attention_window": (None,),
+    "embedding_norm": (False,),
+}
+"""What the kernels compute."""
+NUMPY: Allowed = {
+    **NATIVE,
+    "activation": ("relu", "gelu", "gelu_tanh", "geglu", "swiglu"),
+    "norm": ("layer", "rms"),
+    "positions": ("sinusoidal", "sinusoidal_concatenated", "learned", "rotary"),
+    "embedding_norm": (False, True),
+}
+"""What stacks over numpy compute."""
+_IGNORED = frozenset({"dropout", "attention_dropout", "global_tokens", "attention_bias", "attention_output_bias"})
+"""What matters in training alone, or is seen from the weights."""
+LARGEST = 1 << 24
+"""No size of a model that one machine trains is larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """Shape of a translator; the names are those of `config.json`."""
+
+    vocab_size: int
+    model_dim: int
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    feed_forward_dim: int
+    encoder_layers: int
+    decoder_layers: int
+    max_positions: int
+    norm_eps: float
+    activation: str
+    norm: str
+    norm_placement: str
+    positions: str
+    inverse_temperature: float
+    """Beta, which multiplies the scores of attention."""
+    scale_embeddings: bool
+    embedding_norm: bool
+    tie_embeddings: bool
+
+
+def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> ModelSettings:
+    """The shape that the section `model` of a run's settings describes.
+
+    Raises `DataError` for a damaged section, and `UsageError` for a model with a setting that is not `allowed`.
+    """
+    model = config.get("model")
+    if not isinstance(model, dict):
+        raise DataError(f"{where}: damaged: it has no section `model`; restore the file")
+    known = {*allowed, *_IGNORED, *ModelSettings.__dataclass_fields__}
+    if unknown := sorted(set(model) - known):
+        raise UsageError(f"{where}: model.{unknown[0]} is a setting that this runtime does not know; upgrade it")
+    for name, values in allowed.items():
+        if model.get(name, values[0]) not in values:
+            _needs_torch(where, name, model[name])
+    heads, width = _whole(model, "num_heads", where), _whole(model, "model_dim", where)
+    groups = heads if model.get("num_kv_heads") is None else _whole(model, "num_kv_heads", where)
+    if groups != heads and allowed is NATIVE:
+        _needs_torch(where, "num_kv_heads", groups)
+    if heads % groups:
+        raise DataError(f"{where}: damaged: model.num_kv_heads {groups} does not divide model.num_heads {heads}")
+    head_dim = _whole(model, "head_dim", where) if model.get("head_dim") is not None else width // heads
+    beta = model.get("inverse_temperature")
+    if beta is None:
+        beta = 1.0 / math.sqrt(head_dim) if model.get("score", "scaled_dot") == "scaled_dot" else 1.0
+    sizes = ("vocab_size", "feed_forward_dim", "encoder_layers", "decoder_layers", "max_positions")
+    return ModelSettings(
+        **{name: _whole(model, name, where) for name in sizes},
+        model_dim=width,
+        num_heads=heads,
+        num_kv_heads=groups,
+        head_dim=head_dim,
+        norm_eps=float(model.get("norm_eps", 1e-5)),
+        activation=model.get("activation", "relu"),
+        norm=model.get("norm", "layer"),
+        norm_placement=model.get("norm_placement", "pre"),
+        positions=model.get("positions", "sinusoidal"),
+        inverse_temperature=float(beta),
+        scale_embeddings=bool(model.get("scale_embeddings", True)),
+        embedding_norm=bool(model.get("embedding_norm", False)),
+        tie_embeddings=bool(model.get("tie_embeddings", True)),
+    )
+
+
+def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
+    value = model.get(name)
+    if type(value) is not int or not 1 <= value <= LARGEST:
+        raise DataError(f"{where}: damaged: model.{name} must be a whole number from 1 on, not {value!r}")
+    return value
+
+
+def _needs_torch(where: str, name: str, value: object) -> None:
+    raise UsageError(f"{where}: this runtime does not compute model.{name} = {value}; use dikkat with PyTorch")

@@ -1,0 +1,191 @@
+"""A stack of Transformer blocks over numpy arrays: what classifiers, language models and sentence encoders compute with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dikkat_runtime.engine.activations import GATED, PLAIN, softmax
+from dikkat_runtime.engine.positions import rotated, rotations, sinusoids
+from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.engine.weights import Weights
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.native.arrays import Array
+
+
+@dataclass
+class KeyValueCache:
+    """Keys and values (R, G, T, K) of each layer, which grow with every token."""
+
+    layers: list[tuple[Array, Array]] = field(default_factory=list)
+
+    @property
+    def length(self) -> int:
+        """Positions held."""
+        return int(self.layers[0][0].shape[2]) if self.layers else 0
+
+    def keep(self, rows: list[int]) -> None:
+        """Only these rows go on."""
+        self.layers = [(key[rows], value[rows]) for key, value in self.layers]
+
+
+class Linear:
+    """`x @ weight.T + bias`, with a bias where there is one."""
+
+    def __init__(self, weights: Weights, name: str, outputs: int, inputs: int) -> None:
+        self.weight = weights.array(f"{name}.weight", outputs, inputs)
+        self.bias = weights.array(f"{name}.bias", outputs) if weights.has(f"{name}.bias") else None
+
+    def __call__(self, x: Array) -> Array:
+        product = x @ self.weight.T
+        return product if self.bias is None else product + self.bias
+
+
+class Norm:
+    """Layer norm, or root-mean-square norm, over the last axis."""
+
+    def __init__(self, weights: Weights, name: str, settings: ModelSettings) -> None:
+        width = settings.model_dim
+        self.eps = np.float32(settings.norm_eps)
+        self.weight = weights.array(f"{name}.weight", width)
+        self.bias = weights.array(f"{name}.bias", width) if settings.norm == "layer" else None
+
+    def __call__(self, x: Array) -> Array:
+        if self.bias is not None:
+            x = x - x.mean(axis=-1, keepdims=True)
+        scaled = x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + self.eps) * self.weight
+        return scaled if self.bias is None else scaled + self.bias
+
+
+class Block:
+    """Self-attention and the feed-forward network, each in its residual sum."""
+
+    def __init__(self, weights: Weights, name: str, settings: ModelSettings) -> None:
+        self.settings = settings
+        width, hidden, head = settings.model_dim, settings.feed_forward_dim, settings.head_dim
+        joined, groups = settings.num_heads * head, settings.num_kv_heads * head
+        self.splits = joined, joined + groups
+        gates = 2 if settings.activation in GATED else 1
+        self.in_projection = Linear(weights, f"{name}.self_attention.in_projection", joined + 2 * groups, width)
+        self.out_projection = Linear(weights, f"{name}.self_attention.out_projection", width, joined)
+        self.inner = Linear(weights, f"{name}.feed_forward.inner", gates * hidden, width)
+        self.outer = Linear(weights, f"{name}.feed_forward.outer", width, hidden)
+        self.attention_norm = Norm(weights, f"{name}.self_residual.norm", settings)
+        self.feed_forward_norm = Norm(weights, f"{name}.feed_forward_residual.norm", settings)
+
+    def __call__(self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None,
+                 layer: int) -> Array:
+        """(B, T, D) to (B, T, D); `mask` is True where a key may be attended to, (B or 1, 1, T or 1, S)."""
+        if self.settings.norm_placement == "post":
+            x = self.attention_norm(x + self._attend(x, mask, angles, cache, layer))
+            return self.feed_forward_norm(x + self._feed_forward(x))
+        x = x + self._attend(self.attention_norm(x), mask, angles, cache, layer)
+        return x + self._feed_forward(self.feed_forward_norm(x))
+
+    def _attend(self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None,
+                layer: int) -> Array:
+        settings = self.settings
+        query, key, value = np.split(self.in_projection(x), self.splits, axis=-1)
+        query = _heads(query, settings.num_heads)
+        key, value = _heads(key, settings.num_kv_heads), _heads(value, settings.num_kv_heads)
+        if angles is not None:
+            query, key = rotated(query, *angles), rotated(key, *angles)
+        if cache is not None:
+            if layer < len(cache.layers):
+                before = cache.layers[layer]
+                key, value = (np.concatenate(pair, axis=2) for pair in zip(before, (key, value), strict=True))
+                cache.layers[layer] = key, value
+            else:
+                cache.layers.append((key, value))
+        if settings.num_kv_heads != settings.num_heads:
+            group = settings.num_heads // settings.num_kv_heads
+            key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
+        # (B, H, T, K) x (B, H, K, S) -> (B, H, T, S)
+        scores = query @ key.swapaxes(2, 3) * np.float32(settings.inverse_temperature)
+        context = softmax(np.where(mask, scores, np.float32(-np.inf))) @ value
+        # (B, H, T, K) -> (B, T, H * K)
+        return self.out_projection(context.swapaxes(1, 2).reshape(*x.shape[:2], -1))
+
+    def _feed_forward(self, x: Array) -> Array:
+        inner = self.inner(x)
+        if (gate := GATED.get(self.settings.activation)) is not None:
+            opened, content = np.split(inner, 2, axis=-1)
+            return self.outer(gate(opened) * content)
+        return self.outer(PLAIN[self.settings.activation](inner))
+
+
+class Stack:
+    """Embeddings, positions, blocks and the final norm."""
+
+    def __init__(self, weights: Weights, settings: ModelSettings, name: str, layers: int, embedding: str) -> None:
+        """`name` is that of the stack among the weights, "encoder" or "decoder"; `embedding` that of its matrix."""
+        self.settings = settings
+        self.embedding = weights.array(embedding, settings.vocab_size, settings.model_dim)
+        self.scale = np.float32(math.sqrt(settings.model_dim) if settings.scale_embeddings else 1.0)
+        self.blocks = [Block(weights, f"{name}.blocks.{number}", settings) for number in range(layers)]
+        pre = settings.norm_placement == "pre"
+        self.final_norm = Norm(weights, f"{name}.final_norm", settings) if pre else None
+        self.embedding_norm = Norm(weights, "embedding_norm", settings) if settings.embedding_norm else None
+        self.learned: Array | None = None
+        if settings.positions == "learned":
+            self.learned = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
+        self._sinusoids = sinusoids(0, settings.model_dim, concatenated=False)
+        self._rotations = rotations(0, settings.head_dim)
+
+    def __call__(
+        self, tokens: Array, mask: Array, cache: KeyValueCache | None = None, segment: Array | None = None
+    ) -> Array:
+        """States (B, T, D) of ids (B, T); `mask` is True where a key may be attended to, (B or 1, 1, T or 1, S).
+
+        With a cache the tokens stand behind what it holds. A `segment` (D,) is added to each embedding. Raises
+        `DataError` for an id outside the vocabulary, or a sequence beyond the table of learned positions.
+        """
+        if tokens.size and not 0 <= tokens.min() <= tokens.max() < len(self.embedding):
+            raise DataError(f"a token must lie between 0 and {len(self.embedding) - 1}")
+        start = cache.length if cache is not None else 0
+        end = start + tokens.shape[1]
+        # (V, D)[(B, T)] -> (B, T, D)
+        x = self.embedding[tokens] * self.scale
+        if segment is not None:
+            x = x + segment
+        if (table := self._table(end)) is not None:
+            x = x + table[start:end]
+        if self.embedding_norm is not None:
+            x = self.embedding_norm(x)
+        angles = self._angles(start, end)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, mask, angles, cache, layer)
+        return x if self.final_norm is None else self.final_norm(x)
+
+    def _table(self, end: int) -> Array | None:
+        """Rows that are added to the embeddings, at least `end` of them; None where positions enter in attention."""
+        if self.learned is not None:
+            if end > len(self.learned):
+                raise DataError(f"{end} tokens do not fit into {len(self.learned)} learned positions; shorten the text")
+            return self.learned
+        if self.settings.positions == "rotary":
+            return None
+        if end > len(self._sinusoids):
+            concatenated = self.settings.positions == "sinusoidal_concatenated"
+            self._sinusoids = sinusoids(2 * end, self.settings.model_dim, concatenated=concatenated)
+        return self._sinusoids
+
+    def _angles(self, start: int, end: int) -> tuple[Array, Array] | None:
+        """Cosines and sines of rotary positions; None where there are none."""
+        if self.settings.positions != "rotary":
+            return None
+        if end > len(self._rotations[0]):
+            self._rotations = rotations(2 * end, self.settings.head_dim)
+        return self._rotations[0][start:end], self._rotations[1][start:end]
+
+
+def _heads(x: Array, heads: int) -> Array:
+    """(B, T, H * K) -> (B, H, T, K)."""
+    return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
+
+
+def causal_mask(length: int, total: int) -> Array:
+    """(1, 1, length, total): the last `length` of `total` positions, none of which sees what follows it."""
+    return np.tri(length, total, total - length, dtype=bool)[None, None]

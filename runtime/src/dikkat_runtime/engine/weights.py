@@ -1,0 +1,135 @@
+"""The weights of a translator by their places in the model, as the kernels read them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.native.arrays import Array, address, aligned, empty
+from dikkat_runtime.native.library import library
+from dikkat_runtime.native.structures import Linear, Norm, Packing
+
+PANEL, QUAD, LANES = 64, 4, 16
+"""Outputs of a panel of bytes, bytes that are multiplied together, float32 numbers of a vector."""
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Named arrays of one model; each that is asked for must have the shape that the settings ask for."""
+
+    arrays: Mapping[str, Array]
+    where: str
+    """The file, for messages."""
+    in_bytes: bool
+    threads: int
+    used: set[str] = field(default_factory=set)
+    _kept: list[Array] = field(default_factory=list)
+    """What C reads where it lies."""
+
+    def array(self, name: str, *shape: int) -> Array:
+        """A copy of one array that C can read. Raises `DataError` where it is missing or has another shape or type."""
+        found = self.arrays.get(name)
+        if found is None:
+            raise DataError(f"{self.where}: damaged: the weight {name} is missing; restore the file")
+        if found.dtype != np.float32 or found.shape != shape:
+            raise DataError(
+                f"{self.where}: damaged: {name} is {found.dtype} {list(found.shape)}, where float32 {list(shape)} is"
+                " needed; restore the file"
+            )
+        if not np.isfinite(found).all():
+            raise DataError(f"{self.where}: damaged: {name} holds values that are not finite; train again")
+        self.used.add(name)
+        copy = aligned(found)
+        self._kept.append(copy)
+        return copy
+
+    def has(self, name: str) -> bool:
+        """Whether there is such an array; a projection may do without a bias."""
+        return name in self.arrays
+
+    def linear(self, name: str, outputs: int, inputs: int, rows: slice = slice(None)) -> Linear:
+        """Some `rows` of a linear layer, in eight bits where weights are."""
+        weight = self.array(f"{name}.weight", outputs, inputs)
+        bias = self.array(f"{name}.bias", outputs) if self.has(f"{name}.bias") else None
+        return self.matrix(weight[rows], None if bias is None else bias[rows])
+
+    def matrix(self, weight: Array, bias: Array | None = None) -> Linear:
+        """A linear layer of a matrix (outputs, inputs) that is kept already."""
+        packed = self._packed(weight) if self.in_bytes else ()
+        return Linear(address(weight), address(bias), weight.shape[1], weight.shape[0], *map(address, packed))
+
+    def norm(self, name: str, width: int, eps: float) -> Norm:
+        """A layer norm over `width` entries."""
+        weight, bias = self.array(f"{name}.weight", width), self.array(f"{name}.bias", width)
+        return Norm(address(weight), address(bias), 1, eps)
+
+    def check_all_used(self) -> None:
+        """Raises `DataError` for weights that no part of the model has asked for."""
+        if left := sorted(set(self.arrays) - self.used):
+            raise DataError(f"{self.where}: damaged: the model has no place for the weight {left[0]}; restore the file")
+
+    def _packed(self, weight: Array) -> tuple[Array, Array, Array]:
+        """Eight-bit panels of a matrix, a scale for each output, and the shift that unsigned products need."""
+        outputs, inputs = weight.shape
+        panels, quads = -(-outputs // PANEL), -(-inputs // LANES) * (LANES // QUAD)
+        packed = (
+            empty((panels, quads, PANEL, QUAD), np.int8),
+            empty(panels * PANEL),
+            empty(panels * PANEL, np.int32),
+        )
+        packing = Packing(*map(address, (*packed, weight)), weight.strides[0] // 4, outputs, inputs, 0, 1)
+        if library()[0].pack_bytes(ctypes.byref(packing), self.threads):
+            raise MemoryError("no memory left to pack the weights")
+        self._kept.extend(packed)
+        return packed
+
+
+def encoder_layers(weights: Weights, settings: ModelSettings) -> tuple[list[Linear], list[Norm]]:
+    """Linear layers, four a block, and norms of the encoder."""
+    width, joined, hidden = settings.model_dim, settings.num_heads * settings.head_dim, settings.feed_forward_dim
+    linears, norms = [], []
+    for block in (f"encoder.blocks.{number}" for number in range(settings.encoder_layers)):
+        linears += [
+            weights.linear(f"{block}.self_attention.in_projection", 3 * joined, width),
+            weights.linear(f"{block}.self_attention.out_projection", width, joined),
+            weights.linear(f"{block}.feed_forward.inner", hidden, width),
+            weights.linear(f"{block}.feed_forward.outer", width, hidden),
+        ]
+        norms += [_residual_norm(weights, settings, f"{block}.{part}") for part in ("self", "feed_forward")]
+    return linears, _in_order(weights, settings, norms, "encoder")
+
+
+def decoder_layers(weights: Weights, settings: ModelSettings) -> tuple[list[Linear], list[Linear], list[Norm]]:
+    """Linear layers of a step, six a block; what makes keys and values of the source, one a block; norms."""
+    width, joined, hidden = settings.model_dim, settings.num_heads * settings.head_dim, settings.feed_forward_dim
+    linears, sources, norms = [], [], []
+    for block in (f"decoder.blocks.{number}" for number in range(settings.decoder_layers)):
+        cross = f"{block}.cross_attention.in_projection"
+        linears += [
+            weights.linear(f"{block}.self_attention.in_projection", 3 * joined, width),
+            weights.linear(f"{block}.self_attention.out_projection", width, joined),
+            weights.linear(cross, 3 * joined, width, slice(joined)),
+            weights.linear(f"{block}.cross_attention.out_projection", width, joined),
+            weights.linear(f"{block}.feed_forward.inner", hidden, width),
+            weights.linear(f"{block}.feed_forward.outer", width, hidden),
+        ]
+        sources.append(weights.linear(cross, 3 * joined, width, slice(joined, None)))
+        parts = ("self", "cross", "feed_forward")
+        norms += [_residual_norm(weights, settings, f"{block}.{part}") for part in parts]
+    return linears, sources, _in_order(weights, settings, norms, "decoder")
+
+
+def _residual_norm(weights: Weights, settings: ModelSettings, part: str) -> Norm:
+    return weights.norm(f"{part}_residual.norm", settings.model_dim, settings.norm_eps)
+
+
+def _in_order(weights: Weights, settings: ModelSettings, norms: list[Norm], stack: str) -> list[Norm]:
+    """What precedes the first linear layer, then what follows each sub-layer."""
+    if settings.norm_placement == "post":
+        return [Norm(present=0), *norms]
+    return [*norms, weights.norm(f"{stack}.final_norm", settings.model_dim, settings.norm_eps)]

@@ -1,0 +1,42 @@
+"""Arrays as the kernels want them: contiguous, and beginning at a multiple of the width of the widest vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+ALIGNMENT = 64
+"""Bytes."""
+
+Array = NDArray[Any]
+
+
+def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> Array:
+    """An array whose content is not set yet."""
+    shape = (shape,) if isinstance(shape, int) else shape
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -address(memory) % ALIGNMENT
+    return memory[start : start + size].view(dtype).reshape(shape)
+
+
+def full(shape: int | tuple[int, ...], value: float, dtype: DTypeLike = np.float32) -> Array:
+    """An array of one value."""
+    filled = empty(shape, dtype)
+    filled.fill(value)
+    return filled
+
+
+def aligned(array: Array, dtype: DTypeLike = np.float32) -> Array:
+    """A copy that the kernels can read where it lies."""
+    copy = empty(array.shape, dtype)
+    copy[...] = array
+    return copy
+
+
+def address(array: Array | None) -> int | None:
+    """Where the entries of an array lie; None for none."""
+    return None if array is None else array.__array_interface__["data"][0]

@@ -1,0 +1,82 @@
+"""The structures of the C kernels, field for field."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_float, c_int64, c_void_p
+
+
+def _numbers(*names: str) -> list[tuple[str, type]]:
+    return [(name, c_int64) for name in names]
+
+
+def _addresses(*names: str) -> list[tuple[str, type]]:
+    return [(name, c_void_p) for name in names]
+
+
+class Packing(ctypes.Structure):
+    """`Packing` of byte_packing.h: a matrix that is laid out as eight-bit panels."""
+
+    _fields_ = [
+        *_addresses("weight", "scale", "shift", "source"),
+        *_numbers("step", "outputs", "inputs", "columns", "is_float32"),
+    ]
+
+
+class Linear(ctypes.Structure):
+    """`Linear` of linear.h."""
+
+    _fields_ = [
+        *_addresses("weight", "bias"),
+        *_numbers("inputs", "outputs"),
+        *_addresses("packed_weight", "packed_scale", "packed_shift"),
+    ]
+
+
+class Norm(ctypes.Structure):
+    """`Norm` of layers.h."""
+
+    _fields_ = [*_addresses("weight", "bias"), ("present", c_int64), ("eps", c_float)]
+
+
+class Encoder(ctypes.Structure):
+    """`Encoder` of encoder.c."""
+
+    _fields_ = [
+        *_numbers("layers", "width", "heads", "head_width", "hidden", "post_norm", "gelu"),
+        *_addresses("linears", "norms", "betas"),
+        ("sentences", c_int64),
+        ("starts", c_void_p),
+        ("threads", c_int64),
+    ]
+
+
+class Decoder(ctypes.Structure):
+    """`Decoder` of decoder.h."""
+
+    _fields_ = [
+        *_numbers("layers", "width", "heads", "head_width", "hidden", "vocabulary"),
+        ("embedding", c_void_p),
+        ("embedding_scale", c_float),
+        *_numbers("post_norm", "gelu"),
+        *_addresses("linears", "norms", "betas"),
+        *_numbers("slots", "capacity", "sentences", "source_length"),
+        *_addresses("keys", "values", "source_keys", "source_values", "writers", "source_mask"),
+        *_numbers("rows", "length"),
+        *_addresses("row_slots", "row_owners", "begun"),
+        ("threads", c_int64),
+        *_addresses("scratch", "weights_out"),
+    ]
+
+
+class Search(ctypes.Structure):
+    """`Search` of search.c."""
+
+    _fields_ = [
+        *_numbers("beam", "best", "longest", "padding", "begin", "end"),
+        *_addresses("caps", "penalties", "positions", "logits"),
+        *_addresses("tokens", "next_tokens", "next_slots", "parents", "is_taken", "waiting"),
+        *_addresses("ranked", "ranked_tokens", "candidates", "candidate_places"),
+        *_addresses("live_tokens", "history", "live"),
+        *_addresses("ended_tokens", "ended_lengths", "ended", "scores", "over_at", "scratch"),
+    ]

@@ -1,0 +1,124 @@
+"""What the runtime reads of a run directory: settings, tokenizer and weights, each checked before it is used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.native.arrays import Array
+
+FORMAT_VERSION = 1
+KINDS = {"translator": "translator", "classifier": "classifier", "lm": "language model"}
+"""What the runtime runs, by the name in config.json."""
+LARGEST_HEADER = 1 << 24
+"""Bytes; the header of a safetensors file names each weight."""
+_NOTES = "dikkat"
+_TORCH_NAMES = {"F32": "torch.float32"}
+"""The types that weights of a run have, by the names that its checksum uses."""
+
+
+def read_config(run: Path, *tasks: str) -> dict[str, Any]:
+    """The settings of a run of one of these `tasks`, by default of any.
+
+    Raises `MissingInputError` or `DataError`, and `UsageError` for a run of another kind.
+    """
+    if not run.exists():
+        raise MissingInputError(f"{run}: there is no such run directory")
+    path = run / "config.json"
+    try:
+        config = json.loads(path.read_bytes())
+    except OSError as error:
+        raise MissingInputError(f"{run}: not a run directory: config.json cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: damaged: not valid JSON ({error}); restore the file") from None
+    version = config.get("format_version") if isinstance(config, dict) else None
+    if type(version) is not int or version < 1:
+        raise DataError(f"{path}: damaged, or not written by dikkat: no format_version; restore the file")
+    if version > FORMAT_VERSION:
+        raise DataError(f"{path}: format version {version}, but this runtime knows up to {FORMAT_VERSION}; upgrade it")
+    task = config.setdefault("task", "translator")
+    if task not in KINDS:
+        raise UsageError(f"{run}: holds a {task!r}, which this runtime does not run; use dikkat for it")
+    if tasks and task not in tasks:
+        raise UsageError(f"{run}: holds a {KINDS[task]}, not a {KINDS[tasks[0]]}")
+    return dict(config)
+
+
+def section(config: Mapping[str, Any], name: str, where: Path) -> dict[str, Any]:
+    """One section of the settings. Raises `DataError` where it is missing."""
+    found = config.get(name)
+    if not isinstance(found, dict):
+        raise DataError(f"{where / 'config.json'}: damaged: it has no section `{name}`; restore the file")
+    return found
+
+
+def read_metrics(run: Path) -> list[dict[str, Any]]:
+    """The validations of a run, one row each. Raises `MissingInputError` or `DataError`."""
+    path = run / "metrics.jsonl"
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+        rows = [json.loads(line) for line in lines if line]
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: damaged ({error}); restore the file") from None
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        raise DataError(f"{path}: holds no validation; restore the file")
+    return rows
+
+
+def read_weights(path: Path) -> dict[str, Array]:
+    """The float32 arrays of a safetensors file of dikkat, on which no bit may differ from when it was written.
+
+    Raises `MissingInputError` or `DataError`.
+    """
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}; train until a validation") from None
+    try:
+        arrays, notes = _parse(content)
+        claimed = notes.pop("sha256")
+        aliases = {alias: arrays[name] for alias, name in notes["aliases"].items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
+    if claimed != _digest(arrays, notes):
+        raise DataError(f"{path}: damaged: its content does not match its checksum; restore the file")
+    return arrays | aliases
+
+
+def _parse(content: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Arrays and notes of a safetensors file: 8 bytes of length, a JSON header, then the values."""
+    length = int.from_bytes(content[:8], "little")
+    if not 2 <= length <= min(LARGEST_HEADER, len(content) - 8):
+        raise ValueError("its header does not fit into the file")
+    header = json.loads(content[8 : 8 + length])
+    notes = json.loads(header.pop("__metadata__")[_NOTES])
+    values = memoryview(content)[8 + length :]
+    arrays = {}
+    for name, entry in header.items():
+        shape, (start, end) = entry["shape"], entry["data_offsets"]
+        if entry["dtype"] not in _TORCH_NAMES:
+            raise ValueError(f"{name} is of type {entry['dtype']}, not F32")
+        if not all(type(size) is int and size >= 0 for size in shape) or end - start != 4 * math.prod(shape):
+            raise ValueError(f"the size of {name} does not fit its shape")
+        if not 0 <= start <= end <= len(values):
+            raise ValueError(f"{name} lies outside the file")
+        arrays[name] = np.frombuffer(values[start:end], "<f4").reshape(shape)
+    return arrays, notes
+
+
+def _digest(arrays: dict[str, Array], notes: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
+    for name in sorted(arrays):
+        array = arrays[name]
+        digest.update(json.dumps([name, "torch.float32", list(array.shape)]).encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Text in, results out: one file a kind of model."""
