@@ -24,7 +24,7 @@ def erf(x: Array) -> Array:
     for coefficient in reversed(_ERFC):
         series = series * t + coefficient
     upper = t * np.exp(series - magnitude * magnitude)
-    return np.where(x >= 0, 1.0 - upper, upper - 1.0)
+    return np.asarray(np.where(x >= 0, 1.0 - upper, upper - 1.0))
 
 
 def gelu(x: Array) -> Array:
@@ -56,4 +56,4 @@ def softmax(scores: Array) -> Array:
     largest = scores.max(axis=-1, keepdims=True)
     weights = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
     total = weights.sum(axis=-1, keepdims=True)
-    return weights / np.where(total > 0, total, 1)
+    return np.asarray(weights / np.where(total > 0, total, 1))

@@ -81,6 +81,9 @@ class BeamDecoder:
         self._beam_size, self._sentences = beam_size, len(memory.lengths)
         job = self._job = weights.job()
         job.slots, job.sentences, job.threads = self._sentences * beam_size, self._sentences, threads
+        self._keys: Array
+        self._values: Array
+        self._writers: Array
         self._read_source(memory)
         self._grow(FIRST_CAPACITY)
         numbers = c_int64 * job.slots

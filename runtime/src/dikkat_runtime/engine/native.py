@@ -43,6 +43,8 @@ class NativeEngine:
         threads = available_threads() if threads is None else threads
         self.info = EngineInfo("native", precision, threads, library()[1])
         self.settings = settings
+        self._learned: Array | None = None
+        self._table: Array = empty((0, settings.model_dim))
         weights = Weights(arrays, where, precision == "int8", threads)
         self._read_embeddings(weights)
         linears, norms = encoder_layers(weights, settings)
@@ -75,9 +77,7 @@ class NativeEngine:
             raise MemoryError("no memory left to encode")
         return Memory(_padded(states, lengths), lengths)
 
-    def search(
-        self, memory: Memory, options: SearchOptions, *, threads: int | None = None
-    ) -> list[list[Hypothesis]]:
+    def search(self, memory: Memory, options: SearchOptions, *, threads: int | None = None) -> list[list[Hypothesis]]:
         """The `n_best` hypotheses of each source, best first; `threads` of the engine's by default."""
         caps = [options.length_cap(length) for length in memory.lengths]
         # learned positions end somewhere: no hypothesis reaches beyond them
@@ -108,8 +108,6 @@ class NativeEngine:
         if not settings.tie_embeddings:
             self._source = weights.array("source_embedding.weight", *shape)
             self._target = weights.array("target_embedding.weight", *shape)
-        self._learned: Array | None = None
-        self._table = empty((0, settings.model_dim))
         if settings.positions == "learned":
             self._learned = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
 

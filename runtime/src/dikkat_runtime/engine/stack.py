@@ -1,4 +1,4 @@
-"""A stack of Transformer blocks over numpy arrays: what classifiers, language models and sentence encoders compute with."""
+"""A stack of Transformer blocks over numpy arrays: what classifiers and language models compute with."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Norm:
     def __call__(self, x: Array) -> Array:
         if self.bias is not None:
             x = x - x.mean(axis=-1, keepdims=True)
-        scaled = x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + self.eps) * self.weight
+        scaled: Array = x / np.sqrt(np.square(x).mean(axis=-1, keepdims=True) + self.eps) * self.weight
         return scaled if self.bias is None else scaled + self.bias
 
 
@@ -75,8 +75,9 @@ class Block:
         self.attention_norm = Norm(weights, f"{name}.self_residual.norm", settings)
         self.feed_forward_norm = Norm(weights, f"{name}.feed_forward_residual.norm", settings)
 
-    def __call__(self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None,
-                 layer: int) -> Array:
+    def __call__(
+        self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
+    ) -> Array:
         """(B, T, D) to (B, T, D); `mask` is True where a key may be attended to, (B or 1, 1, T or 1, S)."""
         if self.settings.norm_placement == "post":
             x = self.attention_norm(x + self._attend(x, mask, angles, cache, layer))
@@ -84,8 +85,9 @@ class Block:
         x = x + self._attend(self.attention_norm(x), mask, angles, cache, layer)
         return x + self._feed_forward(self.feed_forward_norm(x))
 
-    def _attend(self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None,
-                layer: int) -> Array:
+    def _attend(
+        self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
+    ) -> Array:
         settings = self.settings
         query, key, value = np.split(self.in_projection(x), self.splits, axis=-1)
         query = _heads(query, settings.num_heads)

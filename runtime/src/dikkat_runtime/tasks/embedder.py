@@ -88,9 +88,7 @@ def _language_model(run: Path, config: Mapping[str, Any]) -> Embedder:
     generator = Generator.load(run)
     longest = _longest(config, generator.context, special=1)
     width = generator.stack.settings.model_dim
-    return Embedder(
-        generator.tokenizer, lambda ids: [BOS_ID, *ids[:longest]], _causal_mean(generator.stack), width
-    )
+    return Embedder(generator.tokenizer, lambda ids: [BOS_ID, *ids[:longest]], _causal_mean(generator.stack), width)
 
 
 def _causal_mean(stack: Stack) -> Pool:

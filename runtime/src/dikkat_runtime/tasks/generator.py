@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from dikkat_runtime.engine.activations import softmax
-from dikkat_runtime.engine.stack import KeyValueCache, Linear, Stack, causal_mask
+from dikkat_runtime.engine.stack import KeyValueCache, Stack, causal_mask
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run_directory import read_config, section
@@ -119,7 +119,7 @@ class Generator:
         """(V,): of the token that follows."""
         mask = causal_mask(len(tokens), cache.length + len(tokens))
         states = self.stack(np.array([tokens]), mask, cache)
-        return self.output @ states[0, -1]
+        return np.asarray(self.output @ states[0, -1])
 
 
 def _chosen(logits: Array, in_sight: list[int], options: SamplingOptions, random: np.random.Generator) -> int:

@@ -1,0 +1,152 @@
+"""The command `dikkat-runtime`: what it prints, and one line for each mistake."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
+
+pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: pip install -e ./runtime")
+
+from dikkat_runtime.cli.main import run as run_command
+
+BLOCKED = """
+import sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "dikkat", "transformers"):
+            raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Blocked())
+from dikkat_runtime.cli.main import run
+sys.exit(run(sys.argv[1:]))
+"""
+
+
+@pytest.fixture
+def translator(tmp_path: Path) -> Path:
+    return translator_run(tmp_path / "translator")
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "lines.txt"
+    path.write_text("".join(f"{sentence}\n" for sentence in SENTENCES), encoding="utf-8")
+    return path
+
+
+def fails(capsys: pytest.CaptureFixture[str], exit_code: int, *arguments: str | Path) -> str:
+    """The one line on standard error of a command that must fail."""
+    assert run_command([str(argument) for argument in arguments]) == exit_code
+    output, complaint = capsys.readouterr()
+    assert output == ""
+    assert complaint.startswith("dikkat-runtime: ")
+    assert complaint.count("\n") == 1
+    return complaint
+
+
+def test_all_commands_run_where_torch_cannot_be_imported(tmp_path: Path, translator: Path, lines: Path) -> None:
+    classifier, model = classifier_run(tmp_path / "classifier"), language_model_run(tmp_path / "lm")
+    for arguments, count in (
+        (["translate", translator, lines], len(SENTENCES)),
+        (["translate", translator, lines, "--precision", "int8"], len(SENTENCES)),
+        (["classify", classifier, lines], len(SENTENCES)),
+        (["embed", translator, lines], len(SENTENCES)),
+        (["generate", model, "The", "--max-tokens", "5", "--greedy"], None),
+    ):
+        command = [sys.executable, "-c", BLOCKED, *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        if count is not None:
+            assert done.stdout.count("\n") == count
+        assert "engine" in done.stderr or arguments[0] == "embed"
+
+
+def test_help_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command([]) == 0
+    assert "translate" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("damage", "exit_code", "said"),
+    [
+        (lambda run: (run / "model.safetensors").unlink(), 66, "model.safetensors"),
+        (lambda run: (run / "tokenizer.json").unlink(), 66, "tokenizer.json"),
+        (lambda run: (run / "config.json").unlink(), 66, "config.json"),
+        (lambda run: (run / "config.json").write_text("[" * 100_000), 65, "not valid JSON"),
+        (lambda run: (run / "config.json").write_text("{}"), 65, "format_version"),
+        (lambda run: (run / "tokenizer.json").write_text("{}"), 65, "tokenizer"),
+        (lambda run: (run / "model.safetensors").write_bytes(b"\xff" * 8), 65, "damaged"),
+        (lambda run: _flip(run / "model.safetensors", 9_000), 65, "checksum"),
+        (lambda run: _flip(run / "model.safetensors", 40), 65, "damaged"),
+        (lambda run: _set(run, "vocab_size", 401), 65, "output_weight"),
+        (lambda run: _set(run, "encoder_layers", 10**9), 65, "encoder_layers"),
+        (lambda run: _set(run, "encoder_layers", 3), 65, "missing"),
+        (lambda run: _set(run, "encoder_layers", 1), 65, "no place"),
+        (lambda run: _set(run, "num_heads", 0), 65, "num_heads"),
+        (lambda run: _set(run, "positions", "alibi"), 2, "model.positions = alibi"),
+        (lambda run: _set(run, "norm", "rms"), 2, "model.norm = rms"),
+        (lambda run: _set(run, "unheard_of", 1), 2, "model.unheard_of"),
+    ],
+)
+def test_a_damaged_or_foreign_run_is_one_line(
+    capsys: pytest.CaptureFixture[str], translator: Path, lines: Path, damage: object, exit_code: int, said: str
+) -> None:
+    damage(translator)  # type: ignore[operator]
+    assert said in fails(capsys, exit_code, "translate", translator, lines)
+
+
+def test_wrong_options_and_inputs_are_one_line(
+    capsys: pytest.CaptureFixture[str], translator: Path, lines: Path, tmp_path: Path
+) -> None:
+    fails(capsys, 2, "translate", translator, lines, "--beam", "0")
+    fails(capsys, 2, "translate", translator, lines, "--threads", "0")
+    fails(capsys, 2, "translate", translator, lines, "--colour")
+    fails(capsys, 2, "classify", translator, lines)
+    fails(capsys, 66, "translate", tmp_path / "nowhere", lines)
+    complaint = run_command(["translate", str(translator), str(tmp_path / "none.txt")])
+    assert complaint == 66
+    assert "none.txt" in capsys.readouterr().err
+    binary = tmp_path / "binary.txt"
+    binary.write_bytes(b"good\n\xff\xfe\n")
+    assert run_command(["translate", str(translator), str(binary)]) == 65
+    assert "binary.txt:2" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_74_and_a_closed_pipe_141(translator: Path, lines: Path) -> None:
+    command = [sys.executable, "-m", "dikkat_runtime", "translate", str(translator), str(lines)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 74
+    assert "Traceback" not in done.stderr
+    many = lines.with_name("many.txt")
+    many.write_text("Yes.\n" * 5_000, encoding="utf-8")
+    piped = f"{' '.join([*command[:-1], str(many)])} 2>{lines.with_name('errors')} | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", piped], capture_output=True, text=True, check=False)
+    assert done.returncode == 141
+    assert lines.with_name("errors").read_text().count("\n") == 1  # which engine runs, and nothing else
+
+
+def test_standard_input_is_utf8_whatever_the_locale(
+    capsysbinary: pytest.CaptureFixture[bytes], translator: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("Où ?\nYes.\n".encode()), encoding="ascii"))
+    assert run_command(["translate", str(translator)]) == 0
+
+
+def _flip(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def _set(run: Path, name: str, value: object) -> None:
+    path = run / "config.json"
+    config = json.loads(path.read_text())
+    config["model"][name] = value
+    path.write_text(json.dumps(config))

@@ -1,0 +1,105 @@
+"""The runtime writes what dikkat writes, for every kind of model, without PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
+
+from dikkat.decoding.options import BeamOptions, GenerationOptions
+from dikkat.pipelines import Translator
+from dikkat.pipelines.classification import Classifier
+from dikkat.pipelines.embedding import Embedder
+from dikkat.pipelines.language_model import LanguageModel
+
+runtime = pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: pip install -e ./runtime")
+
+TRANSLATORS: dict[str, dict[str, Any]] = {
+    "as by default": {},
+    "post norm": {"norm_placement": "post"},
+    "gelu": {"activation": "gelu"},
+    "two matrices": {"tie_embeddings": False},
+    "no biases in attention": {"attention_bias": False},
+    "learned positions": {"positions": "learned", "max_positions": 64},
+    "positions of tensor2tensor": {"positions": "sinusoidal_concatenated"},
+    "odd widths": {"model_dim": 36, "num_heads": 3, "head_dim": 10, "feed_forward_dim": 50},
+    "unequal depth": {"encoder_layers": 3, "decoder_layers": 1},
+    "dot products": {"score": "dot", "inverse_temperature": 0.4},
+    "unscaled embeddings": {"scale_embeddings": False},
+}
+STACKS: dict[str, dict[str, Any]] = {
+    "rotary positions": {"positions": "rotary"},
+    "sinusoids, post norm, embedding norm": {"norm_placement": "post", "embedding_norm": True},
+    "learned positions, gelu": {"positions": "learned", "max_positions": 64, "activation": "gelu"},
+    "grouped keys, root-mean-square norm, swiglu": {"num_kv_heads": 2, "norm": "rms", "activation": "swiglu"},
+    "geglu, no biases": {"activation": "geglu", "attention_bias": False},
+    "gelu by tanh, two matrices": {"activation": "gelu_tanh", "tie_embeddings": False},
+}
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("name", TRANSLATORS)
+@pytest.mark.parametrize("beam_size", [1, 5])
+def test_translations_and_scores_are_those_of_dikkat(
+    tmp_path: Path, name: str, beam_size: int, precision: Literal["float32", "int8"]
+) -> None:
+    run = translator_run(tmp_path / "run", **TRANSLATORS[name])
+    options = runtime.tasks.translator.SearchOptions(beam_size=beam_size, n_best=min(2, beam_size))
+    ours = list(
+        Translator.load(run, precision).stream(SENTENCES, BeamOptions(beam_size=beam_size, n_best=min(2, beam_size)))
+    )
+    found = runtime.Translator.load(run, precision=precision).translate(SENTENCES, options)
+    assert [each.text for each in found] == [each.text for each in ours]
+    assert [each.score for each in found] == pytest.approx([each.score for each in ours], abs=1e-5)
+    assert [[a.text for a in each.alternatives] for each in found] == [
+        [a.text for a in each.alternatives] for each in ours
+    ]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("batch_size", [1, 2, 128])
+def test_neither_threads_nor_batches_change_a_bit(tmp_path: Path, threads: int, batch_size: int) -> None:
+    run = translator_run(tmp_path / "run")
+    for precision in ("float32", "int8"):
+        alone = runtime.Translator.load(run, precision=precision, threads=1)
+        shared = runtime.Translator.load(run, precision=precision, threads=threads)
+        expected = [alone.translate([sentence])[0] for sentence in SENTENCES]
+        assert list(shared.stream(SENTENCES, batch_size=batch_size, window=4)) == expected
+
+
+@pytest.mark.parametrize(
+    "around", [{}, {"pooling": "first"}, {"pooling": "attention"}, {"objective": "binary"}, {"balance": True}]
+)
+@pytest.mark.parametrize("name", STACKS)
+def test_probabilities_of_classes_are_those_of_dikkat(tmp_path: Path, name: str, around: dict[str, Any]) -> None:
+    run = classifier_run(tmp_path / "run", around, **{**STACKS[name], "tie_embeddings": True})
+    ours, found = Classifier.load(run).classify(SENTENCES), runtime.Classifier.load(run).classify(SENTENCES)
+    assert [each.label for each in found] == [each.label for each in ours]
+    for mine, other in zip(ours, found, strict=True):
+        assert list(other.probabilities) == list(mine.probabilities)
+        assert list(other.probabilities.values()) == pytest.approx(list(mine.probabilities.values()), abs=1e-5)
+
+
+@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"top_k": 20}, {"top_p": 0.9, "min_p": 0.01, "seed": 3}])
+def test_texts_are_written_on_as_by_dikkat(tmp_path: Path, name: str, sampling: dict[str, Any]) -> None:
+    """60 tokens in a context of 24: what is forgotten and read anew is the same too."""
+    run = language_model_run(tmp_path / "run", **STACKS[name])
+    options = {"max_tokens": 60, "repetition_penalty": 1.1, **sampling}
+    ours = "".join(LanguageModel.load(run).stream("The small", options=GenerationOptions(**options)))
+    found = runtime.Generator.load(run)
+    other = "".join(found.stream("The small", runtime.tasks.generator.SamplingOptions(**options)))
+    assert other == ours
+    assert ours
+
+
+@pytest.mark.parametrize("make", [translator_run, classifier_run, language_model_run])
+def test_vectors_are_those_of_dikkat(tmp_path: Path, make: Any) -> None:
+    run = make(tmp_path / "run")
+    ours = np.stack([vector.values for vector in Embedder.load(run).sentences(SENTENCES)])
+    found = np.stack(list(runtime.Embedder.load(run).stream(SENTENCES)))
+    np.testing.assert_allclose(found, ours, atol=1e-5)
+    assert not found[3].any()
