@@ -76,7 +76,7 @@ def write_run(found: Imported, out: Path, source: Path, command: str) -> None:
         write_atomically(run.tokenizer, found.tokenizer.read_bytes())
         run.write_config(settings)
         run.save_weights(found.weights, {"imported_from": str(source)})
-        run.write_text(run.card.name, _card(found, out.name, source, command))
+        run.write_card(_card(found, out.name, source, command))
 
 
 def _bert(folder: Path, theirs: ForeignSettings) -> Imported:

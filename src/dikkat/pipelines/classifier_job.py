@@ -13,7 +13,6 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
 from dikkat.models.factory import build_classifier
 from dikkat.pipelines.classifier_preparation import ClassifyRequest, prepare
-from dikkat.pipelines.initial_weights import INITIAL
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.metrics import settings_hash
 from dikkat.run_directory.tensor_files import read_tensors
@@ -40,8 +39,8 @@ class ClassifierJob:
     def task(self, run: RunDirectory, config: RunConfig) -> ClassificationTask:
         labels = run.read_config()["labels"]
         model = build_classifier(config.model, config.classifier, len(labels), config.training.seed)
-        if (run.path / INITIAL).exists():
-            initial = read_tensors(run.path / INITIAL)
+        if run.initial.exists():
+            initial = read_tensors(run.initial)
             with torch.no_grad():
                 for name, parameter in model.named_parameters():
                     parameter.copy_(initial[name])

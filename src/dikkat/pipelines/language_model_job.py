@@ -52,7 +52,7 @@ class LanguageModelJob:
         config = self._config(_size(train))
         tokenizer = Tokenizer.train((document.text for document in train), config.tokenizer)
         tokenizer.save(run.tokenizer)
-        run.corpus.mkdir(exist_ok=True)
+        run.make_folder("corpus")
         for name, part in (("train", train), ("validation", held_out)):
             Corpus.build(run.corpus, name, ((ids, ()) for ids in _encoded(part, tokenizer, config.tokenizer.kind)))
         config = build_config(merge(config.model_dump(), _model(config, tokenizer)), where=self.where)
@@ -82,7 +82,7 @@ class LanguageModelJob:
             asked,
             training,
             held_out.num_tokens / source["validation_bytes"] / math.log(2),
-            Sample(Tokenizer.load(run.tokenizer), held_out, config),
+            Sample(Tokenizer.load(run.tokenizer, config.model.vocab_size), held_out, config),
         )
 
     def facts(self, task: LanguageModelTask, config: RunConfig) -> dict[str, str]:

@@ -13,15 +13,39 @@ from typing import Any, Literal
 from torch import Tensor
 
 from dikkat.config import FORMAT_VERSION
-from dikkat.disk import TEMPORARY_PREFIX, probe_beside, write_atomically, write_errors
+from dikkat.disk import (
+    TEMPORARY_PREFIX,
+    make_folder,
+    probe_beside,
+    read_regular,
+    sync_directory,
+    write_atomically,
+    write_errors,
+)
 from dikkat.errors import CannotCreateError, DataError, MissingInputError
-from dikkat.run_directory.checkpoints import Checkpoint, latest_checkpoint, save_checkpoint
+from dikkat.run_directory import parts
+from dikkat.run_directory.checkpoints import (
+    Checkpoint,
+    latest_checkpoint,
+    prune_checkpoints,
+    remove_leftovers,
+    save_checkpoint,
+)
 from dikkat.run_directory.lock import locked
-from dikkat.run_directory.metrics import SETTINGS_HASH, append_metrics, read_metrics, settings_hash, truncate_metrics
+from dikkat.run_directory.manifest import Entry, read_manifest, verify, verify_content, write_manifest
+from dikkat.run_directory.metrics import (
+    SETTINGS_HASH,
+    append_metrics,
+    read_metrics,
+    settings_hash,
+    truncate_metrics,
+    write_metrics,
+)
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
+from dikkat.text.strict_json import parse_json
 
 # What a run writes before its config.json, which ends the preparation of the data.
-_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors"})
+_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors", parts.MANIFEST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +67,7 @@ class RunDirectory:
                 run._require_writable_content(resume)
             elif resume:
                 raise MissingInputError(f"{path}: there is no run to resume; leave --resume out to start one")
-            path.mkdir(parents=True, exist_ok=True)
+            make_folder(path)
             probe_beside(run.config)
         return run
 
@@ -55,6 +79,7 @@ class RunDirectory:
         if not path.is_dir():
             raise MissingInputError(f"{path}: is a file, not a run directory")
         run = cls(path)
+        run._check_kinds()
         run.read_config()
         return run
 
@@ -66,9 +91,17 @@ class RunDirectory:
         or it may not be written, and `DiskError`.
         """
         with locked(self.path) as is_locked:
+            self._check_kinds()
             with write_errors(self.path):
                 self._remove_leftovers()
             yield is_locked
+
+    def make_folder(self, name: Literal["corpus", "held_out"]) -> Path:
+        """A folder of the run, made where it is missing. Raises `DiskError` or `CannotCreateError`."""
+        folder = self.path / name
+        with write_errors(folder):
+            make_folder(folder)
+        return folder
 
     @property
     def config(self) -> Path:
@@ -77,8 +110,13 @@ class RunDirectory:
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer, in the format of the `tokenizers` library."""
-        return self.path / "tokenizer.json"
+        """The tokenizer, in the format of the `tokenizers` library; raises as `_checked`."""
+        return self._checked("tokenizer.json")
+
+    @property
+    def initial(self) -> Path:
+        """The weights to begin with, where they are not drawn; raises as `_checked`."""
+        return self._checked("initial.safetensors")
 
     @property
     def weights(self) -> Path:
@@ -88,12 +126,12 @@ class RunDirectory:
     @property
     def card(self) -> Path:
         """What the run is and how good; the last file a run writes, so its presence means finished."""
-        return self.path / "card.md"
+        return self._checked("card.md")
 
     @property
     def metrics(self) -> Path:
-        """One line for each validation."""
-        return self.path / "metrics.jsonl"
+        """One line for each validation; raises as `_checked`."""
+        return self._checked("metrics.jsonl")
 
     @property
     def checkpoints(self) -> Path:
@@ -102,17 +140,24 @@ class RunDirectory:
 
     @property
     def corpus(self) -> Path:
-        """The folder of the memory-mapped training data."""
-        return self.path / "corpus"
+        """The folder of the memory-mapped training data; raises as `_checked`."""
+        folder = self.path / "corpus"
+        parts.check_folder(folder)
+        for name in parts.CORPUS:
+            path = self._checked(name)
+            if self.has_config:
+                parts.check_array(path)
+        return folder
 
     def held_out(self, part: Literal["validation", "test"], side: Literal["source", "target"]) -> Path:
-        """The text file of one side of a part that is never trained on."""
-        return self.path / "held_out" / f"{part}.{side}.txt"
+        """The text file of one side of a part that is never trained on; raises as `_checked`."""
+        parts.check_folder(self.path / "held_out")
+        return self._checked(f"held_out/{part}.{side}.txt")
 
     @property
     def is_finished(self) -> bool:
         """Whether the run came to its end."""
-        return self.card.exists()
+        return (self.path / "card.md").exists()
 
     @property
     def has_config(self) -> bool:
@@ -122,8 +167,23 @@ class RunDirectory:
     def write_config(self, settings: Mapping[str, Any]) -> None:
         """Write config.json: versions, then `settings`. Raises `DiskError` or `CannotCreateError`."""
         versions = {"format_version": FORMAT_VERSION, "dikkat_version": _installed_version()}
-        content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False)
-        self.write_text(self.config.name, content + "\n")
+        content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False) + "\n"
+        with write_errors(self.config):
+            for folder in parts.FOLDERS:
+                if (self.path / folder).is_dir():
+                    sync_directory(self.path / folder)
+            write_manifest(self.path, parts.PREPARED, {self.config.name: content.encode()})
+        self.write_text(self.config.name, content)
+
+    def write_card(self, text: str) -> None:
+        """Write card.md, which ends the run. Raises `DiskError` or `CannotCreateError`."""
+        name = "card.md"
+        with write_errors(self.path / name):
+            write_manifest(self.path, (*parts.PREPARED, *parts.ENDED), {name: text.encode()})
+        training = self.read_config().get("training", {})
+        if "keep_checkpoints" in training:
+            prune_checkpoints(self.checkpoints, training["keep_checkpoints"])
+        self.write_text(name, text)
 
     def read_config(self) -> dict[str, Any]:
         """The settings as given to `write_config`, without the versions.
@@ -131,13 +191,17 @@ class RunDirectory:
         Raises `MissingInputError`, or `DataError` for a damaged file or one of a newer format.
         """
         try:
-            loaded = json.loads(self.config.read_bytes())
+            content = read_regular(self.config, parts.LIMITS[self.config.name])
+            loaded = parse_json(content)
         except OSError as error:
             reason = f"{self.config.name} cannot be read ({error.strerror})"
             raise MissingInputError(f"{self.path}: not a run directory: {reason}; name one made by dikkat") from None
         except ValueError as error:
             raise DataError(f"{self.config}: damaged: not valid JSON ({error}); restore the file") from None
-        return self._check_versions(loaded)
+        settings = self._check_versions(loaded)
+        if entry := self._listed().get(self.config.name):
+            verify_content(self.config, content, entry)
+        return settings
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Append one row to metrics.jsonl with the hash of the settings, on the disk when this returns.
@@ -149,19 +213,41 @@ class RunDirectory:
     def read_metrics(self) -> list[dict[str, Any]]:
         """All rows of metrics.jsonl, as given to `append_metrics`. Raises `DataError` with file and line."""
         return [
-            {key: value for key, value in row.items() if key != SETTINGS_HASH} for row in read_metrics(self.metrics)
+            {key: value for key, value in row.items() if key != SETTINGS_HASH} for row in self._rows()
         ]
 
     def foreign_metrics(self) -> list[int]:
         """Numbers (from 1) of the rows that were measured under other settings than those in config.json."""
         own = settings_hash(self.read_config())
-        rows = read_metrics(self.metrics)
+        rows = self._rows()
         # a row of an older dikkat says nothing about its settings
         return [number for number, row in enumerate(rows, start=1) if row.get(SETTINGS_HASH, own) != own]
 
     def truncate_metrics(self, after_step: int) -> None:
         """Drop the rows later than the step that a run resumes from."""
         truncate_metrics(self.metrics, after_step)
+
+    def take_up(self, checkpoint: Checkpoint | None) -> list[str]:
+        """Bring metrics.jsonl to where `checkpoint` (None: the beginning) was saved; returns what a user should know.
+
+        A checkpoint has a copy of the rows, so that none is lost. Raises `DataError` for damaged rows without a copy.
+        """
+        notes = []
+        if read_manifest(self.path) is None:
+            notes.append(f"{self.path} has no {parts.MANIFEST} (it is of an older dikkat): its data is not checked")
+        if checkpoint is None:
+            # the first validation writes its row before its checkpoint
+            if self.metrics.exists():
+                write_metrics(self.metrics, [])
+            return notes
+        copy = checkpoint.copy_of("metrics.jsonl")
+        if copy is None:
+            rows = [row for row in read_metrics(self.metrics) if row["step"] <= checkpoint.step]
+            write_metrics(self.metrics, rows)
+        elif not self.metrics.exists() or not self.metrics.read_bytes().startswith(copy):
+            write_atomically(self.metrics, copy)
+            notes.append(f"{self.metrics} was damaged; its rows are restored from {checkpoint.path.name}")
+        return notes
 
     def write_text(self, name: str, text: str) -> None:
         """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""
@@ -190,7 +276,9 @@ class RunDirectory:
         keep: int = 2,
     ) -> Path:
         """Save checkpoints/step-… whole or not at all, and keep the `keep` newest; see `checkpoints.py`."""
-        return save_checkpoint(self.checkpoints, step, tensors_by_file, state, keep)
+        path = self.metrics
+        copies = {path.name: path.read_bytes()} if path.exists() else {}
+        return save_checkpoint(self.checkpoints, step, tensors_by_file, state, keep, copies)
 
     def latest_checkpoint(self) -> Checkpoint | None:
         """The newest sound checkpoint; its `problems` name the damaged ones passed over, to be shown as warnings.
@@ -226,8 +314,8 @@ class RunDirectory:
         if not self.has_config:
             return _PREPARATION.issuperset(names)
         try:
-            return "format_version" in json.loads(self.config.read_bytes())
-        except (ValueError, TypeError):
+            return "format_version" in parse_json(read_regular(self.config, parts.LIMITS[self.config.name]))
+        except (ValueError, TypeError, OSError, DataError):
             return self.checkpoints.is_dir()  # the damaged config.json of a run is still that of a run
 
     def _check_versions(self, loaded: object) -> dict[str, Any]:
@@ -241,10 +329,43 @@ class RunDirectory:
             )
         return {key: value for key, value in loaded.items() if key not in ("format_version", "dikkat_version")}
 
+    def _checked(self, name: str) -> Path:
+        """The path of a file of the run, compared with the manifest where it is listed there.
+
+        Raises `DataError` when it is damaged, and `MissingInputError` when it alone is missing.
+        """
+        path = self.path / name
+        parts.check_file(path)
+        # a folder may be left out as a whole, for instance where a run is passed on without its data
+        if (entry := self._listed().get(name)) and path.parent.exists():
+            verify(self.path, name, entry)
+        return path
+
+    def _listed(self) -> dict[str, Entry]:
+        """What the manifest says of the files that do not change any more."""
+        if not self.has_config:
+            return {}
+        entries = read_manifest(self.path) or {}
+        return {name: entry for name, entry in entries.items() if self.is_finished or name not in parts.ENDED}
+
+    def _rows(self) -> list[dict[str, Any]]:
+        return read_metrics(self.metrics, sealed=read_manifest(self.path) is not None)
+
+    def _check_kinds(self) -> None:
+        """Nothing in the run is a link, a pipe or a device. Raises `DataError` or `MissingInputError`."""
+        for name in (*parts.FOLDERS, "checkpoints"):
+            parts.check_folder(self.path / name)
+        for name in (*parts.PREPARED, *parts.ENDED, parts.MANIFEST, "model.safetensors"):
+            parts.check_file(self.path / name)
+
     def _remove_leftovers(self) -> None:
-        for entry in self.path.glob(f"{TEMPORARY_PREFIX}*"):
-            if entry.is_file():
-                entry.unlink(missing_ok=True)
+        half_written = [f"{TEMPORARY_PREFIX}*", *(f"{folder}/{TEMPORARY_PREFIX}*" for folder in parts.FOLDERS)]
+        for pattern in (*half_written, "corpus/*.partial"):
+            for entry in self.path.glob(pattern):
+                if entry.is_file() or entry.is_symlink():
+                    entry.unlink(missing_ok=True)
+        if self.checkpoints.is_dir():
+            remove_leftovers(self.checkpoints)
 
 
 def _installed_version() -> str:
