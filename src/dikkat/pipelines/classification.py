@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from dikkat.models.factory import build_classifier
 from dikkat.pipelines.classifier_job import best_row
 from dikkat.pipelines.classifier_preparation import read_ids
 from dikkat.pipelines.settings import run_config
-from dikkat.pipelines.weights import load_weights
+from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.classification import pad_texts
@@ -78,10 +79,10 @@ class Classifier:
         config = run_config(settings, str(run.config))
         if (task := settings.get("task", "translator")) != "classifier":
             raise UsageError(f'{path}: holds a "{task}", not a classifier')
-        labels = settings.get("labels")
-        if not labels:
-            raise DataError(f"{run.config}: damaged: names no labels; restore the file")
-        model = build_classifier(config.model, config.classifier, len(labels), seed=0)
+        labels = run.labels()
+        model = build_checked(
+            run, config.model, partial(build_classifier, config.model, config.classifier, len(labels), 0)
+        )
         load_weights(model, run)
         rows = run.read_metrics()
         if not rows:

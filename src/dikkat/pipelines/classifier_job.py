@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
 from dikkat.models.factory import build_classifier
 from dikkat.pipelines.classifier_preparation import ClassifyRequest, prepare
+from dikkat.pipelines.weights import build_to_train
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.metrics import settings_hash
 from dikkat.run_directory.tensor_files import read_tensors
@@ -37,8 +39,9 @@ class ClassifierJob:
         return prepare(self.request, run)
 
     def task(self, run: RunDirectory, config: RunConfig) -> ClassificationTask:
-        labels = run.read_config()["labels"]
-        model = build_classifier(config.model, config.classifier, len(labels), config.training.seed)
+        labels = run.labels()
+        build = partial(build_classifier, config.model, config.classifier, len(labels), config.training.seed)
+        model = build_to_train(run, config.model, build)
         if run.initial.exists():
             initial = read_tensors(run.initial)
             with torch.no_grad():

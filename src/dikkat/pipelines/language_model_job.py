@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from dikkat.config import RunConfig, build_config, merge, preset
@@ -20,6 +21,7 @@ from dikkat.pipelines.language_model_sample import Sample
 from dikkat.pipelines.language_model_sizing import COMMON, language_model_settings
 from dikkat.pipelines.settings import without_translating
 from dikkat.pipelines.sizing import Settings
+from dikkat.pipelines.weights import build_to_train
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
 from dikkat.training.language_modelling import LanguageModelTask
@@ -76,7 +78,9 @@ class LanguageModelJob:
         )
         source = run.read_config()["data_source"]
         return LanguageModelTask(
-            build_language_model(config.model, asked.objective, training.seed),
+            build_to_train(
+                run, config.model, partial(build_language_model, config.model, asked.objective, training.seed)
+            ),
             train,
             held_out,
             asked,

@@ -72,7 +72,9 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     sources, targets = [pair.source for pair in parts.train], [pair.target for pair in parts.train]
     tokenizer = Tokenizer.train(sources, config.tokenizer, languages, targets)
     tokenizer.save(run.tokenizer)
-    corpus = Corpus.build(run.make_folder("corpus"), "train", _encoded(parts.train, tokenizer, config.data, parts.report))
+    corpus = Corpus.build(
+        run.make_folder("corpus"), "train", _encoded(parts.train, tokenizer, config.data, parts.report)
+    )
     if not len(corpus):
         raise DataError(
             f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"

@@ -118,6 +118,12 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
     return None
 
 
+def checkpoint_folders(parent: Path) -> list[Path]:
+    """All folders of checkpoints, the newest first, sound or not. Raises `DataError` when `parent` is no folder."""
+    check_folder(parent)
+    return [folder for _, folder in reversed(_list(parent))] if parent.is_dir() else []
+
+
 def remove_leftovers(parent: Path) -> None:
     """Clear away what an interrupted save left: half-written folders go, a folder moved aside comes back."""
     for entry in parent.iterdir():

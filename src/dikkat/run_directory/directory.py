@@ -26,6 +26,7 @@ from dikkat.errors import CannotCreateError, DataError, MissingInputError
 from dikkat.run_directory import parts
 from dikkat.run_directory.checkpoints import (
     Checkpoint,
+    checkpoint_folders,
     latest_checkpoint,
     prune_checkpoints,
     remove_leftovers,
@@ -203,6 +204,16 @@ class RunDirectory:
             verify_content(self.config, content, entry)
         return settings
 
+    def labels(self) -> tuple[str, ...]:
+        """The classes of a classifier, in the order of their ids. Raises as `read_config`."""
+        labels = self.read_config().get("labels")
+        if not labels:
+            raise DataError(f"{self.config}: damaged: names no labels; restore the file")
+        is_list = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+        if not is_list or len(set(labels)) < len(labels):
+            raise DataError(f"{self.config}: damaged: its labels are no list of different names; restore the file")
+        return tuple(labels)
+
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Append one row to metrics.jsonl with the hash of the settings, on the disk when this returns.
 
@@ -212,9 +223,7 @@ class RunDirectory:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """All rows of metrics.jsonl, as given to `append_metrics`. Raises `DataError` with file and line."""
-        return [
-            {key: value for key, value in row.items() if key != SETTINGS_HASH} for row in self._rows()
-        ]
+        return [{key: value for key, value in row.items() if key != SETTINGS_HASH} for row in self._rows()]
 
     def foreign_metrics(self) -> list[int]:
         """Numbers (from 1) of the rows that were measured under other settings than those in config.json."""
@@ -286,6 +295,10 @@ class RunDirectory:
         Raises `DataError` when there are checkpoints and every one is damaged.
         """
         return latest_checkpoint(self.checkpoints)
+
+    def checkpoint_folders(self) -> list[Path]:
+        """The folders of the checkpoints, the newest first, whether sound or not. Raises as `_checked`."""
+        return checkpoint_folders(self.checkpoints)
 
     def remove_if_empty(self) -> None:
         """Take the folder away again if nothing was written into it."""

@@ -69,7 +69,7 @@ def read_manifest(folder: Path) -> dict[str, Entry] | None:
 
 
 def verify(folder: Path, name: str, entry: Entry) -> None:
-    """Compare a file with its entry, its size first. Raises `DataError`, and `MissingInputError` where it is missing."""
+    """Compare a file with its entry, size first. Raises `DataError`, or `MissingInputError` where there is none."""
     path = folder / name
     size = check_file(path)
     if size is None:

@@ -263,7 +263,9 @@ def _check_merges(merges: Any, vocabulary: Mapping[str, int], prefix: str) -> No
         pair = merge.split(" ") if isinstance(merge, str) else merge
         if not isinstance(pair, list) or len(pair) != 2 or not all(isinstance(part, str) for part in pair):
             raise ValueError("model BPE: holds a merge that is no pair")
-        if not (pair[0] in vocabulary and pair[1] in vocabulary and pair[0] + pair[1].removeprefix(prefix) in vocabulary):
+        if not (
+            pair[0] in vocabulary and pair[1] in vocabulary and pair[0] + pair[1].removeprefix(prefix) in vocabulary
+        ):
             raise ValueError(f"model BPE: the merge of {pair[0][:20]!r} and {pair[1][:20]!r} is not in the vocabulary")
 
 
