@@ -355,6 +355,9 @@ def test_evaluate_without_a_test_part(dikkat: Command, trained: Path, tmp_path: 
     copy = Path(shutil.copytree(trained, tmp_path / "copy"))
     for side in ("source", "target"):
         (copy / "held_out" / f"test.{side}.txt").write_bytes(b"")
+    test = copy / "held_out" / "test.source.txt"
+    assert dikkat.fails(65, "evaluate", copy).startswith(f"{test}: damaged: has 0 bytes, but ")
+    (copy / "manifest.json").unlink()
     assert dikkat.fails(2, "evaluate", copy) == f"{copy}: this run held no test part out; name data to evaluate on"
 
 
