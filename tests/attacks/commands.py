@@ -118,17 +118,21 @@ def make_runs(folder: Path, run: Any) -> dict[str, Path]:
         "stone",
         "river",
     ]
-    lines = [f"{words[i % 15]} {words[(i * 7 + i // 15) % 15]} {words[(i * 11) % 15]} {i}" for i in range(120)]
+    lines = [f"{words[i % 13]} {words[(i * 7 + i // 13) % 13]} {words[(i * 11) % 13]} {i}" for i in range(120)]
     (folder / "pairs.en-eo.tsv").write_text("".join(f"{line}\t{line[::-1].strip()}\n" for line in lines))
     (folder / "texts.tsv").write_text("".join(f"{'dog' if i % 2 else 'cat'}\t{line}\n" for i, line in enumerate(lines)))
     (folder / "text.txt").write_text("".join(f"{line}.\n" for line in lines))
     (folder / "input.txt").write_text("the dog sees a cat\n\nold stone\n")
-    data = {"translator": "pairs.en-eo.tsv", "classifier": "texts.tsv", "lm": "text.txt"}
     for kind in KINDS:
-        settings = [f"--set={name}={value}" for name, value in (LM if kind == "lm" else TINY).items()]
-        out = folder / kind
-        assert run(["train", kind, str(folder / data[kind]), "--out", str(out), *settings]) == 0
+        assert run(training(kind, folder, folder / kind)) == 0
     return {kind: folder / kind for kind in KINDS}
+
+
+def training(kind: str, data: Path, out: Path) -> list[str]:
+    """The command that trains a tiny model of a kind on the files that `make_runs` wrote into the folder `data`."""
+    name = {"translator": "pairs.en-eo.tsv", "classifier": "texts.tsv", "lm": "text.txt"}[kind]
+    settings = [f"--set={name}={value}" for name, value in (LM if kind == "lm" else TINY).items()]
+    return ["train", kind, str(data / name), "--out", str(out), *settings]
 
 
 def uses(kind: str, run: Path) -> dict[str, list[str]]:

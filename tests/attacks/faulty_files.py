@@ -124,7 +124,7 @@ def watched(root: Path, seen: Seen) -> Iterator[None]:
 
 
 def install(plan: dict[str, Any]) -> None:
-    """Let the change number `at` below `root` meet a `fault` (kill, half, ENOSPC, EIO); count them in the file `log`."""
+    """Let change number `at` below `root` meet a `fault` (kill, half, ENOSPC, EIO); count changes in the file `log`."""
     count = 0
     root, log = Path(plan["root"]), plan.get("log")
 

@@ -37,40 +37,39 @@ def expected(act: str, name: str, fault: str) -> set[int]:
     return {0, *codes} if name in ("metrics.jsonl", "card.md", "model.safetensors") else {0, DATA}
 
 
-def check(
-    commands: Commands, runs: dict[str, Path], folder: Path, kind: str, act: str, name: str, fault: object
-) -> str:
+def check(commands: Commands, good: Path, folder: Path, act: str, name: str, fault: Callable[[Path], None]) -> str:
+    """What went wrong with a fault of a file; an empty string when all went well."""
+    kind = good.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
-    run = copy_of(runs[kind], folder / kind)
+    run = copy_of(good, folder / kind)
     if act == "resume":
         (run / "card.md").unlink()
     if not (run / name).exists():
         return ""
-    fault(run / name)  # type: ignore[operator]
-    kind_of_fault = fault.__name__  # type: ignore[attr-defined]
+    fault(run / name)
     result = commands(*uses(kind, run)[act])
-    where = f"{kind} {act} {name} {kind_of_fault}: "
+    where = f"{kind} {act} {name} {fault.__name__}: "
     if result.is_bad:
         return where + result.is_bad
     if result.code == 2 and "held no test part out" in result.stderr:
         return ""
-    if result.code not in expected(act, name, kind_of_fault):
-        return f"{where}code {result.code}, not of {expected(act, name, kind_of_fault)}: {result.stderr[-300:]}"
+    if result.code not in expected(act, name, fault.__name__):
+        return f"{where}code {result.code}, not of {expected(act, name, fault.__name__)}: {result.stderr[-300:]}"
     if result.code and Path(name).parts[0] not in result.stderr:
         return f"{where}does not name the file: {result.stderr}"
     return ""
 
 
-def cases(kind: str, run: Path) -> list[tuple[str, str, object]]:
+def cases(run: Path) -> list[tuple[str, str, Callable[[Path], None]]]:
     names = [name for name in files_of(run) if not name.startswith(NOT_READ)]
     return [(act, name, fault) for act in ("use", "evaluate", "resume") for name in names for fault in FAULTS]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fault_of_a_file_is_one_line(commands: Commands, runs: dict[str, Path], tmp_path: Path, kind: str) -> None:
-    some = random.Random(kind).sample(cases(kind, runs[kind]), 25)
-    found = [check(commands, runs, tmp_path / "attack", kind, *case) for case in some]
+    some = random.Random(kind).sample(cases(runs[kind]), 25)
+    found = [check(commands, runs[kind], tmp_path / "attack", *case) for case in some]
     assert not list(filter(None, found)), "\n".join(filter(None, found))
 
 
@@ -79,7 +78,7 @@ def test_a_fault_of_a_file_is_one_line(commands: Commands, runs: dict[str, Path]
 def test_every_fault_of_every_file_is_one_line(
     commands: Commands, runs: dict[str, Path], tmp_path: Path, kind: str
 ) -> None:
-    found = [check(commands, runs, tmp_path / "attack", kind, *case) for case in cases(kind, runs[kind])]
+    found = [check(commands, runs[kind], tmp_path / "attack", *case) for case in cases(runs[kind])]
     assert not list(filter(None, found)), "\n".join(filter(None, found))
 
 
