@@ -34,6 +34,7 @@ TINY = {
     "training.optimizer": "adamw",
     "training.precision": "float32",
 }
+WORDS = ("the", "a", "dog", "cat", "bird", "sees", "likes", "red", "old", "small", "house", "tree", "stone")
 LM = {**TINY, "tokenizer.kind": "bytes", "language_model.context": 32}
 
 
@@ -101,24 +102,7 @@ class Commands:
 
 def make_runs(folder: Path, run: Any) -> dict[str, Path]:
     """A finished run of each kind in `folder`, by `run`, which takes arguments and returns an exit code."""
-    words = [
-        "the",
-        "a",
-        "dog",
-        "cat",
-        "bird",
-        "sees",
-        "likes",
-        "finds",
-        "red",
-        "old",
-        "small",
-        "house",
-        "tree",
-        "stone",
-        "river",
-    ]
-    lines = [f"{words[i % 13]} {words[(i * 7 + i // 13) % 13]} {words[(i * 11) % 13]} {i}" for i in range(120)]
+    lines = [f"{WORDS[i % 13]} {WORDS[(i * 7 + i // 13) % 13]} {WORDS[(i * 11) % 13]} {i}" for i in range(120)]
     (folder / "pairs.en-eo.tsv").write_text("".join(f"{line}\t{line[::-1].strip()}\n" for line in lines))
     (folder / "texts.tsv").write_text("".join(f"{'dog' if i % 2 else 'cat'}\t{line}\n" for i, line in enumerate(lines)))
     (folder / "text.txt").write_text("".join(f"{line}.\n" for line in lines))

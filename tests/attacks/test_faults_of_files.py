@@ -26,15 +26,11 @@ def expected(act: str, name: str, fault: str) -> set[int]:
         # a damaged checkpoint is passed over
         return {0} if fault not in ("link", "dangling", "device", "pipe", "folder", "huge") else {0, DATA}
     codes = {MISSING} if fault == "missing" else {DATA}
-    needed = {
-        "use": ("config.json", "tokenizer.json", "model.safetensors"),
-        "evaluate": ("config.json", "tokenizer.json", "model.safetensors", "corpus", "held_out"),
-        "resume": ("config.json", "tokenizer.json", "corpus", "held_out"),
-    }
-    if parts[0] in needed[act]:
+    if name in ("config.json", "tokenizer.json") or (act != "resume" and name == "model.safetensors"):
         return codes
-    # what a command does not need it may still see to be no file
-    return {0, *codes} if name in ("metrics.jsonl", "card.md", "model.safetensors") else {0, DATA}
+    if act == "resume" and parts[0] in ("corpus", "held_out"):
+        return codes
+    return {0, *codes}
 
 
 def check(commands: Commands, good: Path, folder: Path, act: str, name: str, fault: Callable[[Path], None]) -> str:

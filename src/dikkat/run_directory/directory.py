@@ -29,18 +29,18 @@ from dikkat.run_directory.checkpoints import (
     checkpoint_folders,
     latest_checkpoint,
     prune_checkpoints,
-    remove_leftovers,
     save_checkpoint,
 )
+from dikkat.run_directory.checks import check_kinds, checked, clear_leftovers, listed
 from dikkat.run_directory.lock import locked
-from dikkat.run_directory.manifest import Entry, read_manifest, verify, verify_content, write_manifest
+from dikkat.run_directory.manifest import read_manifest, verify_content, write_manifest
 from dikkat.run_directory.metrics import (
     SETTINGS_HASH,
     append_metrics,
     read_metrics,
+    restore_metrics,
     settings_hash,
     truncate_metrics,
-    write_metrics,
 )
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
 from dikkat.text.strict_json import parse_json
@@ -80,7 +80,7 @@ class RunDirectory:
         if not path.is_dir():
             raise MissingInputError(f"{path}: is a file, not a run directory")
         run = cls(path)
-        run._check_kinds()
+        check_kinds(path)
         run.read_config()
         return run
 
@@ -92,9 +92,9 @@ class RunDirectory:
         or it may not be written, and `DiskError`.
         """
         with locked(self.path) as is_locked:
-            self._check_kinds()
+            check_kinds(self.path)
             with write_errors(self.path):
-                self._remove_leftovers()
+                clear_leftovers(self.path)
             yield is_locked
 
     def make_folder(self, name: Literal["corpus", "held_out"]) -> Path:
@@ -111,13 +111,13 @@ class RunDirectory:
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer, in the format of the `tokenizers` library; raises as `_checked`."""
-        return self._checked("tokenizer.json")
+        """The tokenizer, in the format of the `tokenizers` library; raises as `checked`."""
+        return checked(self.path, "tokenizer.json")
 
     @property
     def initial(self) -> Path:
-        """The weights to begin with, where they are not drawn; raises as `_checked`."""
-        return self._checked("initial.safetensors")
+        """The weights to begin with, where they are not drawn; raises as `checked`."""
+        return checked(self.path, "initial.safetensors")
 
     @property
     def weights(self) -> Path:
@@ -127,12 +127,12 @@ class RunDirectory:
     @property
     def card(self) -> Path:
         """What the run is and how good; the last file a run writes, so its presence means finished."""
-        return self._checked("card.md")
+        return checked(self.path, "card.md")
 
     @property
     def metrics(self) -> Path:
-        """One line for each validation; raises as `_checked`."""
-        return self._checked("metrics.jsonl")
+        """One line for each validation; raises as `checked`."""
+        return checked(self.path, "metrics.jsonl")
 
     @property
     def checkpoints(self) -> Path:
@@ -141,19 +141,19 @@ class RunDirectory:
 
     @property
     def corpus(self) -> Path:
-        """The folder of the memory-mapped training data; raises as `_checked`."""
+        """The folder of the memory-mapped training data; raises as `checked`."""
         folder = self.path / "corpus"
         parts.check_folder(folder)
         for name in parts.CORPUS:
-            path = self._checked(name)
+            path = checked(self.path, name)
             if self.has_config:
                 parts.check_array(path)
         return folder
 
     def held_out(self, part: Literal["validation", "test"], side: Literal["source", "target"]) -> Path:
-        """The text file of one side of a part that is never trained on; raises as `_checked`."""
+        """The text file of one side of a part that is never trained on; raises as `checked`."""
         parts.check_folder(self.path / "held_out")
-        return self._checked(f"held_out/{part}.{side}.txt")
+        return checked(self.path, f"held_out/{part}.{side}.txt")
 
     @property
     def is_finished(self) -> bool:
@@ -200,7 +200,7 @@ class RunDirectory:
         except ValueError as error:
             raise DataError(f"{self.config}: damaged: not valid JSON ({error}); restore the file") from None
         settings = self._check_versions(loaded)
-        if entry := self._listed().get(self.config.name):
+        if entry := listed(self.path).get(self.config.name):
             verify_content(self.config, content, entry)
         return settings
 
@@ -237,26 +237,16 @@ class RunDirectory:
         truncate_metrics(self.metrics, after_step)
 
     def take_up(self, checkpoint: Checkpoint | None) -> list[str]:
-        """Bring metrics.jsonl to where `checkpoint` (None: the beginning) was saved; returns what a user should know.
+        """Check all that is trained on, and bring metrics.jsonl to where `checkpoint` (None: the beginning) was saved.
 
-        A checkpoint has a copy of the rows, so that none is lost. Raises `DataError` for damaged rows without a copy.
+        Returns what a user should know. Raises as `checked`, and `DataError` for damaged rows without a copy.
         """
+        for name in listed(self.path):
+            checked(self.path, name)
         notes = []
         if read_manifest(self.path) is None:
             notes.append(f"{self.path} has no {parts.MANIFEST} (it is of an older dikkat): its data is not checked")
-        if checkpoint is None:
-            # the first validation writes its row before its checkpoint
-            if self.metrics.exists():
-                write_metrics(self.metrics, [])
-            return notes
-        copy = checkpoint.copy_of("metrics.jsonl")
-        if copy is None:
-            rows = [row for row in read_metrics(self.metrics) if row["step"] <= checkpoint.step]
-            write_metrics(self.metrics, rows)
-        elif not self.metrics.exists() or not self.metrics.read_bytes().startswith(copy):
-            write_atomically(self.metrics, copy)
-            notes.append(f"{self.metrics} was damaged; its rows are restored from {checkpoint.path.name}")
-        return notes
+        return notes + restore_metrics(self.metrics, checkpoint)
 
     def write_text(self, name: str, text: str) -> None:
         """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""
@@ -297,7 +287,7 @@ class RunDirectory:
         return latest_checkpoint(self.checkpoints)
 
     def checkpoint_folders(self) -> list[Path]:
-        """The folders of the checkpoints, the newest first, whether sound or not. Raises as `_checked`."""
+        """The folders of the checkpoints, the newest first, whether sound or not. Raises as `checked`."""
         return checkpoint_folders(self.checkpoints)
 
     def remove_if_empty(self) -> None:
@@ -342,43 +332,8 @@ class RunDirectory:
             )
         return {key: value for key, value in loaded.items() if key not in ("format_version", "dikkat_version")}
 
-    def _checked(self, name: str) -> Path:
-        """The path of a file of the run, compared with the manifest where it is listed there.
-
-        Raises `DataError` when it is damaged, and `MissingInputError` when it alone is missing.
-        """
-        path = self.path / name
-        parts.check_file(path)
-        # a folder may be left out as a whole, for instance where a run is passed on without its data
-        if (entry := self._listed().get(name)) and path.parent.exists():
-            verify(self.path, name, entry)
-        return path
-
-    def _listed(self) -> dict[str, Entry]:
-        """What the manifest says of the files that do not change any more."""
-        if not self.has_config:
-            return {}
-        entries = read_manifest(self.path) or {}
-        return {name: entry for name, entry in entries.items() if self.is_finished or name not in parts.ENDED}
-
     def _rows(self) -> list[dict[str, Any]]:
         return read_metrics(self.metrics, sealed=read_manifest(self.path) is not None)
-
-    def _check_kinds(self) -> None:
-        """Nothing in the run is a link, a pipe or a device. Raises `DataError` or `MissingInputError`."""
-        for name in (*parts.FOLDERS, "checkpoints"):
-            parts.check_folder(self.path / name)
-        for name in (*parts.PREPARED, *parts.ENDED, parts.MANIFEST, "model.safetensors"):
-            parts.check_file(self.path / name)
-
-    def _remove_leftovers(self) -> None:
-        half_written = [f"{TEMPORARY_PREFIX}*", *(f"{folder}/{TEMPORARY_PREFIX}*" for folder in parts.FOLDERS)]
-        for pattern in (*half_written, "corpus/*.partial"):
-            for entry in self.path.glob(pattern):
-                if entry.is_file() or entry.is_symlink():
-                    entry.unlink(missing_ok=True)
-        if self.checkpoints.is_dir():
-            remove_leftovers(self.checkpoints)
 
 
 def _installed_version() -> str:

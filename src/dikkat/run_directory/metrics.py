@@ -16,6 +16,7 @@ from typing import Any
 
 from dikkat.disk import append_line, read_regular, write_atomically
 from dikkat.errors import DataError, MissingInputError
+from dikkat.run_directory.checkpoints import Checkpoint
 from dikkat.run_directory.parts import LIMITS, check_file
 from dikkat.text.strict_json import parse_json
 
@@ -77,6 +78,26 @@ def truncate_metrics(path: Path, after_step: int) -> None:
     kept = [row for row in rows if row["step"] <= after_step]
     if len(kept) < len(rows):
         write_metrics(path, kept)
+
+
+def restore_metrics(path: Path, checkpoint: Checkpoint | None) -> list[str]:
+    """Bring the rows to where `checkpoint` was saved, or to none; returns what a user should know.
+
+    A checkpoint has a copy of the rows, so that none is lost; one of an older dikkat has none, and its rows are read.
+    Raises as `read_metrics`.
+    """
+    if checkpoint is None:
+        # the first validation writes its row before its checkpoint
+        if check_file(path) is not None:
+            write_metrics(path, [])
+        return []
+    copy = checkpoint.copy_of(path.name)
+    if copy is None:
+        write_metrics(path, [row for row in read_metrics(path) if row["step"] <= checkpoint.step])
+    elif b"".join(line + b"\n" for line in _lines(path))[: len(copy)] != copy:
+        write_atomically(path, copy)
+        return [f"{path} was damaged; its rows are restored from {checkpoint.path.name}"]
+    return []
 
 
 _SEAL_LENGTH = len(f', "{_DIGEST}": ""}}') + 64
