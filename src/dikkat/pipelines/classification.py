@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from dikkat.config import RunConfig
 from dikkat.decoding.batching import length_batches
-from dikkat.errors import DataError, UsageError
+from dikkat.errors import UsageError
 from dikkat.evaluation.calibration import probabilities
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
-from dikkat.pipelines.classifier_job import best_row
+from dikkat.pipelines.classifier_job import kept_temperature
 from dikkat.pipelines.classifier_preparation import read_ids
 from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.weights import build_checked, load_weights
@@ -84,10 +84,8 @@ class Classifier:
             run, config.model, partial(build_classifier, config.model, config.classifier, len(labels), 0)
         )
         load_weights(model, run)
-        rows = run.read_metrics()
-        if not rows:
-            raise DataError(f"{run.metrics}: holds no validation, so the probabilities cannot be calibrated")
-        return cls(model, Tokenizer.load(run.tokenizer), labels, config, best_row(rows, config)["temperature"])
+        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
+        return cls(model, tokenizer, labels, config, kept_temperature(run, config))
 
     def classify(self, texts: Iterable[str]) -> list[Classification]:
         """Classify all of `texts`; one without words is answered by `NOTHING`."""

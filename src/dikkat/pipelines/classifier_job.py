@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
+from dikkat.errors import DataError
 from dikkat.models.factory import build_classifier
 from dikkat.pipelines.classifier_preparation import ClassifyRequest, prepare
 from dikkat.pipelines.weights import build_to_train
@@ -74,6 +76,25 @@ def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
     """The validation whose weights were kept."""
     score = "macro_f1" if config.classifier.balance else "accuracy"
     return max(rows, key=lambda row: float(row[score]))
+
+
+def kept_temperature(run: RunDirectory, config: RunConfig) -> float:
+    """The temperature that was found for the weights that were kept. Raises `DataError` where it is not recorded."""
+    rows = run.read_metrics()
+    if not rows:
+        raise DataError(f"{run.metrics}: holds no validation, so the probabilities cannot be calibrated")
+    step = run.weights_metadata().get("step")
+    # weights of an older dikkat do not say of which validation they are
+    kept = [row for row in rows if step in (None, str(row["step"]))]
+    if not kept:
+        raise DataError(f"{run.metrics}: has no row of update {step}, whose weights were kept; go on with --resume")
+    try:
+        temperature = float(best_row(kept, config)["temperature"])
+    except (KeyError, TypeError, ValueError):
+        raise DataError(f"{run.metrics}: damaged: a row has no score or no temperature; restore the file") from None
+    if not 0.0 < temperature < math.inf:
+        raise DataError(f"{run.metrics}: damaged: the temperature is {temperature}; restore the file")
+    return temperature
 
 
 def _told(labels: tuple[str, ...], most: int = 10) -> str:

@@ -42,7 +42,7 @@ from dikkat.run_directory.metrics import (
     settings_hash,
     truncate_metrics,
 )
-from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
+from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
 from dikkat.text.strict_json import parse_json
 
 # What a run writes before its config.json, which ends the preparation of the data.
@@ -265,6 +265,10 @@ class RunDirectory:
         if not self.weights.exists():
             raise MissingInputError(f"{self.weights}: no weights yet; train on with --resume until a validation")
         return read_tensors(self.weights)
+
+    def weights_metadata(self) -> dict[str, str]:
+        """What was noted with the weights when they were saved. Raises `MissingInputError` or `DataError`."""
+        return read_metadata(self.weights)
 
     def save_checkpoint(
         self,

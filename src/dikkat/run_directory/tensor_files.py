@@ -78,21 +78,34 @@ def read_header(path: Path) -> dict[str, Described]:
     `MissingInputError` or `DataError`.
     """
     try:
+        header, size = _header(path)
+        aliases = _read_notes(header)["aliases"]
+        tensors = {name: _described(value, size) for name, value in header.items() if name != "__metadata__"}
+        if sum(math.prod(one.shape) * _WIDTHS[one.dtype] for one in tensors.values()) != size:
+            raise ValueError("its tensors are not as long as the file")
+        return tensors | {alias: tensors[name] for alias, name in aliases.items()}
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _not_ours(path, error) from None
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata that a file was written with. Raises `MissingInputError` or `DataError`."""
+    try:
+        return {str(key): str(value) for key, value in _read_notes(_header(path)[0])["metadata"].items()}
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _not_ours(path, error) from None
+
+
+def _header(path: Path) -> tuple[dict[str, Any], int]:
+    """The header of a file, and how many bytes follow it. Raises `ValueError`, `MissingInputError` or `DataError`."""
+    try:
         with os.fdopen(open_regular(path, LARGEST_FILE), "rb") as file:
             length = int.from_bytes(file.read(8), "little")
             if length > LARGEST_HEADER:
                 raise ValueError(f"a header of {length:,} bytes, over the limit of {LARGEST_HEADER:,}")
-            header = parse_json(file.read(length))
-            size = os.fstat(file.fileno()).st_size - 8 - length
-        notes = _read_notes(header)
-        tensors = {name: _described(value, size) for name, value in header.items() if name != "__metadata__"}
-        if sum(math.prod(one.shape) * _WIDTHS[one.dtype] for one in tensors.values()) != size:
-            raise ValueError("its tensors are not as long as the file")
-        return tensors | {alias: tensors[name] for alias, name in notes["aliases"].items()}
+            return parse_json(file.read(length)), os.fstat(file.fileno()).st_size - 8 - length
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise _not_ours(path, error) from None
 
 
 def _described(value: dict[str, Any], size: int) -> Described:
