@@ -47,6 +47,7 @@ class Result:
     stdout: str
     stderr: str
     seconds: float
+    """Of the processor, since a test may wait for others; what waits for ever is killed."""
     megabytes: float
     """Most resident memory."""
 
@@ -85,7 +86,7 @@ class Commands:
             cwd=REPOSITORY,
         )
 
-    def __call__(self, *arguments: str | Path, timeout: float = 30.0, faults: Path | None = None) -> Result:
+    def __call__(self, *arguments: str | Path, timeout: float = 120.0, faults: Path | None = None) -> Result:
         """Run `dikkat` with these arguments; `faults` is a plan for `tests.attacks.faulty_files`."""
         assert self._server.stdin is not None
         assert self._server.stdout is not None
@@ -157,7 +158,6 @@ def _forked(order: dict[str, Any]) -> dict[str, Any]:
         if not child:
             _run(order, out.fileno(), complaints.fileno())
         usage = _wait(child, started + order["timeout"])
-        seconds = time.monotonic() - started
         texts = []
         for file in (out, complaints):
             file.seek(0)
@@ -168,7 +168,7 @@ def _forked(order: dict[str, Any]) -> dict[str, Any]:
         "code": code,
         "stdout": texts[0],
         "stderr": texts[1],
-        "seconds": seconds,
+        "seconds": used.ru_utime + used.ru_stime,
         "megabytes": used.ru_maxrss / 1024,
     }
 

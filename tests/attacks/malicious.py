@@ -316,7 +316,7 @@ def _npy(header: bytes) -> bytes:
 
 def a_text(run: Path, rng: random.Random) -> str:
     texts = sorted(run.glob("held_out/*.txt"))
-    path = rng.choice(texts) if texts else run / "card.md"
+    path = rng.choice(texts or [run / "metrics.jsonl"])
     how, content = rng.choice(
         [
             ("escapes", b"\x1b]0;x\x07\x1b[2J\n" * 3),

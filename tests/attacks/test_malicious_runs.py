@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tests.attacks.malicious import MALICE
 
 MOST_SECONDS = 5.0
 MOST_MEGABYTES = 400.0
-"""More than a good run takes."""
+"""More than a process that does nothing."""
 
 
 def attack(commands: Commands, runs: dict[str, Path], folder: Path, number: int) -> str:
@@ -30,10 +31,10 @@ def attack(commands: Commands, runs: dict[str, Path], folder: Path, number: int)
         (run / "card.md").unlink()
     how = malice(run, rng)
     before = sorted(str(path) for path in victim.rglob("*"))
-    result = commands(*uses(kind, run)[act], timeout=4 * MOST_SECONDS)
+    result = commands(*uses(kind, run)[act])
     problems = [
         result.is_bad,
-        f"{result.seconds:.1f} s" if result.seconds > MOST_SECONDS * slowness(commands) else "",
+        f"{result.seconds:.1f} s" if result.seconds > MOST_SECONDS else "",
         f"{result.megabytes:.0f} MiB" if result.megabytes > good_megabytes(commands) + MOST_MEGABYTES else "",
         "changed the victim" if sorted(str(path) for path in victim.rglob("*")) != before else "",
     ]
@@ -41,12 +42,9 @@ def attack(commands: Commands, runs: dict[str, Path], folder: Path, number: int)
     return f"{number} {kind} {malice.__name__} ({how}) {act}: {found}" if found else ""
 
 
-def slowness(commands: Commands) -> float:
-    """How much slower than a free processor this machine is just now: the bound is of work, not of waiting."""
-    return max(1.0, commands("--help").seconds / 0.3)
-
-
+@cache
 def good_megabytes(commands: Commands) -> float:
+    """What a process that does nothing takes."""
     return commands("--help").megabytes
 
 

@@ -94,9 +94,11 @@ def restore_metrics(path: Path, checkpoint: Checkpoint | None) -> list[str]:
     copy = checkpoint.copy_of(path.name)
     if copy is None:
         write_metrics(path, [row for row in read_metrics(path) if row["step"] <= checkpoint.step])
-    elif b"".join(line + b"\n" for line in _lines(path))[: len(copy)] != copy:
+    elif (content := b"".join(line + b"\n" for line in _lines(path))) != copy:
+        # what was written after the checkpoint will be written again
         write_atomically(path, copy)
-        return [f"{path} was damaged; its rows are restored from {checkpoint.path.name}"]
+        if not content.startswith(copy):
+            return [f"{path} was damaged; its rows are restored from {checkpoint.path.name}"]
     return []
 
 
