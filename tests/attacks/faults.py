@@ -58,7 +58,7 @@ def zeros(path: Path) -> None:
 
 
 def flipped(path: Path, seed: int = 7) -> None:
-    content = bytearray(path.read_bytes())
+    content = bytearray(path.read_bytes() or b"\n")
     position = random.Random(f"{seed} {path.name}").randrange(len(content))
     content[position] ^= 1 << position % 8
     path.write_bytes(content)

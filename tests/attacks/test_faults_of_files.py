@@ -151,7 +151,8 @@ def silent_damage(commands: Commands, runs: dict[str, Path], folder: Path, numbe
     damages: list[str] = []
 
     def damage(run: Path) -> None:
-        name = rng.choice([one for one in files_of(run) if one != "training.png"])
+        names = [name for name in files_of(run) if name != "training.png" and (run / name).stat().st_size]
+        name = rng.choice(names)
         damages.append(f"{name} {flip_or_cut(run / name, rng)}")
 
     found, result = answer(commands, good, folder, act, damage)

@@ -286,10 +286,10 @@ def _check_template(part: Mapping[str, Any], size: int) -> None:
     if not isinstance(special, dict) or len(special) > _MOST_COMPONENTS:
         raise ValueError("post_processor TemplateProcessing: has no list of special tokens")
     for entry in special.values():
-        lists = [entry.get("ids"), entry.get("tokens")] if isinstance(entry, dict) else [None]
-        if not all(isinstance(one, list) and len(one) <= _MOST_COMPONENTS for one in lists):
+        ids, tokens = (entry.get("ids"), entry.get("tokens")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(ids, list) or not isinstance(tokens, list) or len(ids) > _MOST_COMPONENTS:
             raise ValueError("post_processor TemplateProcessing: a special token has no ids")
-        if len(lists[0]) != len(lists[1]) or not all(_is_id(number, size) for number in lists[0]):
+        if len(ids) != len(tokens) or not all(_is_id(number, size) for number in ids):
             raise ValueError("post_processor TemplateProcessing: a special token is not in the vocabulary")
     for name in ("single", "pair"):
         pieces = part.get(name)
