@@ -265,6 +265,7 @@ class TestCheckpoints:
         assert (broken / "model.safetensors").read_bytes() == (stopped / "model.safetensors").read_bytes()
         assert content_of(last) == content_of(stopped / "checkpoints" / last.name) | {
             "state.json": (last / "state.json").read_bytes(),
+            "metrics.jsonl": (last / "metrics.jsonl").read_bytes(),
             "manifest.json": (last / "manifest.json").read_bytes(),
         }, "written anew, with the same tensors"
 
