@@ -1,7 +1,8 @@
-"""Writing files so that a crash or a full disk loses nothing: written beside, fsynced, renamed.
+"""Files that a crash or a full disk does not lose, and files from a stranger that do no harm.
 
-Whoever reads sees the old file or the whole new one, never a part. A failure is one line with the path, and the
-half-written file is gone.
+Writing: beside, fsynced, renamed, the folder fsynced. Whoever reads sees the old file or the whole new one, never a
+part. A failure is one line with the path, and the half-written file is gone.
+Reading: only regular files, of a bounded size, opened without waiting for a writer.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dikkat.errors import CannotCreateError, DikkatError, DiskError
+from dikkat.errors import CannotCreateError, DataError, DikkatError, DiskError
 
 TEMPORARY_PREFIX = ".writing-"
 """Names that start so are half-written; they may be removed when no run writes here."""
@@ -92,7 +94,8 @@ def append_line(path: Path, line: bytes) -> None:
     Raises `DiskError` or `CannotCreateError`; the file then holds the same whole lines as before.
     """
     with write_errors(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        is_new = not path.exists()
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_LINK, 0o666)
         try:
             end = path.read_bytes().rfind(b"\n") + 1
             os.ftruncate(descriptor, end)
@@ -105,6 +108,18 @@ def append_line(path: Path, line: bytes) -> None:
                 raise
         finally:
             os.close(descriptor)
+        if is_new:
+            sync_directory(path.parent)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and those above it that are missing, each fsynced into its parent. Raises `OSError`."""
+    if path.is_dir():
+        return
+    if not path.parent.exists():
+        make_folder(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_directory(path.parent)
 
 
 def sync_directory(path: Path) -> None:
@@ -123,3 +138,55 @@ def _write_all(descriptor: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
+
+
+def what_is_at(path: Path) -> str:
+    """Names the kind of a directory entry that is no regular file; an empty string for one, or where nothing is.
+
+    Raises `OSError` for a place that cannot be looked at.
+    """
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return ""
+    return _kind(mode)
+
+
+def read_regular(path: Path, limit: int) -> bytes:
+    """The content of a file that `open_regular` opens. Raises as that."""
+    with os.fdopen(open_regular(path, limit), "rb") as file:
+        return file.read()
+
+
+def open_regular(path: Path, limit: int) -> int:
+    """Open a regular file of at most `limit` bytes for reading; a pipe or a device is refused, not waited for.
+
+    Raises `OSError` where there is none or it cannot be read, and `DataError` for anything else and for a larger file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | _NO_WAIT)
+    try:
+        status = os.fstat(descriptor)
+        if kind := _kind(status.st_mode):
+            raise DataError(f"{path}: damaged: is {kind}, not a file; restore the file")
+        if status.st_size > limit:
+            raise DataError(f"{path}: damaged: has {status.st_size:,} bytes, over the limit of {limit:,}")
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+_NO_LINK: int = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT: int = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def _kind(mode: int) -> str:
+    return _KINDS.get(stat.S_IFMT(mode), "")

@@ -265,6 +265,7 @@ class TestCheckpoints:
         assert (broken / "model.safetensors").read_bytes() == (stopped / "model.safetensors").read_bytes()
         assert content_of(last) == content_of(stopped / "checkpoints" / last.name) | {
             "state.json": (last / "state.json").read_bytes(),
+            "metrics.jsonl": (last / "metrics.jsonl").read_bytes(),
             "manifest.json": (last / "manifest.json").read_bytes(),
         }, "written anew, with the same tensors"
 
@@ -355,6 +356,9 @@ def test_evaluate_without_a_test_part(dikkat: Command, trained: Path, tmp_path: 
     copy = Path(shutil.copytree(trained, tmp_path / "copy"))
     for side in ("source", "target"):
         (copy / "held_out" / f"test.{side}.txt").write_bytes(b"")
+    test = copy / "held_out" / "test.source.txt"
+    assert dikkat.fails(65, "evaluate", copy).startswith(f"{test}: damaged: has 0 bytes, but ")
+    (copy / "manifest.json").unlink()
     assert dikkat.fails(2, "evaluate", copy) == f"{copy}: this run held no test part out; name data to evaluate on"
 
 

@@ -319,6 +319,7 @@ class TestInit:
     def test_a_run_of_another_kind(self, dikkat: Command, data: Path, run: Path, tmp_path: Path) -> None:
         shutil.copytree(run, other := tmp_path / "other")
         settings = json.loads((other / "config.json").read_text())
+        (other / "manifest.json").unlink()
         (other / "config.json").write_text(json.dumps({**settings, "task": "digits"}))
         message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--init", other)
         assert message == f'{other}: holds a "digits", whose encoder a classifier cannot begin with'
@@ -425,6 +426,7 @@ class TestBadInput:
     def test_what_does_not_fit_the_settings_is_named(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
         shutil.copytree(run, copy := tmp_path / "copy")
         settings = json.loads((copy / "config.json").read_text())
+        (copy / "manifest.json").unlink()
         (copy / "config.json").write_text(json.dumps({**settings, "labels": ["a", "b", "c"]}))
         message = dikkat.fails(65, "classify", copy)
         weights, config = copy / "model.safetensors", copy / "config.json"
@@ -446,5 +448,7 @@ class TestBadInput:
     def test_without_a_validation_nothing_is_calibrated(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
         shutil.copytree(run, copy := tmp_path / "copy")
         (copy / "metrics.jsonl").unlink()
+        assert dikkat.fails(66, "classify", copy).startswith(f"{copy / 'metrics.jsonl'}: is missing from the run")
+        (copy / "card.md").unlink()
         message = dikkat.fails(65, "classify", copy)
         assert message.startswith(f"{copy / 'metrics.jsonl'}: holds no validation")

@@ -13,13 +13,13 @@ from torch import Tensor, nn
 
 from dikkat.config import EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
 from dikkat.disk import write_atomically
-from dikkat.errors import DataError, MissingInputError
+from dikkat.errors import DataError, MissingInputError, UsageError
 from dikkat.interop import bert, gpt2
 from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.key_table import Row, to_ours
 from dikkat.interop.sentence_transformers import around_the_trunk, trunk_folder
-from dikkat.models.factory import Factory
+from dikkat.models.factory import Factory, check_dimensions
 from dikkat.run_directory import RunDirectory
 from dikkat.text.foreign_tokenizer import ForeignTokenizer
 
@@ -76,7 +76,7 @@ def write_run(found: Imported, out: Path, source: Path, command: str) -> None:
         write_atomically(run.tokenizer, found.tokenizer.read_bytes())
         run.write_config(settings)
         run.save_weights(found.weights, {"imported_from": str(source)})
-        run.write_text(run.card.name, _card(found, out.name, source, command))
+        run.write_card(_card(found, out.name, source, command))
 
 
 def _bert(folder: Path, theirs: ForeignSettings) -> Imported:
@@ -89,6 +89,7 @@ def _bert(folder: Path, theirs: ForeignSettings) -> Imported:
         **around_the_trunk(folder),
     }
     encoder = _checked(EncoderConfig, around, theirs.path)
+    _check_size(model, checkpoint, theirs.path)
     with torch.device("meta"):  # only its shapes are asked for
         ours = Factory(model).sentence_encoder(encoder)
     return _imported("encoder", model, encoder, ours, bert.rows(model, encoder), checkpoint)
@@ -97,6 +98,7 @@ def _bert(folder: Path, theirs: ForeignSettings) -> Imported:
 def _gpt2(theirs: ForeignSettings) -> Imported:
     checkpoint = read_checkpoint(theirs.path.parent, gpt2.PREFIX, gpt2.HEADS, gpt2.CONSTANTS)
     model = _checked(ModelConfig, gpt2.model_settings(theirs), theirs.path)
+    _check_size(model, checkpoint, theirs.path)
     if model.tie_embeddings:
         gpt2.without_copy(checkpoint)
     around = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
@@ -117,6 +119,14 @@ def _imported(
     weights = to_ours(rows, checkpoint.weights, shapes, str(checkpoint.path))
     tokenizer = checkpoint.path.parent / "tokenizer.json"
     return Imported(task, model, around, weights, tuple(rows), tokenizer, checkpoint.left_out)
+
+
+def _check_size(model: ModelConfig, checkpoint: Checkpoint, path: Path) -> None:
+    """Even a model without memory takes time for each of its layers."""
+    try:
+        check_dimensions(model, most_layers=len(checkpoint.weights))
+    except UsageError as error:
+        raise DataError(f"{path}: {error}") from None
 
 
 def _checked(kind: Any, values: Mapping[str, object], path: Path) -> Any:

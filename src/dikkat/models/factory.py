@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from dikkat.config import ClassifierConfig, EncoderConfig, ModelConfig
+from dikkat.errors import UsageError
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
@@ -23,6 +24,19 @@ from dikkat.nn.norms import named_norm
 from dikkat.nn.pooling import named_pooling
 
 Block = TypeVar("Block", bound=nn.Module)
+
+LARGEST = {
+    "vocab_size": 1 << 22,
+    "model_dim": 1 << 15,
+    "num_heads": 1 << 10,
+    "head_dim": 1 << 13,
+    "num_kv_heads": 1 << 10,
+    "feed_forward_dim": 1 << 17,
+    "encoder_layers": 1 << 10,
+    "decoder_layers": 1 << 10,
+    "max_positions": 1 << 24,
+}
+"""Largest sizes of a model, each far beyond what was ever trained: beyond them it is a slip or an attack."""
 
 
 class Factory:
@@ -131,20 +145,47 @@ class Factory:
         return self.config.model_dim, self.config.num_heads, self.config.feed_forward_dim
 
 
+def check_dimensions(config: ModelConfig, most_layers: int | None = None) -> None:
+    """Refuse a model that no machine could hold. Raises `UsageError` naming the setting and its limit."""
+    for name, most in LARGEST.items():
+        size = getattr(config, name)
+        if size is not None and size > most:
+            raise UsageError(f"model.{name} must be at most {most:,}, not {size:,}")
+    for name in ("encoder_layers", "decoder_layers"):
+        layers = getattr(config, name)
+        # a model has one of the two stacks or both; the other setting is then as good as not there
+        if most_layers is not None and layers > max(most_layers, ModelConfig.model_fields[name].default):
+            raise UsageError(f"model.{name} is {layers:,}, but there are only {most_layers:,} parameters")
+
+
+def most_parameters(config: ModelConfig) -> int:
+    """An upper bound of the number of parameters of any model of `config`, without building it."""
+    dim, heads, hidden = config.model_dim, config.num_heads, config.feed_forward_dim
+    head_dim = config.head_dim or dim // heads
+    inner = heads * head_dim
+    # attention twice, with its scores and positions; the feed-forward network with its gate; norms and biases
+    block = 8 * dim * inner + 4 * inner * head_dim + 3 * dim * hidden + 16 * (dim + hidden + inner) + 1024 * inner
+    positions = config.max_positions * dim if config.positions == "learned" else 0
+    return (config.encoder_layers + config.decoder_layers) * block + 3 * config.vocab_size * dim + positions
+
+
 def build_model(config: ModelConfig, seed: int) -> EncoderDecoder:
     """The encoder-decoder of `config` with initial weights drawn from `seed`."""
+    check_dimensions(config)
     torch.manual_seed(seed)
     return Factory(config).encoder_decoder()
 
 
 def build_language_model(config: ModelConfig, objective: Objective, seed: int) -> LanguageModel:
     """The language model of `config` with initial weights drawn from `seed`."""
+    check_dimensions(config)
     torch.manual_seed(seed)
     return Factory(config).language_model(objective)
 
 
 def build_classifier(config: ModelConfig, around: ClassifierConfig, num_classes: int, seed: int) -> EncoderClassifier:
     """The classifier of `config` and `around` with initial weights drawn from `seed`."""
+    check_dimensions(config)
     torch.manual_seed(seed)
     return Factory(config).classifier(around, num_classes)
 

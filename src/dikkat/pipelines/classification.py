@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -14,14 +15,14 @@ from numpy.typing import NDArray
 
 from dikkat.config import RunConfig
 from dikkat.decoding.batching import length_batches
-from dikkat.errors import DataError, UsageError
+from dikkat.errors import UsageError
 from dikkat.evaluation.calibration import probabilities
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
-from dikkat.pipelines.classifier_job import best_row
+from dikkat.pipelines.classifier_job import kept_temperature
 from dikkat.pipelines.classifier_preparation import read_ids
 from dikkat.pipelines.settings import run_config
-from dikkat.pipelines.weights import load_weights
+from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.classification import pad_texts
@@ -78,15 +79,13 @@ class Classifier:
         config = run_config(settings, str(run.config))
         if (task := settings.get("task", "translator")) != "classifier":
             raise UsageError(f'{path}: holds a "{task}", not a classifier')
-        labels = settings.get("labels")
-        if not labels:
-            raise DataError(f"{run.config}: damaged: names no labels; restore the file")
-        model = build_classifier(config.model, config.classifier, len(labels), seed=0)
+        labels = run.labels()
+        model = build_checked(
+            run, config.model, partial(build_classifier, config.model, config.classifier, len(labels), 0)
+        )
         load_weights(model, run)
-        rows = run.read_metrics()
-        if not rows:
-            raise DataError(f"{run.metrics}: holds no validation, so the probabilities cannot be calibrated")
-        return cls(model, Tokenizer.load(run.tokenizer), labels, config, best_row(rows, config)["temperature"])
+        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
+        return cls(model, tokenizer, labels, config, kept_temperature(run, config))
 
     def classify(self, texts: Iterable[str]) -> list[Classification]:
         """Classify all of `texts`; one without words is answered by `NOTHING`."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,9 +13,10 @@ from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
+from dikkat.errors import DataError
 from dikkat.models.factory import build_classifier
 from dikkat.pipelines.classifier_preparation import ClassifyRequest, prepare
-from dikkat.pipelines.initial_weights import INITIAL
+from dikkat.pipelines.weights import build_to_train
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.metrics import settings_hash
 from dikkat.run_directory.tensor_files import read_tensors
@@ -38,10 +41,11 @@ class ClassifierJob:
         return prepare(self.request, run)
 
     def task(self, run: RunDirectory, config: RunConfig) -> ClassificationTask:
-        labels = run.read_config()["labels"]
-        model = build_classifier(config.model, config.classifier, len(labels), config.training.seed)
-        if (run.path / INITIAL).exists():
-            initial = read_tensors(run.path / INITIAL)
+        labels = run.labels()
+        build = partial(build_classifier, config.model, config.classifier, len(labels), config.training.seed)
+        model = build_to_train(run, config.model, build)
+        if run.initial.exists():
+            initial = read_tensors(run.initial)
             with torch.no_grad():
                 for name, parameter in model.named_parameters():
                     parameter.copy_(initial[name])
@@ -72,6 +76,25 @@ def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
     """The validation whose weights were kept."""
     score = "macro_f1" if config.classifier.balance else "accuracy"
     return max(rows, key=lambda row: float(row[score]))
+
+
+def kept_temperature(run: RunDirectory, config: RunConfig) -> float:
+    """The temperature that was found for the weights that were kept. Raises `DataError` where it is not recorded."""
+    rows = run.read_metrics()
+    if not rows:
+        raise DataError(f"{run.metrics}: holds no validation, so the probabilities cannot be calibrated")
+    step = run.weights_metadata().get("step")
+    # weights of an older dikkat do not say of which validation they are
+    kept = [row for row in rows if step in (None, str(row["step"]))]
+    if not kept:
+        raise DataError(f"{run.metrics}: has no row of update {step}, whose weights were kept; go on with --resume")
+    try:
+        temperature = float(best_row(kept, config)["temperature"])
+    except (KeyError, TypeError, ValueError):
+        raise DataError(f"{run.metrics}: damaged: a row has no score or no temperature; restore the file") from None
+    if not 0.0 < temperature < math.inf:
+        raise DataError(f"{run.metrics}: damaged: the temperature is {temperature}; restore the file")
+    return temperature
 
 
 def _told(labels: tuple[str, ...], most: int = 10) -> str:

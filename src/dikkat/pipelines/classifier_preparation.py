@@ -74,7 +74,7 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
     )
     initial = initial_model(request.init, config, len(parts.labels)) if request.init else None
     tokenizer.save(run.tokenizer)
-    run.corpus.mkdir(exist_ok=True)
+    run.make_folder("corpus")
     for name, texts in (("train", parts.train), ("validation", parts.validation)):
         Corpus.build(run.corpus, name, _encoded(texts, parts.labels, tokenizer, config))
     if initial is not None:
@@ -177,7 +177,7 @@ def _encoded(
 
 def _write_held_out(run: RunDirectory, parts: Parts) -> None:
     """The text as source, its label as target."""
-    run.held_out("validation", "source").parent.mkdir(exist_ok=True)
+    run.make_folder("held_out")
     for part, texts in (("validation", parts.validation), ("test", parts.test)):
         for side, lines in (("source", [each.text for each in texts]), ("target", [each.label for each in texts])):
             path = run.held_out(part, side)  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from dikkat.errors import UsageError
@@ -9,7 +11,7 @@ from dikkat.explain.doctor import Proof, examine
 from dikkat.explain.doctor.specimen import Patient
 from dikkat.models.factory import build_classifier, build_language_model, build_model
 from dikkat.pipelines.settings import run_config
-from dikkat.pipelines.weights import load_weights
+from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
 
 
@@ -27,20 +29,23 @@ def load_model(path: Path) -> Patient:
     is_checkpoint = path.resolve().parent.name == "checkpoints" and not (path / "config.json").exists()
     # a checkpoint shares the settings of its run, two levels up
     run = RunDirectory.open(path.resolve().parents[1] if is_checkpoint else path)
-    model = _new_model(run)
-    load_weights(model, run, path if is_checkpoint else None)
+    checkpoint = path if is_checkpoint else None
+    model = _new_model(run, checkpoint)
+    load_weights(model, run, checkpoint)
     return model.eval()
 
 
-def _new_model(run: RunDirectory) -> Patient:
+def _new_model(run: RunDirectory, checkpoint: Path | None) -> Patient:
     settings = run.read_config()
     config = run_config(settings, str(run.config))
+    build: Callable[[], Patient]
     match settings.get("task", "translator"):
         case "translator":
-            return build_model(config.model, seed=0)
+            build = partial(build_model, config.model, 0)
         case "classifier":
-            return build_classifier(config.model, config.classifier, len(settings["labels"]), seed=0)
+            build = partial(build_classifier, config.model, config.classifier, len(run.labels()), 0)
         case "lm":
-            return build_language_model(config.model, config.language_model.objective, seed=0)
+            build = partial(build_language_model, config.model, config.language_model.objective, 0)
         case task:
             raise UsageError(f'{run.path}: holds a "{task}", which the doctor cannot examine')
+    return build_checked(run, config.model, build, checkpoint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,7 @@ from dikkat.errors import DataError, UsageError
 from dikkat.models import language_model
 from dikkat.models.factory import build_language_model
 from dikkat.pipelines.settings import run_config
-from dikkat.pipelines.weights import load_weights
+from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.text.foreign_tokenizer import AnyTokenizer, load_tokenizer
 from dikkat.text.text_stream import TextStream
@@ -86,9 +87,10 @@ class LanguageModel:
         if settings.get("task") != TASK:
             raise UsageError(f'{path}: holds a "{settings.get("task")}", not a language model')
         config = run_config(settings, str(run.config))
-        model = build_language_model(config.model, config.language_model.objective, seed=0)
+        build = partial(build_language_model, config.model, config.language_model.objective, 0)
+        model = build_checked(run, config.model, build)
         load_weights(model, run)
-        return cls(model, load_tokenizer(run.tokenizer), config)
+        return cls(model, load_tokenizer(run.tokenizer, config.model.vocab_size), config)
 
     @property
     def context(self) -> int:

@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from dikkat.config import RunConfig, build_config, merge, preset
@@ -20,6 +21,7 @@ from dikkat.pipelines.language_model_sample import Sample
 from dikkat.pipelines.language_model_sizing import COMMON, language_model_settings
 from dikkat.pipelines.settings import without_translating
 from dikkat.pipelines.sizing import Settings
+from dikkat.pipelines.weights import build_to_train
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
 from dikkat.training.language_modelling import LanguageModelTask
@@ -52,7 +54,7 @@ class LanguageModelJob:
         config = self._config(_size(train))
         tokenizer = Tokenizer.train((document.text for document in train), config.tokenizer)
         tokenizer.save(run.tokenizer)
-        run.corpus.mkdir(exist_ok=True)
+        run.make_folder("corpus")
         for name, part in (("train", train), ("validation", held_out)):
             Corpus.build(run.corpus, name, ((ids, ()) for ids in _encoded(part, tokenizer, config.tokenizer.kind)))
         config = build_config(merge(config.model_dump(), _model(config, tokenizer)), where=self.where)
@@ -76,13 +78,15 @@ class LanguageModelJob:
         )
         source = run.read_config()["data_source"]
         return LanguageModelTask(
-            build_language_model(config.model, asked.objective, training.seed),
+            build_to_train(
+                run, config.model, partial(build_language_model, config.model, asked.objective, training.seed)
+            ),
             train,
             held_out,
             asked,
             training,
             held_out.num_tokens / source["validation_bytes"] / math.log(2),
-            Sample(Tokenizer.load(run.tokenizer), held_out, config),
+            Sample(Tokenizer.load(run.tokenizer, config.model.vocab_size), held_out, config),
         )
 
     def facts(self, task: LanguageModelTask, config: RunConfig) -> dict[str, str]:

@@ -72,8 +72,9 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     sources, targets = [pair.source for pair in parts.train], [pair.target for pair in parts.train]
     tokenizer = Tokenizer.train(sources, config.tokenizer, languages, targets)
     tokenizer.save(run.tokenizer)
-    run.corpus.mkdir(exist_ok=True)
-    corpus = Corpus.build(run.corpus, "train", _encoded(parts.train, tokenizer, config.data, parts.report))
+    corpus = Corpus.build(
+        run.make_folder("corpus"), "train", _encoded(parts.train, tokenizer, config.data, parts.report)
+    )
     if not len(corpus):
         raise DataError(
             f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
@@ -148,7 +149,7 @@ def _encoded(
 
 
 def _write_held_out(run: RunDirectory, parts: Parts) -> None:
-    run.held_out("validation", "source").parent.mkdir(exist_ok=True)
+    run.make_folder("held_out")
     for part, pairs in (("validation", parts.validation), ("test", parts.test)):
         for side in ("source", "target"):
             path = run.held_out(part, side)  # type: ignore[arg-type]

@@ -136,16 +136,16 @@ def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float, dev
 
 def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:
     """Go on from the newest sound checkpoint, if there is one."""
-    if checkpoint := run.latest_checkpoint():
+    checkpoint = run.latest_checkpoint()
+    for note in run.take_up(checkpoint):
+        watcher.note(note)
+    if checkpoint:
         for problem in checkpoint.problems:
             watcher.note(f"{problem}; going back to {checkpoint.path.name}")
         trainer.resume(checkpoint)
         if isinstance(trainer.budget, TimeBudget):
             trainer.budget.already = trainer.state.seconds
         watcher.note(f"resumed at update {trainer.state.updates}")
-    else:
-        # the first validation writes its row before its checkpoint
-        run.truncate_metrics(after_step=0)
 
 
 def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> Budget:
@@ -170,4 +170,4 @@ def _finish(job: Job, run: RunDirectory, command: str) -> None:
             " it, or begin anew with more --minutes"
         )
     plot_training(rows, run.path / "training.png", title=run.path.name)
-    run.write_text(run.card.name, job.card(run, rows, command))
+    run.write_card(job.card(run, rows, command))

@@ -27,7 +27,7 @@ from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.device import find_device
 from dikkat.pipelines.settings import run_config
-from dikkat.pipelines.weights import load_weights
+from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
 
@@ -82,9 +82,9 @@ class Translator:
         if (task := settings.get("task", "translator")) != "translator":
             raise UsageError(f'{path}: holds a "{task}", not a translator')
         config = run_config(settings, str(run.config))
-        model = build_model(config.model, seed=0)
+        model = build_checked(run, config.model, partial(build_model, config.model, 0))
         load_weights(model, run)
-        found = cls(model.to(where), Tokenizer.load(run.tokenizer), config)
+        found = cls(model.to(where), Tokenizer.load(run.tokenizer, config.model.vocab_size), config)
         if precision == "int8":
             try:
                 model.quantize()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from dikkat.config import RunConfig
@@ -13,6 +14,7 @@ from dikkat.data.text_files import read_lines
 from dikkat.models.factory import build_model
 from dikkat.pipelines.card import card
 from dikkat.pipelines.preparation import TrainRequest, prepare
+from dikkat.pipelines.weights import build_to_train
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.translation import TranslationTask
@@ -40,9 +42,9 @@ class TranslatorJob:
 
     def task(self, run: RunDirectory, config: RunConfig) -> TranslationTask:
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
-        tokenizer = Tokenizer.load(run.tokenizer)
+        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
         validator = self.new_validator(Corpus.open(run.corpus, "validation"), tokenizer, sources, targets)
-        model = build_model(config.model, config.training.seed)
+        model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
         return TranslationTask(model, Corpus.open(run.corpus, "train"), validator, config.training)
 
     def facts(self, task: TranslationTask, config: RunConfig) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from dikkat.pipelines.classifier_preparation import read_ids
 from dikkat.pipelines.language_model import LanguageModel
 from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.translation import Translator
-from dikkat.pipelines.weights import load_weights
+from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.text.foreign_tokenizer import ForeignTokenizer
 from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
@@ -133,9 +134,9 @@ def _encoder(run: RunDirectory) -> Trunk:
         around = EncoderConfig.model_validate(settings.get("encoder", {}))
     except ValidationError as error:
         raise UsageError(f"{run.config}: encoder.{first_complaint(error)}") from None
-    model = Factory(config.model).sentence_encoder(around).eval()
+    model = build_checked(run, config.model, partial(Factory(config.model).sentence_encoder, around)).eval()
     load_weights(model, run)
-    tokenizer = ForeignTokenizer.load(run.tokenizer)
+    tokenizer = ForeignTokenizer.load(run.tokenizer, config.model.vocab_size)
     longest = _longest(config, around.max_length, special=tokenizer.frame_size)
     return Trunk(
         model=model,

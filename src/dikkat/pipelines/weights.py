@@ -1,26 +1,96 @@
-"""The weights of a run, put into a new model."""
+"""The weights of a run, put into a new model that is not built before they are seen to fit it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+import torch
 from torch import nn
 
-from dikkat.errors import DataError
+from dikkat.config import ModelConfig
+from dikkat.errors import DataError, MissingInputError, UsageError
+from dikkat.models.factory import check_dimensions, most_parameters
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.tensor_files import read_tensors
+from dikkat.run_directory.tensor_files import Described, read_header, read_tensors
 from dikkat.training.parameters import FlatParameters
+
+Model = TypeVar("Model", bound=nn.Module)
+
+_FLOATS = ("F32", "F16", "BF16")
+_HARMLESS = 1 << 22
+"""So many parameters may be built without looking further."""
+
+
+def build_checked(
+    run: RunDirectory, config: ModelConfig, build: Callable[[], Model], checkpoint: Path | None = None
+) -> Model:
+    """Build the model of `run` when the header of its weights, or of those of a checkpoint, says that it is so large.
+
+    A config.json from a stranger may ask for a model that fills the memory. Raises `MissingInputError`, or `DataError`
+    naming the first parameter that does not fit.
+    """
+    file = run.weights if checkpoint is None else checkpoint / run.weights.name
+    if checkpoint is None and not file.exists():
+        raise MissingInputError(f"{file}: no weights yet; train on with --resume until a validation")
+    return _build(run, config, build, file)
+
+
+def build_to_train(run: RunDirectory, config: ModelConfig, build: Callable[[], Model]) -> Model:
+    """As `build_checked`, by the newest checkpoint of a run that is taken up; a new run is as large as it was asked to
+    be. Raises `DataError` as that, and `UsageError` for sizes out of range.
+    """
+    for folder in run.checkpoint_folders():
+        file = folder / run.weights.name
+        try:
+            read_header(file)
+        except (DataError, MissingInputError):
+            continue  # a damaged checkpoint is passed over, and told of, when the training is taken up
+        return _build(run, config, build, file)
+    return build()
 
 
 def load_weights(model: nn.Module, run: RunDirectory, checkpoint: Path | None = None) -> None:
     """Copy the weights of `run`, or those that a checkpoint of it would train on with, into `model`.
 
-    Raises `MissingInputError`, or `DataError` naming the file that is damaged or the first parameter that does not fit.
+    Raises `MissingInputError`, or `DataError` naming the file that is damaged or the first parameter that does not fit
+    or is not finite.
     """
     file = run.weights if checkpoint is None else checkpoint / run.weights.name
     tensors = run.load_weights() if checkpoint is None else read_tensors(file)
+    for name, tensor in tensors.items():
+        if not tensor.is_floating_point():
+            raise DataError(f"{file}: damaged: {name} holds no floating-point numbers; restore the file")
     parameters = FlatParameters(model)
     try:
         parameters.fill(parameters.master, tensors)
     except RuntimeError as error:
         raise DataError(f"{file}: does not fit {run.config}: {error}") from None
+    if not torch.isfinite(parameters.master).all():
+        name = next(span.name for span in parameters.spans if not torch.isfinite(span.of(parameters.master)).all())
+        raise DataError(f"{file}: damaged: {name} holds numbers that are not finite; restore the file")
+
+
+def _build(run: RunDirectory, config: ModelConfig, build: Callable[[], Model], file: Path) -> Model:
+    header = read_header(file)
+    total = sum(torch.Size(one.shape).numel() for one in header.values())
+    try:
+        check_dimensions(config, most_layers=len(header))
+        if most_parameters(config) > 4 * total + _HARMLESS:
+            # only the shapes are asked for: nothing is allocated
+            with torch.device("meta"):
+                _compare(build(), header)
+        return build()
+    except (UsageError, RuntimeError, ValueError, OverflowError, MemoryError) as error:
+        raise DataError(f"{file}: does not fit {run.config}: {error}") from None
+
+
+def _compare(model: nn.Module, header: dict[str, Described]) -> None:
+    for name, parameter in model.named_parameters():
+        if name not in header:
+            raise ValueError(f"parameter {name} is missing")
+        if header[name].shape != tuple(parameter.shape):
+            raise ValueError(f"parameter {name} has the shape {header[name].shape}, not {tuple(parameter.shape)}")
+        if header[name].dtype not in _FLOATS:
+            raise ValueError(f"parameter {name} holds no floating-point numbers")

@@ -1,4 +1,8 @@
-"""Checkpoints: folders that exist whole or not at all, with a manifest of checksums that is written last."""
+"""Checkpoints: folders that exist whole or not at all, with a manifest of checksums that is written last.
+
+A stranger's run may hold anything in their place: only real folders of the right name are looked into, and only the
+files that a checkpoint of ours has.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +17,21 @@ from typing import Any
 
 from torch import Tensor
 
-from dikkat.disk import TEMPORARY_PREFIX, sync_directory, temporary_beside, write_errors, write_new
-from dikkat.errors import DataError
+from dikkat.disk import (
+    TEMPORARY_PREFIX,
+    make_folder,
+    read_regular,
+    sync_directory,
+    temporary_beside,
+    write_errors,
+    write_new,
+)
+from dikkat.errors import DataError, MissingInputError
+from dikkat.run_directory.parts import LIMITS, MANIFEST, check_file, check_folder, is_checkpoint_file
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
+from dikkat.text.strict_json import parse_json
 
-_FOLDER_NAME = re.compile(r"step-(\d+)")
+_FOLDER_NAME = re.compile(r"step-(\d{6,15})")
 _REPLACED_PREFIX = ".replaced-"
 
 
@@ -38,22 +52,34 @@ class Checkpoint:
         """The tensors saved under `name`, on the CPU. Raises `MissingInputError` or `DataError`."""
         return read_tensors(self.path / f"{name}.safetensors")
 
+    def copy_of(self, name: str) -> bytes | None:
+        """The copy of a file of the run that was saved with it, None where there is none."""
+        path = self.path / name
+        return read_regular(path, LIMITS[name]) if check_file(path) is not None else None
+
 
 def save_checkpoint(
-    parent: Path, step: int, tensors_by_file: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any], keep: int
+    parent: Path,
+    step: int,
+    tensors_by_file: Mapping[str, Mapping[str, Tensor]],
+    state: Mapping[str, Any],
+    keep: int,
+    copies: Mapping[str, bytes] | None = None,
 ) -> Path:
     """Save `parent/step-…`, then remove all but the `keep` newest and those of a future given up by a resume.
 
-    Raises `DiskError` or `CannotCreateError`; the checkpoints that were there are then untouched.
+    `copies` are files of the run to keep with it. Raises `DiskError` or `CannotCreateError`; the checkpoints that were
+    there are then untouched.
     """
     folder = parent / f"step-{step:06d}"
+    check_folder(parent)
     with write_errors(folder):
-        parent.mkdir(exist_ok=True)
+        make_folder(parent)
         remove_leftovers(parent)
         temporary = temporary_beside(folder)
         try:
             temporary.mkdir()
-            _write_files(temporary, step, tensors_by_file, state)
+            _write_files(temporary, step, tensors_by_file, state, copies or {})
             _put_in_place(temporary, folder)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -63,11 +89,21 @@ def save_checkpoint(
     return folder
 
 
+def prune_checkpoints(parent: Path, keep: int) -> None:
+    """Remove all but the `keep` newest: a removal that failed is made good. Raises `DiskError`, `CannotCreateError`."""
+    check_folder(parent)
+    if parent.is_dir() and (steps := [step for step, _ in _list(parent)]):
+        with write_errors(parent):
+            remove_leftovers(parent)
+            _prune(parent, max(steps), keep)
+
+
 def latest_checkpoint(parent: Path) -> Checkpoint | None:
     """The newest sound checkpoint with the `problems` of the damaged ones after it; None when there is none at all.
 
     Raises `DataError` when there are checkpoints and every one is damaged.
     """
+    check_folder(parent)
     if not parent.is_dir():
         return None
     remove_leftovers(parent)
@@ -82,11 +118,20 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
     return None
 
 
+def checkpoint_folders(parent: Path) -> list[Path]:
+    """All folders of checkpoints, the newest first, sound or not. Raises `DataError` when `parent` is no folder."""
+    check_folder(parent)
+    return [folder for _, folder in reversed(_list(parent))] if parent.is_dir() else []
+
+
 def remove_leftovers(parent: Path) -> None:
     """Clear away what an interrupted save left: half-written folders go, a folder moved aside comes back."""
     for entry in parent.iterdir():
         if entry.name.startswith(TEMPORARY_PREFIX):
-            shutil.rmtree(entry, ignore_errors=True)
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry, ignore_errors=True)
+            else:
+                entry.unlink(missing_ok=True)
         elif entry.name.startswith(_REPLACED_PREFIX):
             original = entry.with_name(entry.name.removeprefix(_REPLACED_PREFIX))
             if original.exists():
@@ -96,7 +141,11 @@ def remove_leftovers(parent: Path) -> None:
 
 
 def _write_files(
-    folder: Path, step: int, tensors_by_file: Mapping[str, Mapping[str, Tensor]], state: Mapping[str, Any]
+    folder: Path,
+    step: int,
+    tensors_by_file: Mapping[str, Mapping[str, Tensor]],
+    state: Mapping[str, Any],
+    copies: Mapping[str, bytes],
 ) -> None:
     checksums: dict[str, str] = {}
 
@@ -106,8 +155,10 @@ def _write_files(
 
     for name, tensors in tensors_by_file.items():
         write(f"{name}.safetensors", encode_tensors(tensors, {"step": str(step)}))
+    for name, content in copies.items():
+        write(name, content)
     write("state.json", _to_json(state))
-    write_new(folder / "manifest.json", _to_json({"step": step, "sha256": checksums}))
+    write_new(folder / MANIFEST, _to_json({"step": step, "sha256": checksums}))
     sync_directory(folder)
 
 
@@ -123,6 +174,8 @@ def _put_in_place(temporary: Path, folder: Path) -> None:
     except BaseException:
         aside.rename(folder)
         raise
+    # what replaces it must be on the disk before it goes
+    sync_directory(folder.parent)
     shutil.rmtree(aside)
 
 
@@ -138,31 +191,48 @@ def _prune(parent: Path, step: int, keep: int) -> None:
 
 
 def _list(parent: Path) -> list[tuple[int, Path]]:
-    matches = [(_FOLDER_NAME.fullmatch(entry.name), entry) for entry in parent.iterdir() if entry.is_dir()]
+    """Folders of checkpoints, not links to any, by their step."""
+    entries = [entry for entry in parent.iterdir() if entry.is_dir() and not entry.is_symlink()]
+    matches = [(_FOLDER_NAME.fullmatch(entry.name), entry) for entry in entries]
     return sorted((int(match[1]), entry) for match, entry in matches if match)
 
 
 def _open(step: int, folder: Path) -> Checkpoint:
     try:
-        manifest = json.loads((folder / "manifest.json").read_bytes())
+        manifest = parse_json(read_regular(folder / MANIFEST, LIMITS[MANIFEST]))
         checksums = dict(manifest["sha256"])
         if manifest["step"] != step or "state.json" not in checksums:
             raise ValueError("it belongs to another checkpoint")
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise DataError(f"{folder}: damaged: manifest.json cannot be trusted ({error})") from None
+        if not all(is_checkpoint_file(name) for name in checksums):
+            raise ValueError("it lists a file that no checkpoint has")
+    except (OSError, ValueError, LookupError, TypeError, DataError) as error:
+        raise DataError(f"{folder}: damaged: {MANIFEST} cannot be trusted ({error})") from None
     for name, expected in checksums.items():
         _verify(folder / name, expected)
-    return Checkpoint(step, folder, json.loads((folder / "state.json").read_bytes()))
+    return Checkpoint(step, folder, _read_state(folder / "state.json"))
 
 
-def _verify(path: Path, expected: str) -> None:
+def _verify(path: Path, expected: object) -> None:
     try:
+        check_file(path)
         with path.open("rb") as file:
             actual = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise DataError(f"{path}: damaged: cannot be read ({error.strerror})") from None
+    except MissingInputError as error:
+        raise DataError(str(error)) from None
     if actual != expected:
         raise DataError(f"{path}: damaged: its content does not match its checksum")
+
+
+def _read_state(path: Path) -> dict[str, Any]:
+    try:
+        state = parse_json(read_regular(path, LIMITS["state.json"]))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: damaged: cannot be read ({error})") from None
+    if not isinstance(state, dict):
+        raise DataError(f"{path}: damaged: not the state of a training")
+    return state
 
 
 def _to_json(value: Mapping[str, Any]) -> bytes:

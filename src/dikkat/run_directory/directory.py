@@ -13,15 +13,40 @@ from typing import Any, Literal
 from torch import Tensor
 
 from dikkat.config import FORMAT_VERSION
-from dikkat.disk import TEMPORARY_PREFIX, probe_beside, write_atomically, write_errors
+from dikkat.disk import (
+    TEMPORARY_PREFIX,
+    make_folder,
+    probe_beside,
+    read_regular,
+    sync_directory,
+    write_atomically,
+    write_errors,
+)
 from dikkat.errors import CannotCreateError, DataError, MissingInputError
-from dikkat.run_directory.checkpoints import Checkpoint, latest_checkpoint, save_checkpoint
+from dikkat.run_directory import parts
+from dikkat.run_directory.checkpoints import (
+    Checkpoint,
+    checkpoint_folders,
+    latest_checkpoint,
+    prune_checkpoints,
+    save_checkpoint,
+)
+from dikkat.run_directory.checks import check_kinds, checked, clear_leftovers, listed
 from dikkat.run_directory.lock import locked
-from dikkat.run_directory.metrics import SETTINGS_HASH, append_metrics, read_metrics, settings_hash, truncate_metrics
-from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
+from dikkat.run_directory.manifest import read_manifest, verify_content, write_manifest
+from dikkat.run_directory.metrics import (
+    SETTINGS_HASH,
+    append_metrics,
+    read_metrics,
+    restore_metrics,
+    settings_hash,
+    truncate_metrics,
+)
+from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
+from dikkat.text.strict_json import parse_json
 
 # What a run writes before its config.json, which ends the preparation of the data.
-_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors"})
+_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors", parts.MANIFEST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +68,7 @@ class RunDirectory:
                 run._require_writable_content(resume)
             elif resume:
                 raise MissingInputError(f"{path}: there is no run to resume; leave --resume out to start one")
-            path.mkdir(parents=True, exist_ok=True)
+            make_folder(path)
             probe_beside(run.config)
         return run
 
@@ -55,6 +80,7 @@ class RunDirectory:
         if not path.is_dir():
             raise MissingInputError(f"{path}: is a file, not a run directory")
         run = cls(path)
+        check_kinds(path)
         run.read_config()
         return run
 
@@ -66,9 +92,17 @@ class RunDirectory:
         or it may not be written, and `DiskError`.
         """
         with locked(self.path) as is_locked:
+            check_kinds(self.path)
             with write_errors(self.path):
-                self._remove_leftovers()
+                clear_leftovers(self.path)
             yield is_locked
+
+    def make_folder(self, name: Literal["corpus", "held_out"]) -> Path:
+        """A folder of the run, made where it is missing. Raises `DiskError` or `CannotCreateError`."""
+        folder = self.path / name
+        with write_errors(folder):
+            make_folder(folder)
+        return folder
 
     @property
     def config(self) -> Path:
@@ -77,8 +111,13 @@ class RunDirectory:
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer, in the format of the `tokenizers` library."""
-        return self.path / "tokenizer.json"
+        """The tokenizer, in the format of the `tokenizers` library; raises as `checked`."""
+        return checked(self.path, "tokenizer.json")
+
+    @property
+    def initial(self) -> Path:
+        """The weights to begin with, where they are not drawn; raises as `checked`."""
+        return checked(self.path, "initial.safetensors")
 
     @property
     def weights(self) -> Path:
@@ -88,12 +127,12 @@ class RunDirectory:
     @property
     def card(self) -> Path:
         """What the run is and how good; the last file a run writes, so its presence means finished."""
-        return self.path / "card.md"
+        return checked(self.path, "card.md")
 
     @property
     def metrics(self) -> Path:
-        """One line for each validation."""
-        return self.path / "metrics.jsonl"
+        """One line for each validation; raises as `checked`."""
+        return checked(self.path, "metrics.jsonl")
 
     @property
     def checkpoints(self) -> Path:
@@ -102,17 +141,24 @@ class RunDirectory:
 
     @property
     def corpus(self) -> Path:
-        """The folder of the memory-mapped training data."""
-        return self.path / "corpus"
+        """The folder of the memory-mapped training data; raises as `checked`."""
+        folder = self.path / "corpus"
+        parts.check_folder(folder)
+        for name in parts.CORPUS:
+            path = checked(self.path, name)
+            if self.has_config:
+                parts.check_array(path)
+        return folder
 
     def held_out(self, part: Literal["validation", "test"], side: Literal["source", "target"]) -> Path:
-        """The text file of one side of a part that is never trained on."""
-        return self.path / "held_out" / f"{part}.{side}.txt"
+        """The text file of one side of a part that is never trained on; raises as `checked`."""
+        parts.check_folder(self.path / "held_out")
+        return checked(self.path, f"held_out/{part}.{side}.txt")
 
     @property
     def is_finished(self) -> bool:
         """Whether the run came to its end."""
-        return self.card.exists()
+        return (self.path / "card.md").exists()
 
     @property
     def has_config(self) -> bool:
@@ -122,8 +168,23 @@ class RunDirectory:
     def write_config(self, settings: Mapping[str, Any]) -> None:
         """Write config.json: versions, then `settings`. Raises `DiskError` or `CannotCreateError`."""
         versions = {"format_version": FORMAT_VERSION, "dikkat_version": _installed_version()}
-        content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False)
-        self.write_text(self.config.name, content + "\n")
+        content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False) + "\n"
+        with write_errors(self.config):
+            for folder in parts.FOLDERS:
+                if (self.path / folder).is_dir():
+                    sync_directory(self.path / folder)
+            write_manifest(self.path, parts.PREPARED, {self.config.name: content.encode()})
+        self.write_text(self.config.name, content)
+
+    def write_card(self, text: str) -> None:
+        """Write card.md, which ends the run. Raises `DiskError` or `CannotCreateError`."""
+        name = "card.md"
+        with write_errors(self.path / name):
+            write_manifest(self.path, (*parts.PREPARED, *parts.ENDED), {name: text.encode()})
+        training = self.read_config().get("training", {})
+        if "keep_checkpoints" in training:
+            prune_checkpoints(self.checkpoints, training["keep_checkpoints"])
+        self.write_text(name, text)
 
     def read_config(self) -> dict[str, Any]:
         """The settings as given to `write_config`, without the versions.
@@ -131,13 +192,27 @@ class RunDirectory:
         Raises `MissingInputError`, or `DataError` for a damaged file or one of a newer format.
         """
         try:
-            loaded = json.loads(self.config.read_bytes())
+            content = read_regular(self.config, parts.LIMITS[self.config.name])
+            loaded = parse_json(content)
         except OSError as error:
             reason = f"{self.config.name} cannot be read ({error.strerror})"
             raise MissingInputError(f"{self.path}: not a run directory: {reason}; name one made by dikkat") from None
         except ValueError as error:
             raise DataError(f"{self.config}: damaged: not valid JSON ({error}); restore the file") from None
-        return self._check_versions(loaded)
+        settings = self._check_versions(loaded)
+        if entry := listed(self.path).get(self.config.name):
+            verify_content(self.config, content, entry)
+        return settings
+
+    def labels(self) -> tuple[str, ...]:
+        """The classes of a classifier, in the order of their ids. Raises as `read_config`."""
+        labels = self.read_config().get("labels")
+        if not labels:
+            raise DataError(f"{self.config}: damaged: names no labels; restore the file")
+        is_list = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+        if not is_list or len(set(labels)) < len(labels):
+            raise DataError(f"{self.config}: damaged: its labels are no list of different names; restore the file")
+        return tuple(labels)
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
         """Append one row to metrics.jsonl with the hash of the settings, on the disk when this returns.
@@ -148,20 +223,30 @@ class RunDirectory:
 
     def read_metrics(self) -> list[dict[str, Any]]:
         """All rows of metrics.jsonl, as given to `append_metrics`. Raises `DataError` with file and line."""
-        return [
-            {key: value for key, value in row.items() if key != SETTINGS_HASH} for row in read_metrics(self.metrics)
-        ]
+        return [{key: value for key, value in row.items() if key != SETTINGS_HASH} for row in self._rows()]
 
     def foreign_metrics(self) -> list[int]:
         """Numbers (from 1) of the rows that were measured under other settings than those in config.json."""
         own = settings_hash(self.read_config())
-        rows = read_metrics(self.metrics)
+        rows = self._rows()
         # a row of an older dikkat says nothing about its settings
         return [number for number, row in enumerate(rows, start=1) if row.get(SETTINGS_HASH, own) != own]
 
     def truncate_metrics(self, after_step: int) -> None:
         """Drop the rows later than the step that a run resumes from."""
         truncate_metrics(self.metrics, after_step)
+
+    def take_up(self, checkpoint: Checkpoint | None) -> list[str]:
+        """Check all that is trained on, and bring metrics.jsonl to where `checkpoint` (None: the beginning) was saved.
+
+        Returns what a user should know. Raises as `checked`, and `DataError` for damaged rows without a copy.
+        """
+        for name in listed(self.path):
+            checked(self.path, name)
+        notes = []
+        if read_manifest(self.path) is None:
+            notes.append(f"{self.path} has no {parts.MANIFEST} (it is of an older dikkat): its data is not checked")
+        return notes + restore_metrics(self.metrics, checkpoint)
 
     def write_text(self, name: str, text: str) -> None:
         """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""
@@ -181,6 +266,10 @@ class RunDirectory:
             raise MissingInputError(f"{self.weights}: no weights yet; train on with --resume until a validation")
         return read_tensors(self.weights)
 
+    def weights_metadata(self) -> dict[str, str]:
+        """What was noted with the weights when they were saved. Raises `MissingInputError` or `DataError`."""
+        return read_metadata(self.weights)
+
     def save_checkpoint(
         self,
         step: int,
@@ -190,7 +279,9 @@ class RunDirectory:
         keep: int = 2,
     ) -> Path:
         """Save checkpoints/step-… whole or not at all, and keep the `keep` newest; see `checkpoints.py`."""
-        return save_checkpoint(self.checkpoints, step, tensors_by_file, state, keep)
+        path = self.metrics
+        copies = {path.name: path.read_bytes()} if path.exists() else {}
+        return save_checkpoint(self.checkpoints, step, tensors_by_file, state, keep, copies)
 
     def latest_checkpoint(self) -> Checkpoint | None:
         """The newest sound checkpoint; its `problems` name the damaged ones passed over, to be shown as warnings.
@@ -198,6 +289,10 @@ class RunDirectory:
         Raises `DataError` when there are checkpoints and every one is damaged.
         """
         return latest_checkpoint(self.checkpoints)
+
+    def checkpoint_folders(self) -> list[Path]:
+        """The folders of the checkpoints, the newest first, whether sound or not. Raises as `checked`."""
+        return checkpoint_folders(self.checkpoints)
 
     def remove_if_empty(self) -> None:
         """Take the folder away again if nothing was written into it."""
@@ -226,8 +321,8 @@ class RunDirectory:
         if not self.has_config:
             return _PREPARATION.issuperset(names)
         try:
-            return "format_version" in json.loads(self.config.read_bytes())
-        except (ValueError, TypeError):
+            return "format_version" in parse_json(read_regular(self.config, parts.LIMITS[self.config.name]))
+        except (ValueError, TypeError, OSError, DataError):
             return self.checkpoints.is_dir()  # the damaged config.json of a run is still that of a run
 
     def _check_versions(self, loaded: object) -> dict[str, Any]:
@@ -241,10 +336,8 @@ class RunDirectory:
             )
         return {key: value for key, value in loaded.items() if key not in ("format_version", "dikkat_version")}
 
-    def _remove_leftovers(self) -> None:
-        for entry in self.path.glob(f"{TEMPORARY_PREFIX}*"):
-            if entry.is_file():
-                entry.unlink(missing_ok=True)
+    def _rows(self) -> list[dict[str, Any]]:
+        return read_metrics(self.metrics, sealed=read_manifest(self.path) is not None)
 
 
 def _installed_version() -> str:

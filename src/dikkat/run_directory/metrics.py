@@ -1,7 +1,7 @@
 """`metrics.jsonl`: one line of JSON for each validation, in the order of the steps.
 
 Each carries the hash of the settings it was measured under, so that no score is shown beside another model's settings
-(fault F12).
+(fault F12), and last the SHA-256 of itself and all lines before it, so that a line that was changed or lost is noticed.
 """
 
 from __future__ import annotations
@@ -9,15 +9,22 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dikkat.disk import append_line, write_atomically
-from dikkat.errors import DataError
+from dikkat.disk import append_line, read_regular, write_atomically
+from dikkat.errors import DataError, MissingInputError
+from dikkat.run_directory.checkpoints import Checkpoint
+from dikkat.run_directory.parts import LIMITS, check_file
+from dikkat.text.strict_json import parse_json
 
 SETTINGS_HASH = "settings_sha256"
-"""The key of that hash in a row."""
+"""The key of the hash of the settings in a row."""
+_DIGEST = "sha256"
+_SEALED = re.compile(rb'(, "sha256": "([0-9a-f]{64})")\}')
+_LONGEST_LINE = 1 << 16
 
 
 def settings_hash(settings: Mapping[str, Any]) -> str:
@@ -27,26 +34,92 @@ def settings_hash(settings: Mapping[str, Any]) -> str:
 
 def append_metrics(path: Path, row: Mapping[str, Any]) -> None:
     """Append one row, on the disk when this returns. Raises `DiskError` or `CannotCreateError`."""
-    append_line(path, _to_line(row))
+    before = b"".join(line + b"\n" for line in _lines(path))
+    append_line(path, _sealed(_to_line(row), hashlib.sha256(before)))
 
 
-def read_metrics(path: Path) -> list[dict[str, Any]]:
+def read_metrics(path: Path, *, sealed: bool = False) -> list[dict[str, Any]]:
     """All rows; none when there is no file yet. A last line cut short by a crash is not a row.
 
-    Raises `DataError` with file and line for a line that is not a JSON object.
+    Rows of an older dikkat have no checksum; `sealed` says that each must have one. Raises `DataError` with file and
+    line for a line that is not a row of numbers, or does not match its checksum.
     """
-    if not path.exists():
-        return []
-    complete_lines = path.read_bytes().split(b"\n")[:-1]
-    return [_from_line(line, f"{path}:{number}") for number, line in enumerate(complete_lines, start=1)]
+    content, rows = hashlib.sha256(), []
+    for number, line in enumerate(_lines(path), start=1):
+        where = f"{path}:{number}"
+        row = _from_line(line, where)
+        seal = _SEALED.fullmatch(line, max(0, len(line) - _SEAL_LENGTH))
+        sealed = sealed or seal is not None
+        if sealed:
+            body = line if seal is None else line[: seal.start()] + b"}"
+            if seal is None or _sealed(body, content) != line:
+                raise DataError(
+                    f"{where}: damaged: this line or one before it was changed or is missing; restore the file"
+                )
+            del row[_DIGEST]
+        rows.append(row)
+        content.update(line + b"\n")
+    return rows
+
+
+def write_metrics(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Replace all rows. Raises `DiskError` or `CannotCreateError`."""
+    content, digest = b"", hashlib.sha256()
+    for row in rows:
+        line = _sealed(_to_line(row), digest) + b"\n"
+        digest.update(line)
+        content += line
+    write_atomically(path, content)
 
 
 def truncate_metrics(path: Path, after_step: int) -> None:
     """Drop the rows later than `after_step`, which a resumed run will write again. Raises as `read_metrics`."""
     rows = read_metrics(path)
-    kept = [row for row in rows if row.get("step", 0) <= after_step]
+    kept = [row for row in rows if row["step"] <= after_step]
     if len(kept) < len(rows):
-        write_atomically(path, b"".join(_to_line(row) + b"\n" for row in kept))
+        write_metrics(path, kept)
+
+
+def restore_metrics(path: Path, checkpoint: Checkpoint | None) -> list[str]:
+    """Bring the rows to where `checkpoint` was saved, or to none; returns what a user should know.
+
+    A checkpoint has a copy of the rows, so that none is lost; one of an older dikkat has none, and its rows are read.
+    Raises as `read_metrics`.
+    """
+    if checkpoint is None:
+        # the first validation writes its row before its checkpoint
+        if check_file(path) is not None:
+            write_metrics(path, [])
+        return []
+    copy = checkpoint.copy_of(path.name)
+    if copy is None:
+        write_metrics(path, [row for row in read_metrics(path) if row["step"] <= checkpoint.step])
+    elif (content := b"".join(line + b"\n" for line in _lines(path))) != copy:
+        # what was written after the checkpoint will be written again
+        write_atomically(path, copy)
+        if not content.startswith(copy):
+            return [f"{path} was damaged; its rows are restored from {checkpoint.path.name}"]
+    return []
+
+
+_SEAL_LENGTH = len(f', "{_DIGEST}": ""}}') + 64
+
+
+def _lines(path: Path) -> list[bytes]:
+    """The complete lines. Raises `DataError` for what is no file, `MissingInputError` for one that cannot be read."""
+    if check_file(path) is None:
+        return []
+    try:
+        return read_regular(path, LIMITS["metrics.jsonl"]).split(b"\n")[:-1]
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _sealed(line: bytes, before: Any) -> bytes:
+    """`line` with the checksum of itself and of what `before` has seen."""
+    digest = before.copy()
+    digest.update(line)
+    return line[:-1] + f', "{_DIGEST}": "{digest.hexdigest()}"}}'.encode()
 
 
 def _to_line(row: Mapping[str, Any]) -> bytes:
@@ -59,9 +132,12 @@ def _to_line(row: Mapping[str, Any]) -> bytes:
 
 def _from_line(line: bytes, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line)
+        if len(line) > _LONGEST_LINE:
+            raise ValueError(f"has more than {_LONGEST_LINE:,} bytes")
+        row = parse_json(line)
     except ValueError as error:
-        raise DataError(f"{where}: damaged: not valid JSON ({error}); remove the line") from None
-    if not isinstance(row, dict):
-        raise DataError(f"{where}: damaged: not a row of metrics; remove the line")
-    return row
+        raise DataError(f"{where}: damaged: not valid JSON ({error}); restore the file") from None
+    is_row = isinstance(row, dict) and type(row.get("step")) is int and 0 <= row["step"] < 1 << 53
+    if not is_row or not all(value is None or isinstance(value, str | int | float) for value in row.values()):
+        raise DataError(f"{where}: damaged: not a row of metrics; restore the file")
+    return row  # type: ignore[no-any-return]

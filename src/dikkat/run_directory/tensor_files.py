@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +20,14 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from dikkat.disk import open_regular, read_regular
 from dikkat.errors import DataError, MissingInputError
+from dikkat.text.strict_json import parse_json
 
+LARGEST_FILE = 1 << 40
+LARGEST_HEADER = 4 << 20
+"""Bytes of the header of a file: 20,000 tensors and more."""
+_WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 # One metadata key: safetensors writes several in random order, and equal weights should give equal files.
 _NOTES = "dikkat"
 
@@ -34,11 +43,11 @@ def encode_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -
 def decode_tensors(content: bytes, where: Path) -> dict[str, Tensor]:
     """The tensors of such a file, on the CPU. Raises `DataError` naming `where` when a single bit differs."""
     try:
-        notes = _read_notes(content)
+        notes = _read_notes(parse_json(content[8 : 8 + int.from_bytes(content[:8], "little")]))
         stored = safetensors.torch.load(content)
         claimed = notes.pop("sha256")
     except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
-        raise DataError(f"{where}: damaged, or not weights written by dikkat ({error}); restore the file") from None
+        raise _not_ours(where, error) from None
     if claimed != _digest(stored, notes):
         raise DataError(f"{where}: damaged: its content does not match its checksum; restore the file")
     return stored | {alias: stored[name] for alias, name in notes["aliases"].items()}
@@ -47,10 +56,66 @@ def decode_tensors(content: bytes, where: Path) -> dict[str, Tensor]:
 def read_tensors(path: Path) -> dict[str, Tensor]:
     """`decode_tensors` of a file. Raises `MissingInputError` or `DataError`."""
     try:
-        content = path.read_bytes()
+        content = read_regular(path, LARGEST_FILE)
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     return decode_tensors(content, path)
+
+
+@dataclass(frozen=True, slots=True)
+class Described:
+    """What the header of a file says of a tensor."""
+
+    dtype: str
+    """As safetensors writes it: F32, BF16, I64, …"""
+    shape: tuple[int, ...]
+
+
+def read_header(path: Path) -> dict[str, Described]:
+    """Types and shapes of the tensors of a file and of their aliases, without reading a single value.
+
+    What it tells is bounded by the size of the file: bytes are there for every entry of every tensor. Raises
+    `MissingInputError` or `DataError`.
+    """
+    try:
+        header, size = _header(path)
+        aliases = _read_notes(header)["aliases"]
+        tensors = {name: _described(value, size) for name, value in header.items() if name != "__metadata__"}
+        if sum(math.prod(one.shape) * _WIDTHS[one.dtype] for one in tensors.values()) != size:
+            raise ValueError("its tensors are not as long as the file")
+        return tensors | {alias: tensors[name] for alias, name in aliases.items()}
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _not_ours(path, error) from None
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata that a file was written with. Raises `MissingInputError` or `DataError`."""
+    try:
+        return {str(key): str(value) for key, value in _read_notes(_header(path)[0])["metadata"].items()}
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _not_ours(path, error) from None
+
+
+def _header(path: Path) -> tuple[dict[str, Any], int]:
+    """The header of a file, and how many bytes follow it. Raises `ValueError`, `MissingInputError` or `DataError`."""
+    try:
+        with os.fdopen(open_regular(path, LARGEST_FILE), "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > LARGEST_HEADER:
+                raise ValueError(f"a header of {length:,} bytes, over the limit of {LARGEST_HEADER:,}")
+            return parse_json(file.read(length)), os.fstat(file.fileno()).st_size - 8 - length
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def _described(value: dict[str, Any], size: int) -> Described:
+    shape, (start, end) = tuple(value["shape"]), value["data_offsets"]
+    if not all(type(number) is int and number >= 0 for number in (*shape, start, end)):
+        raise ValueError("a tensor has a size that is no number")
+    width = _WIDTHS[value["dtype"]]
+    if not start <= end <= size or math.prod(shape) * width != end - start:
+        raise ValueError("a tensor does not have the bytes that it claims")
+    return Described(value["dtype"], shape)
 
 
 def _store_once(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
@@ -78,7 +143,14 @@ def _digest(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _read_notes(content: bytes) -> dict[str, Any]:
-    header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-    notes: dict[str, Any] = json.loads(header["__metadata__"][_NOTES])
+def _read_notes(header: dict[str, Any]) -> dict[str, Any]:
+    notes: dict[str, Any] = parse_json(header["__metadata__"][_NOTES].encode())
+    for alias, name in notes["aliases"].items():
+        if alias in header or name not in header or name == "__metadata__":
+            raise ValueError(f"{alias[:40]!r} is another name of no tensor in it")
     return notes
+
+
+def _not_ours(where: Path, error: Exception) -> DataError:
+    reason = " ".join(str(error).split())[:200]
+    return DataError(f"{where}: damaged, or not weights written by dikkat ({reason}); restore the file")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import tokenizers
 
-from dikkat.errors import DataError, MissingInputError
-from dikkat.text.tokenizer import SPECIAL_TOKENS, Tokenizer, byte_label
+from dikkat.errors import DataError
+from dikkat.text.tokenizer import SPECIAL_TOKENS, Tokenizer, byte_label, read_tokenizer
 
 PADDING = ("[PAD]", "<pad>")
 BEGINNING = ("[CLS]", "<s>", "<bos>", "<|startoftext|>", "<|endoftext|>")
@@ -42,9 +42,23 @@ class ForeignTokenizer:
         self._before, self._after = _frame(inner)
 
     @classmethod
-    def load(cls, path: Path) -> ForeignTokenizer:
-        """Read a `tokenizer.json`. Raises `MissingInputError`, or `DataError` when it is damaged."""
-        return cls(_read(path))
+    def load(cls, path: Path, vocab_size: int | None = None) -> ForeignTokenizer:
+        """Read a `tokenizer.json` of at most `vocab_size` entries.
+
+        Raises `MissingInputError`, or `DataError` when it is damaged or larger.
+        """
+        return cls.checked(path, read_tokenizer(path)[1], vocab_size)
+
+    @classmethod
+    def checked(cls, path: Path, inner: tokenizers.Tokenizer, vocab_size: int | None) -> ForeignTokenizer:
+        """What `read_tokenizer` found at `path`. Raises `DataError` when it is larger than `vocab_size`."""
+        tokenizer = cls(inner)
+        if vocab_size is not None and tokenizer.vocab_size > vocab_size:
+            raise DataError(
+                f"{path}: does not fit config.json: it has {tokenizer.vocab_size:,} entries, but model.vocab_size is"
+                f" {vocab_size:,}"
+            )
+        return tokenizer
 
     @property
     def vocab_size(self) -> int:
@@ -95,23 +109,13 @@ class ForeignTokenizer:
 AnyTokenizer = Tokenizer | ForeignTokenizer
 
 
-def load_tokenizer(path: Path) -> AnyTokenizer:
+def load_tokenizer(path: Path, vocab_size: int | None = None) -> AnyTokenizer:
     """The tokenizer of a run, our own or foreign. Raises `MissingInputError`, or `DataError` when it is damaged."""
-    inner = _read(path)
+    settings, inner = read_tokenizer(path)
     ours = tuple(inner.id_to_token(number) for number in range(len(SPECIAL_TOKENS))) == SPECIAL_TOKENS
-    return Tokenizer(inner) if ours else ForeignTokenizer(inner)
-
-
-def _read(path: Path) -> tokenizers.Tokenizer:
-    try:
-        inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise MissingInputError(f"{path}: cannot read the tokenizer: {error.strerror}") from None
-    except Exception as error:  # the library raises bare Exception for a file that it cannot parse
-        raise DataError(f"{path}: not a readable tokenizer ({error})") from None
-    if not inner.get_vocab_size():
-        raise DataError(f"{path}: the vocabulary is empty")
-    return inner
+    if ours:
+        return Tokenizer.checked(path, settings, inner, vocab_size)
+    return ForeignTokenizer.checked(path, inner, vocab_size)
 
 
 def _first_known(inner: tokenizers.Tokenizer, names: Sequence[str]) -> int | None:

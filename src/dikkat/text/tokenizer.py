@@ -25,9 +25,10 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from dikkat.config import TokenizerConfig
-from dikkat.disk import write_atomically
+from dikkat.disk import read_regular, write_atomically
 from dikkat.errors import DataError, MissingInputError
 from dikkat.text.casing import has_dotted_i, lower
+from dikkat.text.tokenizer_check import LARGEST_FILE, checked_tokenizer
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = 0, 1, 2, 3
 SPECIAL_TOKENS = ("<pad>", "<bos>", "<eos>", "<unk>")
@@ -39,6 +40,10 @@ _PIECE = r" ?\p{L}[\p{L}\p{M}]*(?:['’]\p{L}[\p{L}\p{M}]*)*| ?\p{N}| ?[^\s\p{L}
 # Cuts a hand-typed "<eos>" in two, so that the word list cannot look it up as the special token.
 _TYPED_SPECIAL = r"<(?=(?:pad|bos|eos|unk)>)"
 _NO_BREAK_SPACES = "\u202f\u00a0"
+_MARKS = "[,.!?]"
+_CHARACTER = r"[\s\S]"
+PATTERNS = (_PIECE, _TYPED_SPECIAL, _MARKS, _CHARACTER)
+"""Every regular expression that a tokenizer of ours holds."""
 
 # Rayon's threads do not survive a fork: parallel here, single in a forked child, and no warning about it.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -57,10 +62,11 @@ class Tokenizer:
     eos_id = EOS_ID
     unk_id = UNK_ID
 
-    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+    def __init__(self, inner: tokenizers.Tokenizer, settings: dict[str, Any] | None = None) -> None:
+        """`settings` is the JSON of `inner`, if it is at hand."""
         self._inner = inner
         self._inner.encode_special_tokens = True
-        settings = json.loads(inner.to_str())
+        settings = settings or json.loads(inner.to_str())
         self._lowercases = '"Lowercase"' in json.dumps(settings["normalizer"])
         self._is_bytes = settings["model"]["type"] == "BPE"
         self._labels: dict[int, str] = {}
@@ -89,16 +95,28 @@ class Tokenizer:
         return cls(inner)
 
     @classmethod
-    def load(cls, path: Path) -> Tokenizer:
-        """Read `tokenizer.json`. Raises `MissingInputError`, or `DataError` when it is damaged or foreign."""
-        try:
-            tokenizer = cls(tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise MissingInputError(f"{path}: cannot read the tokenizer: {error.strerror}") from None
-        except Exception as error:  # the library raises bare Exception for a file that it cannot parse
-            raise DataError(f"{path}: not a readable tokenizer ({error}); restore it from a copy of the run") from None
-        if tuple(tokenizer._inner.id_to_token(i) for i in range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
+    def load(cls, path: Path, vocab_size: int | None = None) -> Tokenizer:
+        """Read `tokenizer.json`, which must have `vocab_size` entries where that is given.
+
+        Raises `MissingInputError`, or `DataError` when it is damaged, foreign or of another size.
+        """
+        return cls.checked(path, *read_tokenizer(path), vocab_size)
+
+    @classmethod
+    def checked(
+        cls, path: Path, settings: dict[str, Any], inner: tokenizers.Tokenizer, vocab_size: int | None
+    ) -> Tokenizer:
+        """What `read_tokenizer` found at `path`, if it is ours. Raises `DataError`."""
+        if tuple(inner.id_to_token(i) for i in range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
             raise DataError(f"{path}: not a tokenizer of dikkat: ids 0 to 3 must be {', '.join(SPECIAL_TOKENS)}")
+        tokenizer = cls(inner, settings)
+        if tokenizer._is_bytes and not _BYTE_OF.keys() >= set("".join(settings["model"]["vocab"])) - _TYPED:
+            raise DataError(f"{path}: not a tokenizer of dikkat: an entry is not made of bytes")
+        if vocab_size is not None and tokenizer.vocab_size != vocab_size:
+            raise DataError(
+                f"{path}: does not fit config.json: it has {tokenizer.vocab_size:,} entries, but model.vocab_size is"
+                f" {vocab_size:,}"
+            )
         return tokenizer
 
     def save(self, path: Path) -> None:
@@ -157,6 +175,21 @@ class Tokenizer:
         return self._labels.setdefault(token_id, byte_label(token) if is_bytes else token)
 
 
+def read_tokenizer(path: Path) -> tuple[dict[str, Any], tokenizers.Tokenizer]:
+    """The JSON in a `tokenizer.json` and what the library makes of it, once it was seen to be harmless.
+
+    Raises `MissingInputError`, or `DataError` when it is damaged or holds what no tokenizer of dikkat does.
+    """
+    try:
+        content = read_regular(path, LARGEST_FILE)
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot read the tokenizer: {error.strerror}") from None
+    try:
+        return checked_tokenizer(content, PATTERNS), tokenizers.Tokenizer.from_str(content.decode())
+    except Exception as error:  # the library raises bare Exception for a file that it cannot parse
+        raise DataError(f"{path}: not a readable tokenizer ({error}); restore the file") from None
+
+
 def _new_bytes(config: TokenizerConfig) -> tokenizers.Tokenizer:
     inner = tokenizers.Tokenizer(models.BPE())
     lowercase = [normalizers.Lowercase()] if config.lowercase else []
@@ -176,7 +209,7 @@ def _new_words(config: TokenizerConfig) -> tokenizers.Tokenizer:
     inner.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.WhitespaceSplit(),
-            pre_tokenizers.Split(Regex("[,.!?]"), behavior="isolated"),
+            pre_tokenizers.Split(Regex(_MARKS), behavior="isolated"),
             pre_tokenizers.Split(Regex(_TYPED_SPECIAL), behavior="isolated"),
         ]
     )
@@ -195,7 +228,7 @@ def _all_characters(config: TokenizerConfig, texts: Iterable[str]) -> tokenizers
     inner.add_special_tokens(list(SPECIAL_TOKENS))
     if lowercase is not None:
         inner.normalizer = lowercase
-    inner.pre_tokenizer = pre_tokenizers.Split(Regex(r"[\s\S]"), behavior="isolated")
+    inner.pre_tokenizer = pre_tokenizers.Split(Regex(_CHARACTER), behavior="isolated")
     inner.decoder = decoders.Fuse()
     return inner
 
@@ -244,6 +277,7 @@ def _byte_characters() -> dict[str, int]:
 
 
 _BYTE_OF = _byte_characters()
+_TYPED = set("".join(SPECIAL_TOKENS))
 _VISIBLE = str.maketrans({" ": "▁", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"})
 
 

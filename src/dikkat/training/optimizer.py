@@ -54,7 +54,11 @@ class Optimizer:
         return vectors if self.average is None else {**vectors, "average": self.average}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
+        """Copy what `state` gave. Raises `KeyError` or `RuntimeError` for the state of another model."""
         for name, tensor in self.state().items():
+            # copying would stretch a smaller tensor without a word
+            if state[name].shape != tensor.shape:
+                raise RuntimeError(f"{name} has the shape {tuple(state[name].shape)}, not {tuple(tensor.shape)}")
             tensor.copy_(state[name])
 
     def move_if_finite(self, gradient: Tensor, update: int, rate: float, length: Tensor, count: int = 1) -> None:

@@ -9,6 +9,7 @@ from dikkat.errors import DataError
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
+from dikkat.training.state_check import check_state
 
 
 @dataclass
@@ -56,6 +57,7 @@ def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Op
         parameters.refresh()
         optimizer.load_state(checkpoint.tensors("optimizer"))
         known: dict[str, Any] = checkpoint.state
+        check_state(known, TrainingState)
         return TrainingState(**known)
-    except (KeyError, TypeError, RuntimeError) as error:
+    except (KeyError, TypeError, RuntimeError, OverflowError) as error:
         raise DataError(f"{checkpoint.path}: belongs to a run with other settings ({error})") from None

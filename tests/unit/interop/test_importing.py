@@ -159,7 +159,8 @@ def test_damaged_files(tmp_path: Path) -> None:
     (folder / "tokenizer.json").write_text('{"model": {"type": "WordLevel", "vocab": {}, "unk_token": "x"}}')
     bert_config = json.dumps({**json.loads((bert_folder(tmp_path / "other") / "config.json").read_text())})
     (folder / "config.json").write_text(bert_config)
-    assert complaint(folder) == "DIR/tokenizer.json: the vocabulary is empty"
+    empty = "DIR/tokenizer.json: not a readable tokenizer (the vocabulary is empty); restore the file"
+    assert complaint(folder) == empty
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def test_real_translators_write_what_they_translate(untrained: Path, tmp_path: P
     config = json.loads((other / "config.json").read_text(encoding="utf-8"))
     config["data"] |= {"source_language": "tr", "target_language": "en"}
     (other / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    (other / "manifest.json").unlink(missing_ok=True)
     forward, backward = Translator.load(untrained), Translator.load(other)
     given = [Pair("go !", "git !", 1), Pair("he's calm .", "o sakin .", 2)]
     options = BeamOptions(beam_size=2)

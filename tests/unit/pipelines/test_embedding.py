@@ -122,6 +122,7 @@ def encoder(**around: Any) -> Callable[[Path], tuple[Path, Reference]]:
         settings = json.loads((path / "config.json").read_text())
         settings["encoder"] |= around
         (path / "config.json").write_text(json.dumps(settings))
+        (path / "manifest.json").unlink()
         model = Factory(found.model).sentence_encoder(EncoderConfig(pooler=True)).eval()
         model.load_state_dict(dict(found.weights))
         words = {

@@ -130,11 +130,13 @@ def test_a_test_part_comes_before_the_validation_part(
     assert asked == [(), tuple(str(finished / "held_out" / f"validation.{side}.txt") for side in ("source", "target"))]
 
 
-@pytest.mark.parametrize("missing", ["card.md", "metrics.jsonl"])
-def test_an_unfinished_run_has_no_report(missing: str, finished: Path, tmp_path: Path) -> None:
+def test_an_unfinished_run_has_no_report(finished: Path, tmp_path: Path) -> None:
     path = tmp_path / "run"
     shutil.copytree(finished, path)
-    (path / missing).unlink()
+    (path / "metrics.jsonl").unlink()
+    with pytest.raises(MissingInputError, match=r"metrics\.jsonl: is missing from the run; restore it from a copy"):
+        write_report(path, tmp_path / "report.html")
+    (path / "card.md").unlink()
     with pytest.raises(MissingInputError, match=f"{path}: holds an unfinished run; finish it with: dikkat train"):
         write_report(path, tmp_path / "report.html")
     assert not (tmp_path / "report.html").exists()

@@ -178,6 +178,7 @@ def test_load_gives_the_right_one(untrained: Path) -> None:
 def test_load_refuses_an_unknown_task(copy: Path) -> None:
     config = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps({**config, "task": "juggler"}))
+    (copy / "manifest.json").unlink()
     with pytest.raises(UsageError, match='run: holds a "juggler", which this version cannot load'):
         load(copy)
 
@@ -191,6 +192,7 @@ def change_config(run: Path, section: str, **values: object) -> None:
     config = json.loads((run / "config.json").read_text())
     config[section].update(values)
     (run / "config.json").write_text(json.dumps(config))
+    (run / "manifest.json").unlink(missing_ok=True)
 
 
 @pytest.mark.parametrize(

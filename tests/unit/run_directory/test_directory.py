@@ -112,7 +112,7 @@ def test_nothing_to_resume(tmp_path: Path) -> None:
 def test_resuming_clears_half_written_files(run: RunDirectory) -> None:
     (run.path / ".writing-model.safetensors-abcd").write_bytes(b"half")
     with RunDirectory.create(run.path, resume=True).alone():
-        assert os.listdir(run.path) == ["config.json"]
+        assert sorted(os.listdir(run.path)) == ["config.json", "manifest.json"]
 
 
 def test_open_needs_a_run(tmp_path: Path, run: RunDirectory) -> None:
@@ -185,7 +185,7 @@ def test_full_disk_names_the_file_and_keeps_what_was_there(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(os, call, fail)
-    with pytest.raises(DiskError, match=r"config\.json: writing failed: No space left"):
+    with pytest.raises(DiskError, match=r"manifest\.json: writing failed: No space left"):
         run.write_config({})
     with pytest.raises(DiskError, match=r"card\.md: writing failed: No space left"):
         run.write_text("card.md", "new")

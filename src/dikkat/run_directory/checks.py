@@ -1,0 +1,54 @@
+"""What is looked at before a file of a run is used: that it is a file, inside the run, and what was written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dikkat.disk import TEMPORARY_PREFIX
+from dikkat.run_directory import parts
+from dikkat.run_directory.checkpoints import remove_leftovers
+from dikkat.run_directory.manifest import Entry, read_manifest, verify
+
+
+def checked(run: Path, name: str) -> Path:
+    """The path of a file of the run, compared with the manifest where it is listed there.
+
+    Raises `DataError` when it is damaged, and `MissingInputError` when it alone is missing.
+    """
+    path = run / name
+    parts.check_file(path)
+    # a folder may be left out as a whole, for instance where a run is passed on without its data
+    if (entry := listed(run).get(name)) and path.parent.exists():
+        verify(run, name, entry)
+    return path
+
+
+def listed(run: Path) -> dict[str, Entry]:
+    """What the manifest says of the files that do not change any more: nothing before the preparation has ended.
+
+    Raises `DataError` or `MissingInputError`.
+    """
+    if not (run / "config.json").exists():
+        return {}
+    is_finished = (run / "card.md").exists()
+    entries = read_manifest(run) or {}
+    return {name: entry for name, entry in entries.items() if is_finished or name not in parts.ENDED}
+
+
+def check_kinds(run: Path) -> None:
+    """Nothing in the run is a link, a pipe or a device. Raises `DataError` or `MissingInputError`."""
+    for name in (*parts.FOLDERS, "checkpoints"):
+        parts.check_folder(run / name)
+    for name in (*parts.PREPARED, *parts.ENDED, parts.MANIFEST, "model.safetensors"):
+        parts.check_file(run / name)
+
+
+def clear_leftovers(run: Path) -> None:
+    """Remove what a killed process left half-written. Raises `OSError`."""
+    half_written = [f"{TEMPORARY_PREFIX}*", *(f"{folder}/{TEMPORARY_PREFIX}*" for folder in parts.FOLDERS)]
+    for pattern in (*half_written, "corpus/*.partial"):
+        for entry in run.glob(pattern):
+            if entry.is_file() or entry.is_symlink():
+                entry.unlink(missing_ok=True)
+    if (run / "checkpoints").is_dir():
+        remove_leftovers(run / "checkpoints")

@@ -1,0 +1,93 @@
+"""The files and folders of a run: a fixed set of names, each a regular file or a real folder inside the run.
+
+A run from a stranger may hold anything under these names: a link to a folder that is not theirs, a pipe that is never
+written to, a device without an end. None of it is followed, waited for or read.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from dikkat.disk import what_is_at
+from dikkat.errors import DataError, MissingInputError
+
+MANIFEST = "manifest.json"
+FOLDERS = ("corpus", "held_out")
+"""Folders of what a run is trained and measured on."""
+CORPUS = tuple(f"corpus/{part}.{kind}.npy" for part in ("train", "validation") for kind in ("ids", "offsets"))
+PREPARED = (
+    "tokenizer.json",
+    "initial.safetensors",
+    *CORPUS,
+    *(f"held_out/{part}.{side}.txt" for part in ("validation", "test") for side in ("source", "target")),
+    "config.json",
+)
+"""What is written before training and never changed."""
+ENDED = ("metrics.jsonl", "card.md")
+"""What does not change once a run has come to its end."""
+LIMITS = {
+    MANIFEST: 1 << 16,
+    "config.json": 1 << 20,
+    "state.json": 1 << 20,
+    "card.md": 1 << 20,
+    "metrics.jsonl": 8 << 20,
+    "tokenizer.json": 32 << 20,
+}
+"""Most bytes of a file, by its name; others are bounded by what is compared with them."""
+_CHECKPOINT_FILE = re.compile(r"[a-z_]{1,40}\.safetensors|state\.json|metrics\.jsonl")
+_ARRAY_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '<[ui]([248])', 'fortran_order': False, 'shape': \((\d{1,15}),\), \} *\n",
+    re.DOTALL,
+)
+
+
+def check_folder(path: Path) -> None:
+    """A folder of a run is a folder, or not there. Raises `DataError` for a link or a file, `MissingInputError`."""
+    try:
+        kind = what_is_at(path)
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+    if kind not in ("", "a folder") or (not kind and path.exists()):
+        raise DataError(f"{path}: damaged: is {kind or 'a file'}, not a folder; restore the folder")
+
+
+def check_file(path: Path) -> int | None:
+    """Bytes of a file of a run, None where there is none.
+
+    Raises `DataError` for a link, a folder, a pipe or a device, and for a file that is larger than its kind ever is.
+    """
+    try:
+        kind = what_is_at(path)
+        size = os.lstat(path).st_size if not kind and path.exists() else None
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+    if kind:
+        raise DataError(f"{path}: damaged: is {kind}, not a file; restore the file")
+    if size is not None and size > LIMITS.get(path.name, size):
+        raise DataError(f"{path}: damaged: has {size:,} bytes, over the limit of {LIMITS[path.name]:,}")
+    return size
+
+
+def check_array(path: Path) -> None:
+    """An array of a corpus, if there is one, has the header that was written and as many bytes as that says.
+
+    The header is an expression of Python, which numpy would evaluate. Raises `DataError` or `MissingInputError`.
+    """
+    size = check_file(path)
+    if size is None:
+        return
+    try:
+        with path.open("rb") as file:
+            start = file.read(256)
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+    header = _ARRAY_HEADER.match(start)
+    if header is None or header.end() + int(header[1]) * int(header[2]) != size:
+        raise DataError(f"{path}: damaged: not an array of a corpus, or cut short; prepare the data again")
+
+
+def is_checkpoint_file(name: object) -> bool:
+    """Whether a checkpoint may list a file of this name."""
+    return isinstance(name, str) and _CHECKPOINT_FILE.fullmatch(name) is not None

@@ -1,0 +1,47 @@
+"""JSON from a file that anybody may have written: what a program of ours would never write is refused.
+
+Refused are a key given twice, NaN and infinities, numbers out of range, half of a surrogate pair, and nesting that
+would exhaust the stack; each would be read differently by another parser, or fail far from the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from typing import Any
+
+
+def parse_json(content: bytes) -> Any:
+    """The value of one JSON document in UTF-8. Raises `ValueError` with the reason."""
+    try:
+        value = json.loads(
+            content.decode("utf-8"), object_pairs_hook=_object, parse_constant=_constant, parse_float=_float
+        )
+        if b"\\u" in content:
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        raise ValueError("holds half of a surrogate pair") from None
+    except RecursionError:
+        raise ValueError("is nested too deeply") from None
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name in counts if counts[name] > 1)
+        raise ValueError(f"the key {twice[:40]!r} stands in it twice")
+    return found
+
+
+def _constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"the number {text[:40]} is out of range")
+    return number

@@ -1,0 +1,323 @@
+"""A `tokenizer.json` is checked before the `tokenizers` library sees it: a stranger may have written it.
+
+The library runs what the file describes: any regular expression, replacements that double a text thirty times, a map
+that aborts the process, ids for which it reserves memory. Allowed are the components that our own tokenizers and those
+of imported checkpoints are made of, our own expressions, ids 0 … V-1 without a hole, and bounded sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Any
+
+from dikkat.text.strict_json import parse_json
+
+LARGEST_FILE = 32 << 20
+"""Bytes of a tokenizer.json; the largest known vocabularies (256,000 entries) take half of it."""
+_MOST_VALUES = 1_500_000
+_LONGEST_ENTRY = 1 << 16
+_MOST_COMPONENTS = 16
+_MOST_ADDED = 20_000
+_KEYS = {
+    "version", "truncation", "padding", "added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder",
+    "model",
+}  # fmt: skip
+_ADDED_KEYS = {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"}
+
+Check = Callable[[Any], bool]
+
+
+def _is(*values: object) -> Check:
+    return lambda value: any(value == one and type(value) is type(one) for one in values)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_flag_or_none(value: Any) -> bool:
+    return value is None or isinstance(value, bool)
+
+
+def _is_size(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1000
+
+
+def _is_short(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= 64
+
+
+def _is_short_or_none(value: Any) -> bool:
+    return value is None or _is_short(value)
+
+
+_SPACE_MARKS = _is(" ", "▁")
+_NORMALIZERS: Mapping[str, Mapping[str, Check]] = {
+    "NFC": {},
+    "NFD": {},
+    "NFKC": {},
+    "NFKD": {},
+    "Lowercase": {},
+    "StripAccents": {},
+    "Prepend": {"prepend": _SPACE_MARKS},
+    "Replace": {"pattern": _is({"Regex": "[\u202f\u00a0]"}, {"String": " "}), "content": _SPACE_MARKS},
+    "Strip": {"strip_left": _is_flag, "strip_right": _is_flag},
+    "BertNormalizer": {
+        "clean_text": _is_flag,
+        "handle_chinese_chars": _is_flag,
+        "strip_accents": _is_flag_or_none,
+        "lowercase": _is_flag,
+    },
+}
+_BYTE_LEVEL: Mapping[str, Check] = {"add_prefix_space": _is_flag, "trim_offsets": _is_flag, "use_regex": _is_flag}
+_METASPACE: Mapping[str, Check] = {
+    "replacement": _SPACE_MARKS,
+    "prepend_scheme": _is("always", "never", "first"),
+    "add_prefix_space": _is_flag,
+    "split": _is_flag,
+    "str_rep": _SPACE_MARKS,
+}
+_BEHAVIOURS = _is("Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous")
+
+
+def _pre_tokenizers(patterns: tuple[str, ...]) -> Mapping[str, Mapping[str, Check]]:
+    return {
+        "BertPreTokenizer": {},
+        "Whitespace": {},
+        "WhitespaceSplit": {},
+        "Punctuation": {"behavior": _BEHAVIOURS},
+        "Digits": {"individual_digits": _is_flag},
+        "Metaspace": _METASPACE,
+        "ByteLevel": _BYTE_LEVEL,
+        "Split": {
+            "pattern": _is(*({"Regex": pattern} for pattern in patterns)),
+            "behavior": _BEHAVIOURS,
+            "invert": _is(False),
+        },
+    }
+
+
+_DECODERS: Mapping[str, Mapping[str, Check]] = {
+    "ByteLevel": _BYTE_LEVEL,
+    "Fuse": {},
+    "Strip": {"content": _SPACE_MARKS, "start": _is_size, "stop": _is_size},
+    "WordPiece": {"prefix": _is_short, "cleanup": _is_flag},
+    "BPEDecoder": {"suffix": _is_short},
+    "Metaspace": _METASPACE,
+}
+
+
+def checked_tokenizer(content: bytes, patterns: tuple[str, ...]) -> dict[str, Any]:
+    """The JSON of a `tokenizer.json` that is safe to load; `patterns` are the regular expressions it may hold.
+
+    Raises `ValueError` with the reason.
+    """
+    if content.count(b",") > _MOST_VALUES:
+        raise ValueError(f"has more than {_MOST_VALUES:,} values")
+    found = parse_json(content)
+    if not isinstance(found, dict) or not isinstance(found.get("model"), dict):
+        raise ValueError("describes no tokenizer")
+    _no_others("tokenizer", found, _KEYS)
+    _check_limits(found)
+    _check_part("normalizer", found.get("normalizer"), "normalizers", _NORMALIZERS)
+    _check_part("pre_tokenizer", found.get("pre_tokenizer"), "pretokenizers", _pre_tokenizers(patterns))
+    _check_part("decoder", found.get("decoder"), "decoders", _DECODERS)
+    vocabulary = _vocabulary(found["model"])
+    size = _check_ids(vocabulary, _added(found.get("added_tokens", [])))
+    _check_model(found["model"], vocabulary)
+    _check_post_processor(found.get("post_processor"), size)
+    return found
+
+
+def _no_others(what: str, found: Mapping[str, Any], known: set[str]) -> None:
+    if other := found.keys() - known:
+        raise ValueError(f"{what}: unknown key {min(other)[:40]!r}")
+
+
+def _check_limits(found: Mapping[str, Any]) -> None:
+    """Truncation and padding are switched off by whoever loads it; their numbers must still be numbers."""
+    for name in ("truncation", "padding"):
+        value = found.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, dict) or not all(
+            _is_short_or_none(entry) or _is_flag(entry) or _is_small(entry) or _is_fixed(entry)
+            for entry in value.values()
+        ):
+            raise ValueError(f"{name}: not the settings of a tokenizer")
+
+
+def _is_small(value: Any) -> bool:
+    return isinstance(value, int) and 0 <= value <= 1 << 20
+
+
+def _is_fixed(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"Fixed"} and _is_small(value["Fixed"])
+
+
+def _check_part(what: str, part: Any, plural: str, known: Mapping[str, Mapping[str, Check]]) -> None:
+    """One component, or a sequence of them."""
+    if part is None:
+        return
+    parts = [part]
+    if isinstance(part, dict) and part.get("type") == "Sequence":
+        _no_others(what, part, {"type", plural})
+        parts = part.get(plural, [])
+        if not isinstance(parts, list) or len(parts) > _MOST_COMPONENTS:
+            raise ValueError(f"{what}: not a sequence of at most {_MOST_COMPONENTS}")
+    grows = 0
+    for each in parts:
+        kind = each.get("type") if isinstance(each, dict) else None
+        if not isinstance(kind, str) or kind not in known:
+            raise ValueError(f"{what}: {str(kind)[:40]!r} is no component that dikkat uses")
+        fields = known[kind]
+        _no_others(f"{what} {kind}", each, {"type", *fields})
+        for name, value in each.items():
+            if name != "type" and not fields[name](value):
+                raise ValueError(f"{what} {kind}: {name} has a value that dikkat does not use")
+        grows += kind in ("NFKC", "NFKD", "Prepend")
+    if grows > 2:
+        raise ValueError(f"{what}: makes a text longer {grows} times")
+
+
+def _vocabulary(model: Mapping[str, Any]) -> Mapping[str, int]:
+    vocabulary = model.get("vocab")
+    if model.get("type") == "Unigram":
+        if not isinstance(vocabulary, list):
+            raise ValueError("model: the vocabulary is no list")
+        for entry in vocabulary:
+            if not (isinstance(entry, list) and len(entry) == 2 and isinstance(entry[0], str) and _is_score(entry[1])):
+                raise ValueError("model: the vocabulary holds what is no entry with a score")
+        named = {entry[0]: number for number, entry in enumerate(vocabulary)}
+        if len(named) < len(vocabulary):
+            raise ValueError("model: the vocabulary has an entry twice")
+        return named
+    if not isinstance(vocabulary, dict):
+        raise ValueError("model: there is no vocabulary")
+    return vocabulary
+
+
+def _is_score(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _added(added: Any) -> dict[str, int]:
+    if not isinstance(added, list) or len(added) > _MOST_ADDED:
+        raise ValueError(f"added_tokens: not a list of at most {_MOST_ADDED:,}")
+    found: dict[str, int] = {}
+    for each in added:
+        if not isinstance(each, dict) or not {"id", "content"} <= each.keys() <= _ADDED_KEYS:
+            raise ValueError("added_tokens: holds what is no token")
+        if not (isinstance(each["content"], str) and 0 < len(each["content"]) <= 256):
+            raise ValueError("added_tokens: a token must have 1 to 256 characters")
+        if not all(_is_flag(value) for name, value in each.items() if name not in ("id", "content")):
+            raise ValueError("added_tokens: a token has a flag that is neither true nor false")
+        if each["content"] in found:
+            raise ValueError("added_tokens: a token stands in it twice")
+        found[each["content"]] = each["id"]
+    return found
+
+
+def _check_ids(vocabulary: Mapping[str, int], added: Mapping[str, int]) -> int:
+    """Entries of the whole vocabulary, whose ids are 0 … V-1, each once."""
+    ids = [*vocabulary.values(), *(number for token, number in added.items() if token not in vocabulary)]
+    if not set(map(type, chain(ids, added.values()))) <= {int}:
+        raise ValueError("the vocabulary has an id that is no number")
+    if any(vocabulary.get(token, number) != number for token, number in added.items()):
+        raise ValueError("an added token has another id than in the vocabulary")
+    if not ids:
+        raise ValueError("the vocabulary is empty")
+    if min(ids) != 0 or max(ids) != len(ids) - 1 or len(set(ids)) != len(ids):
+        raise ValueError(f"the ids of the {len(ids):,} entries are not 0 to {len(ids) - 1:,}, each once")
+    if max(map(len, vocabulary), default=0) > _LONGEST_ENTRY:
+        raise ValueError(f"the vocabulary has an entry of more than {_LONGEST_ENTRY:,} characters")
+    return len(ids)
+
+
+def _check_model(model: Mapping[str, Any], vocabulary: Mapping[str, int]) -> None:
+    kind = model.get("type")
+    fields: Mapping[str, Check] | None = _MODELS.get(kind) if isinstance(kind, str) else None
+    if fields is None:
+        raise ValueError(f"model: {str(kind)[:40]!r} is no component that dikkat uses")
+    _no_others(f"model {kind}", model, {"type", "vocab", *fields})
+    for name, check in fields.items():
+        if name in model and not check(model[name]):
+            raise ValueError(f"model {kind}: {name} has a value that dikkat does not use")
+    unknown = model.get("unk_token")
+    if kind in ("WordPiece", "WordLevel") and not isinstance(unknown, str):
+        raise ValueError(f"model {kind}: has no entry for the unknown")
+    if unknown is not None and unknown not in vocabulary:
+        raise ValueError(f"model {kind}: the entry for the unknown, {unknown!r}, is not in the vocabulary")
+    if kind == "Unigram" and not (model.get("unk_id") is None or model["unk_id"] in range(len(vocabulary))):
+        raise ValueError("model Unigram: the entry for the unknown is not in the vocabulary")
+    # whether each merge is of two entries is checked by the library, which needs no more memory for it
+    if kind == "BPE" and not (isinstance(model.get("merges"), list) and len(model["merges"]) <= len(vocabulary)):
+        raise ValueError("model BPE: the merges are not a list of at most as many as there are entries")
+
+
+def _check_post_processor(part: Any, size: int) -> None:
+    """What puts special tokens around a text; only imported tokenizers have one."""
+    if part is None:
+        return
+    kind = part.get("type") if isinstance(part, dict) else None
+    if kind == "ByteLevel":
+        _check_part("post_processor", part, "processors", {"ByteLevel": _BYTE_LEVEL})
+        return
+    if kind in ("BertProcessing", "RobertaProcessing"):
+        _no_others("post_processor", part, {"type", "sep", "cls", "trim_offsets", "add_prefix_space"})
+        marks = [part.get("sep"), part.get("cls")]
+        if not all(isinstance(m, list) and len(m) == 2 and _is_short(m[0]) and _is_id(m[1], size) for m in marks):
+            raise ValueError(f"post_processor {kind}: its marks are not in the vocabulary")
+        return
+    if kind != "TemplateProcessing":
+        raise ValueError(f"post_processor: {str(kind)[:40]!r} is no component that dikkat uses")
+    _no_others("post_processor", part, {"type", "single", "pair", "special_tokens"})
+    _check_template(part, size)
+
+
+def _is_id(value: Any, size: int) -> bool:
+    return type(value) is int and 0 <= value < size
+
+
+def _check_template(part: Mapping[str, Any], size: int) -> None:
+    special = part.get("special_tokens")
+    if not isinstance(special, dict) or len(special) > _MOST_COMPONENTS:
+        raise ValueError("post_processor TemplateProcessing: has no list of special tokens")
+    for entry in special.values():
+        ids, tokens = (entry.get("ids"), entry.get("tokens")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(ids, list) or not isinstance(tokens, list) or len(ids) > _MOST_COMPONENTS:
+            raise ValueError("post_processor TemplateProcessing: a special token has no ids")
+        if len(ids) != len(tokens) or not all(_is_id(number, size) for number in ids):
+            raise ValueError("post_processor TemplateProcessing: a special token is not in the vocabulary")
+    for name in ("single", "pair"):
+        pieces = part.get(name)
+        if not isinstance(pieces, list) or len(pieces) > _MOST_COMPONENTS:
+            raise ValueError(f"post_processor TemplateProcessing: {name} is no list of pieces")
+        for piece in pieces:
+            inner = next(iter(piece.values())) if isinstance(piece, dict) and len(piece) == 1 else None
+            known = isinstance(inner, dict) and ("Sequence" in piece or inner.get("id") in special)
+            if not known:
+                raise ValueError(f"post_processor TemplateProcessing: {name} holds an unknown piece")
+
+
+_MODELS: Mapping[str, Mapping[str, Check]] = {
+    "BPE": {
+        "dropout": _is(None),
+        "unk_token": _is_short_or_none,
+        "continuing_subword_prefix": _is_short_or_none,
+        "end_of_word_suffix": _is_short_or_none,
+        "fuse_unk": _is_flag,
+        "byte_fallback": _is(False),
+        "ignore_merges": _is_flag,
+        "merges": lambda _: True,
+    },
+    "WordLevel": {"unk_token": _is_short_or_none},
+    "WordPiece": {
+        "unk_token": _is_short_or_none,
+        "continuing_subword_prefix": _is_short,
+        "max_input_chars_per_word": _is_size,
+    },
+    "Unigram": {"unk_id": lambda _: True, "byte_fallback": _is(False)},
+}
