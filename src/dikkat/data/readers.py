@@ -1,4 +1,4 @@
-"""Pairs from what a user has: two aligned files, one TSV, CSV or JSONL table (each also `.gz`), or installed catalogs.
+"""Pairs from what a user has: two aligned files, one TSV, CSV or JSONL table (each also packed), or installed catalogs.
 
 Reading streams; memory does not grow with the file. A pair is two lines of text: a line break inside a CSV or JSON
 field becomes a space. Lines of a table with nothing in them are skipped.
@@ -17,9 +17,10 @@ from typing import Any
 from dikkat.data.alignment import shift_line
 from dikkat.data.gettext_catalogs import read_catalogs
 from dikkat.data.languages import GETTEXT, languages_of
+from dikkat.data.packed import without_packing
 from dikkat.data.pairs import Pair
 from dikkat.data.tables import Dialect, read_table
-from dikkat.data.text_files import read_lines
+from dikkat.data.text_files import read_lines, read_text_lines
 from dikkat.errors import DataError, UsageError, nearest
 
 __all__ = ["Pair", "languages_of", "read_pairs"]
@@ -29,7 +30,7 @@ Column = str | int | None
 Note = Callable[[str], None]
 """Takes one line about how the data is read."""
 
-_KNOWN = ".tsv, .csv, .jsonl (each also .gz), two aligned files, or gettext:LANGUAGE"
+_KNOWN = ".tsv, .csv, .jsonl (each also packed), two aligned files, or gettext:LANGUAGE"
 _DEFAULT_KEYS = (("source", "target"), ("src", "tgt"))
 _EXAMPLE = '{"source": "...", "target": "..."}'
 _LINE_BREAKS = re.compile(r"[\r\n]+")
@@ -70,7 +71,7 @@ def read_pairs(
 
 
 def _table_kind(name: str) -> str:
-    suffix = Path(name.lower().removesuffix(".gz")).suffix
+    suffix = Path(without_packing(Path(name)).lower()).suffix
     return suffix if suffix in (".tsv", ".csv", ".jsonl") else ""
 
 
@@ -86,7 +87,7 @@ def _read_catalogs(language: str) -> Iterator[Pair]:
 
 
 def _read_aligned(source: Path, target: Path) -> Iterator[Pair]:
-    sources, targets = read_lines(source), read_lines(target)
+    sources, targets = read_text_lines(source), read_text_lines(target)
     for number, (ours, theirs) in enumerate(zip_longest(sources, targets), start=1):
         if ours is None:
             raise _unequal((source, target), (number - 1, number + sum(1 for _ in targets)))

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
+from dikkat.data.packed import without_packing
 from dikkat.data.table_headers import has_header
-from dikkat.data.text_files import read_lines
+from dikkat.data.text_files import read_text_lines
 from dikkat.errors import DataError
 
 SAMPLE_LINES = 400
@@ -73,7 +74,7 @@ def read_table(path: Path) -> tuple[Dialect, Iterator[Row]]:
     Empty lines are no rows. Raises `DataError` where no separator gives the rows the same number of columns, and the
     iterator for bad quotation marks and for a row of too many columns, with file and line.
     """
-    lines = read_lines(path)
+    lines = read_text_lines(path)
     sample = _sample(lines)
     dialect = find_dialect(sample, path)
     return dialect, _checked(_rows(chain(sample, lines), dialect, path), dialect, path)
@@ -82,7 +83,7 @@ def read_table(path: Path) -> tuple[Dialect, Iterator[Row]]:
 def find_dialect(sample: Sequence[str], path: Path) -> Dialect:
     """The dialect of a table that begins with the lines of `sample`; raises `DataError` naming `path`."""
     plain = [line.split("\t") for line in sample if line]
-    by_tabs = ".tsv" in (suffix.lower() for suffix in path.suffixes)
+    by_tabs = without_packing(path).lower().endswith(".tsv")
     delimiter, is_quoted = _choose(sample, plain, by_tabs)
     if not delimiter:
         raise _no_columns(path, sample)
