@@ -155,6 +155,8 @@ def _strings(content: bytes, order: str, start: int, count: int) -> list[bytes]:
     spans = list(struct.iter_unpack(f"{order}2I", content[start : start + 8 * count]))
     if any(begin + length > len(content) for length, begin in spans):
         raise ValueError("cut off")
+    if sum(length for length, _ in spans) > len(content):  # strings that share bytes would take any amount of memory
+        raise ValueError("strings overlap")
     return [content[begin : begin + length] for length, begin in spans]
 
 

@@ -149,7 +149,6 @@ class _Checked(io.RawIOBase):
                 f"{self._path}: truncated or damaged {self._kind} ({error}); fetch or compress the file again"
             ) from None
         self._unpacked += size
-        # where in the packed file reading stands, is known even of a pipe by what was unpacked of it
         if self._unpacked > UNPACKED_ALWAYS and self._unpacked > MOST_RATIO * self._packed():
             raise DataError(
                 f"{self._path}: unpacks to more than {self._unpacked >> 20:,} MiB, {MOST_RATIO} times its size, as no"
@@ -158,6 +157,7 @@ class _Checked(io.RawIOBase):
         return size
 
     def _packed(self) -> int:
+        """Bytes of the packed file that were read, which a pipe does not tell."""
         return self._file.tell() if self._file.seekable() else self._unpacked
 
     def close(self) -> None:

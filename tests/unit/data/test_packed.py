@@ -21,14 +21,14 @@ from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
 from dikkat.errors import DataError
 
-TEXT = "".join(f"satır {number} ışık\n" for number in range(30_000)).encode()
+TEXT = "".join(f"satır {number} ışık\n" for number in range(5_000)).encode()
 
 
 def _zip(content: bytes, name: str = "train.tr", **others: bytes) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for other, text in others.items():
-            archive.writestr(other.replace("__", "/"), text)
+            archive.writestr(other, text)
         archive.writestr(name, content)
     return file.getvalue()
 
@@ -81,22 +81,22 @@ def test_damage_is_named_with_the_kind(tmp_path: Path, suffix: str, kind: str) -
     path.write_bytes(whole[: len(whole) // 2])
     assert _complaint(path).startswith(f"{path}: truncated or damaged {kind} (")
     path.write_bytes(bytes(flipped))
-    # bzip2 gives out what it has unpacked before it looks at the checksum
-    assert _complaint(path).startswith(f"{path}:" if suffix == ".bz2" else f"{path}: truncated or damaged {kind} (")
+    # what is unpacked may turn out to be no UTF-8 before the checksum is reached
+    assert _complaint(path).startswith(f"{path}:")
 
 
 @pytest.mark.parametrize("suffix", PACK)
 @pytest.mark.parametrize("line", [b"a" * 63 + b"\n", b"a"])
 def test_a_bomb_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, line: bytes) -> None:
-    monkeypatch.setattr(packed, "UNPACKED_ALWAYS", 1 << 21)
+    monkeypatch.setattr(packed, "UNPACKED_ALWAYS", 1 << 20)
     path = tmp_path / "bomb"
-    path.write_bytes(PACK[suffix](line * ((1 << 24) // len(line))))
+    path.write_bytes(PACK[suffix](line * ((1 << 22) // len(line))))
     tracemalloc.start()
     message = _complaint(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert "unpacks to more than " in message
-    assert peak < 5_000_000
+    assert peak < 12_000_000, "the dictionary of xz alone is 8 MB"
 
 
 def test_a_dictionary_of_xz_is_bounded(tmp_path: Path) -> None:
@@ -110,13 +110,13 @@ def test_packed_text_comes_through_a_pipe(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     writer = threading.Thread(target=lambda: pipe.write_bytes(bz2.compress(TEXT)), daemon=True)
     writer.start()
-    assert sum(1 for _ in read_lines(pipe)) == 30_000
+    assert sum(1 for _ in read_lines(pipe)) == 5_000
     writer.join()
 
 
 def test_a_zip_of_one_table_is_that_table(tmp_path: Path) -> None:
     path = tmp_path / "data.zip"
-    path.write_bytes(_zip(b"Go.\tVa !\n", "fra/pairs.tsv", __MACOSX__pairs=b"junk"))
+    path.write_bytes(_zip(b"Go.\tVa !\n", "fra/pairs.tsv", **{"__MACOSX/._pairs": b"junk"}))
     assert without_packing(path) == "pairs.tsv"
     assert [pair[:2] for pair in read_pairs([str(path)])] == [("Go.", "Va !")]
 
@@ -125,8 +125,8 @@ def test_a_zip_of_one_table_is_that_table(tmp_path: Path) -> None:
     ("others", "message"),
     [
         ({"readme": b"x"}, "is a zip archive of 2 files; unpack it, and name the files to read"),
-        ({"word__document.xml": b"<w/>"}, "is a Word document (.docx), not text; save its text as UTF-8 (.txt)"),
-        ({"xl__workbook.xml": b"<w/>"}, "is an Excel workbook (.xlsx), not text; save its text as UTF-8 (.txt)"),
+        ({"word/document.xml": b"<w/>"}, "is a Word document (.docx), not text; save its text as UTF-8 (.txt)"),
+        ({"xl/workbook.xml": b"<w/>"}, "is an Excel workbook (.xlsx), not text; save its text as UTF-8 (.txt)"),
     ],
 )
 def test_other_archives_are_named(tmp_path: Path, others: dict[str, bytes], message: str) -> None:
