@@ -172,7 +172,7 @@ class DataConfig(Section):
     """What is kept of the data, and how it is split."""
 
     source_language: str = ""
-    """Language code of the source side, for display and casing; read from file names, else guessed from the text, when empty."""
+    """Language code of the source side, for display and casing; if empty, of the file's name or guessed from text."""
     target_language: str = ""
     """Language code of the target side."""
     max_length: int = Field(256, gt=0)

@@ -102,8 +102,9 @@ def _files(path: Path) -> list[Path]:
         return [path]
     found = sorted(each for each in _below(path) if each.stat().st_size)
     if not found:
+        names = ", ".join(f"*{suffix}" for suffix in TEXT_SUFFIXES)
         raise MissingInputError(
-            f"{path}: holds no text: no file with anything in it is named *{', *'.join(TEXT_SUFFIXES)} (each also packed)"
+            f"{path}: holds no text: no file with anything in it is named {names} (each also packed)"
         )
     return found
 

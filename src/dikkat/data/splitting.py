@@ -73,9 +73,9 @@ def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig, texts
     needed = 1 + sum(map(bool, quotas))
     if needed > 1 and len(groups) < needed:
         raise DataError(
-            f"{plural(len(keys), what)} in only {plural(len(groups), 'group')} of near-duplicates{_alike(groups, texts)}:"
-            f" too few to hold out whole groups; add more varied {what}s, or give a file of their own for validation"
-            " with --valid"
+            f"{plural(len(keys), what)} in only {plural(len(groups), 'group')} of near-duplicates"
+            f"{_alike(groups, texts)}: too few to hold out whole groups; add more varied {what}s, or give a file of their"
+            " own for validation with --valid"
         )
     held_out = _hold_out(groups, quotas, largest=max(1, len(keys) // GIANT_SHARE))
     taken = set(held_out[0]) | set(held_out[1])
@@ -90,8 +90,8 @@ def _alike(groups: list[list[int]], texts: Sequence[str]) -> str:
     if other is None:
         return ""
     return (
-        f" (texts that differ in numbers, case, punctuation or markup alone, or share a translation, are one group, as"
-        f" {shorten(texts[largest[0]])} and {shorten(texts[other])})"
+        f" (differing in numbers, case or punctuation alone, or sharing a side, as {shorten(texts[largest[0]])} and"
+        f" {shorten(texts[other])})"
     )
 
 
