@@ -17,8 +17,8 @@ def translator(
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Two aligned files, one .tsv, .csv or .jsonl (each also .gz, .bz2, .xz, .zip), gettext:fr or"
-            " phrasebook:fr.",
+            help="Two aligned files, one .tsv, .csv, .jsonl, .po or .tmx (each also .gz, .bz2, .xz, .zip), gettext:fr"
+            " or phrasebook:fr.",
             show_default=False,
         ),
     ] = None,

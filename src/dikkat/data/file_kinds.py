@@ -10,6 +10,7 @@ _UNPACK = "unpack it first"
 _EXPORT = "export it as .tsv, .csv or .jsonl"
 _NO_TEXT = "it holds no text"
 
+# how the first line of such a file begins
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"%PDF-", "a PDF document", _SAVE_AS_TEXT),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of an old Word, Excel or PowerPoint", _SAVE_AS_TEXT),
@@ -17,7 +18,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"SQLite format 3\0", "an SQLite database", _EXPORT),
     (b"PAR1\x15", "a Parquet table", _EXPORT),
     (b"ARROW1\0\0", "an Arrow table", _EXPORT),
-    (b"\x89HDF\r\n\x1a\n", "an HDF5 file", _EXPORT),
+    (b"\x89HDF\r", "an HDF5 file", _EXPORT),
     (b"\x93NUMPY", "a NumPy array", _EXPORT),
     (b"\x80\x04\x95", "a Python pickle", _EXPORT),
     (b"\xde\x12\x04\x95", "a compiled gettext catalog (.mo)", "turn it into a .po with msgunfmt"),
@@ -30,7 +31,7 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"PK\x05\x06", "an empty zip archive", _UNPACK),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", _UNPACK),
     (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
-    (b"\x89PNG\r\n\x1a\n", "an image (PNG)", _NO_TEXT),
+    (b"\x89PNG\r", "an image (PNG)", _NO_TEXT),
     (b"\xff\xd8\xff", "an image (JPEG)", _NO_TEXT),
     (b"GIF87a", "an image (GIF)", _NO_TEXT),
     (b"GIF89a", "an image (GIF)", _NO_TEXT),
@@ -60,7 +61,7 @@ _XML = ("an XML file", "export its texts as .tsv, or a sentence a line")
 
 
 def binary_kind(begin: bytes) -> str | None:
-    """What `begin`, the first bytes of a file, is the beginning of, with advice, when that is not text."""
+    """What a file that begins with the line, or the bytes, `begin` is, with advice, when that is not text."""
     for magic, kind, advice in _MAGIC:
         if begin.startswith(magic) and (magic != b"BZh" or _BZIP2.match(begin)):
             return f"{kind}, not text; {advice}"

@@ -1,4 +1,4 @@
-"""Pairs from what a user has: two aligned files, one TSV, CSV or JSONL table (each also packed), or installed catalogs.
+"""Pairs from what a user has: two aligned files, one table, catalog (.po) or memory (.tmx), or installed catalogs.
 
 Reading streams; memory does not grow with the file. A pair is two lines of text: a line break inside a CSV or JSON
 field becomes a space. Lines of a table with nothing in them are skipped.
@@ -19,8 +19,10 @@ from dikkat.data.gettext_catalogs import read_catalogs
 from dikkat.data.languages import GETTEXT, languages_of
 from dikkat.data.packed import without_packing
 from dikkat.data.pairs import Pair
+from dikkat.data.po_files import read_po
 from dikkat.data.tables import Dialect, read_table
 from dikkat.data.text_files import read_lines, read_text_lines
+from dikkat.data.tmx_files import read_tmx
 from dikkat.errors import DataError, UsageError, nearest
 
 __all__ = ["Pair", "languages_of", "read_pairs"]
@@ -30,7 +32,7 @@ Column = str | int | None
 Note = Callable[[str], None]
 """Takes one line about how the data is read."""
 
-_KNOWN = ".tsv, .csv, .jsonl (each also packed), two aligned files, or gettext:LANGUAGE"
+_KNOWN = ".tsv, .csv, .jsonl, .po, .tmx (each also packed), two aligned files, or gettext:LANGUAGE"
 _DEFAULT_KEYS = (("source", "target"), ("src", "tgt"))
 _EXAMPLE = '{"source": "...", "target": "..."}'
 _LINE_BREAKS = re.compile(r"[\r\n]+")
@@ -45,7 +47,7 @@ def read_pairs(
     roles: tuple[str, str] = ("source", "target"),
     note: Note = lambda line: None,
 ) -> Iterator[Pair]:
-    """Pairs of `data`: two paths of aligned files, the path of one table, or `gettext:LANGUAGE`.
+    """Pairs of `data`: two paths of aligned files, the path of one table, .po or .tmx, or `gettext:LANGUAGE`.
 
     Columns choose the sides of a table: TSV and CSV take a 1-based number or a name in the first line (default: those
     called source and target, or src and tgt, else 1 and 2); JSONL takes keys, looked up in "translation" too. What
@@ -61,6 +63,8 @@ def read_pairs(
     if len(data) == 2 and not any(kinds):
         _refuse_columns(columns, "aligned files")
         return _read_aligned(Path(data[0]), Path(data[1]))
+    if len(data) == 1 and (kind := _suffix(data[0])) in (".po", ".tmx"):
+        return _read_translations(Path(data[0]), kind, columns)
     if len(data) != 1:
         raise UsageError(f"cannot read pairs from {len(data)} files ({', '.join(data)}); known: {_KNOWN}")
     if kinds[0] == ".jsonl":
@@ -71,8 +75,25 @@ def read_pairs(
 
 
 def _table_kind(name: str) -> str:
-    suffix = Path(without_packing(Path(name)).lower()).suffix
+    suffix = _suffix(name)
     return suffix if suffix in (".tsv", ".csv", ".jsonl") else ""
+
+
+def _suffix(name: str) -> str:
+    return Path(without_packing(Path(name)).lower()).suffix
+
+
+def _read_translations(path: Path, kind: str, columns: tuple[Column, Column]) -> Iterator[Pair]:
+    if kind == ".tmx":
+        return read_tmx(path, (_language(columns[0]), _language(columns[1])))
+    _refuse_columns(columns, "a catalog (.po)")
+    return read_po(path)
+
+
+def _language(column: Column) -> str | None:
+    if isinstance(column, int) or (column or "").isdigit():
+        raise UsageError("of a translation memory (.tmx), name the two languages, as --source-column en")
+    return column
 
 
 def _refuse_columns(columns: tuple[Column, Column], kind: str) -> None:

@@ -74,8 +74,8 @@ def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig, texts
     if needed > 1 and len(groups) < needed:
         raise DataError(
             f"{plural(len(keys), what)} in only {plural(len(groups), 'group')} of near-duplicates"
-            f"{_alike(groups, texts)}: too few to hold out whole groups; add more varied {what}s, or give a file of their"
-            " own for validation with --valid"
+            f"{_alike(groups, texts)}: too few to hold out whole groups; add more varied {what}s, or name validation"
+            " data with --valid"
         )
     held_out = _hold_out(groups, quotas, largest=max(1, len(keys) // GIANT_SHARE))
     taken = set(held_out[0]) | set(held_out[1])

@@ -8,6 +8,7 @@ and is dropped; any other "\\r" is kept. A byte-order mark at the start of UTF-8
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -41,19 +42,25 @@ def read_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str
     more than `max_line_bytes`, badly packed), each naming the place.
     """
     empty = True
+    with reading_errors(path), open_unpacked(path) as stream:
+        for line in decode_lines(stream, str(path), max_line_bytes):
+            empty = False
+            yield line
+    if empty:
+        raise DataError(f"{path}: the file is empty")
+
+
+@contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Errors of the system while a file is read, as `MissingInputError`."""
     try:
-        with open_unpacked(path) as stream:
-            for line in decode_lines(stream, str(path), max_line_bytes):
-                empty = False
-                yield line
+        yield
     except FileNotFoundError:
         raise MissingInputError(f"{path}: there is no such file{_offer(path)}") from None
     except IsADirectoryError:
         raise MissingInputError(f"{path}: is a folder; name a file in it") from None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if empty:
-        raise DataError(f"{path}: the file is empty")
 
 
 def read_text_lines(path: Path) -> Iterator[str]:

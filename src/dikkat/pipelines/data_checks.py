@@ -21,9 +21,9 @@ def too_little_left(
     """Why too few pairs are left to train on, with counts and examples, and what to do."""
     left = f"{plural(train, 'pair')} to train on and {validation:,} to validate on are left after cleaning"
     odd = odd_side(sample, data)
-    why = [f"of {report.read:,}, left out {report.reasons()}"] if report.dropped else []
-    advice = [odd] if odd else ["give more pairs, or name validation data with --valid"]
-    return DataError(f"{' '.join(data)}: {'; '.join([' '.join([left, *why]), *advice])}")
+    why = f": of {plural(report.read, 'pair')} were left out {report.reasons()}" if report.dropped else ""
+    advice = odd or "give more pairs, or name validation data with --valid"
+    return DataError(f"{' '.join(data)}: {left}{why}; {advice}")
 
 
 def with_looks(error: DataError, data: Sequence[str], sample: Sequence[Pair]) -> DataError:

@@ -168,7 +168,7 @@ def test_data_of_an_unknown_form_is_refused_at_once(data: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         read_pairs(data)
     assert str(caught.value).endswith(
-        "known: .tsv, .csv, .jsonl (each also packed), two aligned files, or gettext:LANGUAGE"
+        "known: .tsv, .csv, .jsonl, .po, .tmx (each also packed), two aligned files, or gettext:LANGUAGE"
     )
 
 
