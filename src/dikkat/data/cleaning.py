@@ -25,6 +25,7 @@ MIN_LETTERS = 0.25
 vowel points of Semitic ones do not count as letters."""
 COPY_FROM = 4
 """Words from which on equal sides are taken for an untranslated line; shorter ones are names and the like ("OK")."""
+_NORMALISED_AT_ONCE = 1_000
 EXAMPLE_WIDTH = 40
 """Characters shown of each side in an example."""
 
@@ -95,7 +96,24 @@ class Cleaner:
 
 def normalise(text: str) -> str:
     """Unicode normal form C, without white space at both ends."""
-    return unicodedata.normalize("NFC", text).strip()
+    if len(text) <= _NORMALISED_AT_ONCE:
+        return unicodedata.normalize("NFC", text).strip()
+    return "".join(unicodedata.normalize("NFC", piece) for piece in _pieces(text)).strip()
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A long text in pieces that normalise as the whole does: thousands of marks on one letter take quadratic time."""
+    begin, size = 0, _NORMALISED_AT_ONCE
+    while begin < len(text):
+        places = range(begin + size, min(begin + 2 * size, len(text)))
+        end = next((place for place in places if _begins_anew(text[place])), begin + 2 * size)
+        yield text[begin:end]
+        begin = end
+
+
+def _begins_anew(character: str) -> bool:
+    """Whether a character composes with none before it, as marks and the vowels of Hangul do."""
+    return not unicodedata.category(character).startswith("M") and not "\u1160" <= character <= "\u11ff"
 
 
 def rules(config: DataConfig) -> tuple[Rule, ...]:

@@ -23,7 +23,7 @@ GIANT_SHARE = 100
 """A group of more than one pair in this many always trains: held out, it would be most of its part."""
 
 _MARKUP = re.compile(
-    r"%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh|ll|[hlzjtq])?[diouxefgcsp@]"  # printf: %s, %2$d, %(name)s, %.1f
+    r"%(?:\(\w+\)|\d+\$)?[-+#\d]*(?:\.\d+)?(?:hh|ll|[hlzjtq])?[diouxefgcsp@]"  # printf: %s, %2$d, %(name)s, %.1f
     r"|[$%]?\{[^{}\s]*\}"  # {name}, ${name}, {0}
     r"|</?[a-z][\w:-]*(?:\s+[\w:-]+\s*=\s*(?:'[^']*'|\"[^\"]*\"))*\s*/?>"  # <b>, </a>, <br/>, <a href="x">
     r"|&(?:[a-z][a-z0-9]*|#x?[0-9a-f]+);"  # &amp;, &#160;

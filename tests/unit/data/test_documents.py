@@ -65,9 +65,9 @@ def test_whole_documents_are_held_out_and_near_duplicates_stay_together() -> Non
 
 
 def test_too_little_text_is_refused() -> None:
-    for documents in ([Document("tiny", "a")], [Document("same", "the same")] * FEW_DOCUMENTS):
+    for tiny in ([Document("tiny", "a")], [Document("same", "the same")] * FEW_DOCUMENTS):
         with pytest.raises(DataError, match="too little text to train on one part and validate on another"):
-            split_documents(documents, seed=1)
+            split_documents(tiny, seed=1)
 
 
 def test_a_packed_line_of_a_gigabyte_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

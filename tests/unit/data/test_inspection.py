@@ -10,7 +10,8 @@ import pytest
 from dikkat.data.inspection import odd_side
 from dikkat.data.pairs import Pair
 
-WORDS = [f"{first} {second}" for first in "red blue green old small".split() for second in "dog cat bird tree".split()]
+COLOURS, THINGS = ("red", "blue", "green", "old", "small"), ("dog", "cat", "bird", "tree")
+WORDS = [f"{colour} {thing}" for colour in COLOURS for thing in THINGS]
 
 
 def _odd(sides: Sequence[tuple[str, str]], data: Sequence[str] = ("a.en", "a.fr")) -> str:

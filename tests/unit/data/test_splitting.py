@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from itertools import chain
 from pathlib import Path
 
@@ -168,6 +169,13 @@ def test_large_groups_are_held_out_where_nothing_smaller_is_there() -> None:
     split = split_pairs(pairs, DataConfig(), seed=1)
     _assert_no_leak(pairs, split)
     assert (len(split.train), len(split.validation), len(split.test)) == (16, 8, 8)
+
+
+@pytest.mark.parametrize("part", ["%0", "0", "<a ", "<a b='", "&a", "{", " ", "1."])
+def test_keys_of_long_lines_take_linear_time(part: str) -> None:
+    begun = time.perf_counter()
+    near_key("%" + part * (100_000 // len(part)))
+    assert time.perf_counter() - begun < 5
 
 
 def test_data_of_one_group_cannot_be_split() -> None:
