@@ -127,13 +127,6 @@ class TestReasons:
         message = dikkat.fails(65, *TRAIN, path, "--out", out)
         assert "the target is one of only 2 texts (“neg”, “pos”), as labels are" in message
 
-    def test_most_pairs_left_out_is_said_though_enough_remain(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
-        rows = sentences(60)
-        path = write(tmp_path, "half.tsv", [*rows, *((en, en) for en, _ in rows), *rows[:10]])
-        told = train(dikkat, path, "--out", out)
-        assert f"{path}: 54% of its pairs are left out; see below why, and look at them\n" in told
-        assert "left out 60: identical sides, as line 61: " in told
-
 
 class TestFiles:
     """Case 13."""
@@ -185,19 +178,6 @@ class TestLanguages:
         message = dikkat.fails(2, *TRAIN, path, "--out", out, "--source-language", "turkish")
         assert message == '"turkish" is not a language code; write it like fr, tr or pt_BR'
 
-    def test_swapped_sides_are_said(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
-        path = write(tmp_path, "pairs.tr-en.tsv", sentences(60))
-        told = train(dikkat, path, "--out", out)
-        assert (
-            "languages: by name it is tr to en, but the source reads like en and the target like tr: are the sides"
-            " swapped?\n"
-        ) in told
-
-    def test_one_contradiction_is_said(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
-        path = write(tmp_path, "pairs.en-fr.tsv", sentences(60))
-        told = train(dikkat, path, "--out", out)
-        assert "languages: the target is fr by name, but reads like tr; if so, say --target-language tr\n" in told
-
 
 class TestValidation:
     def test_the_training_file_as_validation_is_said(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
@@ -209,10 +189,3 @@ class TestValidation:
         card = (out / "card.md").read_text()
         assert "on text of which 60 of 60 pairs were trained on too:" in card
         assert "never saw" not in card
-
-    def test_a_little_overlap_is_kept_in_the_card_alone(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
-        rows = toy_sentences(80)
-        train_file, valid = write(tmp_path, "a.tsv", rows[:60]), write(tmp_path, "v.tsv", rows[59:])
-        told = train(dikkat, train_file, "--valid", valid, "--out", out)
-        assert "are in the training data" not in told
-        assert "on text of which 1 of 21 pairs were trained on too:" in (out / "card.md").read_text()
