@@ -188,7 +188,7 @@ def _no_columns(path: Path, sample: Sequence[str]) -> DataError:
     first = next((line for line in sample if line.strip()), "")
     if columns < 2:
         return DataError(
-            f"{path}: one column: no tab, semicolon, comma or | parts its rows; the first is “{_shorten(first)}”"
+            f"{path}:1: 1 column: no tab, semicolon, comma or | parts the rows; the first is “{_shorten(first)}”"
         )
     return DataError(
         f"{path}: no tab, semicolon, comma or | gives its rows the same number of columns: with {_NAMES[best]},"

@@ -84,6 +84,7 @@ def test_a_packed_line_of_a_gigabyte_is_not_held(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("name", ["a.txt.bz2", "a.md.xz", "a.rst"])
 def test_packed_documents_of_a_folder_are_read(tmp_path: Path, name: str) -> None:
-    pack = {".bz2": bz2.compress, ".xz": lzma.compress}.get(Path(name).suffix, bytes)
-    (tmp_path / name).write_bytes(pack("ışık\n".encode()))
+    text = "ışık\n".encode()
+    packed = {".bz2": bz2.compress(text), ".xz": lzma.compress(text)}
+    (tmp_path / name).write_bytes(packed.get(Path(name).suffix, text))
     assert [document.text for document in read_documents([str(tmp_path)])] == ["ışık\n"]

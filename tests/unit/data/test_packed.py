@@ -24,10 +24,10 @@ from dikkat.errors import DataError
 TEXT = "".join(f"satır {number} ışık\n" for number in range(5_000)).encode()
 
 
-def _zip(content: bytes, name: str = "train.tr", **others: bytes) -> bytes:
+def _zip(content: bytes, name: str = "train.tr", others: dict[str, bytes] | None = None) -> bytes:
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for other, text in others.items():
+        for other, text in (others or {}).items():
             archive.writestr(other, text)
         archive.writestr(name, content)
     return file.getvalue()
@@ -116,7 +116,7 @@ def test_packed_text_comes_through_a_pipe(tmp_path: Path) -> None:
 
 def test_a_zip_of_one_table_is_that_table(tmp_path: Path) -> None:
     path = tmp_path / "data.zip"
-    path.write_bytes(_zip(b"Go.\tVa !\n", "fra/pairs.tsv", **{"__MACOSX/._pairs": b"junk"}))
+    path.write_bytes(_zip(b"Go.\tVa !\n", "fra/pairs.tsv", {"__MACOSX/._pairs": b"junk"}))
     assert without_packing(path) == "pairs.tsv"
     assert [pair[:2] for pair in read_pairs([str(path)])] == [("Go.", "Va !")]
 
@@ -131,7 +131,7 @@ def test_a_zip_of_one_table_is_that_table(tmp_path: Path) -> None:
 )
 def test_other_archives_are_named(tmp_path: Path, others: dict[str, bytes], message: str) -> None:
     path = tmp_path / "data.tsv"
-    path.write_bytes(_zip(b"x", **others))
+    path.write_bytes(_zip(b"x", others=others))
     assert _complaint(path) == f"{path}: {message}"
 
 

@@ -91,7 +91,7 @@ def test_a_table_of_one_column_says_what_was_seen(tmp_path: Path, name: str) -> 
     with pytest.raises(DataError) as caught:
         _pairs(path)
     assert str(caught.value) == (
-        f"{path}: one column: no tab, semicolon, comma or | parts its rows; the first is “A dog runs”"
+        f"{path}:1: 1 column: no tab, semicolon, comma or | parts the rows; the first is “A dog runs”"
     )
 
 
