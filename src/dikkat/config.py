@@ -172,13 +172,13 @@ class DataConfig(Section):
     """What is kept of the data, and how it is split."""
 
     source_language: str = ""
-    """Language code of the source side, for display and casing; read from file names when empty."""
+    """Language code of the source side, for display and casing; if empty, of the file's name or guessed from text."""
     target_language: str = ""
     """Language code of the target side."""
     max_length: int = Field(256, gt=0)
     """Pairs with more tokens than this on a side are left out of training."""
     max_ratio: float = Field(4.0, gt=1.0)
-    """Pairs whose sides differ in length (characters) by more than this factor are left out."""
+    """Pairs whose sides differ in length by more than this factor are left out: characters, of Han each as three."""
     validation_pairs: int = Field(1000, gt=0)
     """Most pairs held out for validation when no validation file is given."""
     test_pairs: int = Field(1000, ge=0)

@@ -63,3 +63,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """The known name closest to `name`, as a hint for a message: `; did you mean "x"?`, or an empty string."""
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f'; did you mean "{close[0]}"?' if close else ""
+
+
+def plural(count: int, noun: str) -> str:
+    """A count and its noun: 1 pair, 1,000 pairs."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

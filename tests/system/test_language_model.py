@@ -254,7 +254,7 @@ def test_what_cannot_be_trained_on_is_one_line(dikkat: Command, tmp_path: Path) 
         (
             "folder",
             66,
-            "holds no text: no file with anything in it is named *.txt, *.text, *.md, *.rst (each also .gz)",
+            "holds no text: no file with anything in it is named *.txt, *.text, *.md, *.rst (each also packed)",
         ),
         ("short.txt", 65, "too little text"),
     ):

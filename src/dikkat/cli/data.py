@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +53,7 @@ def diversify(
 
     there, back = (Translator.load(run, precision, device) for run in (forward, backward))
     check_directions(there, back)
-    given = list(read_pairs(pairs, source_column, target_column))
+    given = list(read_pairs(pairs, source_column, target_column, note=partial(print, file=sys.stderr)))
     with WorkProgress() as progress:
         told = _Told(progress, 2 * len(given))
         found = diversify(there, back, given, batch_size=batch_size, told=told)

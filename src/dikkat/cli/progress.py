@@ -54,6 +54,8 @@ class TrainProgress:
     def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
         """What was read, what was left out and why, and what will be trained."""
         if report is not None:
+            for note in report.notes:
+                self.note(note)
             self.note(f"read {report.read:,} {report.unit}, kept {report.kept:,}")
             for reason, count, example in report.rows():
                 self.note(f"  left out {count:,}: {reason}, as {example}")

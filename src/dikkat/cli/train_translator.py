@@ -10,13 +10,15 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.training import Config, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.data.languages import language_code
 
 
 def translator(
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Two aligned files, one .tsv, .csv or .jsonl (each also .gz), gettext:fr or phrasebook:fr.",
+            help="Two aligned files, one .tsv, .csv, .jsonl, .po or .tmx (each also .gz, .bz2, .xz, .zip), gettext:fr"
+            " or phrasebook:fr.",
             show_default=False,
         ),
     ] = None,
@@ -35,6 +37,12 @@ def translator(
     device: On = "cpu",
     source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
+    source_language: Annotated[
+        str | None, typer.Option(help="Code of the language of the source, as en; else by file names, or guessed.")
+    ] = None,
+    target_language: Annotated[
+        str | None, typer.Option(help="Code of the language of the target, as tr; else by file names, or guessed.")
+    ] = None,
     resume: Resume = False,
     watch: Annotated[
         Path | None,
@@ -44,6 +52,9 @@ def translator(
     """Train a translator from parallel text."""
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
+    for side, language in (("source", source_language), ("target", target_language)):
+        if language is not None:
+            settings.setdefault("data", {})[f"{side}_language"] = language_code(language)
 
     from dikkat.pipelines.preparation import TrainRequest
     from dikkat.pipelines.translator_job import TranslatorJob

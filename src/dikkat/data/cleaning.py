@@ -14,16 +14,18 @@ from typing import NamedTuple
 
 from dikkat.config import DataConfig
 from dikkat.data.pairs import Pair
+from dikkat.data.scripts import num_words, width
 
 CHARACTERS_PER_TOKEN = 16
 """Generous: a side of more than this times `max_length` characters surely has more than `max_length` tokens."""
 RATIO_FROM = 20
-"""Characters of the longer side from which on the length ratio says anything; "Go." may be "Vas-y, maintenant."."""
+"""Length of the longer side from which on the length ratio says anything; "Go." may be "Vas-y, maintenant."."""
 MIN_LETTERS = 0.25
 """Least share of letters among the visible characters of a side. Low, since the vowel signs of Indic scripts and the
 vowel points of Semitic ones do not count as letters."""
 COPY_FROM = 4
 """Words from which on equal sides are taken for an untranslated line; shorter ones are names and the like ("OK")."""
+_NORMALISED_AT_ONCE = 1_000
 EXAMPLE_WIDTH = 40
 """Characters shown of each side in an example."""
 
@@ -48,6 +50,8 @@ class CleaningReport:
     examples: dict[str, str] = field(default_factory=dict)
     unit: str = "pairs"
     """What was read, in the plural."""
+    notes: list[str] = field(default_factory=list)
+    """What else there is to say of the data, a line each."""
 
     @property
     def dropped(self) -> int:
@@ -59,11 +63,15 @@ class CleaningReport:
         ordered = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return [(reason, count, self.examples[reason]) for reason, count in ordered]
 
+    def reasons(self) -> str:
+        """The rows of the table in one line."""
+        return "; ".join(f"{count:,} {reason} ({example})" for reason, count, example in self.rows())
+
     def note(self, reason: str, pair: Pair) -> None:
         """Count a pair that was left out; the first one of a reason becomes its example."""
         self.counts[reason] = self.counts.get(reason, 0) + 1
         if reason not in self.examples:
-            self.examples[reason] = f"line {pair.line}: {_shorten(pair.source)} → {_shorten(pair.target)}"
+            self.examples[reason] = f"line {pair.line}: {shorten(pair.source)} → {shorten(pair.target)}"
 
 
 class Cleaner:
@@ -88,7 +96,24 @@ class Cleaner:
 
 def normalise(text: str) -> str:
     """Unicode normal form C, without white space at both ends."""
-    return unicodedata.normalize("NFC", text).strip()
+    if len(text) <= _NORMALISED_AT_ONCE:
+        return unicodedata.normalize("NFC", text).strip()
+    return "".join(unicodedata.normalize("NFC", piece) for piece in _pieces(text)).strip()
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A long text in pieces that normalise as the whole does: thousands of marks on one letter take quadratic time."""
+    begin, size = 0, _NORMALISED_AT_ONCE
+    while begin < len(text):
+        places = range(begin + size, min(begin + 2 * size, len(text)))
+        end = next((place for place in places if _begins_anew(text[place])), begin + 2 * size)
+        yield text[begin:end]
+        begin = end
+
+
+def _begins_anew(character: str) -> bool:
+    """Whether a character composes with none before it, as marks and the vowels of Hangul do."""
+    return not unicodedata.category(character).startswith("M") and not "\u1160" <= character <= "\u11ff"
 
 
 def rules(config: DataConfig) -> tuple[Rule, ...]:
@@ -116,11 +141,11 @@ def _broken(text: str) -> bool:
 
 
 def _untranslated(source: str, target: str) -> bool:
-    return source == target and len(source.split()) >= COPY_FROM
+    return source == target and num_words(source) >= COPY_FROM
 
 
 def _ratio(source: str, target: str) -> float:
-    shorter, longer = sorted((len(source), len(target)))
+    shorter, longer = sorted((width(source), width(target)))
     return longer / shorter if longer > RATIO_FROM else 1.0
 
 
@@ -138,7 +163,8 @@ class _Seen:
         return len(self._hashes) == before
 
 
-def _shorten(text: str) -> str:
+def shorten(text: str) -> str:
+    """The beginning of a text in quotation marks, fit for a terminal."""
     # A report goes to a terminal: control characters are shown, not sent.
     shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: EXAMPLE_WIDTH + 1])
     return f"“{shown}”" if len(text) <= EXAMPLE_WIDTH else f"“{shown[:EXAMPLE_WIDTH]}…”"

@@ -6,14 +6,16 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
+from io import StringIO
 from pathlib import Path
 
+from dikkat.data.packed import without_packing
 from dikkat.data.splitting import near_key
 from dikkat.data.text_files import read_lines
 from dikkat.errors import DataError, MissingInputError
 
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst")
-"""Of the files in a folder those with such a name are text, also with .gz behind it."""
+"""Of the files in a folder those with such a name are text, also packed (with .gz and the like behind it)."""
 HELD_OUT_SHARE = 10
 """One character in this many is held out."""
 FEW_DOCUMENTS = 20
@@ -21,7 +23,8 @@ FEW_DOCUMENTS = 20
 LEAST_CHARACTERS = 10
 """With fewer characters in a part nothing can be learned from it, or said of it."""
 
-_LONGEST_LINE = 1 << 30
+_LONGEST_LINE = 1 << 27
+"""Bytes; some corpora are one line of 100 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,11 @@ def read_documents(data: Sequence[str]) -> Iterator[Document]:
     """
     for name in data:
         for path in _files(Path(name)):
-            yield Document(str(path), "".join(f"{line}\n" for line in read_lines(path, _LONGEST_LINE)))
+            text = StringIO()
+            for line in read_lines(path, _LONGEST_LINE):
+                text.write(line)
+                text.write("\n")
+            yield Document(str(path), text.getvalue())
 
 
 def split_documents(documents: Sequence[Document], seed: int) -> tuple[list[Document], list[Document]]:
@@ -95,8 +102,9 @@ def _files(path: Path) -> list[Path]:
         return [path]
     found = sorted(each for each in _below(path) if each.stat().st_size)
     if not found:
+        names = ", ".join(f"*{suffix}" for suffix in TEXT_SUFFIXES)
         raise MissingInputError(
-            f"{path}: holds no text: no file with anything in it is named *{', *'.join(TEXT_SUFFIXES)} (each also .gz)"
+            f"{path}: holds no text: no file with anything in it is named {names} (each also packed)"
         )
     return found
 
@@ -109,5 +117,9 @@ def _below(folder: Path) -> Iterable[Path]:
         # hidden folders hold settings and histories
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
-            if name.lower().removesuffix(".gz").endswith(TEXT_SUFFIXES) and not name.startswith("."):
+            if _is_text(Path(where, name)) and not name.startswith("."):
                 yield Path(where, name)
+
+
+def _is_text(path: Path) -> bool:
+    return without_packing(path).lower().endswith(TEXT_SUFFIXES)

@@ -30,7 +30,7 @@ _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]+)*(?:@[A-Za-z]+)?")
 _LISTED_LANGUAGES = 40
 
 
-class _Message(NamedTuple):
+class Message(NamedTuple):
     """One entry as it stands in a catalog: singular and plural of the source, all forms of the translation."""
 
     sources: list[str]
@@ -114,7 +114,7 @@ def _pairs(catalogs: Sequence[Path]) -> Iterator[Pair]:
             broken.append(f"{catalog} ({error})")
             continue
         for message in messages:
-            for pair in _align(message, forms):
+            for pair in align(message, forms):
                 if pair not in seen:
                     seen.add(pair)
                     yield Pair(*pair, len(seen))
@@ -122,7 +122,7 @@ def _pairs(catalogs: Sequence[Path]) -> Iterator[Pair]:
         _log.warning("%d of %d catalogs cannot be read and are left out: %s", len(broken), len(catalogs), broken[0])
 
 
-def _parse(content: bytes) -> tuple[list[_Message], tuple[int, int]]:
+def _parse(content: bytes) -> tuple[list[Message], tuple[int, int]]:
     """Messages of a catalog, and which of its plural forms stand for one and for many.
 
     Source: GNU gettext manual, "The Format of GNU MO Files". Raises `ValueError`, `LookupError` (unknown charset),
@@ -142,7 +142,7 @@ def _parse(content: bytes) -> tuple[list[_Message], tuple[int, int]]:
     rule = re.search(r"plural\s*=\s*([^;\n]+)", header)
     messages = [
         # What is before \4 is a context for the translator, no text.
-        _Message(source.decode(charset).rpartition("\4")[2].split("\0"), target.decode(charset).split("\0"))
+        Message(source.decode(charset).rpartition("\4")[2].split("\0"), target.decode(charset).split("\0"))
         for source, target in entries.items()
     ]
     form_of = c2py(rule[1].strip() if rule else "n != 1")
@@ -155,10 +155,12 @@ def _strings(content: bytes, order: str, start: int, count: int) -> list[bytes]:
     spans = list(struct.iter_unpack(f"{order}2I", content[start : start + 8 * count]))
     if any(begin + length > len(content) for length, begin in spans):
         raise ValueError("cut off")
+    if sum(length for length, _ in spans) > len(content):  # strings that share bytes would take any amount of memory
+        raise ValueError("strings overlap")
     return [content[begin : begin + length] for length, begin in spans]
 
 
-def _align(message: _Message, forms: tuple[int, int]) -> Iterator[tuple[str, str]]:
+def align(message: Message, forms: tuple[int, int]) -> Iterator[tuple[str, str]]:
     """Pairs of lines that a message gives: the singular with the form of 1, the plural with the form of many."""
     if len(message.sources) == 1:
         yield from _align_lines(message.sources[0], message.targets[0])

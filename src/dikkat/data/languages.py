@@ -1,11 +1,14 @@
-"""Which languages data is in, guessed from the names of its files."""
+"""Which languages data is in, by the names of its files."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import PurePath
+from pathlib import Path
+
+from dikkat.data.packed import without_packing
+from dikkat.errors import UsageError
 
 GETTEXT = "gettext:"
 """Prefix of data that is collected from the catalogs installed on this computer: `gettext:fr`."""
@@ -28,7 +31,8 @@ _ISO_639_3 = """afr=af ara=ar aze=az bel=be ben=bn bul=bg cat=ca ces=cs cze=cs c
 _THREE_LETTERS = dict(pair.split("=") for pair in _ISO_639_3.split())
 """ISO 639-2 and -3 codes seen in corpora, as two letters: casing asks for `tr`, not `tur`."""
 
-_FORMATS = re.compile(r"\.(txt|text|tsv|csv|jsonl)$", re.IGNORECASE)
+_FORMATS = re.compile(r"\.(txt|text|tsv|csv|jsonl|po|tmx)$", re.IGNORECASE)
+_CODE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]+)*")
 
 
 def languages_of(data: Sequence[str]) -> tuple[str, str]:
@@ -47,6 +51,13 @@ def languages_of(data: Sequence[str]) -> tuple[str, str]:
     return couples[-1] if couples else ("", "")
 
 
+def language_code(text: str) -> str:
+    """A language code as it is kept, with two letters where there are two; raises `UsageError` for what is none."""
+    if not _CODE.fullmatch(text):
+        raise UsageError(f'"{text}" is not a language code; write it like fr, tr or pt_BR')
+    return _THREE_LETTERS.get(text.lower(), text)
+
+
 def _last_language(name: str) -> str:
     codes = _codes(name)
     return codes[-1] if codes else ""
@@ -54,6 +65,6 @@ def _last_language(name: str) -> str:
 
 def _codes(name: str) -> list[str]:
     """Language code of each part of a file name, "" for a part that is none: `train.eng-fra.tsv.gz` -> "", en, fr."""
-    stem = _FORMATS.sub("", re.sub(r"\.gz$", "", PurePath(name).name, flags=re.IGNORECASE))
+    stem = _FORMATS.sub("", without_packing(Path(name)))
     parts = re.split(r"[._-]", stem.lower())
     return [part if part in _TWO_LETTERS else _THREE_LETTERS.get(part, "") for part in parts]

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from dikkat.config import DataConfig
+from dikkat.data.cleaning import shorten
 from dikkat.data.pairs import Pair
-from dikkat.errors import DataError
+from dikkat.errors import DataError, plural
 
 HELD_OUT_SHARE = 20
 """Validation and test each get at most one pair in this many; with fewer pairs nothing is held out."""
@@ -22,7 +23,7 @@ GIANT_SHARE = 100
 """A group of more than one pair in this many always trains: held out, it would be most of its part."""
 
 _MARKUP = re.compile(
-    r"%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?(?:hh|ll|[hlzjtq])?[diouxefgcsp@]"  # printf: %s, %2$d, %(name)s, %.1f
+    r"%(?:\(\w+\)|\d+\$)?[-+#\d]*(?:\.\d+)?(?:hh|ll|[hlzjtq])?[diouxefgcsp@]"  # printf: %s, %2$d, %(name)s, %.1f
     r"|[$%]?\{[^{}\s]*\}"  # {name}, ${name}, {0}
     r"|</?[a-z][\w:-]*(?:\s+[\w:-]+\s*=\s*(?:'[^']*'|\"[^\"]*\"))*\s*/?>"  # <b>, </a>, <br/>, <a href="x">
     r"|&(?:[a-z][a-z0-9]*|#x?[0-9a-f]+);"  # &amp;, &#160;
@@ -58,27 +59,40 @@ def split_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int) -> Split:
     Each held-out part has at most 5 % of the pairs and at most the number in `config`, but never less than one group
     when there are 20 pairs or more; with fewer pairs all train. Raises `DataError` for fewer groups than parts.
     """
-    return _split([_pair_keys(pair, seed) for pair in pairs], "pairs", config)
+    return _split([_pair_keys(pair, seed) for pair in pairs], "pair", config, [pair.source for pair in pairs])
 
 
 def split_texts(texts: Sequence[str], config: DataConfig, seed: int) -> Split:
     """`split_pairs` for texts that have a label instead of a translation: near-duplicates of a text stay together."""
-    return _split([(_hash("source", text, seed),) for text in texts], "texts", config)
+    return _split([(_hash("source", text, seed),) for text in texts], "text", config, texts)
 
 
-def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig) -> Split:
+def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig, texts: Sequence[str]) -> Split:
     quotas = [min(most, len(keys) // HELD_OUT_SHARE) for most in (config.validation_pairs, config.test_pairs)]
     groups = _groups(keys)
     needed = 1 + sum(map(bool, quotas))
     if needed > 1 and len(groups) < needed:
         raise DataError(
-            f"{len(keys):,} {what} in only {len(groups)} groups of near-duplicates: too few to hold out whole groups; "
-            f"add more varied {what}, or give files of their own for validation and test"
+            f"{plural(len(keys), what)} in only {plural(len(groups), 'group')} of near-duplicates"
+            f"{_alike(groups, texts)}: too few to hold out whole groups; add more varied {what}s, or name validation"
+            " data with --valid"
         )
     held_out = _hold_out(groups, quotas, largest=max(1, len(keys) // GIANT_SHARE))
     taken = set(held_out[0]) | set(held_out[1])
     train = [index for index in range(len(keys)) if index not in taken]
     return Split(train, *held_out)
+
+
+def _alike(groups: list[list[int]], texts: Sequence[str]) -> str:
+    """Two texts of the largest group, and why they are in it."""
+    largest = max(groups, key=len)
+    other = next((index for index in largest if texts[index] != texts[largest[0]]), None)
+    if other is None:
+        return ""
+    return (
+        f" (differing in numbers, case or punctuation alone, or sharing a side, as {shorten(texts[largest[0]])} and"
+        f" {shorten(texts[other])})"
+    )
 
 
 def _hold_out(groups: list[list[int]], quotas: list[int], largest: int) -> tuple[list[int], list[int]]:

@@ -1,4 +1,4 @@
-"""Lines of UTF-8 text from a file, a gzip file or standard input, strictly decoded, in constant memory.
+"""Lines of UTF-8 text from a file, a packed file or standard input, strictly decoded, in constant memory.
 
 A line ends at "\\n" and nowhere else: U+2028, form feeds and their like are part of the text, so that the number of
 lines is what `wc -l` says. One "\\r" before the "\\n" (or at the end of the file) belongs to the line end of Windows
@@ -7,27 +7,28 @@ and is dropped; any other "\\r" is kept. A byte-order mark at the start of UTF-8
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from dikkat.data.file_kinds import binary_kind, is_utf16, markup_kind
+from dikkat.data.packed import open_unpacked
 from dikkat.errors import DataError, MissingInputError, nearest
 
 MAX_LINE_BYTES = 1_000_000
 """Longest line that is read, in bytes; no sentence is longer, and memory stays bounded."""
 
+_MARKUP_LINES = 20
 _UTF8_MARK = b"\xef\xbb\xbf"
 _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
-_GZIP_MARK = b"\x1f\x8b"
-_COUNT_UP_TO = 100
-"""A line over the limit is measured up to this many times the limit: standard input may never end."""
+_COUNT_UP_TO = 100_000_000
+"""A line over the limit is measured up to this many bytes: standard input may never end."""
 
 
 class ByteLines(Protocol):
-    """What is asked of a stream: the binary files of `open`, of `gzip` and `sys.stdin.buffer` have it."""
+    """What is asked of a stream: the binary files of `open` and `sys.stdin.buffer` have it."""
 
     def readline(self, size: int, /) -> bytes:
         """The next line with its end, or its first `size` bytes; nothing at the end of the stream."""
@@ -35,34 +36,48 @@ class ByteLines(Protocol):
 
 
 def read_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
-    """Lines of a plain or `.gz` file, without their ends; the file is opened at the first `next`.
+    """Lines of a plain or packed file (see `packed`), without their ends; the file is opened at the first `next`.
 
-    Raises `MissingInputError` (no such file, a folder, unreadable) or `DataError` (empty, not UTF-8, a line of more
-    than `max_line_bytes`, damaged gzip), each naming the place.
+    Raises `MissingInputError` (no such file, a folder, unreadable) or `DataError` (empty, no text, not UTF-8, a line of
+    more than `max_line_bytes`, badly packed), each naming the place.
     """
     empty = True
+    with reading_errors(path), open_unpacked(path) as stream:
+        for line in decode_lines(stream, str(path), max_line_bytes):
+            empty = False
+            yield line
+    if empty:
+        raise DataError(f"{path}: the file is empty")
+
+
+@contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Errors of the system while a file is read, as `MissingInputError`."""
     try:
-        with _open(path) as stream:
-            for line in decode_lines(stream, str(path), max_line_bytes):
-                empty = False
-                yield line
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise DataError(f"{path}: truncated or damaged gzip ({error}); fetch or compress the file again") from None
+        yield
     except FileNotFoundError:
         raise MissingInputError(f"{path}: there is no such file{_offer(path)}") from None
     except IsADirectoryError:
         raise MissingInputError(f"{path}: is a folder; name a file in it") from None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if empty:
-        raise DataError(f"{path}: the file is empty")
+
+
+def read_text_lines(path: Path) -> Iterator[str]:
+    """The lines of `read_lines` of a file that is to hold one text a line; raises `DataError` for markup too."""
+    lines = read_lines(path)
+    begin = list(islice(lines, _MARKUP_LINES))
+    if (kind := markup_kind(begin)) is not None:
+        raise DataError(f"{path}: is {kind}")
+    yield from begin
+    yield from lines
 
 
 def decode_lines(stream: ByteLines, name: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
     """Lines of an open binary stream called `name` in messages; no lines and empty lines are allowed.
 
-    Raises `DataError` with `name:line` for UTF-16, invalid UTF-8 (column: 1-based, in characters) and a line of more
-    than `max_line_bytes`. Never holds more than one line.
+    Raises `DataError` with `name:line` for binary data, UTF-16, invalid UTF-8 (column: 1-based, in characters) and a
+    line of more than `max_line_bytes`. Never holds more than one line.
     """
     number = 0
     while raw := stream.readline(max_line_bytes + 1):
@@ -72,22 +87,18 @@ def decode_lines(stream: ByteLines, name: str, max_line_bytes: int = MAX_LINE_BY
             if not raw:  # nothing but a byte-order mark
                 continue
         # Text has no NUL; in UTF-16 without a mark every second byte of Latin script is one.
-        if b"\0" in raw and raw.count(b"\0") * 4 >= len(raw):
+        if b"\0" in raw and is_utf16(raw):
             raise _looks_like_utf16(name)
         if len(raw) > max_line_bytes and not raw.endswith(b"\n"):
             raise _too_long(stream, f"{name}:{number}", len(raw), max_line_bytes)
         yield _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number)
 
 
-def _open(path: Path) -> gzip.GzipFile | io.BufferedReader:
-    return gzip.open(path, "rb") if path.suffix.lower() == ".gz" else path.open("rb")
-
-
 def _check_start(raw: bytes, name: str) -> bytes:
     if raw.startswith(_UTF16_MARKS):
         raise _looks_like_utf16(name)
-    if raw.startswith(_GZIP_MARK):
-        raise DataError(f"{name}: is compressed with gzip; give it a name that ends in .gz")
+    if (kind := binary_kind(raw)) is not None:
+        raise DataError(f"{name}: is {kind}")
     return raw.removeprefix(_UTF8_MARK)
 
 
@@ -108,7 +119,7 @@ def _looks_like_utf16(name: str) -> DataError:
 
 def _too_long(stream: ByteLines, where: str, size: int, limit: int) -> DataError:
     rest = b""
-    while size < _COUNT_UP_TO * limit and (rest := stream.readline(65536)):
+    while size < max(limit, _COUNT_UP_TO) and (rest := stream.readline(65536)):
         size += len(rest)
         if rest.endswith(b"\n"):
             break

@@ -27,7 +27,7 @@ def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str, 
         f"- trained: {best['epoch']:.1f} passes, {best['tokens']:,} target tokens,"
         f" {metrics[-1]['seconds'] / 60:.1f} minutes",
         "",
-        "Validation, greedy, on text the model never saw:",
+        f"Validation, greedy, on text {_seen(source)}:",
         "",
         f"- BLEU {best['bleu']:.2f} ({_signature(BLEU)})",
         f"- chrF {best['chrf']:.2f} ({_signature(CHRF)})",
@@ -39,6 +39,11 @@ def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str, 
     if command:
         lines += ["", "To make it again:", "", f"    {command}"]
     return "\n".join(lines) + "\n"
+
+
+def _seen(source: dict[str, Any]) -> str:
+    seen, pairs = source.get("validation_seen", 0), source["validation_pairs"]
+    return f"of which {seen:,} of {pairs:,} pairs were trained on too" if seen else "the model never saw"
 
 
 def _signature(metric: type[BLEU] | type[CHRF]) -> str:

@@ -6,18 +6,20 @@ Nothing outside the run directory is read again after this, so a run can be resu
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import Cleaner, CleaningReport
 from dikkat.data.corpus import Corpus
+from dikkat.data.inspection import SAMPLE_PAIRS
 from dikkat.data.pairs import Pair
 from dikkat.data.phrasebook import phrasebook_split
 from dikkat.data.readers import languages_of, read_pairs
 from dikkat.data.splitting import split_pairs
 from dikkat.errors import DataError, UsageError
+from dikkat.pipelines.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
 from dikkat.pipelines.sizing import Settings, settings_for
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
@@ -53,6 +55,8 @@ class Parts:
     validation: list[Pair]
     test: list[Pair]
     report: CleaningReport
+    validation_seen: int = 0
+    """Validation pairs that are among those to train on."""
 
 
 def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
@@ -62,12 +66,10 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     """
     first = _config(request, pairs=0)
     parts = _read_parts(request, first.data, first.training.seed)
-    if not parts.train or not parts.validation:
-        raise DataError(
-            f"{' '.join(request.data)}: {len(parts.train)} pairs to train on and {len(parts.validation)} to validate"
-            " on are left after cleaning; give more pairs, or name validation data with --valid"
-        )
     config = _config(request, len(parts.train))
+    if not _is_phrasebook(request):
+        guessed = find_languages(config.data, parts.train, parts.report)
+        config = build_config(merge(config.model_dump(), {"data": guessed}), where=request.where)
     languages = (config.data.source_language, config.data.target_language)
     sources, targets = [pair.source for pair in parts.train], [pair.target for pair in parts.train]
     tokenizer = Tokenizer.train(sources, config.tokenizer, languages, targets)
@@ -104,17 +106,36 @@ def _read_parts(request: TrainRequest, config: DataConfig, seed: int) -> Parts:
         phrases = phrasebook_split(_phrasebook(request))
         report = CleaningReport(read=len(phrases.train), kept=len(phrases.train))
         return Parts(phrases.train, phrases.validation, phrases.test, report)
-    cleaner = Cleaner(config)
-    pairs = list(cleaner(read_pairs(request.data, *request.columns)))
+    cleaner, sample = Cleaner(config), list[Pair]()
+    report = cleaner.report
+    pairs = list(cleaner(_sampled(read_pairs(request.data, *request.columns, note=report.notes.append), sample)))
     if request.validation:
         # cleaning would make a score incomparable: what is measured on is only normalised
-        validation = [Pair(pair.source.strip(), pair.target.strip(), pair.line) for pair in _validation(request)]
-        return Parts(pairs, [pair for pair in validation if pair.source and pair.target], [], cleaner.report)
-    split = split_pairs(pairs, config, seed)
-    train, validation, test = (
-        [pairs[index] for index in indexes] for indexes in (split.train, split.validation, split.test)
-    )
-    return Parts(train, validation, test, cleaner.report)
+        stripped = [Pair(pair.source.strip(), pair.target.strip(), pair.line) for pair in _validation(request)]
+        validation = [pair for pair in stripped if pair.source and pair.target]
+        seen = note_seen(request.validation, pairs, validation, report)
+        parts = Parts(pairs, validation, [], report, seen)
+    else:
+        try:
+            split = split_pairs(pairs, config, seed)
+        except DataError as error:
+            raise with_looks(error, request.data, sample) from None
+        train, validation, test = (
+            [pairs[index] for index in indexes] for indexes in (split.train, split.validation, split.test)
+        )
+        parts = Parts(train, validation, test, report)
+    if not parts.train or not parts.validation:
+        raise too_little_left(request.data, sample, report, len(parts.train), len(parts.validation))
+    note_losses(request.data, sample, report)
+    return parts
+
+
+def _sampled(pairs: Iterable[Pair], sample: list[Pair]) -> Iterator[Pair]:
+    """All pairs, the first of which are put into `sample` as well, as they were read."""
+    for pair in pairs:
+        if len(sample) < SAMPLE_PAIRS:
+            sample.append(pair)
+        yield pair
 
 
 def _validation(request: TrainRequest) -> Iterator[Pair]:
@@ -168,6 +189,7 @@ def _describe(request: TrainRequest, parts: Parts, train_pairs: int) -> dict[str
         "preset": request.preset or "chosen from the amount of data",
         "train_pairs": train_pairs,
         "validation_pairs": len(parts.validation),
+        "validation_seen": parts.validation_seen,
         "test_pairs": len(parts.test),
         "left_out": parts.report.counts,
         "sha256": digest.hexdigest(),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from dikkat.data import documents
 from dikkat.data.documents import FEW_DOCUMENTS, Document, read_documents, split_documents
 from dikkat.errors import DataError, MissingInputError
 
@@ -61,6 +65,26 @@ def test_whole_documents_are_held_out_and_near_duplicates_stay_together() -> Non
 
 
 def test_too_little_text_is_refused() -> None:
-    for documents in ([Document("tiny", "a")], [Document("same", "the same")] * FEW_DOCUMENTS):
+    for tiny in ([Document("tiny", "a")], [Document("same", "the same")] * FEW_DOCUMENTS):
         with pytest.raises(DataError, match="too little text to train on one part and validate on another"):
-            split_documents(documents, seed=1)
+            split_documents(tiny, seed=1)
+
+
+def test_a_packed_line_of_a_gigabyte_is_not_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "bomb.txt.gz"
+    path.write_bytes(gzip.compress(b"a" * 20_000_000))
+    monkeypatch.setattr(documents, "_LONGEST_LINE", 1_000_000)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"bomb\.txt\.gz:1: the line has 20,000,000 bytes, over the limit of 1,000,000"):
+        list(read_documents([str(path)]))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4_000_000
+
+
+@pytest.mark.parametrize("name", ["a.txt.bz2", "a.md.xz", "a.rst"])
+def test_packed_documents_of_a_folder_are_read(tmp_path: Path, name: str) -> None:
+    text = "ışık\n".encode()
+    packed = {".bz2": bz2.compress(text), ".xz": lzma.compress(text)}
+    (tmp_path / name).write_bytes(packed.get(Path(name).suffix, text))
+    assert [document.text for document in read_documents([str(tmp_path)])] == ["ışık\n"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import struct
+import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -249,3 +250,19 @@ def test_the_catalogs_of_this_computer() -> None:
         "Aucun fichier ou dossier de ce nom",
         "Aucun fichier ou dossier de ce type",
     )
+
+
+def test_strings_that_share_bytes_are_not_multiplied(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A small file of many long strings over the same bytes would ask for any amount of memory."""
+    count, text = 2_000, b"long " * 20_000
+    start = 28 + 16 * count
+    table = struct.pack("<2I", len(text), start) * count
+    path = write_catalog(tmp_path, {"a": "b"}, domain="bad")
+    path.write_bytes(struct.pack("<7I", 0x950412DE, 0, count, 28, 28 + 8 * count, 0, start) + table * 2 + text + b"\0")
+    write_catalog(tmp_path, {"Yes": "Oui"}, domain="good")
+    tracemalloc.start()
+    assert read(tmp_path) == [("Yes", "Oui")]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4_000_000
+    assert "strings overlap" in caplog.text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from itertools import chain
 from pathlib import Path
 
@@ -170,9 +171,16 @@ def test_large_groups_are_held_out_where_nothing_smaller_is_there() -> None:
     assert (len(split.train), len(split.validation), len(split.test)) == (16, 8, 8)
 
 
+@pytest.mark.parametrize("part", ["%0", "0", "<a ", "<a b='", "&a", "{", " ", "1."])
+def test_keys_of_long_lines_take_linear_time(part: str) -> None:
+    begun = time.perf_counter()
+    near_key("%" + part * (100_000 // len(part)))
+    assert time.perf_counter() - begun < 5
+
+
 def test_data_of_one_group_cannot_be_split() -> None:
     pairs = [Pair(f"Page {number}", f"Seite {number}", number) for number in range(50)]
-    with pytest.raises(DataError, match=r"^50 pairs in only 1 groups of near-duplicates: too few to hold out"):
+    with pytest.raises(DataError, match=r"^50 pairs in only 1 group of near-duplicates.*: too few to hold out"):
         split_pairs(pairs, DataConfig(), seed=1)
 
 

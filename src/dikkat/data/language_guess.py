@@ -1,0 +1,64 @@
+"""Which language texts are in, guessed from the texts themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from py3langid.langid import LanguageIdentifier
+
+CONFIDENT = 0.9
+"""Least probability of a guess that is told."""
+_CERTAIN = 0.99
+"""Least probability of a guess that may contradict a name."""
+_SAMPLE = 400
+_SAMPLE_CHARACTERS = 20_000
+_FEWEST_CHARACTERS = 200
+"""Of less text no guess is worth anything."""
+_ALIKE = (
+    frozenset(("bs", "hr", "sr", "sl", "mk", "bg")),
+    frozenset(("no", "nb", "nn", "da")),
+    frozenset(("id", "ms", "jv")),
+    frozenset(("zh", "yue", "wuu")),
+    frozenset(("cs", "sk")),
+    frozenset(("pt", "gl", "es")),
+    frozenset(("az", "tr", "tk", "crh")),
+    frozenset(("fa", "ps", "ur", "ku")),
+    frozenset(("ru", "uk", "be")),
+)
+"""Languages that are taken for each other."""
+
+
+def guess_language(texts: Sequence[str]) -> str:
+    """The two-letter code of the language that `texts` are in, "" where that is not clear."""
+    code, probability = _guess(texts)
+    return code if probability >= CONFIDENT else ""
+
+
+def contradicted_by(texts: Sequence[str], named: str) -> str:
+    """The language that `texts` are in, when it is certainly not the one `named`; else ""."""
+    own = named.lower().replace("-", "_").partition("_")[0]
+    code, probability = _guess(texts)
+    is_known = own in _identifier().nb_classes
+    are_alike = any({own, code} <= group for group in _ALIKE)
+    return code if is_known and probability >= _CERTAIN and code != own and not are_alike else ""
+
+
+def _guess(texts: Sequence[str]) -> tuple[str, float]:
+    text = " ".join(texts[:: max(1, len(texts) // _SAMPLE)])[:_SAMPLE_CHARACTERS]
+    if len(text.encode()) < _FEWEST_CHARACTERS:
+        return "", 0.0
+    code, probability = _identifier().classify(text)
+    return {"yue": "zh", "wuu": "zh"}.get(code, code), probability
+
+
+@cache
+def _identifier() -> LanguageIdentifier:
+    from py3langid.langid import MODEL_FILE, LanguageIdentifier  # takes a second
+
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
+    codes = set(identifier.labels)
+    identifier.set_languages({code for code in codes if len(code) == 2} | codes & {"yue", "wuu"})
+    return identifier

@@ -1,0 +1,196 @@
+"""The bytes of a file, unpacked on the way where it is packed with gzip, bzip2, xz, zstd or zip.
+
+The first bytes tell how a file is packed; its name does not count. Unpacking streams, and a file that unpacks to far
+more than text does is given up before it fills memory or disk.
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import importlib
+import io
+import lzma
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from dikkat.errors import DataError
+
+SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip")
+"""What the name of a packed file ends in."""
+MOST_RATIO = 200
+"""Text becomes a tenth or a thirtieth of its size; a file that unpacks to more than this many times is no text."""
+UNPACKED_ALWAYS = 1 << 26
+"""Bytes that are unpacked whatever the ratio."""
+_XZ_MEMORY = 1 << 28
+"""Most memory for the dictionary of xz, in bytes; `xz -9` takes a quarter of it."""
+_CHUNK = 1 << 16
+_DOCUMENTS = {
+    "word/": "a Word document (.docx)",
+    "xl/": "an Excel workbook (.xlsx)",
+    "ppt/": "a PowerPoint presentation (.pptx)",
+    "mimetype": "an OpenDocument file or an e-book (.odt, .epub)",
+    "META-INF/": "a Java archive (.jar)",
+}
+
+
+class _Decompressor(Protocol):
+    """What the decompressors of bz2, lzma and zstd share."""
+
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def needs_input(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
+
+
+def open_unpacked(path: Path) -> BinaryIO:
+    """A stream of what is in a file, of which nothing is unpacked before it is read.
+
+    Reading raises `DataError` for a damaged file, for one that unpacks to too much, and for a zip archive of anything
+    but one file; opening raises `OSError`.
+    """
+    file = path.open("rb")
+    try:
+        unpacking = _unpacking(file, path)
+        if unpacking is None:
+            return file
+        kind, stream = unpacking
+        return io.BufferedReader(_Checked(stream, file, path, kind), _CHUNK)
+    except BaseException:
+        file.close()
+        raise
+
+
+def without_packing(path: Path) -> str:
+    """The name of what is in a file: without `.gz` and the like, and of a zip archive that of the file in it."""
+    name = path.name
+    if name.lower().endswith(".zip") and path.is_file():
+        try:
+            with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+                return Path(_only_member(archive, path).filename).name
+        except (OSError, zipfile.BadZipFile, DataError):  # said when it is read
+            return name
+    return name[: -len(Path(name).suffix)] if Path(name).suffix.lower() in SUFFIXES else name
+
+
+def _unpacking(file: io.BufferedReader, path: Path) -> tuple[str, Any] | None:
+    """How a file is packed, and a stream of what is in it."""
+    begin = file.peek(16)
+    if begin.startswith(b"\x1f\x8b"):
+        return "gzip", gzip.GzipFile(fileobj=file, mode="rb")
+    if begin.startswith(b"BZh") and begin[4:10] in (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90"):
+        return "bzip2", io.BufferedReader(_Unpacked(file, bz2.BZ2Decompressor), _CHUNK)
+    if begin.startswith(b"\xfd7zXZ\0"):
+        return "xz", io.BufferedReader(_Unpacked(file, lambda: lzma.LZMADecompressor(memlimit=_XZ_MEMORY)), _CHUNK)
+    if begin.startswith(b"\x28\xb5\x2f\xfd") and (zstd := _zstd()) is not None:
+        return "zstd", io.BufferedReader(_Unpacked(file, zstd.ZstdDecompressor), _CHUNK)
+    if begin.startswith(b"PK\x03\x04"):
+        return "zip", _open_member(file, path)
+    return None
+
+
+def _zstd() -> Any | None:
+    try:
+        return importlib.import_module("compression.zstd")  # from Python 3.14 on
+    except ImportError:
+        return None
+
+
+class _Unpacked(io.RawIOBase):
+    """What one or more packed streams, one after the other in a file, hold."""
+
+    def __init__(self, file: BinaryIO, new: Callable[[], _Decompressor]) -> None:
+        self._file, self._new, self._decompressor = file, new, new()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        found = b""
+        while not found:
+            packed = b""
+            if self._decompressor.eof:
+                # xz pads its streams with zeros
+                packed = (self._decompressor.unused_data or self._file.read(_CHUNK)).lstrip(b"\0")
+                if not packed:
+                    return 0
+                self._decompressor = self._new()
+            elif self._decompressor.needs_input:
+                packed = self._file.read(_CHUNK)
+                if not packed:
+                    raise EOFError("it ends too early")
+            found = self._decompressor.decompress(packed, len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+
+class _Checked(io.RawIOBase):
+    """An unpacked stream that says in one line what is wrong with it, and ends before it becomes too large."""
+
+    def __init__(self, stream: Any, file: BinaryIO, path: Path, kind: str) -> None:
+        self._stream, self._file, self._path, self._kind, self._unpacked = stream, file, path, kind, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            size: int = self._stream.readinto(buffer)
+        except (EOFError, zlib.error, lzma.LZMAError, zipfile.BadZipFile, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise DataError(
+                f"{self._path}: truncated or damaged {self._kind} ({error}); fetch or compress the file again"
+            ) from None
+        self._unpacked += size
+        if self._unpacked > UNPACKED_ALWAYS and self._unpacked > MOST_RATIO * self._packed():
+            raise DataError(
+                f"{self._path}: unpacks to more than {self._unpacked >> 20:,} MiB, {MOST_RATIO} times its size, as no"
+                f" text does; look at what is in it"
+            )
+        return size
+
+    def _packed(self) -> int:
+        """Bytes of the packed file that were read, which a pipe does not tell."""
+        return self._file.tell() if self._file.seekable() else self._unpacked
+
+    def close(self) -> None:
+        self._stream.close()
+        self._file.close()
+        super().close()
+
+
+def _open_member(file: BinaryIO, path: Path) -> Any:
+    if not file.seekable():
+        raise DataError(f"{path}: is a zip archive, which cannot be read from a pipe; unpack it first")
+    try:
+        archive = zipfile.ZipFile(file)
+        return archive.open(_only_member(archive, path))
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path}: truncated or damaged zip ({error}); fetch or compress the file again") from None
+    except NotImplementedError as error:
+        raise DataError(f"{path}: is a zip archive that cannot be unpacked here ({error}); unpack it first") from None
+
+
+def _only_member(archive: zipfile.ZipFile, path: Path) -> zipfile.ZipInfo:
+    """The one file in an archive, the notes that systems add to it left out."""
+    names = [member.filename for member in archive.infolist()]
+    for begin, kind in _DOCUMENTS.items():
+        if any(name.startswith(begin) for name in names):
+            raise DataError(f"{path}: is {kind}, not text; save its text as UTF-8 (.txt)")
+    members = [
+        member
+        for member in archive.infolist()
+        if not member.is_dir() and not member.filename.startswith("__MACOSX/") and ".DS_Store" not in member.filename
+    ]
+    if len(members) != 1:
+        raise DataError(f"{path}: is a zip archive of {len(members)} files; unpack it, and name the files to read")
+    if members[0].flag_bits & 1:
+        raise DataError(f"{path}: is a zip archive with a password; unpack it first")
+    return members[0]

@@ -1,0 +1,89 @@
+"""What there is to say of parallel text before anything is trained on it: too little left, leaks, languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dikkat.config import DataConfig
+from dikkat.data.cleaning import CleaningReport, normalise
+from dikkat.data.inspection import odd_side
+from dikkat.data.language_guess import contradicted_by, guess_language
+from dikkat.data.pairs import Pair
+from dikkat.errors import DataError, plural
+
+_MANY_LEFT_OUT = 0.5
+_MANY_SEEN = 0.1
+
+
+def too_little_left(
+    data: Sequence[str], sample: Sequence[Pair], report: CleaningReport, train: int, validation: int
+) -> DataError:
+    """Why too few pairs are left to train on, with counts and examples, and what to do."""
+    left = f"{plural(train, 'pair')} to train on and {validation:,} to validate on are left after cleaning"
+    odd = odd_side(sample, data)
+    why = f": of {plural(report.read, 'pair')} were left out {report.reasons()}" if report.dropped else ""
+    advice = odd or "give more pairs, or name validation data with --valid"
+    return DataError(f"{' '.join(data)}: {left}{why}; {advice}")
+
+
+def with_looks(error: DataError, data: Sequence[str], sample: Sequence[Pair]) -> DataError:
+    """An error about the pairs of `data`, with its name and with what is odd about them."""
+    odd = odd_side(sample, data)
+    return DataError(f"{' '.join(data)}: {error}{f'; {odd}' if odd else ''}")
+
+
+def note_losses(data: Sequence[str], sample: Sequence[Pair], report: CleaningReport) -> None:
+    """Note when most pairs are left out though enough remain, and when the sides are not what they should be."""
+    name, odd = " ".join(data), odd_side(sample, data)
+    if report.dropped > _MANY_LEFT_OUT * report.read:
+        share = report.dropped / report.read
+        report.notes.append(f"{name}: {share:.0%} of its pairs are left out; see below why, and look at them")
+    if odd:
+        report.notes.append(f"{name}: {odd}")
+
+
+def note_seen(
+    validation_data: Sequence[str], train: Iterable[Pair], validation: Sequence[Pair], report: CleaningReport
+) -> int:
+    """How many validation pairs are in the training data too; noted when they are many."""
+    held_out = {(normalise(pair.source), normalise(pair.target)) for pair in validation}
+    trained_on = held_out.intersection((pair.source, pair.target) for pair in train)
+    seen = sum((normalise(pair.source), normalise(pair.target)) in trained_on for pair in validation)
+    if seen > _MANY_SEEN * len(validation):
+        report.notes.append(
+            f"{' '.join(validation_data)}: {seen:,} of its {plural(len(validation), 'pair')} are in the training data"
+            " too, so scores on it say little about new text"
+        )
+    return seen
+
+
+def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningReport) -> dict[str, str]:
+    """Languages of the sides that have none in `config`, guessed and noted; notes where text and name disagree."""
+    named = (config.source_language, config.target_language)
+    sides = ([pair.source for pair in pairs], [pair.target for pair in pairs])
+    other = [contradicted_by(texts, name) if name else "" for texts, name in zip(sides, named, strict=True)]
+    if all(other) and (other[0], other[1]) == named[::-1]:
+        report.notes.append(
+            f"languages: by name it is {named[0]} to {named[1]}, but the source reads like {other[0]} and the target"
+            f" like {other[1]}: are the sides swapped?"
+        )
+    else:
+        for side, name, language in zip(("source", "target"), named, other, strict=True):
+            if language:
+                report.notes.append(
+                    f"languages: the {side} is {name} by name, but reads like {language}; if so, say"
+                    f" --{side}-language {language}"
+                )
+    guessed = {
+        f"{side}_language": guess_language(texts)
+        for side, name, texts in zip(("source", "target"), named, sides, strict=True)
+        if not name
+    }
+    guessed = {key: language for key, language in guessed.items() if language}
+    if guessed:
+        told = ", ".join(f"the {key.partition('_')[0]} reads like {language}" for key, language in guessed.items())
+        report.notes.append(f"languages: {told}; if not, say so with --source-language and --target-language")
+    final = [guessed.get(f"{side}_language", name) for side, name in zip(("source", "target"), named, strict=True)]
+    if guessed and final[0] == final[1]:
+        report.notes.append(f"languages: source and target are both {final[0]}: are they the right columns or files?")
+    return guessed
