@@ -184,6 +184,17 @@ class TestUse:
         assert dikkat("classify", run, "--picture", tmp_path / "words.png")[0] == 0
         assert (tmp_path / "words.png").read_bytes().startswith(b"\x89PNG")
 
+    def test_words_are_shown_as_typed(self, dikkat: Command, run: Path, standard_input: object) -> None:
+        """Bytes, lower case and a text cut in its middle are matters of the model."""
+        standard_input("the food was très déçu 😀 and Çok güzel\n" + "Filmé " * 60 + "\n")  # type: ignore[operator]
+        code, output, _ = dikkat("classify", run, "--words", "20")
+        first, long = output.removesuffix("\n").split("\n")
+        assert code == 0
+        for column in first.split("\t")[2:]:
+            shown = [part.rsplit(" ", 1)[0] for part in column.split(", ")]
+            assert sorted(shown) == sorted(["the", "food", "was", "très", "déçu", "😀", "and", "Çok", "güzel"])
+        assert {part.rsplit(" ", 1)[0] for part in long.split("\t")[3].split(", ")} == {"Filmé"}
+
     def test_mistakes_and_the_confusion_matrix_as_a_picture(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
         test = write_table(tmp_path / "test.tsv", [("neg", "a superb film of music"), *reviews(20, seed=8)])
         code, output, _ = dikkat("evaluate", run, test, "--samples", "1", "--picture", tmp_path / "matrix.png")
