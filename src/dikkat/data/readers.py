@@ -6,10 +6,10 @@ field becomes a space. Lines of a table with nothing in them are skipped.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from dikkat.data.alignment import shift_line
 from dikkat.data.gettext_catalogs import read_catalogs
 from dikkat.data.languages import GETTEXT, languages_of
 from dikkat.data.pairs import Pair
+from dikkat.data.tables import Dialect, read_table
 from dikkat.data.text_files import read_lines
 from dikkat.errors import DataError, UsageError, nearest
 
@@ -25,6 +26,8 @@ __all__ = ["Pair", "languages_of", "read_pairs"]
 
 Column = str | int | None
 """A header name, a 1-based number (also as digits in a string), or the default of the format."""
+Note = Callable[[str], None]
+"""Takes one line about how the data is read."""
 
 _KNOWN = ".tsv, .csv, .jsonl (each also .gz), two aligned files, or gettext:LANGUAGE"
 _DEFAULT_KEYS = (("source", "target"), ("src", "tgt"))
@@ -33,11 +36,20 @@ _LINE_BREAKS = re.compile(r"[\r\n]+")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
-def read_pairs(data: Sequence[str], source_column: Column = None, target_column: Column = None) -> Iterator[Pair]:
+def read_pairs(
+    data: Sequence[str],
+    source_column: Column = None,
+    target_column: Column = None,
+    *,
+    roles: tuple[str, str] = ("source", "target"),
+    note: Note = lambda line: None,
+) -> Iterator[Pair]:
     """Pairs of `data`: two paths of aligned files, the path of one table, or `gettext:LANGUAGE`.
 
-    Columns choose the sides of a table: TSV and CSV take a 1-based number (default 1 and 2) or a name in the first
-    line; JSONL takes keys (default source and target, or src and tgt), looked up in "translation" too.
+    Columns choose the sides of a table: TSV and CSV take a 1-based number or a name in the first line (default: those
+    called source and target, or src and tgt, else 1 and 2); JSONL takes keys, looked up in "translation" too. What
+    separates the columns and whether there is a header is found, and told to `note`, where a side is called by its
+    role.
     Raises `UsageError` at once, and `DataError` or `MissingInputError` with file and line while reading.
     """
     columns = (source_column, target_column)
@@ -53,7 +65,7 @@ def read_pairs(data: Sequence[str], source_column: Column = None, target_column:
     if kinds[0] == ".jsonl":
         return _read_json_lines(Path(data[0]), columns)
     if kinds[0]:
-        return _read_table(Path(data[0]), kinds[0], columns)
+        return _read_table(Path(data[0]), columns, roles, note)
     raise UsageError(f"{data[0]}: cannot tell from its name how to read pairs from it; known: {_KNOWN}")
 
 
@@ -94,9 +106,9 @@ def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
     return DataError(f"{message}; line N of one file must translate line N of the other")
 
 
-def _read_table(path: Path, kind: str, columns: tuple[Column, Column]) -> Iterator[Pair]:
+def _read_table(path: Path, columns: tuple[Column, Column], roles: tuple[str, str], note: Note) -> Iterator[Pair]:
     numbers = [_number(column) for column in columns]
-    return _read_columns(path, _rows(path, kind), columns, numbers)
+    return _read_columns(path, columns, numbers, roles, note)
 
 
 def _number(column: Column) -> int | None:
@@ -109,42 +121,48 @@ def _number(column: Column) -> int | None:
 
 
 def _read_columns(
-    path: Path, rows: Iterator[tuple[int, list[str]]], columns: tuple[Column, Column], numbers: list[int | None]
+    path: Path,
+    columns: tuple[Column, Column],
+    numbers: list[int | None],
+    roles: tuple[str, str],
+    note: Note,
 ) -> Iterator[Pair]:
-    named = any(column is not None and index is None for column, index in zip(columns, numbers, strict=True))
-    header = next(rows, (1, []))[1] if named else []
+    dialect, rows = read_table(path)
+    are_named = any(column is not None and index is None for column, index in zip(columns, numbers, strict=True))
+    if are_named or dialect.header:
+        header = [cell.strip() for cell in next(rows)[1]]
+        dialect = replace(dialect, header=tuple(header))
+    defaults = _default_columns(dialect)
     source, target = (
-        index if index is not None else default if column is None else _named_column(path, str(column), header)
-        for column, index, default in zip(columns, numbers, (0, 1), strict=True)
+        index if index is not None else default if column is None else _named_column(path, str(column), dialect)
+        for column, index, default in zip(columns, numbers, defaults, strict=True)
     )
+    if not dialect.is_plain or (columns == (None, None) and (source, target) != (0, 1)):
+        chosen = ", ".join(f"{role} = column {index + 1}" for role, index in zip(roles, (source, target), strict=True))
+        note(f"{path}: {dialect}, {chosen}")
     for line, row in rows:
         if len(row) <= max(source, target):
             have = "1 column" if len(row) == 1 else f"{len(row)} columns"
-            raise DataError(f"{path}:{line}: {have}, but column {max(source, target) + 1} is wanted")
+            how = "" if dialect.delimiter == "\t" else f" separated by {dialect.separator}"
+            raise DataError(f"{path}:{line}: {have}{how}, but column {max(source, target) + 1} is wanted")
         yield Pair(_one_line(row[source]), _one_line(row[target]), line)
 
 
-def _named_column(path: Path, name: str, header: list[str]) -> int:
-    if name not in header:
-        raise UsageError(f'{path}:1: no column is called "{name}"{nearest(name, header)}; known: {", ".join(header)}')
-    return header.index(name)
+def _default_columns(dialect: Dialect) -> tuple[int, int]:
+    """The columns called source and target, or src and tgt, else the first two."""
+    names = [name.casefold() for name in dialect.header]
+    for keys in _DEFAULT_KEYS:
+        if all(key in names for key in keys):
+            return names.index(keys[0]), names.index(keys[1])
+    return 0, 1
 
 
-def _rows(path: Path, kind: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a table, each with the line that it begins on."""
-    if kind == ".tsv":
-        # Quotes mean nothing in TSV: a field ends at a tab, a row at the end of the line.
-        yield from ((line, text.split("\t")) for line, text in enumerate(read_lines(path), start=1) if text)
-        return
-    reader = csv.reader((line + "\n" for line in read_lines(path)), strict=True)
-    begin = 1
-    try:
-        for row in reader:
-            if row:
-                yield begin, row
-            begin = reader.line_num + 1
-    except csv.Error as error:
-        raise DataError(f"{path}:{begin}: not valid CSV ({error}); is a quotation mark left open?") from None
+def _named_column(path: Path, name: str, dialect: Dialect) -> int:
+    if name not in dialect.header:
+        raise UsageError(
+            f'{path}:1: no column is called "{name}"{nearest(name, dialect.header)}; known: {", ".join(dialect.header)}'
+        )
+    return dialect.header.index(name)
 
 
 def _read_json_lines(path: Path, columns: tuple[Column, Column]) -> Iterator[Pair]:
