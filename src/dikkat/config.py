@@ -228,12 +228,14 @@ class TrainingConfig(Section):
     ema_decay: float = Field(0.995, ge=0.0, lt=1.0)
     """Decay of the moving average per update, once it is warm."""
     validations: int = Field(10, gt=0)
-    """Validations in a planned run; early stopping looks at each."""
+    """Validations in a planned run; early stopping looks at each. Fewer where a time limit leaves no time for them."""
     patience: int = Field(4, gt=0)
     """Validations without a better chrF after which training stops."""
     precision: Literal["auto", "int8", "bfloat16", "float32"] = "auto"
     """Type of the matrix products; auto takes the fastest that the processor has. With int8, linear layers multiply
     in eight bits and all else is in bfloat16, or in float32 where that is faster."""
+    save_minutes: float = Field(5.0, gt=0.0)
+    """Time after which a checkpoint is saved between two validations, too."""
     keep_checkpoints: int = Field(2, gt=0)
     """Checkpoints kept for resuming; older ones are removed."""
 

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 if TYPE_CHECKING:
     from dikkat.config import RunConfig
     from dikkat.data.cleaning import CleaningReport
-    from dikkat.training.loop import StepReport
     from dikkat.training.task import Validation
+    from dikkat.training.watching import StepReport
 
 _SCORES = {"chrf": "chrF", "bleu": "BLEU", "macro_f1": "macro F1"}
 
