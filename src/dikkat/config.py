@@ -146,8 +146,11 @@ class ClassifierConfig(Section):
     """Most tokens that are read of a text; of a longer one its beginning and its end."""
     beginning: float = Field(0.25, ge=0.0, le=1.0)
     """Share of those tokens that is kept for the beginning of a longer text."""
-    objective: Literal["cross_entropy", "binary"] = "cross_entropy"
-    """A logit for each class, or for two classes a single one (binary cross-entropy)."""
+    objective: Literal["cross_entropy", "binary", "multi_label"] = "cross_entropy"
+    """A logit for each class, or for two classes a single one (binary cross-entropy), or a yes or no for each label, of
+    which a text has any number."""
+    label_separator: str | None = Field(None, min_length=1)
+    """What stands between the labels of a text, where it may have several; left out, each has one, or a list."""
     balance: bool = False
     """Whether each class counts the same in training however rare, and the best weights are those of macro F1."""
     word_dropout: float = Field(0.0, ge=0.0, lt=1.0)

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from dikkat.training.task import Validation
     from dikkat.training.watching import StepReport
 
-_SCORES = {"chrf": "chrF", "bleu": "BLEU", "macro_f1": "macro F1"}
+_SCORES = {
+    "chrf": "chrF",
+    "bleu": "BLEU",
+    "macro_f1": "macro F1",
+    "micro_f1": "micro F1",
+    "subset_accuracy": "subset accuracy",
+}
 
 PLAIN_EVERY = 15.0
 """Seconds between two lines about training where there is no terminal."""
@@ -54,6 +60,8 @@ class TrainProgress:
     def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
         """What was read, what was left out and why, and what will be trained."""
         if report is not None:
+            for remark in report.remarks:
+                self.note(remark)
             self.note(f"read {report.read:,} {report.unit}, kept {report.kept:,}")
             for reason, count, example in report.rows():
                 self.note(f"  left out {count:,}: {reason}, as {example}")

@@ -48,6 +48,8 @@ class CleaningReport:
     examples: dict[str, str] = field(default_factory=dict)
     unit: str = "pairs"
     """What was read, in the plural."""
+    remarks: list[str] = field(default_factory=list)
+    """How the data was read, and what is odd about it: a line each."""
 
     @property
     def dropped(self) -> int:

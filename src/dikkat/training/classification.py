@@ -29,7 +29,7 @@ LEAST_TEXTS = 32
 class ClassificationTask:
     """Learns the texts of `corpus`, whose targets are one id each, the class; see `Task`.
 
-    `texts` are those of `validation`, to be shown.
+    `MultiLabelTask` learns those with any number of ids. `texts` are those of `validation`, to be shown.
     """
 
     unit = "texts"
@@ -75,7 +75,10 @@ class ClassificationTask:
         return len(self._rows) / len(self._validation)
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
-        logits = self._validation_logits(should_stop)
+        return self._validated(self._validation_logits(should_stop), number)
+
+    def _validated(self, logits: NDArray[np.float64], number: int) -> Validation:
+        """The scores of (N, C) logits of the validation texts."""
         wanted = _classes(self._validation, self._rows)
         right = probabilities(logits)[np.arange(len(wanted)), wanted]
         # a probability of 0 would be an infinite loss
@@ -87,12 +90,12 @@ class ClassificationTask:
         accuracy, macro_f1 = 100 * scores.accuracy, 100 * scores.macro_f1
         columns = {"accuracy": accuracy, "macro_f1": macro_f1, "temperature": fit_temperature(logits, wanted)}
         place = number * 7 % len(wanted)
-        shown = (
-            ("text", self._texts[self._rows[place]][:SHOWN_CHARACTERS]),
-            ("model", self.labels[found[place]]),
-            ("human", self.labels[wanted[place]]),
-        )
+        shown = self._shown(place, self.labels[found[place]], self.labels[wanted[place]])
         return Validation(loss, columns, macro_f1 if self._balance else accuracy, shown)
+
+    def _shown(self, index: int, found: str, wanted: str) -> tuple[tuple[str, str], ...]:
+        text = self._texts[self._rows[index]][:SHOWN_CHARACTERS]
+        return ("text", text), ("model", found), ("human", wanted)
 
     @torch.inference_mode()
     def _validation_logits(self, should_stop: Stop) -> NDArray[np.float64]:
