@@ -12,7 +12,7 @@ import numpy as np
 
 from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
 from dikkat.data.text_files import read_lines
-from dikkat.errors import UsageError
+from dikkat.errors import DataError, UsageError
 from dikkat.evaluation.calibration import calibration_error
 from dikkat.evaluation.classification import ClassScores, class_scores
 from dikkat.evaluation.multi_label import LabelScores, label_scores
@@ -102,8 +102,14 @@ def evaluate_classifier(
     if not data:
         return judge(classifier, _test_part(RunDirectory.open(path)))
     separator = classifier.config.classifier.label_separator
-    texts = read_labelled(data, columns, separator=separator, note=note)
-    return judge(classifier, list(with_known_labels(texts, data, classifier.labels)))
+    read = read_labelled(data, columns, separator=separator, note=note)
+    texts = list(with_known_labels(read, data, classifier.labels))
+    if not classifier.is_multi_label and (odd := next((text for text in texts if len(text.labels) != 1), None)):
+        raise DataError(
+            f"{' '.join(data)}:{odd.line}: has {len(odd.labels)} labels, but this classifier was trained on texts of"
+            " one each"
+        )
+    return judge(classifier, texts)
 
 
 def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvaluation:
@@ -120,11 +126,6 @@ def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvalua
         return ClassifierEvaluation(
             label_scores(labels, has, found >= LEAST_PROBABILITY), error, texts, answers, seconds
         )
-    for text in texts:
-        if len(text.labels) != 1:
-            raise UsageError(
-                f"line {text.line}: has {len(text.labels)} labels, but this classifier was trained on texts of one each"
-            )
     wanted = np.array([labels.index(text.label) for text in texts])
     scores = class_scores(labels, wanted.tolist(), found.argmax(axis=1).tolist())
     return ClassifierEvaluation(scores, calibration_error(found, wanted), texts, answers, seconds)
