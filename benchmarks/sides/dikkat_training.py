@@ -21,9 +21,10 @@ from dikkat.pipelines.settings import run_config  # noqa: E402
 from dikkat.pipelines.translator_job import TranslatorJob  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
 from dikkat.training.budget import UpdateBudget  # noqa: E402
-from dikkat.training.loop import StepReport, Trainer  # noqa: E402
+from dikkat.training.loop import Trainer  # noqa: E402
 from dikkat.training.precision import precision_of  # noqa: E402
 from dikkat.training.task import Validation  # noqa: E402
+from dikkat.training.watching import StepReport  # noqa: E402
 
 FAR_AWAY = 1_000_000
 """Updates of the planned run: no validation falls into the measurement."""
@@ -37,6 +38,9 @@ class Stopwatch:
 
     def step(self, report: StepReport) -> None:
         self.reports.append(report)
+
+    def note(self, text: str) -> None:
+        """Nothing is told."""
 
     def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
         raise RuntimeError("a validation fell into the measurement")

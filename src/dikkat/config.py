@@ -146,8 +146,11 @@ class ClassifierConfig(Section):
     """Most tokens that are read of a text; of a longer one its beginning and its end."""
     beginning: float = Field(0.25, ge=0.0, le=1.0)
     """Share of those tokens that is kept for the beginning of a longer text."""
-    objective: Literal["cross_entropy", "binary"] = "cross_entropy"
-    """A logit for each class, or for two classes a single one (binary cross-entropy)."""
+    objective: Literal["cross_entropy", "binary", "multi_label"] = "cross_entropy"
+    """A logit for each class, or for two classes a single one (binary cross-entropy), or a yes or no for each label, of
+    which a text has any number."""
+    label_separator: str | None = Field(None, min_length=1)
+    """What stands between the labels of a text, where it may have several; left out, each has one, or a list."""
     balance: bool = False
     """Whether each class counts the same in training however rare, and the best weights are those of macro F1."""
     word_dropout: float = Field(0.0, ge=0.0, lt=1.0)
@@ -228,12 +231,14 @@ class TrainingConfig(Section):
     ema_decay: float = Field(0.995, ge=0.0, lt=1.0)
     """Decay of the moving average per update, once it is warm."""
     validations: int = Field(10, gt=0)
-    """Validations in a planned run; early stopping looks at each."""
+    """Validations in a planned run; early stopping looks at each. Fewer where a time limit leaves no time for them."""
     patience: int = Field(4, gt=0)
     """Validations without a better chrF after which training stops."""
     precision: Literal["auto", "int8", "bfloat16", "float32"] = "auto"
     """Type of the matrix products; auto takes the fastest that the processor has. With int8, linear layers multiply
     in eight bits and all else is in bfloat16, or in float32 where that is faster."""
+    save_minutes: float = Field(5.0, gt=0.0)
+    """Time after which a checkpoint is saved between two validations, too."""
     keep_checkpoints: int = Field(2, gt=0)
     """Checkpoints kept for resuming; older ones are removed."""
 

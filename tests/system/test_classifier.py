@@ -6,6 +6,7 @@ import io
 import json
 import math
 import random
+import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -184,6 +185,17 @@ class TestUse:
         assert dikkat("classify", run, "--picture", tmp_path / "words.png")[0] == 0
         assert (tmp_path / "words.png").read_bytes().startswith(b"\x89PNG")
 
+    def test_words_are_shown_as_typed(self, dikkat: Command, run: Path, standard_input: object) -> None:
+        """Bytes, lower case and a text cut in its middle are matters of the model."""
+        standard_input("the food was très déçu 😀 and Çok güzel\n" + "Filmé " * 60 + "\n")  # type: ignore[operator]
+        code, output, _ = dikkat("classify", run, "--words", "20")
+        first, long = output.removesuffix("\n").split("\n")
+        assert code == 0
+        for column in first.split("\t")[2:]:
+            shown = [part.rsplit(" ", 1)[0] for part in column.split(", ")]
+            assert sorted(shown) == sorted(["the", "food", "was", "très", "déçu", "😀", "and", "Çok", "güzel"])
+        assert {part.rsplit(" ", 1)[0] for part in long.split("\t")[3].split(", ")} == {"Filmé"}
+
     def test_mistakes_and_the_confusion_matrix_as_a_picture(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
         test = write_table(tmp_path / "test.tsv", [("neg", "a superb film of music"), *reviews(20, seed=8)])
         code, output, _ = dikkat("evaluate", run, test, "--samples", "1", "--picture", tmp_path / "matrix.png")
@@ -246,6 +258,166 @@ class TestChoices:
         short = options(data__test_pairs=15, training__max_epochs=1, training__validations=1)
         assert dikkat(*TRAIN, data, "--out", out, *short)[0] == 0
         assert "of 15 texts" in dikkat("evaluate", out)[1]
+
+
+def told(notes: str) -> list[str]:
+    """What was said of the data before training."""
+    return notes[: notes.index("read ")].split("\n")[:-1]
+
+
+class TestTable:
+    """What the data looks like is said before anything is trained on it."""
+
+    SHORT = options(training__max_epochs=1, training__validations=1)
+
+    def test_header_and_order_are_found(self, dikkat: Command, tmp_path: Path) -> None:
+        rows = [(text, label) for label, text in reviews(60)]
+        data = write_table(tmp_path / "data.tsv", [("text", "label"), *rows])
+        code, _, notes = dikkat(*TRAIN, data, "--out", tmp_path / "run", *self.SHORT)
+        assert code == 0
+        assert told(notes) == [
+            f"{data}: columns separated by tab, a header row (“text”, “label”), label = column 2, text = column 1"
+        ]
+        assert RunDirectory.open(tmp_path / "run").read_config()["labels"] == ["neg", "pos"]
+        bare = write_table(tmp_path / "bare.tsv", rows)
+        code, output, notes = dikkat("evaluate", tmp_path / "run", bare)
+        assert (code, notes.count("\n")) == (0, 1)
+        assert notes.startswith(f"{bare}: label = column 2 (2 different, as “neg”), text = column 1")
+        assert "of 60 texts" in output
+
+    def test_validation_on_what_was_trained_on_is_not_called_new(self, dikkat: Command, tmp_path: Path) -> None:
+        rows = [*reviews(40), ("odd", "a weird film"), ("odd", "a bizarre one")]
+        data = write_table(tmp_path / "data.tsv", rows)
+        valid = write_table(tmp_path / "valid.tsv", rows[:10])
+        code, _, notes = dikkat(*TRAIN, data, "--valid", valid, "--out", tmp_path / "run", *self.SHORT)
+        assert code == 0
+        assert told(notes) == [
+            "all 10 validation texts stand in the training data too: scores on them do not say how well new texts are"
+            " classified",
+            "no validation text of “odd”: macro F1 is over the other 2",
+        ]
+        card = (tmp_path / "run" / "card.md").read_text(encoding="utf-8")
+        assert "Validation on 10 texts, 10 of which stand in the training data too:" in card
+        assert " % (no text of odd)\n" in card
+        output = dikkat("evaluate", tmp_path / "run", valid)[1]
+        assert re.search(r"macro F1 [0-9.]+ % over [23] of 3 \(no text of: odd\)\n", output)
+
+    def test_every_class_is_held_out(self, dikkat: Command, tmp_path: Path) -> None:
+        data = write_table(tmp_path / "data.tsv", [*reviews(60), ("odd", "a weird film"), ("odd", "a bizarre one")])
+        code, _, notes = dikkat(*TRAIN, data, "--out", tmp_path / "run", *self.SHORT)
+        assert (code, told(notes)) == (0, [])
+        assert "odd" in (tmp_path / "run" / "held_out" / "validation.target.txt").read_text().split("\n")
+
+    def test_ids_are_no_labels(self, dikkat: Command, tmp_path: Path) -> None:
+        data = write_table(tmp_path / "ids.tsv", [(str(n), text) for n, (_, text) in enumerate(reviews(30))])
+        message = dikkat.fails(65, *TRAIN, data, "--out", tmp_path / "run")
+        assert message.startswith(f"{data}: 30 different labels on 30 texts, as “0”, “1”: that looks like")
+        assert not (tmp_path / "run").exists()
+
+
+def several(count: int, seed: int = 3) -> list[tuple[list[str], str]]:
+    """Texts with a word for each of their labels, of which some have none."""
+    generator = random.Random(seed)
+    rows: dict[str, list[str]] = {}
+    while len(rows) < count:
+        labels = [label for label in WORDS if generator.random() < 0.45]
+        words = [*generator.choices(NEUTRAL, k=6), *(generator.choice(WORDS[label]) for label in labels)]
+        rows[" ".join(generator.sample(words, len(words)))] = labels
+    return [(labels, text) for text, labels in rows.items()]
+
+
+@pytest.fixture(scope="module")
+def several_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("several")
+    (folder / "train.jsonl").write_text(
+        "".join(json.dumps({"label": labels, "text": text}) + "\n" for labels, text in several(300))
+    )
+    with kept_signals():
+        arguments = [*TRAIN, str(folder / "train.jsonl"), "--out", str(folder / "run"), *options()]
+        assert run_command(arguments) == 0
+    return folder / "run"
+
+
+class TestManyLabels:
+    def test_learned_scored_and_told(self, dikkat: Command, several_run: Path, tmp_path: Path) -> None:
+        rows = several(150, seed=77)
+        data = tmp_path / "test.jsonl"
+        data.write_text("".join(json.dumps({"label": labels, "text": text}) + "\n" for labels, text in rows))
+        code, output, _ = dikkat("evaluate", several_run, data, "--samples", "1")
+        assert code == 0
+        assert float(re.search(r"micro F1 ([0-9.]+) %", output)[1]) >= 90.0  # type: ignore[index]
+        assert re.search(r"subset accuracy [0-9.]+ %  \([0-9]+ of 150 texts got their labels exactly\)\n", output)
+        assert re.search(r"\nodd +[0-9.]+ +[0-9.]+ +[0-9.]+ +[0-9]+\n", output)
+        card = (several_run / "card.md").read_text(encoding="utf-8")
+        assert "- micro F1 " in card
+        assert "- subset accuracy " in card
+        assert "texts the model never saw:" in card
+
+    def test_labels_above_a_half_a_line_each_text(self, dikkat: Command, several_run: Path, tmp_path: Path) -> None:
+        file = tmp_path / "texts.txt"
+        file.write_text("the plot was superb and weird\n\nthe film with music in it\n")
+        code, output, notes = dikkat("classify", several_run, file)
+        first, empty, none, rest = output.split("\n")
+        assert (code, empty, none, rest) == (0, "\tnan", "", "")
+        cells = first.split("\t")
+        assert set(cells[::2]) == {"pos", "odd"}
+        assert float(cells[1]) >= float(cells[3]) >= 0.5
+        assert notes == "1 line without words: no label (line 2)\n"
+        every = dikkat("classify", several_run, file, "--all")[1].split("\n")[2].split("\t")
+        assert set(every[::2]) == {"neg", "odd", "pos"}
+        assert all(float(share) < 0.5 for share in every[1::2])
+        (answer,) = Classifier.load(several_run).classify(["the plot was superb and weird"])
+        assert set(answer.labels) == {"pos", "odd"}
+        assert answer.label == cells[0]
+
+    def test_a_separator_gives_the_same_model(self, dikkat: Command, several_run: Path, tmp_path: Path) -> None:
+        data = write_table(tmp_path / "train.tsv", [(";".join(labels), text) for labels, text in several(300)])
+        out = tmp_path / "run"
+        assert dikkat(*TRAIN, data, "--label-separator", ";", "--out", out, *options())[0] == 0
+        assert (out / "model.safetensors").read_bytes() == (several_run / "model.safetensors").read_bytes()
+        assert dikkat("evaluate", out, data)[0] == 0
+
+    def test_the_doctor_finds_nothing(self, dikkat: Command, several_run: Path) -> None:
+        code, output, _ = dikkat("doctor", several_run)
+        assert code == 0, output
+
+    def test_what_is_for_one_label_is_refused(self, dikkat: Command, several_run: Path, tmp_path: Path) -> None:
+        data = several_run.parent / "train.jsonl"
+        message = dikkat.fails(2, "classify", several_run, "--words", "2")
+        assert (
+            message == f"--words explains one class; {several_run} gives a text any number of labels, so leave it out"
+        )
+        picture = tmp_path / "matrix.png"
+        message = dikkat.fails(2, "evaluate", several_run, data, "--picture", picture)
+        assert message == f"{picture}: a confusion matrix is of texts of one label each, which these are not"
+        message = dikkat.fails(2, *TRAIN, data, "--balance", "--out", tmp_path / "run")
+        assert message == "settings: --balance is for texts of one label each, but here they have any number"
+        binary = ("--set", "classifier.objective=cross_entropy")
+        message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", *binary)
+        assert message.startswith("settings: classifier.objective = cross_entropy is for texts of one label each")
+        assert not (tmp_path / "run").exists()
+
+    def test_texts_of_several_labels_do_not_score_a_classifier_of_one(
+        self, dikkat: Command, several_run: Path, data: Path, tmp_path: Path
+    ) -> None:
+        out = tmp_path / "run"
+        assert dikkat(*TRAIN, data, "--out", out, *TestTable.SHORT)[0] == 0
+        other = tmp_path / "other.jsonl"
+        other.write_text('{"label": ["neg", "pos"], "text": "both"}\n')
+        message = dikkat.fails(65, "evaluate", out, other)
+        assert message == f"{other}:1: has 2 labels, but this classifier was trained on texts of one each"
+
+
+class TestLongValidation:
+    def test_a_longer_text_in_validation_than_in_training(self, dikkat: Command, tmp_path: Path) -> None:
+        """The table of rotary positions grew in inference mode, and no update could follow, not even after a resume."""
+        data = write_table(tmp_path / "train.tsv", reviews(40))
+        valid = write_table(tmp_path / "valid.tsv", [*reviews(10, seed=9), ("pos", "superb " * 290)])
+        settings = options(
+            model__positions="rotary", classifier__max_tokens=400, training__max_epochs=3, training__validations=3
+        )
+        assert dikkat(*TRAIN, data, "--valid", valid, "--out", tmp_path / "run", *settings)[0] == 0
+        assert len(RunDirectory.open(tmp_path / "run").read_metrics()) == 3
 
 
 class TestDoctor:
@@ -356,7 +528,11 @@ class TestBadInput:
     def test_one_class_only(self, dikkat: Command, out: Path, tmp_path: Path) -> None:
         data = write_table(tmp_path / "one.tsv", reviews(40, ("pos",)))
         message = dikkat.fails(65, *TRAIN, data, "--out", out)
-        assert message == f'{data}: only one label, "pos", to train on; a classifier needs two or more'
+        assert message == f'{data}: only one label, "pos", on 40 texts; a classifier needs two labels or more'
+        twice = write_table(tmp_path / "twice.tsv", [*reviews(5, ("pos",)), *reviews(4, ("pos",))])
+        assert dikkat.fails(65, *TRAIN, twice, "--out", out).startswith(
+            f'{twice}: only one label, "pos", on 5 texts of 9 read (left out 4 duplicate, as line 6: “pos” → “'
+        )
         assert not out.exists()
 
     def test_an_empty_text_in_training(self, dikkat: Command, out: Path, tmp_path: Path) -> None:
@@ -367,7 +543,10 @@ class TestBadInput:
     def test_too_few_to_validate_on(self, dikkat: Command, out: Path, tmp_path: Path) -> None:
         data = write_table(tmp_path / "few.tsv", reviews(6))
         message = dikkat.fails(65, *TRAIN, data, "--out", out)
-        assert message.startswith(f"{data}: 6 texts leave none to validate on; give more texts, or name")
+        assert message == (
+            f"{data}: 6 texts leave none to validate on, for which it takes 20; give more texts, or name validation"
+            " data with --valid"
+        )
 
     def test_binary_with_three_classes(self, dikkat: Command, out: Path, tmp_path: Path) -> None:
         data = write_table(tmp_path / "three.tsv", reviews(60, ("neg", "odd", "pos")))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,21 +30,26 @@ def classify(
 ) -> None:
     """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
 
-    A line without words gets an empty label and nan. With --words N two columns follow: the N words without which the
-    label would lose (+) or gain (-) most, in nats of log-odds, and the N that got most attention, in percent.
+    A line without words gets an empty label and nan. A classifier of any number of labels writes those of a probability
+    of at least 0.5, the likeliest first, with a probability behind each; an empty line has none. With --words N two
+    columns follow: the N words without which the label would lose (+) or gain (-) most, in nats of log-odds, and the N
+    that got most attention, in percent.
     """
     from dikkat.pipelines.classification import Classifier
 
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
     classifier = Classifier.load(run)
+    if classifier.is_multi_label and (words or picture is not None):
+        option = "--words" if words else "--picture"
+        raise UsageError(f"{option} explains one class; {run} gives a text any number of labels, so leave it out")
     if words or picture is not None:
         return _explain(classifier, _lines(file), words, picture)
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else WINDOW
     remarks = _Remarks(classifier)
     for number, found in enumerate(classifier.stream(_lines(file), batch_size=batch_size, window=window), start=1):
-        sys.stdout.write(_written(found, all_) + "\n")
+        sys.stdout.write(_written(found, found.probabilities if all_ else found.labels) + "\n")
         remarks.note(number, found)
         if interactive or number % window == 0:
             sys.stdout.flush()
@@ -79,11 +84,12 @@ class _Remarks:
         self.places[what] = (count + 1, first)
 
 
-def _written(found: Classification, every_class: bool) -> str:
-    if not every_class or not found.label:
-        return f"{found.label}\t{found.probability:.4f}"
-    ordered = sorted(found.probabilities.items(), key=lambda item: -item[1])
-    return "\t".join(f"{label}\t{probability:.4f}" for label, probability in ordered)
+def _written(found: Classification, labels: Collection[str]) -> str:
+    """The `labels` with their probabilities, likeliest first."""
+    if not found.label:
+        return f"\t{found.probability:.4f}"
+    ordered = sorted(labels, key=lambda label: -found.probabilities[label])
+    return "\t".join(f"{label}\t{found.probabilities[label]:.4f}" for label in ordered)
 
 
 def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: Path | None) -> None:
@@ -97,7 +103,7 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
         explained = decisive_words(classifier, line) if line.strip() else None
         found = explained.found if explained else classifier.classify([line])[0]
         columns = _columns(explained, most) if explained and most else ""
-        print(_written(found, every_class=False) + columns, flush=True)
+        print(_written(found, found.labels) + columns, flush=True)
         remarks.note(number, found)
         if picture is not None and explained is not None:
             title = f"{found.label} ({100 * found.probability:.1f} %)"

@@ -92,7 +92,7 @@ def _classifier(run: Path, data: list[str], columns: Columns, samples: int, pict
 
     if picture is not None:
         check_format(picture)
-    found = evaluate_classifier(run, data, columns)
-    print("\n".join([*found.lines(), *found.mistakes(samples)]))
+    found = evaluate_classifier(run, data, columns, note=lambda line: print(line, file=sys.stderr))
     if picture is not None:
         found.draw(picture)
+    print("\n".join([*found.lines(), *found.mistakes(samples)]))

@@ -14,17 +14,27 @@ from dikkat.cli.progress import WorkProgress
 
 if TYPE_CHECKING:
     from dikkat.explain.honesty.ablation import HeadName
+    from dikkat.explain.honesty.importance import Cost, Quality
     from dikkat.explain.honesty.wording import HeadsTable, HonestyWording
     from dikkat.pipelines.honesty import HeadFinding, HeadsReport
 
 
+_SCORES = {"translator": "chrf", "classifier": "accuracy", "multi_label": "micro_f1"}
+"""What is measured beside the loss, by kind of model."""
+
+
 def heads(
-    path: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of a translator.", show_default=False)],
+    path: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory.", show_default=False)],
     data: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[DATA]...", help="Pairs to examine on; if absent, those held out for validation."),
+        typer.Argument(
+            metavar="[DATA]...",
+            help="Pairs, labelled texts or text to examine on; if absent, what was held out for validation.",
+        ),
     ] = None,
-    sentences: Annotated[int, typer.Option(min=1, help="Pairs to examine on, evenly spread over the data.")] = 100,
+    sentences: Annotated[
+        int, typer.Option(min=1, help="Pairs, texts or windows of text to examine on, evenly spread.")
+    ] = 100,
     gold: Annotated[
         Path | None, typer.Option(help="Word alignments of DATA, one pair a line: 0-0 1-2 3p4 (p: only possible).")
     ] = None,
@@ -34,9 +44,11 @@ def heads(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, on standard output.")] = False,
     language: Annotated[str, typer.Option(help="en or tr.")] = "en",
 ) -> None:
-    """Show what every attention head does, what is lost without it, and which comes nearest to a word alignment.
+    """Show what every attention head does, what is lost without it, and which of a translator's comes nearest to a word
+    alignment.
 
-    Entropy in nats, loss in nats a token, distances in tokens. "Switched off" means that the head's output is zero.
+    Entropy in nats, loss in nats a token (of a classifier a text), distances in tokens. "Switched off" means that the
+    head's output is zero.
     """
     from dikkat.explain.honesty.wording import honesty_wording
     from dikkat.pipelines.honesty import examine_heads
@@ -52,16 +64,24 @@ def _as_json(path: Path, found: HeadsReport) -> str:
     report = {
         "path": str(path),
         "sentences": found.sentences,
-        "whole": asdict(found.whole),
-        "heads": [_entry(each) for each in found.heads],
-        "alignment_head": _place(found.alignment_head.head),
+        "whole": _measured(found.whole, found.kind),
+        "heads": [_entry(each, found.kind) for each in found.heads],
+        "alignment_head": None if found.alignment_head is None else _place(found.alignment_head.head),
         "other_sentences": found.other_sentences,
-        "pruned": [{"off": [_place(head) for head in each.off], **asdict(each.cost)} for each in found.pruned],
+        "pruned": [
+            {"off": [_place(head) for head in each.off], **_measured(each.cost, found.kind)} for each in found.pruned
+        ],
     }
     return json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False)
 
 
-def _entry(each: HeadFinding) -> dict[str, Any]:
+def _measured(value: Quality | Cost, kind: str, ending: str = "") -> dict[str, float]:
+    """Loss, and the score under its own name where there is one."""
+    score = _SCORES.get(kind)
+    return {f"loss{ending}": value.loss, **({f"{score}{ending}": value.score} if score else {})}
+
+
+def _entry(each: HeadFinding, kind: str) -> dict[str, Any]:
     agreement = None if each.agreement is None else asdict(each.agreement)
     if agreement is not None:
         for name in ("occlusion_correlation", "gradient_correlation"):
@@ -69,8 +89,7 @@ def _entry(each: HeadFinding) -> dict[str, Any]:
     return {
         **_place(each.head),
         **asdict(each.portrait),
-        "loss_lost": each.cost.loss,
-        "chrf_lost": each.cost.chrf,
+        **_measured(each.cost, kind, "_lost"),
         "agreement": agreement,
     }
 
@@ -80,16 +99,21 @@ def _place(head: HeadName) -> dict[str, Any]:
 
 
 def _as_text(path: Path, found: HeadsReport, gold: Path | None, wording: HonestyWording) -> list[str]:
-    words, whole = wording.table, found.whole
+    words, kind = wording.table, wording.table.kinds[found.kind]
     kinds = list(words.attentions)
     # one attention after the other, where a model has them layer by layer
     ordered = sorted(found.heads, key=lambda each: kinds.index((each.head.stack, each.head.kind)))
+    score = f", {kind.score} {found.whole.score:.1f}" if kind.score else ""
+    headings = tuple(heading.format(score=kind.score) for heading in words.headings)
+    # without a second measure, and without cross-attention, the last columns are empty
+    shown = 9 if found.alignment_head else 8 if kind.score else 7
     return [
-        words.title.format(path=path, sentences=found.sentences, loss=whole.loss, chrf=whole.chrf),
+        words.title.format(
+            path=path, sentences=found.sentences, unit=kind.unit, per=kind.per, loss=found.whole.loss, score=score
+        ),
         "",
-        *_columns([words.headings, *(_row(each, wording) for each in ordered)]),
-        "",
-        *_told_alignment(found.alignment_head, gold, wording),
+        *_columns([row[:shown] for row in (headings, *(_row(each, wording) for each in ordered))]),
+        *(["", *_told_alignment(found.alignment_head, gold, wording)] if found.alignment_head else []),
         *_told_pruning(found, words),
     ]
 
@@ -106,7 +130,7 @@ def _row(each: HeadFinding, wording: HonestyWording) -> tuple[str, ...]:
         wording.table.places[portrait.place],
         "" if portrait.place is None else written_share(portrait.place_share, wording),
         f"{each.cost.loss:+.3f}",
-        f"{each.cost.chrf:+.1f}",
+        f"{each.cost.score:+.1f}",
         "" if each.agreement is None else written_share(each.agreement.occlusion, wording),
     )
 
@@ -143,13 +167,16 @@ def _told_alignment(best: HeadFinding, gold: Path | None, wording: HonestyWordin
 def _told_pruning(found: HeadsReport, words: HeadsTable) -> list[str]:
     if not found.pruned:
         return []
-    points = [
-        words.pruned.format(
-            count=len(each.off), head=_name(each.off[-1], words), loss=each.cost.loss, chrf=-each.cost.chrf
-        )
-        for each in found.pruned
+    kind, points = words.kinds[found.kind], []
+    for each in found.pruned:
+        score = f", {kind.score} {-each.cost.score:+.1f}" if kind.score else ""
+        name = _name(each.off[-1], words)
+        points.append(words.pruned.format(count=len(each.off), head=name, loss=each.cost.loss, score=score))
+    return [
+        "",
+        words.pruning.format(sentences=found.other_sentences, unit=kind.unit),
+        *(f"  {point}" for point in points),
     ]
-    return ["", words.pruning.format(sentences=found.other_sentences), *(f"  {point}" for point in points)]
 
 
 def _name(head: HeadName, words: HeadsTable) -> str:

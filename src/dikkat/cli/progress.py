@@ -15,10 +15,16 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 if TYPE_CHECKING:
     from dikkat.config import RunConfig
     from dikkat.data.cleaning import CleaningReport
-    from dikkat.training.loop import StepReport
     from dikkat.training.task import Validation
+    from dikkat.training.watching import StepReport
 
-_SCORES = {"chrf": "chrF", "bleu": "BLEU", "macro_f1": "macro F1"}
+_SCORES = {
+    "chrf": "chrF",
+    "bleu": "BLEU",
+    "macro_f1": "macro F1",
+    "micro_f1": "micro F1",
+    "subset_accuracy": "subset accuracy",
+}
 
 PLAIN_EVERY = 15.0
 """Seconds between two lines about training where there is no terminal."""

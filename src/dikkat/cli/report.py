@@ -14,7 +14,7 @@ def report(
     out: Annotated[Path | None, typer.Option(help="File to write; report.html in DIR if absent.")] = None,
     language: Annotated[str, typer.Option(help="en or tr.")] = "en",
 ) -> None:
-    """Write one offline HTML file: data and its faults, curves, scores, worst sentences, attention, the model."""
+    """Write one offline HTML file: data and its faults, curves, scores, worst mistakes, attention, the model."""
     from dikkat.pipelines.report import write_report
 
     target = run / "report.html" if out is None else out

@@ -15,7 +15,8 @@ def classifier(
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            help="A .tsv, .csv or .jsonl with label and text (each also .gz), or two aligned files, labels first.",
+            help="A .tsv, .csv or .jsonl with label and text (each also .gz), or two aligned files, labels first; in"
+            ' JSONL a label may be a list: "label": ["a", "b"].',
             show_default=False,
         ),
     ] = None,
@@ -26,6 +27,10 @@ def classifier(
     ] = None,
     label_column: Annotated[str | None, typer.Option(help="Column of the label: number from 1, or name.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the text: number from 1, or name.")] = None,
+    label_separator: Annotated[
+        str | None,
+        typer.Option(help="What stands between the labels of a text that may have several or none, as in 'a;b'."),
+    ] = None,
     balance: Annotated[bool, typer.Option("--balance", help="Let each class count the same, however rare.")] = False,
     init: Annotated[
         Path | None,
@@ -44,9 +49,11 @@ def classifier(
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
     if balance:
         settings.setdefault("classifier", {})["balance"] = True
+    if label_separator is not None:
+        settings.setdefault("classifier", {})["label_separator"] = label_separator
 
+    from dikkat.pipelines.classifier_data import ClassifyRequest
     from dikkat.pipelines.classifier_job import ClassifierJob
-    from dikkat.pipelines.classifier_preparation import ClassifyRequest
 
     columns = (label_column, text_column)
     where = str(config or "settings")

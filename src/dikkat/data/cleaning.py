@@ -51,7 +51,7 @@ class CleaningReport:
     unit: str = "pairs"
     """What was read, in the plural."""
     notes: list[str] = field(default_factory=list)
-    """What else there is to say of the data, a line each."""
+    """How the data was read, and what else there is to say of it, a line each."""
 
     @property
     def dropped(self) -> int:

@@ -1,46 +1,118 @@
-"""Texts with a label each: reading, normalising and cutting what is too long."""
+"""Texts with their labels: reading, normalising and cutting what is too long."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from dikkat.data.cleaning import normalise
-from dikkat.data.readers import read_pairs
-from dikkat.errors import DataError, UsageError
+from dikkat.data.label_columns import are_swapped, choose_columns
+from dikkat.data.pairs import Pair
+from dikkat.data.readers import json_entries, read_pairs, table_kind, text_of
+from dikkat.errors import DataError, UsageError, nearest
 
 _JSON_KEYS = ("label", "text")
+_ROLES = ("label", "text")
+
+Columns = tuple[str | None, str | None]
+"""Of label and text: names, or numbers from 1."""
+Note = Callable[[str], None]
 
 
 class LabelledText(NamedTuple):
-    """A text, its label, and where it stands: a 1-based line of its file."""
+    """A text, its labels, and where it stands: a 1-based line of its file."""
 
-    label: str
+    labels: tuple[str, ...]
+    """One of a class; any number where a text may have several labels."""
     text: str
     line: int
 
+    @property
+    def label(self) -> str:
+        """The label of a text that has one."""
+        return self.labels[0]
+
 
 def read_labelled(
-    data: Sequence[str], label_column: str | None = None, text_column: str | None = None
+    data: Sequence[str],
+    columns: Columns = (None, None),
+    *,
+    separator: str | None = None,
+    note: Note = lambda line: None,
 ) -> Iterator[LabelledText]:
-    """Labelled texts of one table (TSV, CSV, JSONL, each also .gz), or of two aligned files, labels first.
+    """Labelled texts of one table (TSV, CSV, JSONL, each also packed), or of two aligned files, labels first.
 
-    Columns are 1-based numbers (default: label 1, text 2) or names; the keys of JSONL are by default `label` and
-    `text`. Raises `UsageError`, `MissingInputError` or `DataError` with file and line, also for an empty label or text.
+    Columns that are not named are found by the header, or by what is in them (default: label 1, text 2); what was
+    found is told to `note`. The keys of JSONL are by default `label` and `text`, and a label there may be a list. With
+    a `separator` a field holds any number of labels. Raises `UsageError`, `MissingInputError` or `DataError` with file
+    and line, also for an empty text, and for an empty label where neither a list nor a `separator` allows it.
     """
-    columns = (label_column, text_column)
-    if len(data) == 1 and data[0].lower().removesuffix(".gz").endswith(".jsonl"):
-        columns = (label_column or _JSON_KEYS[0], text_column or _JSON_KEYS[1])
-    elif (label_column or "1") == (text_column or "2"):
+    rows = _json_rows(Path(data[0]), columns) if _is_json(data) else _table_rows(data, columns, separator, note)
+    for field, text, line in rows:
+        labels = _labels(field, separator)
+        text = normalise(text)
+        if labels is None or not text:
+            what = "text" if labels else "label"
+            raise DataError(f"{' '.join(data)}:{line}: the {what} is empty; fill it in, or remove the line")
+        yield LabelledText(labels, text, line)
+
+
+def _labels(field: str | list[str], separator: str | None) -> tuple[str, ...] | None:
+    """The labels in a field, each once and on one line; None for one that must not be empty."""
+    parts = field if isinstance(field, list) else field.split(separator) if separator else [field]
+    labels = tuple(dict.fromkeys(filter(None, (" ".join(normalise(part).split()) for part in parts))))
+    return labels if labels or separator or isinstance(field, list) else None
+
+
+def _is_json(data: Sequence[str]) -> bool:
+    return len(data) == 1 and table_kind(data[0]) == ".jsonl"
+
+
+def _json_rows(path: Path, columns: Columns) -> Iterator[tuple[str | list[str], str, int]]:
+    label_key, text_key = (given or default for given, default in zip(columns, _JSON_KEYS, strict=True))
+    for number, entry in json_entries(path):
+        where = f"{path}:{number}"
+        value = entry.get(label_key)
+        field: str | list[str]
+        if isinstance(value, list):
+            field = [text_of({label_key: each}, label_key, where) for each in value]
+        else:
+            field = text_of(entry, label_key, where)
+        yield field, text_of(entry, text_key, where), number
+
+
+def _table_rows(
+    data: Sequence[str], columns: Columns, separator: str | None, note: Note
+) -> Iterator[tuple[str, str, int]]:
+    if len(data) == 1 and table_kind(data[0]) and columns == (None, None):
+        columns = choose_columns(Path(data[0]), separator, note)
+    elif (columns[0] or "1") == (columns[1] or "2"):
         raise UsageError(
-            f"label and text are both column {label_column or '1'}: choose two with --label-column and --text-column"
+            f"label and text are both column {columns[0] or '1'}: choose two with --label-column and --text-column"
         )
-    for pair in read_pairs(data, *columns):
-        label, text = normalise(pair.source), normalise(pair.target)
-        for what, found in (("label", label), ("text", text)):
-            if not found:
-                raise DataError(f"{' '.join(data)}:{pair.line}: the {what} is empty; fill it in, or remove the line")
-        yield LabelledText(label, text, pair.line)
+    if len(data) == 1:
+        yield from read_pairs(data, *columns, roles=_ROLES, note=note)
+        return
+    pairs = list(read_pairs(data, *columns))
+    if are_swapped([pair[:2] for pair in pairs], separator):
+        note(f"{data[1]}: taken for the labels, and {data[0]} for the texts, by what is in them")
+        pairs = [Pair(target, source, line) for source, target, line in pairs]
+    yield from pairs
+
+
+def with_known_labels(
+    texts: Iterator[LabelledText], data: Sequence[str], labels: Sequence[str]
+) -> Iterator[LabelledText]:
+    """The texts of `data`. Raises `DataError` with file and line for a label that is not in `labels`."""
+    for each in texts:
+        for label in each.labels:
+            if label not in labels:
+                raise DataError(
+                    f'{" ".join(data)}:{each.line}: the label "{label}" was not in the training data'
+                    f"{nearest(label, labels)}; known: {', '.join(labels)}"
+                )
+        yield each
 
 
 def shortened(ids: Sequence[int], most: int, beginning: float) -> list[int]:

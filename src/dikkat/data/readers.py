@@ -56,7 +56,7 @@ def read_pairs(
     Raises `UsageError` at once, and `DataError` or `MissingInputError` with file and line while reading.
     """
     columns = (source_column, target_column)
-    kinds = [_table_kind(name) for name in data]
+    kinds = [table_kind(name) for name in data]
     if len(data) == 1 and data[0].startswith(GETTEXT):
         _refuse_columns(columns, "catalogs")
         return _read_catalogs(data[0].removeprefix(GETTEXT))
@@ -74,7 +74,8 @@ def read_pairs(
     raise UsageError(f"{data[0]}: cannot tell from its name how to read pairs from it; known: {_KNOWN}")
 
 
-def _table_kind(name: str) -> str:
+def table_kind(name: str) -> str:
+    """`.tsv`, `.csv` or `.jsonl`; empty for what is no table."""
     suffix = _suffix(name)
     return suffix if suffix in (".tsv", ".csv", ".jsonl") else ""
 
@@ -196,13 +197,17 @@ def _read_json_lines(path: Path, columns: tuple[Column, Column]) -> Iterator[Pai
 
 
 def _read_objects(path: Path, keys: tuple[str, str] | None) -> Iterator[Pair]:
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
+    for number, entry in json_entries(path):
         where = f"{path}:{number}"
-        entry = _json_object(line, where)
         keys = keys or _default_keys(entry, where)
-        yield Pair(_text(entry, keys[0], where), _text(entry, keys[1], where), number)
+        yield Pair(text_of(entry, keys[0], where), text_of(entry, keys[1], where), number)
+
+
+def json_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSONL file with the lines that they stand on; raises `DataError` for another line."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            yield number, _json_object(line, f"{path}:{number}")
 
 
 def _json_object(line: str, where: str) -> dict[str, Any]:
@@ -227,7 +232,8 @@ def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
     raise DataError(f"{where}: neither source and target nor src and tgt are keys; choose two columns of: {known}")
 
 
-def _text(entry: dict[str, Any], key: str, where: str) -> str:
+def text_of(entry: dict[str, Any], key: str, where: str) -> str:
+    """The text under `key`, on one line; raises `DataError` where there is none."""
     if key not in entry:
         raise DataError(f'{where}: no key is called "{key}"{nearest(key, entry)}; known: {", ".join(entry)}')
     text = entry[key]

@@ -16,6 +16,17 @@ def probabilities(logits: NDArray[np.floating], temperature: float = 1.0) -> NDA
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
+def label_probabilities(logits: NDArray[np.floating], temperature: float = 1.0) -> NDArray[np.float64]:
+    """(N, C) logistic function of `logits / temperature`: each label is a decision of its own."""
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * np.asarray(logits, np.float64) / temperature)))
+
+
+def fit_label_temperature(logits: NDArray[np.floating], wanted: NDArray[np.bool_]) -> float:
+    """`fit_temperature` of all N x C decisions; the logistic function is the softmax of a logit and 0."""
+    flat = np.asarray(logits, np.float64).reshape(-1)
+    return fit_temperature(np.stack([np.zeros_like(flat), flat], axis=1), wanted.reshape(-1).astype(np.int64))
+
+
 def fit_temperature(logits: NDArray[np.floating], wanted: NDArray[np.int64]) -> float:
     """The temperature between 0.01 and 100 that makes the right classes `wanted` (N,) likeliest.
 

@@ -41,7 +41,7 @@ class ClassScores:
 
     @property
     def macro_f1(self) -> float:
-        """Mean F1 over the classes that occur, among the texts or among the guesses."""
+        """Mean F1 over the classes that occur, among the texts or among the guesses, as scikit-learn's default."""
         return float(self.f1[(self.confusion.sum(0) + self.confusion.sum(1)) > 0].mean())
 
     @property
@@ -58,7 +58,7 @@ class ClassScores:
         return [
             f"accuracy {100 * self.accuracy:.2f} %  ({self.confusion.trace():,} of {support.sum():,} texts;"
             f" the most frequent class alone {100 * self.majority:.2f} %)",
-            f"macro F1 {100 * self.macro_f1:.2f} %",
+            f"macro F1 {100 * self.macro_f1:.2f} %{told_macro(self.labels, support, self.confusion.sum(0))}",
             "",
             f"{'class':{width}}  precision  recall      F1   texts",
             *(
@@ -72,6 +72,15 @@ class ClassScores:
                 for label, row in zip(self.labels, self.confusion.tolist(), strict=True)
             ),
         ]
+
+
+def told_macro(labels: Sequence[str], support: NDArray[np.int64], guesses: NDArray[np.int64]) -> str:
+    """Of how many classes a macro F1 is the mean, where some have no text: those count only where they are guessed."""
+    missing = [label for label, texts in zip(labels, support, strict=True) if not texts]
+    if not missing:
+        return ""
+    counted = int(((support + guesses) > 0).sum())
+    return f" over {counted} of {len(labels)} (no text of: {', '.join(missing)})"
 
 
 def class_scores(labels: Sequence[str], wanted: Sequence[int], found: Sequence[int]) -> ClassScores:

@@ -12,6 +12,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dikkat.nn.growing_table import with_length
+
 Layout = Literal["interleaved", "concatenated"]
 
 
@@ -67,7 +69,5 @@ class SinusoidalPositions(nn.Module):
         With `places`, those rows instead.
         """
         end = offset + x.shape[1] if places is None else int(places.max()) + 1
-        if end > self.table.shape[0]:
-            grown = sinusoids(2 * end, self.model_dim, self.layout)
-            self.table = grown.to(device=self.table.device, dtype=self.table.dtype)
+        self.table = with_length(self.table, 0, end, lambda length: sinusoids(length, self.model_dim, self.layout))
         return x + (self.table[offset:end] if places is None else self.table[places]).to(x.dtype)

@@ -10,6 +10,7 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor, nn
 
 from dikkat.native import kernels
+from dikkat.nn.growing_table import with_length
 
 
 def rotations(length: int, head_dim: int, base: float = 10000.0) -> Float[Tensor, "2 T half"]:
@@ -84,9 +85,7 @@ class RotaryPositions(nn.Module):
     def _table(self, length: int, offset: int, places: Tensor | None) -> Tensor:
         """Its rows for those positions; with `places`, all of it."""
         end = offset + length if places is None else int(places.max()) + 1
-        if end > self.table.shape[1]:
-            grown = rotations(2 * end, self.head_dim)
-            self.table = grown.to(device=self.table.device, dtype=self.table.dtype)
+        self.table = with_length(self.table, 1, end, lambda length: rotations(length, self.head_dim))
         return self.table[:, offset:end] if places is None else self.table
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dikkat.config import RunConfig
 from dikkat.decoding.batching import length_batches
 from dikkat.errors import UsageError
-from dikkat.evaluation.calibration import probabilities
+from dikkat.evaluation.calibration import label_probabilities, probabilities
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
 from dikkat.pipelines.classifier_job import kept_temperature
@@ -29,6 +29,8 @@ from dikkat.training.classification import pad_texts
 
 BATCH_SIZE = 64
 BATCH_TOKENS = 16384
+LEAST_PROBABILITY = 0.5
+"""Of a label that a text gets, where it may get several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +43,14 @@ class Classification:
     """Of that class, calibrated on the validation part; NaN for a text without words."""
     probabilities: dict[str, float]
     """Of every class, in the order of training; empty for a text without words."""
+    labels: tuple[str, ...]
+    """What the text gets, the likeliest first: its class, or where it may have several labels those of at least a half.
+    """
     num_tokens: int
     """Tokens of the text; of more than `classifier.max_tokens` only the beginning and the end were read."""
 
 
-NOTHING = Classification("", math.nan, {}, 0)
+NOTHING = Classification("", math.nan, {}, (), 0)
 """The answer to a text without words."""
 
 
@@ -66,6 +71,8 @@ class Classifier:
         self.config = config
         self.temperature = temperature
         """Divides the logits; found on the validation part (Guo et al. 2017)."""
+        self.is_multi_label = config.classifier.objective == "multi_label"
+        """Whether a text gets any number of labels."""
 
     @classmethod
     def load(cls, path: str | Path) -> Classifier:
@@ -117,9 +124,13 @@ class Classifier:
     def probabilities(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float64]:
         """(B, C) of what the model reads of B texts (`read_ids`)."""
         tokens, mask = pad_texts(rows, self.model.output.weight.device)
-        return probabilities(self.model(tokens, mask).float().cpu().numpy(), self.temperature)
+        logits = self.model(tokens, mask).float().cpu().numpy()
+        return (label_probabilities if self.is_multi_label else probabilities)(logits, self.temperature)
 
     def _classification(self, row: NDArray[np.float64], num_tokens: int) -> Classification:
         best = int(row.argmax())
         by_label = dict(zip(self.labels, row.tolist(), strict=True))
-        return Classification(self.labels[best], float(row[best]), by_label, num_tokens)
+        order = np.argsort(-row, kind="stable")
+        chosen = [index for index in order if row[index] >= LEAST_PROBABILITY] if self.is_multi_label else [best]
+        labels = tuple(self.labels[index] for index in chosen)
+        return Classification(self.labels[best], float(row[best]), by_label, labels, num_tokens)

@@ -15,12 +15,15 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
 from dikkat.errors import DataError
 from dikkat.models.factory import build_classifier
-from dikkat.pipelines.classifier_preparation import ClassifyRequest, prepare
+from dikkat.pipelines.classifier_card import classifier_card
+from dikkat.pipelines.classifier_data import ClassifyRequest
+from dikkat.pipelines.classifier_preparation import prepare
+from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.weights import build_to_train
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.metrics import settings_hash
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.training.classification import ClassificationTask
+from dikkat.training.multi_label import MultiLabelTask
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class ClassifierJob:
                     parameter.copy_(initial[name])
         train, validation = (Corpus.open(run.corpus, part) for part in ("train", "validation"))
         texts = list(read_lines(run.held_out("validation", "source")))
-        return ClassificationTask(model, train, validation, texts, labels, config)
+        task = MultiLabelTask if config.classifier.objective == "multi_label" else ClassificationTask
+        return task(model, train, validation, texts, labels, config)
 
     def facts(self, task: ClassificationTask, config: RunConfig) -> dict[str, str]:
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
@@ -69,13 +73,19 @@ class ClassifierJob:
         }
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]], command: str) -> str:
-        return _card(run, rows, command)
+        return classifier_card(run, rows, best_row(rows, run_config(run.read_config(), str(run.config))), command)
 
 
 def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
     """The validation whose weights were kept."""
-    score = "macro_f1" if config.classifier.balance else "accuracy"
-    return max(rows, key=lambda row: float(row[score]))
+    return max(rows, key=lambda row: float(row[score_of(config)]))
+
+
+def score_of(config: RunConfig) -> str:
+    """The column of metrics.jsonl by which weights are kept."""
+    if config.classifier.objective == "multi_label":
+        return "micro_f1"
+    return "macro_f1" if config.classifier.balance else "accuracy"
 
 
 def kept_temperature(run: RunDirectory, config: RunConfig) -> float:
@@ -100,33 +110,3 @@ def kept_temperature(run: RunDirectory, config: RunConfig) -> float:
 def _told(labels: tuple[str, ...], most: int = 10) -> str:
     rest = f" and {len(labels) - most} more" if len(labels) > most else ""
     return f"{len(labels)}: {', '.join(labels[:most])}{rest}"
-
-
-def _card(run: RunDirectory, rows: list[dict[str, Any]], command: str) -> str:
-    settings = run.read_config()
-    best = best_row(rows, RunConfig(classifier=settings["classifier"]))
-    source = settings["data_source"]
-    left_out = ", ".join(f"{count:,} {reason}" for reason, count in source["left_out"].items()) or "none"
-    classes = ", ".join(f"{label} ({count:,})" for label, count in source["classes"].items())
-    lines = [
-        f"# Classifier: {', '.join(settings['labels'])}",
-        "",
-        f"- data: {' '.join(source['data'])}, {source['train_texts']:,} training texts; left out: {left_out}",
-        f"- classes: {classes}",
-        f"- fingerprint of the training texts: sha256 {source['sha256']}",
-        f"- preset: {source['preset']}" + (f", begun with {source['init']}" if source["init"] else ""),
-        f"- settings: sha256 {settings_hash(settings)}",
-        f"- trained: {best['epoch']:.1f} passes, {rows[-1]['seconds'] / 60:.1f} minutes",
-        "",
-        f"Validation on {source['validation_texts']:,} texts the model never saw:",
-        "",
-        f"- accuracy {best['accuracy']:.2f} %",
-        f"- macro F1 {best['macro_f1']:.2f} %",
-        f"- loss {best['valid_loss']:.3f} nats a text, at temperature 1; calibrated at {best['temperature']:.3f}",
-    ]
-    if foreign := run.foreign_metrics():
-        numbers = ", ".join(map(str, foreign))
-        lines += ["", f"Validations measured under other settings than those in config.json: {numbers}."]
-    if command:
-        lines += ["", "To make it again:", "", f"    {command}"]
-    return "\n".join(lines) + "\n"

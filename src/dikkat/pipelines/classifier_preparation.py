@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from dikkat.config import ClassifierConfig, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
-from dikkat.data.labelled import LabelledText, read_labelled, shortened
-from dikkat.data.pairs import Pair
-from dikkat.data.splitting import split_texts
-from dikkat.errors import DataError, UsageError, nearest
+from dikkat.data.label_remarks import texts_seen
+from dikkat.data.labelled import LabelledText, shortened
+from dikkat.errors import UsageError
+from dikkat.pipelines.classifier_data import ClassifyRequest, Parts, read_parts
 from dikkat.pipelines.initial_weights import INITIAL, initial_model, shape_settings
 from dikkat.pipelines.settings import without_translating
 from dikkat.pipelines.sizing import Settings, classifier_settings_for
@@ -22,42 +21,10 @@ from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import BOS_ID, Tokenizer
 
 _ENCODED_AT_ONCE = 1_000
+LABEL_BREAK = "\t"
+"""Between the labels of a held-out text."""
 _NO_TEST: Settings = {"data": {"test_pairs": 0}}
 """Labelled data comes with a test part of its own, or every text is needed; `data.test_pairs` holds one out."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClassifyRequest:
-    """What a user asks of `dikkat train classifier`."""
-
-    data: Sequence[str]
-    """A table, or two aligned files, labels first."""
-    validation: Sequence[str] = ()
-    """Data to validate on, in the same forms; held out from `data` when empty."""
-    columns: tuple[str | None, str | None] = (None, None)
-    """Columns of label and text: names, or numbers from 1."""
-    preset: str | None = None
-    settings: Settings = field(default_factory=dict)
-    """Overrides of the preset, from a file and from options."""
-    where: str = "configuration"
-    """Where the overrides come from, for error messages."""
-    init: Path | None = None
-    """The run whose encoder, embeddings and tokenizer are taken over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Labelled texts: to train on, to validate on, to test on in the end (may be empty)."""
-
-    train: list[LabelledText]
-    validation: list[LabelledText]
-    test: list[LabelledText]
-    report: CleaningReport
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The classes, in the order of their ids."""
-        return tuple(sorted({each.label for each in self.train}))
 
 
 def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
@@ -65,9 +32,9 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
 
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """
-    parts = _read_parts(request)
-    config = _config(request, len(parts.train))
-    _check_classes(request, parts, config.classifier)
+    first = _config(request, texts=0)
+    parts = read_parts(request, first.classifier, first.data, first.training.seed)
+    config = _learned(_config(request, len(parts.train)), parts, request)
     tokenizer = _tokenizer(request, parts, config)
     config = build_config(
         merge(config.model_dump(), {"model": {"vocab_size": tokenizer.vocab_size}}), where=request.where
@@ -90,19 +57,6 @@ def read_ids(ids: Sequence[int], config: ClassifierConfig) -> list[int]:
     return [BOS_ID, *shortened(ids, config.max_tokens, config.beginning)]
 
 
-def labelled_as_known(
-    data: Sequence[str], columns: tuple[str | None, str | None], labels: Sequence[str]
-) -> Iterator[LabelledText]:
-    """Labelled texts whose labels are all in `labels`. Raises `DataError` with file and line for another label."""
-    for each in read_labelled(data, *columns):
-        if each.label not in labels:
-            raise DataError(
-                f'{" ".join(data)}:{each.line}: the label "{each.label}" was not in the training data'
-                f"{nearest(each.label, labels)}; known: {', '.join(labels)}"
-            )
-        yield each
-
-
 def _config(request: ClassifyRequest, texts: int) -> RunConfig:
     base = preset(request.preset) if request.preset else classifier_settings_for(texts)
     trunk = shape_settings(request.init) if request.init else {}
@@ -117,45 +71,21 @@ def _config(request: ClassifyRequest, texts: int) -> RunConfig:
     return config
 
 
-def _read_parts(request: ClassifyRequest) -> Parts:
-    first = _config(request, texts=0)
-    report = CleaningReport(unit="texts")
-    texts = list(_without_duplicates(read_labelled(request.data, *request.columns), report))
-    if request.validation:
-        labels = sorted({each.label for each in texts})
-        return Parts(texts, list(labelled_as_known(request.validation, request.columns, labels)), [], report)
-    split = split_texts([each.text for each in texts], first.data, first.training.seed)
-    train, validation, test = ([texts[index] for index in part] for part in (split.train, split.validation, split.test))
-    # a class so rare that none of it is left to train on is not one to ask for
-    known = {each.label for each in train}
-    validation, test = ([each for each in part if each.label in known] for part in (validation, test))
-    return Parts(train, validation, test, report)
-
-
-def _without_duplicates(texts: Iterator[LabelledText], report: CleaningReport) -> Iterator[LabelledText]:
-    seen: set[tuple[str, str]] = set()
-    for each in texts:
-        report.read += 1
-        if (key := (each.label, each.text)) in seen:
-            report.note("duplicate", Pair(*each))
-            continue
-        seen.add(key)
-        report.kept += 1
-        yield each
-
-
-def _check_classes(request: ClassifyRequest, parts: Parts, config: ClassifierConfig) -> None:
-    name, labels = " ".join(request.data), parts.labels
-    if len(labels) < 2:
-        only = f'only one label, "{labels[0]}"' if labels else "no labelled text"
-        raise DataError(f"{name}: {only}, to train on; a classifier needs two or more")
-    if config.objective == "binary" and len(labels) != 2:
-        raise UsageError(f"{name}: classifier.objective = binary is for 2 classes, but there are {len(labels)}")
-    if not parts.validation:
-        raise DataError(
-            f"{name}: {len(parts.train)} texts leave none to validate on; give more texts, or name validation data"
-            " with --valid"
+def _learned(config: RunConfig, parts: Parts, request: ClassifyRequest) -> RunConfig:
+    """With the objective that the labels ask for. Raises `UsageError` where the settings do not go with it."""
+    settings, where = config.classifier, request.where
+    if not (parts.is_multi_label or settings.label_separator or settings.objective == "multi_label"):
+        return config
+    asked = request.settings.get("classifier", {}).get("objective", "multi_label")
+    if asked != "multi_label":
+        raise UsageError(
+            f"{where}: classifier.objective = {asked} is for texts of one label each, but here they have any number;"
+            " set multi_label, or leave it out"
         )
+    if settings.balance:
+        raise UsageError(f"{where}: --balance is for texts of one label each, but here they have any number")
+    learned = merge(config.model_dump(), {"classifier": {"objective": "multi_label"}})
+    return build_config(learned, where=where)
 
 
 def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig) -> Tokenizer:
@@ -172,14 +102,17 @@ def _encoded(
         some = texts[start : start + _ENCODED_AT_ONCE]
         encoded = tokenizer.encode_batch([each.text for each in some], config.data.source_language)
         for each, ids in zip(some, encoded, strict=True):
-            yield read_ids(ids, config.classifier), [labels.index(each.label)]
+            yield read_ids(ids, config.classifier), [labels.index(label) for label in each.labels]
 
 
 def _write_held_out(run: RunDirectory, parts: Parts) -> None:
-    """The text as source, its label as target."""
+    """The text as source, its labels as target, with tabs between them."""
     run.make_folder("held_out")
     for part, texts in (("validation", parts.validation), ("test", parts.test)):
-        for side, lines in (("source", [each.text for each in texts]), ("target", [each.label for each in texts])):
+        for side, lines in (
+            ("source", [each.text for each in texts]),
+            ("target", [LABEL_BREAK.join(each.labels) for each in texts]),
+        ):
             path = run.held_out(part, side)  # type: ignore[arg-type]
             run.write_text(str(path.relative_to(run.path)), "".join(f"{line}\n" for line in lines))
 
@@ -188,8 +121,10 @@ def _describe(request: ClassifyRequest, parts: Parts) -> dict[str, Any]:
     """What the card says of the data; the fingerprint is of the training texts and their labels."""
     digest = hashlib.sha256()
     for each in parts.train:
-        digest.update(f"{each.label}\t{each.text}\n".encode())
-    counts = {label: sum(each.label == label for each in parts.train) for label in parts.labels}
+        digest.update(LABEL_BREAK.join((*each.labels, f"{each.text}\n")).encode())
+    train, validation = (
+        Counter(label for each in part for label in each.labels) for part in (parts.train, parts.validation)
+    )
     return {
         "data": list(request.data),
         "validation_data": list(request.validation),
@@ -198,7 +133,9 @@ def _describe(request: ClassifyRequest, parts: Parts) -> dict[str, Any]:
         "train_texts": len(parts.train),
         "validation_texts": len(parts.validation),
         "test_texts": len(parts.test),
-        "classes": counts,
+        "classes": {label: train[label] for label in parts.labels},
+        "validation_classes": {label: validation[label] for label in parts.labels},
+        "validation_seen": texts_seen(parts.train, parts.validation),
         "left_out": parts.report.counts,
         "sha256": digest.hexdigest(),
     }

@@ -9,16 +9,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from dikkat.data.labelled import shortened
 from dikkat.errors import DataError
 from dikkat.nn.recorder import record_attention
 from dikkat.pipelines.classification import BATCH_SIZE, Classification, Classifier
 from dikkat.pipelines.classifier_preparation import read_ids
+from dikkat.text.typed_words import typed_words
 from dikkat.training.classification import pad_texts
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecisiveWords:
-    """The words of a text as the model read it, each with its part in the decision."""
+    """The words of a text as typed, of what the model read of it, each with its part in the decision."""
 
     found: Classification
     words: tuple[str, ...]
@@ -35,7 +37,7 @@ def decisive_words(classifier: Classifier, text: str) -> DecisiveWords:
         raise DataError("there is nothing to decide in an empty text; give a few words")
     read = read_ids(ids, classifier.config.classifier)
     (found,) = classifier.classify([text])
-    words, groups = _words(classifier.tokenizer.pieces(read[1:]), classifier.config.tokenizer.kind == "bpe")
+    words, groups = _words(classifier, text)
     tokens, mask = pad_texts([read], torch.device("cpu"))
     label = classifier.labels.index(found.label)
     whole, *without = (_log_odds(row, label) for row in _occluded(classifier, tokens, mask, groups))
@@ -48,18 +50,16 @@ def decisive_words(classifier: Classifier, text: str) -> DecisiveWords:
     )
 
 
-def _words(pieces: list[str], starts_marked: bool) -> tuple[tuple[str, ...], list[list[int]]]:
-    """Words and the positions of their tokens in what the model reads, where `<bos>` is the first."""
-    words: list[str] = []
-    groups: list[list[int]] = []
-    for place, piece in enumerate(pieces, start=1):
-        if groups and starts_marked and not piece.startswith("▁"):
-            words[-1] += piece
-            groups[-1].append(place)
-        else:
-            words.append(piece.removeprefix("▁") if starts_marked else piece)
-            groups.append([place])
-    return tuple(words), groups
+def _words(classifier: Classifier, text: str) -> tuple[tuple[str, ...], list[list[int]]]:
+    """The words of which something is read, as typed, and where their tokens stand behind `<bos>`."""
+    settings = classifier.config.classifier
+    words = typed_words(classifier.tokenizer, text.strip(), classifier.config.data.source_language)
+    num_tokens = sum(len(word.tokens) for word in words)
+    kept = shortened(range(num_tokens), settings.max_tokens, settings.beginning)
+    position = {token: number for number, token in enumerate(kept, start=1)}
+    groups = [[position[token] for token in word.tokens if token in position] for word in words]
+    read = [(word.text, group) for word, group in zip(words, groups, strict=True) if group]
+    return tuple(word for word, _ in read), [group for _, group in read]
 
 
 @torch.inference_mode()

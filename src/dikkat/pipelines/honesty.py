@@ -1,13 +1,15 @@
-"""Every head of a trained translator on held-out text: what it does, and what is lost without it."""
+"""Every head of a trained model on held-out text: what it does, and what is lost without it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import nn
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.readers import read_pairs
@@ -21,6 +23,7 @@ from dikkat.explain.honesty.portrait import Portrait, Portraits
 from dikkat.explain.honesty.saliency import gradient_times_input, occlusion
 from dikkat.nn.recorder import record_attention
 from dikkat.pipelines.pieces import PieceCounter, Watch
+from dikkat.pipelines.self_attention_heads import Subject, load_subject
 from dikkat.pipelines.translation import Translator
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import BOS_ID, EOS_ID
@@ -54,11 +57,14 @@ class Pruning:
 class HeadsReport:
     """All heads of one model on one sample."""
 
+    kind: str
+    """`translator`, `classifier`, `multi_label` or `lm`."""
     sentences: int
     whole: Quality
     """With every head on."""
     heads: tuple[HeadFinding, ...]
-    alignment_head: HeadFinding
+    alignment_head: HeadFinding | None
+    """Of a translator."""
     other_sentences: int
     """On which the costs below were measured; the heads were chosen on the sample."""
     pruned: tuple[Pruning, ...]
@@ -83,22 +89,25 @@ def examine_heads(
     prune: int = 0,
     watch: Watch = lambda done, pieces, what: None,
 ) -> HeadsReport:
-    """Measure every head on `sentences` pairs of `data`, or of the run's own validation part when empty.
+    """Measure every head on `sentences` pairs, texts or windows of `data`, or of the run's own validation part when
+    empty.
 
-    `gold` holds one word alignment a pair (see `parse_alignments`), words split at spaces. The `prune` least useful
-    heads are switched off together in at most `MOST_POINTS` steps, on as many other pairs. Raises `UsageError`,
-    `MissingInputError` or `DataError` naming the option or the file and line.
+    `gold`, of a translator, holds one word alignment a pair (see `parse_alignments`), words split at spaces. The
+    `prune` least useful heads are switched off together in at most `MOST_POINTS` steps, on as many others. Raises
+    `UsageError`, `MissingInputError` or `DataError` naming the option or the file and line.
     """
+    task = RunDirectory.open(path).read_config().get("task", "translator")
+    if task != "translator":
+        if gold is not None:
+            raise UsageError(f"--gold is of the pairs of a translator, but {path} holds another kind; leave it out")
+        return _examine_reader(load_subject(path, data, sentences * (2 if prune else 1)), prune, watch)
     translator = Translator.load(path)
     heads = head_names(translator.model)
-    if prune > len(heads):
-        raise UsageError(f"--prune {prune}: this model has only {len(heads)} heads to switch off")
+    _require_heads(prune, heads)
     pairs = _read_pairs(translator, RunDirectory.open(path), data, gold)
     chosen = np.unique(np.linspace(0, len(pairs) - 1, sentences * (2 if prune else 1)).astype(int)).tolist()
-    sample, others = [pairs[place] for place in (chosen[::2] if prune else chosen)], [pairs[p] for p in chosen[1::2]]
-    if prune and not others:
-        raise UsageError("--prune needs two pairs or more: heads are chosen on some, their cost is measured on others")
-    counts = np.unique(np.linspace(1, prune, min(prune, MOST_POINTS)).astype(int)).tolist()
+    sample, others = ([pairs[index] for index in part] for part in _halves(chosen, prune, "pairs"))
+    counts = _points(prune)
     tell = PieceCounter(2 + len(heads) + len(counts), watch)
 
     tell("reading the maps")
@@ -109,8 +118,51 @@ def examine_heads(
     costs = head_costs(translator.model, whole, measure, tell)
     alignment_head = choose_alignment_head(agreements)
     found = {head: HeadFinding(head, portraits.of(head), costs[head], agreements.get(head)) for head in heads}
-    pruned = _prune(translator, others, least_useful(costs, prune), counts, tell) if prune else ()
-    return HeadsReport(len(sample), whole, tuple(found.values()), found[alignment_head], len(others), pruned)
+    order = least_useful(costs, prune)
+    pruned = _prune(translator.model, _measure(translator, others), order, counts, tell) if prune else ()
+    findings = tuple(found.values())
+    return HeadsReport("translator", len(sample), whole, findings, found[alignment_head], len(others), pruned)
+
+
+def _examine_reader(subject: Subject, prune: int, watch: Watch) -> HeadsReport:
+    """Of a model without cross-attention."""
+    heads = head_names(subject.model)
+    _require_heads(prune, heads)
+    sample, others = _halves(range(subject.count), prune, "texts")
+    counts = _points(prune)
+    tell = PieceCounter(2 + len(heads) + len(counts), watch)
+
+    tell("reading the maps")
+    portraits = Portraits()
+    subject.observe(portraits, sample)
+    tell("all heads on")
+    whole = subject.measure(sample)
+    costs = head_costs(subject.model, whole, partial(subject.measure, sample), tell)
+    findings = tuple(HeadFinding(head, portraits.of(head), costs[head], None) for head in heads)
+    order = least_useful(costs, prune)
+    pruned = _prune(subject.model, partial(subject.measure, others), order, counts, tell) if prune else ()
+    return HeadsReport(subject.kind, len(sample), whole, findings, None, len(others), pruned)
+
+
+def _require_heads(prune: int, heads: Sequence[HeadName]) -> None:
+    if prune > len(heads):
+        raise UsageError(f"--prune {prune}: this model has only {len(heads)} heads to switch off")
+
+
+def _halves(chosen: Sequence[int], prune: int, what: str) -> tuple[Sequence[int], Sequence[int]]:
+    """What the heads are examined on, and what pruning is measured on."""
+    if not prune:
+        return chosen, ()
+    if len(chosen) < 2:
+        raise UsageError(
+            f"--prune needs two {what} or more: heads are chosen on some, their cost is measured on others"
+        )
+    return chosen[::2], chosen[1::2]
+
+
+def _points(prune: int) -> list[int]:
+    """How many heads are switched off together at each step."""
+    return np.unique(np.linspace(1, prune, min(prune, MOST_POINTS)).astype(int)).tolist()
 
 
 def _read_pairs(translator: Translator, run: RunDirectory, data: Sequence[str], gold: Path | None) -> list[_Pair]:
@@ -183,17 +235,16 @@ def _measure(translator: Translator, sample: Sequence[_Pair]) -> Measure:
 
 
 def _prune(
-    translator: Translator,
-    others: Sequence[_Pair],
+    model: nn.Module,
+    measure: Measure,
     order: Sequence[HeadName],
     counts: Sequence[int],
     tell: Callable[[str], None],
 ) -> tuple[Pruning, ...]:
-    measure = _measure(translator, others)
     whole = measure()
     points = []
     for count in counts:
         tell(f"without the {count} least useful")
         off = tuple(order[:count])
-        points.append(Pruning(off, cost_without(translator.model, off, whole, measure)))
+        points.append(Pruning(off, cost_without(model, off, whole, measure)))
     return tuple(points)

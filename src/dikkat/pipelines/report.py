@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,19 +13,23 @@ import numpy as np
 from dikkat.data.corpus import Corpus
 from dikkat.decoding.options import BeamOptions
 from dikkat.disk import probe_beside, write_atomically, write_errors
-from dikkat.errors import MissingInputError
+from dikkat.errors import MissingInputError, UsageError
 from dikkat.evaluation import sentence_chrf
 from dikkat.explain.drawing.model_outline import outline_of
 from dikkat.explain.page.assemble import assemble
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
 from dikkat.explain.report.html import check_page
+from dikkat.explain.report.reader_page import reader_page
 from dikkat.explain.report.run_page import report_page
 from dikkat.explain.report.wording import report_wording
+from dikkat.pipelines.classifier_report import classifier_facts
 from dikkat.pipelines.evaluation import Evaluation, evaluate_translator
+from dikkat.pipelines.language_model_report import language_model_facts
 from dikkat.pipelines.page import collect_page
 from dikkat.pipelines.translation import Translator
 from dikkat.run_directory import RunDirectory
 
+_READERS = {"classifier": classifier_facts, "lm": language_model_facts}
 WORST = 20
 """Sentences shown."""
 ATTENTION = 5
@@ -36,7 +41,7 @@ MOST_PAIRS = 200_000
 
 
 def write_report(path: Path, out: Path, language: str = "en") -> None:
-    """Translate the held-out part of the finished run at `path`, and write its report to `out` as HTML.
+    """Let the finished run at `path` work on its held-out part, and write its report to `out` as HTML.
 
     Raises `UsageError` for another suffix or language, `MissingInputError` for a run that is unfinished or has lost a
     file, `DataError` for one that is damaged, `DiskError` or `CannotCreateError` when `out` cannot be written.
@@ -46,12 +51,21 @@ def write_report(path: Path, out: Path, language: str = "en") -> None:
     run = RunDirectory.open(path)
     metrics = run.read_metrics()
     if not run.is_finished or not metrics:
-        raise MissingInputError(
-            f"{path}: holds an unfinished run; finish it with: dikkat train translator --out {path} --resume"
-        )
+        task = str(run.read_config().get("task", "translator"))
+        command = shlex.join(["dikkat", "train", task, "--out", str(path), "--resume"])
+        raise MissingInputError(f"{path}: holds an unfinished run; finish it with: {command}")
     with write_errors(out):
         probe_beside(out)
-    write_atomically(out, report_page(_facts(run, metrics, language), language).encode("utf-8", "replace"))
+    write_atomically(out, _page(run, metrics, language).encode("utf-8", "replace"))
+
+
+def _page(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
+    task = run.read_config().get("task", "translator")
+    if task == "translator":
+        return report_page(_facts(run, metrics, language), language)
+    if task not in _READERS:
+        raise UsageError(f'{run.path}: holds a "{task}", of which there is no report')
+    return reader_page(_READERS[task](run, metrics, language), language)
 
 
 def _facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> RunFacts:

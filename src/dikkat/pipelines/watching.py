@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -25,9 +26,9 @@ from dikkat.pipelines.translation import Translator
 from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
-from dikkat.training.loop import StepReport
-from dikkat.training.task import Validation
+from dikkat.training.task import Stop, Validation, never
 from dikkat.training.validation import Validator
+from dikkat.training.watching import StepReport
 
 WORDS = (6, 10, 14)
 """One sentence of about so many words each: long enough to have an order, short enough to be seen at once."""
@@ -136,7 +137,8 @@ class WatchedValidator(Validator):
         super().__init__(*data)
         self._diary = diary
 
-    def __call__(self, model: EncoderDecoder, number: int) -> Validation:
-        found = super().__call__(model, number)
-        self._diary.look(model)
+    def __call__(self, model: EncoderDecoder, number: int, should_stop: Stop = never) -> Validation:
+        found = super().__call__(model, number, should_stop)
+        if math.isfinite(found.loss):
+            self._diary.look(model)
         return found

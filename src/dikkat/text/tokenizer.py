@@ -150,6 +150,16 @@ class Tokenizer:
         kept = [[int(i) for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)] for ids in batch]
         return list(self._inner.decode_batch(kept, skip_special_tokens=False))
 
+    def spans(self, text: str, language: str = "") -> tuple[str, list[tuple[int, int]]]:
+        """`text`, composed where the casing of `language` composes it, and start and end in it of each id of `encode`.
+
+        The tokens of one character all have its span; the space before a word may be in that of its token or not.
+        """
+        casing = language if self._lowercases else ""
+        written = normalize("NFC", text) if has_dotted_i(casing) else text
+        (cased,) = _cased([written], casing)
+        return written, list(self._inner.encode(cased, add_special_tokens=False).offsets)
+
     def unknown(self, text: str) -> list[str]:
         """What of `text` has no entry and becomes `<unk>`: each piece once, in order."""
         encoding = self._inner.encode(text, add_special_tokens=False)

@@ -11,6 +11,11 @@ from typing import Protocol
 class Budget(Protocol):
     """Progress of a run from 0 to 1; the learning rate and the validations follow it."""
 
+    @property
+    def clock(self) -> Callable[[], float]:
+        """Tells the time in seconds."""
+        ...
+
     def progress(self, updates: int) -> float:
         """Share of the run that is done after `updates`."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,15 +19,17 @@ from dikkat.evaluation.classification import class_scores
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.native.device import moved
 from dikkat.text.tokenizer import PAD_ID
-from dikkat.training.task import BatchLoss, Validation
+from dikkat.training.task import BatchLoss, Stop, Validation, ValidationStopped, never, spread
 
 SHOWN_CHARACTERS = 160
+LEAST_TEXTS = 32
+"""A score of fewer says nothing."""
 
 
 class ClassificationTask:
     """Learns the texts of `corpus`, whose targets are one id each, the class; see `Task`.
 
-    `texts` are those of `validation`, to be shown.
+    `MultiLabelTask` learns those with any number of ids. `texts` are those of `validation`, to be shown.
     """
 
     unit = "texts"
@@ -45,7 +48,8 @@ class ClassificationTask:
         self.labels = tuple(labels)
         self.plan = _plan(corpus, config.training.tokens_per_batch, config.training.seed)
         self._validation, self._texts = validation, texts
-        self._validation_plan = _plan(validation, config.training.tokens_per_batch, seed=0)
+        self._tokens_per_batch = config.training.tokens_per_batch
+        self.limit_validation(1.0)
         self._smoothing = config.training.label_smoothing
         self._balance = config.classifier.balance
         self._weights = class_weights(corpus, len(labels)) if self._balance else None
@@ -64,26 +68,44 @@ class ClassificationTask:
         likelihood = F.cross_entropy(logits.detach(), wanted, reduction="sum")
         return BatchLoss(objective, likelihood, len(indices))
 
-    def validate(self, number: int) -> Validation:
-        logits = np.zeros((len(self._validation), len(self.labels)))
-        with torch.inference_mode():
-            for indices in self._validation_plan.epoch(0):
-                logits[indices] = self._logits(self._validation, indices).cpu().numpy()
-        wanted = _classes(self._validation, np.arange(len(self._validation)))
+    def limit_validation(self, share: float) -> float:
+        self._rows = spread(len(self._validation), share, LEAST_TEXTS)
+        lengths = self._validation.source_lengths[self._rows]
+        self._validation_plan = BatchPlan(lengths, np.zeros_like(lengths), self._tokens_per_batch, seed=0)
+        return len(self._rows) / len(self._validation)
+
+    def validate(self, number: int, should_stop: Stop = never) -> Validation:
+        return self._validated(self._validation_logits(should_stop), number)
+
+    def _validated(self, logits: NDArray[np.float64], number: int) -> Validation:
+        """The scores of (N, C) logits of the validation texts."""
+        wanted = _classes(self._validation, self._rows)
+        right = probabilities(logits)[np.arange(len(wanted)), wanted]
+        # a probability of 0 would be an infinite loss
+        loss = -float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).mean())
+        if not math.isfinite(loss):
+            return Validation.broken(loss)
         found = logits.argmax(axis=1)
         scores = class_scores(self.labels, wanted.tolist(), found.tolist())
         accuracy, macro_f1 = 100 * scores.accuracy, 100 * scores.macro_f1
         columns = {"accuracy": accuracy, "macro_f1": macro_f1, "temperature": fit_temperature(logits, wanted)}
-        right = probabilities(logits)[np.arange(len(wanted)), wanted]
-        # a probability of 0 would be an infinite loss
-        loss = -float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).mean())
         place = number * 7 % len(wanted)
-        shown = (
-            ("text", self._texts[place][:SHOWN_CHARACTERS]),
-            ("model", self.labels[found[place]]),
-            ("human", self.labels[wanted[place]]),
-        )
+        shown = self._shown(place, self.labels[found[place]], self.labels[wanted[place]])
         return Validation(loss, columns, macro_f1 if self._balance else accuracy, shown)
+
+    def _shown(self, index: int, found: str, wanted: str) -> tuple[tuple[str, str], ...]:
+        text = self._texts[self._rows[index]][:SHOWN_CHARACTERS]
+        return ("text", text), ("model", found), ("human", wanted)
+
+    @torch.inference_mode()
+    def _validation_logits(self, should_stop: Stop) -> NDArray[np.float64]:
+        """(N, C), in the order of the rows that are validated on."""
+        logits = np.zeros((len(self._rows), len(self.labels)))
+        for indices in self._validation_plan.epoch(0):
+            if should_stop():
+                raise ValidationStopped
+            logits[indices] = self._logits(self._validation, self._rows[indices]).cpu().numpy()
+        return logits
 
     def _logits(self, corpus: Corpus, indices: NDArray[np.int64]) -> Tensor:
         """(B, C), float32."""

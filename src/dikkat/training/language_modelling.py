@@ -17,9 +17,9 @@ from dikkat.models.language_model import LanguageModel
 from dikkat.native.device import moved
 from dikkat.nn.masks import causal_mask
 from dikkat.training.objective import smoothed_cross_entropy
-from dikkat.training.task import BatchLoss, Validation
+from dikkat.training.task import BatchLoss, Stop, Validation, ValidationStopped, never
 
-MOST_VALIDATION_TOKENS = 1 << 18
+MOST_VALIDATION_TOKENS, LEAST_VALIDATION_TOKENS = 1 << 18, 1 << 13
 
 Show = Callable[[LanguageModel, int], tuple[tuple[str, str], ...]]
 """Something to look at, as labelled lines, of a model at a validation of that number."""
@@ -50,6 +50,7 @@ class LanguageModelTask:
         self._seed, self._smoothing = training.seed, training.label_smoothing
         self._bits_factor = bits_factor
         self._show = show
+        self._validation_tokens = MOST_VALIDATION_TOKENS
 
     @property
     def batches_per_epoch(self) -> int:
@@ -59,15 +60,24 @@ class LanguageModelTask:
         example = self._example(self.windows.at(position), (self._seed, position))
         return batch_loss(self.model, example, self._smoothing)
 
-    def validate(self, number: int) -> Validation:
+    def limit_validation(self, share: float) -> float:
+        most = min(MOST_VALIDATION_TOKENS, self.held_out.num_tokens)
+        self._validation_tokens = min(most, max(LEAST_VALIDATION_TOKENS, round(share * most)))
+        return self._validation_tokens / most
+
+    def validate(self, number: int, should_stop: Stop = never) -> Validation:
         total, tokens = 0.0, 0
         with torch.inference_mode():
-            for place, packed in enumerate(self.held_out.in_order(MOST_VALIDATION_TOKENS)):
+            for place, packed in enumerate(self.held_out.in_order(self._validation_tokens)):
+                if should_stop():
+                    raise ValidationStopped
                 # the same question each time
                 found = batch_loss(self.model, self._example(packed, (0, place)), smoothing=0.0)
                 total += float(found.likelihood)
                 tokens += found.predictions
         loss = total / tokens
+        if not math.isfinite(loss):
+            return Validation.broken(loss)
         scores = {"perplexity": math.exp(min(loss, 700.0))}
         if self._config.objective != "masked":
             scores["bits_per_byte"] = loss * self._bits_factor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from dikkat.errors import DataError
@@ -23,7 +23,7 @@ class TrainingState:
     count: int = 0
     """Predictions trained on: target tokens, or labels."""
     seconds: float = 0.0
-    """Wall time used, earlier sessions included."""
+    """Time used, earlier sessions included; that in which the process did not run is left out."""
     loss_sum: float = 0.0
     """Negative log-likelihood since the last validation, in nats."""
     loss_count: int = 0
@@ -32,10 +32,26 @@ class TrainingState:
     """Validations done."""
     best_score: float | None = None
     """Best validation score so far, if there was a validation; its weights are in model.safetensors."""
+    best_update: int = 0
+    """Updates done at that validation."""
+    best_sha256: str = ""
+    """Checksum of model.safetensors; empty in the runs of an older dikkat."""
     stale: int = 0
     """Validations since the best one."""
     skipped: int = 0
     """Updates in a row whose gradient was not finite."""
+    rate_scale: float = 1.0
+    """Factor of the learning rate; halved when a divergence sent the run back to its last checkpoint."""
+    validation_due: bool = False
+    """Whether the run was stopped in the midst of a validation, which comes before the next update."""
+    validation_share: float = 1.0
+    """Share of the held-out data that is validated on; less than all where a time limit leaves no time for more."""
+    overhead_seconds: float = 0.0
+    """Time that validations and saves took, in a run with a time limit; it decides when the next one comes."""
+    next_validation: float = 0.0
+    """Progress at which the next validation comes in a run with a time limit."""
+    conditions: dict[str, str] = field(default_factory=dict)
+    """What the bits of the result depend on beside settings and data, as it was when the run began."""
 
 
 def save_state(
@@ -51,13 +67,20 @@ def save_state(
 
 
 def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Optimizer) -> TrainingState:
-    """Put everything back as `save_state` found it. Raises `DataError` if the checkpoint is of another model."""
+    """Put everything back as `save_state` found it.
+
+    Raises `DataError` if the checkpoint is of another model, or holds a number that is not finite.
+    """
     try:
         parameters.fill(parameters.master, checkpoint.tensors("model"))
         parameters.refresh()
         optimizer.load_state(checkpoint.tensors("optimizer"))
         known: dict[str, Any] = checkpoint.state
         check_state(known, TrainingState)
-        return TrainingState(**known)
+        state = TrainingState(**known)
     except (KeyError, TypeError, RuntimeError, OverflowError) as error:
         raise DataError(f"{checkpoint.path}: belongs to a run with other settings ({error})") from None
+    for name, vector in {"weights": parameters.master, **optimizer.state()}.items():
+        if not vector.isfinite().all():
+            raise DataError(f"{checkpoint.path}: its {name} are not all finite; begin anew with another --out")
+    return state

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
+
+Stop = Callable[[], bool]
+"""Whether to end as soon as it is safe."""
+
+
+class ValidationStopped(Exception):
+    """A validation was left because somebody asked to stop; nothing of it is kept."""
+
+
+def never() -> bool:
+    """A `Stop` that never comes."""
+    return False
 
 
 class BatchLoss(NamedTuple):
@@ -32,6 +48,11 @@ class Validation:
     shown: tuple[tuple[str, str], ...]
     """Something to look at, as labelled lines."""
 
+    @classmethod
+    def broken(cls, loss: float) -> Validation:
+        """What is found where `loss` is not finite."""
+        return cls(loss, {}, math.nan, ())
+
 
 class Task(Protocol):
     """One thing to learn, with the model that learns it. A position counts micro-batches from the start of the run."""
@@ -57,6 +78,19 @@ class Task(Protocol):
         """
         ...
 
-    def validate(self, number: int) -> Validation:
-        """Look at held-out data, with the model in evaluation mode; `number` chooses what is shown."""
+    def limit_validation(self, share: float) -> float:
+        """Validate from now on on about that share of the held-out data, evenly spread; returns the share it came to."""
         ...
+
+    def validate(self, number: int, should_stop: Stop = never) -> Validation:
+        """Look at held-out data, with the model in evaluation mode; `number` chooses what is shown.
+
+        A loss that is not finite comes back alone: such a model writes nothing. Raises `ValidationStopped`.
+        """
+        ...
+
+
+def spread(count: int, share: float, least: int) -> NDArray[np.int64]:
+    """About that share of the indices below `count`, evenly spread, both ends among them; at least `least` or all."""
+    chosen = min(count, max(least, round(share * count)))
+    return np.unique(np.linspace(0, count - 1, chosen).astype(np.int64))

@@ -6,7 +6,7 @@ from dikkat.config import TrainingConfig
 from dikkat.data.batching import BatchPlan, collate
 from dikkat.data.corpus import Corpus
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.training.task import BatchLoss, Validation
+from dikkat.training.task import BatchLoss, Stop, Validation, never
 from dikkat.training.validation import Validator, batch_loss
 
 
@@ -34,5 +34,8 @@ class TranslationTask:
             batch = batch.backwards()
         return batch_loss(self.model, batch, self._smoothing)
 
-    def validate(self, number: int) -> Validation:
-        return self.validator(self.model, number)
+    def limit_validation(self, share: float) -> float:
+        return self.validator.limit(share)
+
+    def validate(self, number: int, should_stop: Stop = never) -> Validation:
+        return self.validator(self.model, number, should_stop)

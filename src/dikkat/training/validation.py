@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from dikkat.data.batching import Batch, BatchPlan, collate
 from dikkat.data.corpus import Corpus
-from dikkat.decoding.hypothesis import EMPTY
+from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
@@ -18,44 +20,95 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.native.device import moved
 from dikkat.text.tokenizer import PAD_ID, Tokenizer
 from dikkat.training.objective import smoothed_cross_entropy
-from dikkat.training.task import BatchLoss, Validation
+from dikkat.training.task import BatchLoss, Stop, Validation, ValidationStopped, never, spread
+
+DECODING_BATCH = 128
+"""Sentences decoded between two looks at whether to stop."""
+LEAST_SENTENCES = 32
+"""A score of fewer says nothing."""
 
 
 class Validator:
-    """Translates the same sentences greedily each time; at most `MOST_SENTENCES`, evenly spread over the part."""
+    """Translates the same sentences greedily each time, evenly spread over the held-out part."""
 
     MOST_SENTENCES = 1_000
+    """So many are translated at most."""
+    MOST_PAIRS = 10_000
+    """The loss is that of so many pairs at most."""
 
     def __init__(self, corpus: Corpus, tokenizer: Tokenizer, sources: list[str], targets: list[str]) -> None:
         self._corpus = corpus
         self._tokenizer = tokenizer
-        self._chosen = np.unique(np.linspace(0, len(sources) - 1, self.MOST_SENTENCES).astype(int)).tolist()
         self._sources = sources
         self._targets = targets
-        self._plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, 8192, seed=0)
+        self._options = decoding_options(corpus)
+        self.limit(1.0)
 
-    def __call__(self, model: EncoderDecoder, number: int) -> Validation:
-        """Validate `model`, which must be in evaluation mode; `number` chooses the sentence to show."""
+    def limit(self, share: float) -> float:
+        """Validate on about that share of what is validated on else; returns the share it came to."""
+        count = len(self._sources)
+        most = min(count, self.MOST_SENTENCES)
+        self._chosen = spread(count, share * most / count, least=min(LEAST_SENTENCES, most)).tolist()
+        rows = spread(count, min(1.0, self.MOST_PAIRS / count), least=1) if share >= 1.0 else np.array(self._chosen)
+        self._rows = rows
+        self._plan = BatchPlan(self._corpus.source_lengths[rows], self._corpus.target_lengths[rows], 8192, seed=0)
+        return len(self._chosen) / most
+
+    def __call__(self, model: EncoderDecoder, number: int, should_stop: Stop = never) -> Validation:
+        """Validate `model`, which must be in evaluation mode; `number` chooses the sentence to show.
+
+        Raises `ValidationStopped` between two batches.
+        """
         with torch.inference_mode():
-            loss = self._loss(model)
-            ids = [self._corpus.source(index).tolist() for index in self._chosen]
-            decode = batch_decoder(model, DecodingOptions(scores=False))
-            found = decode_stream(ids, decode, [EMPTY], batch_size=256, device=model.output_weight.device)
-            decoded = [best[0].tokens for best in found]
-        translations = self._tokenizer.decode_batch(decoded)
+            loss = self._loss(model, should_stop)
+            if not math.isfinite(loss):
+                return Validation.broken(loss)
+            translations = self._translate(model, should_stop)
         scores = score_translations(translations, [self._targets[index] for index in self._chosen])
         shown = number * 7 % len(self._chosen)
         place = self._chosen[shown]
         sample = (("source", self._sources[place]), ("model", translations[shown]), ("human", self._targets[place]))
         return Validation(loss, {"chrf": scores.chrf, "bleu": scores.bleu}, scores.chrf, sample)
 
-    def _loss(self, model: EncoderDecoder) -> float:
+    def _translate(self, model: EncoderDecoder, should_stop: Stop) -> list[str]:
+        decode = batch_decoder(model, self._options)
+
+        def decode_unless_stopped(
+            source: Tensor, source_mask: Tensor, numbers: Sequence[int]
+        ) -> Sequence[list[Hypothesis]]:
+            if should_stop():
+                raise ValidationStopped
+            return decode(source, source_mask, numbers)
+
+        ids = [self._corpus.source(index).tolist() for index in self._chosen]
+        found = decode_stream(
+            ids, decode_unless_stopped, [EMPTY], batch_size=DECODING_BATCH, device=model.output_weight.device
+        )
+        return self._tokenizer.decode_batch([best[0].tokens for best in found])
+
+    def _loss(self, model: EncoderDecoder, should_stop: Stop) -> float:
         total, tokens = 0.0, 0
         for indices in self._plan.epoch(0):
-            found = batch_loss(model, collate(self._corpus, indices), smoothing=0.0)
+            if should_stop():
+                raise ValidationStopped
+            found = batch_loss(model, collate(self._corpus, self._rows[indices]), smoothing=0.0)
             total += float(found.likelihood)
             tokens += found.predictions
         return total / tokens if tokens else math.nan
+
+
+def decoding_options(corpus: Corpus) -> DecodingOptions:
+    """Greedy decoding that stops where every reference of `corpus` would have ended.
+
+    A model that has learned nothing writes up to the limit of length, which is most of the time of its validation.
+    """
+    # the end mark counts on both sides
+    sources, targets = corpus.source_lengths + 1, corpus.target_lengths + 1
+    usual = DecodingOptions()
+    factor = min(usual.max_length_factor, max(1.0, float(np.median(targets / sources))))
+    beyond = int(np.max(targets - np.floor(factor * sources), initial=0))
+    offset = min(usual.max_length_offset, beyond)
+    return DecodingOptions(scores=False, max_length_factor=factor, max_length_offset=offset)
 
 
 def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float) -> BatchLoss:

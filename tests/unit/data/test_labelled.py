@@ -14,7 +14,7 @@ from dikkat.data.labelled import LabelledText, read_labelled, shortened
 from dikkat.data.splitting import near_key, split_texts
 from dikkat.errors import DataError, UsageError
 
-WANTED = [LabelledText("pos", "a fine film", 1), LabelledText("neg", "dull, and long", 2)]
+WANTED = [LabelledText(("pos",), "a fine film", 1), LabelledText(("neg",), "dull, and long", 2)]
 
 
 def write(path: Path, text: str) -> list[str]:
@@ -31,22 +31,40 @@ def test_label_first(tmp_path: Path, name: str) -> None:
 def test_columns_by_number_and_by_name(tmp_path: Path) -> None:
     rows = '7,a fine film,pos\n8,"dull, and long",neg\n'
     numbered = write(tmp_path / "data.csv", rows)
-    assert list(read_labelled(numbered, "3", "2")) == WANTED
+    assert list(read_labelled(numbered, ("3", "2"))) == WANTED
     named = write(tmp_path / "named.csv", "id,review,class\n" + rows)
-    found = list(read_labelled(named, "class", "review"))
+    found = list(read_labelled(named, ("class", "review")))
     assert [each[:2] for each in found] == [each[:2] for each in WANTED]
 
 
 def test_json_lines_with_labels_as_numbers(tmp_path: Path) -> None:
     data = write(tmp_path / "data.jsonl", '{"label": 1, "text": "a fine film"}\n{"label": 0, "text": "dull"}\n')
-    assert [each[:2] for each in read_labelled(data)] == [("1", "a fine film"), ("0", "dull")]
+    assert [each[:2] for each in read_labelled(data)] == [(("1",), "a fine film"), (("0",), "dull")]
     named = write(tmp_path / "named.jsonl", '{"stars": "5", "text": "a fine film"}\n')
-    assert next(read_labelled(named, "stars")).label == "5"
+    assert next(read_labelled(named, ("stars", None))).label == "5"
 
 
 def test_two_aligned_files_labels_first(tmp_path: Path) -> None:
     data = write(tmp_path / "labels.txt", "pos\nneg\n") + write(tmp_path / "texts.txt", "a fine film\ndull, and long\n")
     assert list(read_labelled(data)) == WANTED
+
+
+def test_a_list_of_labels_in_json_lines(tmp_path: Path) -> None:
+    lines = ['["b", " a ", "b"]', "[]", '"c"', "[3]"]
+    rows = "".join(f'{{"label": {label}, "text": "fine"}}\n' for label in lines)
+    found = read_labelled(write(tmp_path / "data.jsonl", rows))
+    assert [each.labels for each in found] == [("b", "a"), (), ("c",), ("3",)]
+    broken = write(tmp_path / "broken.jsonl", '{"label": ["a", ["b"]], "text": "fine"}\n')
+    with pytest.raises(DataError, match=r'broken.jsonl:1: "label" must be a text, not list'):
+        list(read_labelled(broken))
+
+
+def test_a_separator_between_labels(tmp_path: Path) -> None:
+    data = write(tmp_path / "data.tsv", "a; b c\tfine\n\tdull\nb\tso so\n;\tnone\n")
+    found = list(read_labelled(data, separator=";"))
+    assert [each.labels for each in found] == [("a", "b c"), (), ("b",), ()]
+    with pytest.raises(DataError, match=r"data.tsv:2: the label is empty"):
+        list(read_labelled(data))
 
 
 @pytest.mark.parametrize(("row", "what"), [("neg\t  ", "text"), ("\tdull", "label")])
@@ -59,7 +77,7 @@ def test_an_empty_side_is_an_error_with_its_line(tmp_path: Path, row: str, what:
 def test_one_column_for_both(tmp_path: Path) -> None:
     data = write(tmp_path / "data.tsv", "a fine film\tpos\n")
     with pytest.raises(UsageError, match="label and text are both column 2"):
-        list(read_labelled(data, "2"))
+        list(read_labelled(data, ("2", None)))
 
 
 def test_a_long_text_keeps_its_beginning_and_its_end() -> None:

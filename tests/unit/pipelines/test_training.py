@@ -22,8 +22,8 @@ from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
 from dikkat.training import loop
 from dikkat.training.budget import TimeBudget
-from dikkat.training.loop import StepReport
 from dikkat.training.task import Validation
+from dikkat.training.watching import StepReport
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "model": {"model_dim": 16, "num_heads": 2, "feed_forward_dim": 24, "encoder_layers": 1, "decoder_layers": 1},

@@ -17,13 +17,14 @@ from dikkat.errors import DivergedError
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.dropout import keep_mask
 from dikkat.run_directory import RunDirectory
-from dikkat.training import loop, translation
+from dikkat.training import loop, saving, translation
 from dikkat.training.budget import TimeBudget
-from dikkat.training.loop import MOST_SKIPPED, StepReport, Trainer, seed_dropout
+from dikkat.training.loop import MOST_SKIPPED, Trainer, seed_dropout
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.task import BatchLoss
 from dikkat.training.validation import batch_loss
+from dikkat.training.watching import StepReport
 
 
 def weights_of(trainer: Trainer) -> Tensor:
@@ -161,7 +162,7 @@ def test_freed_memory_is_given_back_before_saving(tmp_path: Path, monkeypatch: p
     """Between two validations nothing is given back: each page would be faulted in anew."""
     trainer = toy_trainer(tmp_path, updates=40, validations=2)
     given: list[int] = []
-    monkeypatch.setattr(loop, "give_back_freed_memory", lambda: given.append(trainer.state.updates))
+    monkeypatch.setattr(saving, "give_back_freed_memory", lambda: given.append(trainer.state.updates))
     trainer.train(Recorder())
     assert given == [20, 40]
 
@@ -235,19 +236,56 @@ class Poison:
         return BatchLoss(objective * (torch.nan if self.calls in self.is_bad else 1.0), likelihood, tokens)
 
 
-def test_gradients_that_stay_bad_are_a_divergence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gradients_that_stay_bad_go_back_once_and_are_a_divergence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three good updates, then none any more: a checkpoint of the second is what the run goes back to."""
     monkeypatch.setattr(translation, "batch_loss", Poison(set(range(4, 100))))
     trainer = toy_trainer(tmp_path, updates=100, validations=50)
     after: list[Tensor] = []
-    with pytest.raises(DivergedError, match=rf"{MOST_SKIPPED} updates in a row.*update 23; set a lower") as caught:
-        trainer.train(Recorder(each_step=lambda report: after.append(weights_of(trainer))))
+    watcher = Recorder(each_step=lambda report: after.append(weights_of(trainer)))
+    message = rf"{MOST_SKIPPED} updates in a row, at half .* update 22; what was good up to update 2 is saved; set a lower"
+    with pytest.raises(DivergedError, match=message) as caught:
+        trainer.train(watcher)
     assert caught.value.exit_code == 76
+    assert watcher.notes == [
+        "the gradient was not finite for 20 updates in a row at update 23; going back to update 2, at half the learning"
+        " rate"
+    ]
     assert not torch.equal(after[1], after[2])
-    assert all(torch.equal(weights, after[2]) for weights in after[3:])
+    assert all(torch.equal(weights, after[2]) for weights in after[3:23])
+    assert all(torch.equal(weights, after[1]) for weights in after[23:])
     assert torch.isfinite(trainer.parameters.master).all()
-    checkpoint = trainer.run.latest_checkpoint()
-    assert checkpoint is not None
-    assert checkpoint.step > 0, "what was saved before stays"
+    assert (checkpoint := trainer.run.latest_checkpoint()) is not None
+    assert checkpoint.step == 2, "what was saved before stays, and nothing of the bad updates is"
+
+
+def test_a_run_that_goes_back_goes_on_at_half_the_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty bad gradients once: the run ends, and another start would resume at half the rate as well."""
+    monkeypatch.setattr(translation, "batch_loss", Poison(set(range(5, 25))))
+    rates: list[float] = []
+    trainer = toy_trainer(tmp_path, updates=40, validations=20, warmup_steps=0)
+    step = trainer.optimizer.step
+    monkeypatch.setattr(
+        trainer.optimizer, "step", lambda *found: (rates.append(found[2] / (1 - (found[1] - 1) / 40)), step(*found))[1]
+    )
+    assert trainer.train(watcher := Recorder())
+    assert [round(rate, 6) for rate in rates] == [1.0] * 24 + [0.5] * 36
+    assert len(watcher.notes) == 1
+    assert trainer.state.rate_scale == 0.5
+    assert [row["step"] for row in trainer.run.read_metrics()] == list(range(2, 41, 2))
+
+
+def test_a_divergence_before_the_first_checkpoint_starts_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(translation, "batch_loss", Poison(set(range(2, 22))))
+    trainer = toy_trainer(tmp_path, updates=30, validations=1)
+    first = weights_of(trainer)
+    seen: list[Tensor] = []
+    watcher = Recorder(each_step=lambda report: seen.append(weights_of(trainer)) if report.updates == 1 else None)
+    assert trainer.train(watcher)
+    assert "going back to update 0, at half" in watcher.notes[0]
+    moved = [(weights - first).norm() for weights in seen]
+    assert 0.0 < moved[1] < moved[0], "begun again from the same weights, at half the rate"
 
 
 def test_a_few_bad_gradients_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,8 +303,12 @@ def test_a_few_bad_gradients_are_passed_over(tmp_path: Path, monkeypatch: pytest
 def test_a_validation_loss_that_is_not_finite_is_a_divergence(tmp_path: Path) -> None:
     """Weights that overflowed would otherwise be kept as the best, and the card could not be written."""
     trainer = toy_trainer(tmp_path, validator=ScriptedValidator(losses=[2.0, float("nan")]))
-    with pytest.raises(DivergedError, match="run: the validation loss is not finite at update 6; set a lower"):
-        trainer.train(Recorder())
+    message = "run: the validation loss was not finite, at half .* update 6; what was good up to update 3 .* set a lower"
+    with pytest.raises(DivergedError, match=message):
+        trainer.train(watcher := Recorder())
+    assert watcher.notes == [
+        "the validation loss was not finite at update 6; going back to update 3, at half the learning rate"
+    ]
     assert [row["valid_loss"] for row in trainer.run.read_metrics()] == [2.0]
 
 

@@ -17,11 +17,12 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.training.budget import Budget, UpdateBudget
-from dikkat.training.loop import StepReport, Trainer
+from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
-from dikkat.training.task import Validation
+from dikkat.training.task import Stop, Validation, never
 from dikkat.training.translation import TranslationTask
 from dikkat.training.validation import Validator
+from dikkat.training.watching import StepReport
 
 VOCABULARY = 24
 MODEL = ModelConfig(
@@ -49,7 +50,10 @@ class ScriptedValidator(Validator):
         self.losses = list(losses)
         self.seen: list[Tensor] = []
 
-    def __call__(self, model: EncoderDecoder, number: int) -> Validation:
+    def limit(self, share: float) -> float:
+        return 1.0
+
+    def __call__(self, model: EncoderDecoder, number: int, should_stop: Stop = never) -> Validation:
         assert not model.training
         self.seen.append(torch.cat([parameter.detach().float().flatten() for parameter in model.parameters()]))
         chrf = self.chrf[min(number, len(self.chrf) - 1)] if self.chrf else float(number)
@@ -64,6 +68,7 @@ class Recorder:
     steps: list[StepReport] = field(default_factory=list)
     rows: list[dict[str, float]] = field(default_factory=list)
     best: list[bool] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     each_step: Callable[[StepReport], None] = lambda report: None
 
     def step(self, report: StepReport) -> None:
@@ -73,6 +78,9 @@ class Recorder:
     def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
         self.rows.append(row)
         self.best.append(is_best)
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
 
 
 FLOAT32 = Precision()

@@ -15,9 +15,9 @@ class Quality:
     """How good a model is on a sample."""
 
     loss: float
-    """Negative log-likelihood a token, in nats, under teacher forcing."""
-    chrf: float
-    """Of what it writes itself, from 0 to 100."""
+    """Negative log-likelihood in nats: a token, under teacher forcing, or a text of a classifier."""
+    score: float
+    """From 0 to 100: chrF of what a translator writes itself, accuracy or micro F1 of a classifier; else NaN."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Cost:
     """What is lost against the whole model; negative where the model does better without."""
 
     loss: float
-    """Nats a token."""
-    chrf: float
-    """Points of chrF."""
+    """Nats."""
+    score: float
+    """Points of the score."""
 
 
 Measure = Callable[[], Quality]
@@ -38,7 +38,7 @@ def cost_without(model: nn.Module, heads: Sequence[HeadName], whole: Quality, me
     """What `model` loses while `heads` are switched off. Raises `UsageError` for a head that it does not have."""
     with without_heads(model, heads):
         found = measure()
-    return Cost(loss=found.loss - whole.loss, chrf=whole.chrf - found.chrf)
+    return Cost(loss=found.loss - whole.loss, score=whole.score - found.score)
 
 
 def head_costs(

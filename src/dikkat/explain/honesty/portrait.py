@@ -16,9 +16,9 @@ from dikkat.nn.recorder import MapName
 
 Array = NDArray[np.float64]
 
-Place = Literal["marks", "punctuation", "before", "same", "after", "elsewhere"]
-"""Where attention lies, the first that applies; the middle three by position: row t of a cross-attention writes target
-token t, so "same" is source token t."""
+Place = Literal["marks", "punctuation", "before", "same", "after", "first", "elsewhere"]
+"""Where attention lies, the first that applies; "before", "same" and "after" by position: row t of a cross-attention
+writes target token t, so "same" is source token t."""
 
 NOTICEABLE = 0.01
 """Share of attention by which a place must exceed what evenly spread attention would give it."""
@@ -46,12 +46,24 @@ class Portraits:
     def __init__(self) -> None:
         self._sums: dict[MapName, Array] = {}
 
-    def add(self, name: MapName, weights: Array, query_tokens: Sequence[str], key_tokens: Sequence[str]) -> None:
-        """One attention (H, T, S) of one sentence, with the labels of its T queries and S keys."""
+    def add(
+        self,
+        name: MapName,
+        weights: Array,
+        query_tokens: Sequence[str],
+        key_tokens: Sequence[str],
+        seen: NDArray[np.bool_] | None = None,
+    ) -> None:
+        """One attention (H, T, S) of one sentence, with the labels of its T queries and S keys.
+
+        `seen` (T, S) is True at what a query may attend to; by default everything, or in the self-attention of a
+        decoder what stands before it.
+        """
         queries, keys = weights.shape[1:]
         distances = np.abs(np.arange(keys) - np.arange(queries)[:, None])
         is_causal = name.stack == "decoder" and name.kind == "self"
         even = np.tri(queries, keys) if is_causal else np.ones((queries, keys))
+        even = even if seen is None else seen.astype(np.float64)
         even /= even.sum(axis=1, keepdims=True)
         places = [_places(queries, key_tokens) == number for number in range(len(get_args(Place)))]
         columns = [
@@ -85,5 +97,7 @@ def _places(queries: int, key_tokens: Sequence[str]) -> NDArray[np.int64]:
     """(T, S): the number of the `Place` where each key stands for each query."""
     offsets = np.arange(len(key_tokens)) - np.arange(queries)[:, None]
     by_token = [np.array([test(token) for token in key_tokens]) for test in (is_mark, is_punctuation)]
-    conditions = [*(np.broadcast_to(each, offsets.shape) for each in by_token), *(offsets == n for n in (-1, 0, 1))]
-    return np.select(conditions, range(5), default=5)
+    by_token.append(np.arange(len(key_tokens)) == 0)
+    marks, signs, first = (np.broadcast_to(each, offsets.shape) for each in by_token)
+    conditions = [marks, signs, *(offsets == n for n in (-1, 0, 1)), first]
+    return np.select(conditions, range(6), default=6)

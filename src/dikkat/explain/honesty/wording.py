@@ -21,10 +21,23 @@ class Caution:
 
 
 @dataclass(frozen=True, slots=True)
+class KindWords:
+    """What is measured of a kind of model."""
+
+    unit: str
+    """What its heads are examined on."""
+    per: str
+    """What the loss is of."""
+    score: str
+    """The other measure; empty where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
 class HeadsTable:
     """Title, headings and closing lines of the table of all heads."""
 
     title: str
+    kinds: Mapping[str, KindWords]
     headings: tuple[str, ...]
     attentions: Mapping[tuple[str, str], str]
     head: str
@@ -60,8 +73,14 @@ ENGLISH = HonestyWording(
         "(rank correlation with occlusion {correlation:.2f}; sharing the first token alone gives {chance:.2f})",
     ),
     table=HeadsTable(
-        title="{path}: {sentences} pairs; all heads on: loss {loss:.3f} nats a token, chrF {chrf:.1f}",
-        headings=("head", "entropy", "of max", "distance", "drawn to", "", "loss lost", "chrF lost", "aligned"),
+        title="{path}: {sentences} {unit}; all heads on: loss {loss:.3f} nats a {per}{score}",
+        kinds={
+            "translator": KindWords("pairs", "token", "chrF"),
+            "classifier": KindWords("texts", "text", "accuracy"),
+            "multi_label": KindWords("texts", "text", "micro F1"),
+            "lm": KindWords("windows", "token", ""),
+        },
+        headings=("head", "entropy", "of max", "distance", "drawn to", "", "loss lost", "{score} lost", "aligned"),
         attentions={
             ("encoder", "self"): "encoder self",
             ("decoder", "self"): "decoder self",
@@ -74,6 +93,7 @@ ENGLISH = HonestyWording(
             "before": "one place before",
             "same": "the same place",
             "after": "one place after",
+            "first": "the first token",
             "elsewhere": "other words",
             None: "nowhere in particular",
         },
@@ -83,8 +103,8 @@ ENGLISH = HonestyWording(
         correlations="Mean rank correlation of its weights with occlusion {occlusion:.2f}, "
         "with gradient x input {gradient:.2f}.",
         doubtful="Do not read even this head as an alignment: for most tokens it looks elsewhere.",
-        pruning="The least useful heads switched off together, measured on {sentences} other pairs:",
-        pruned="{count} off ({head} last): loss {loss:+.3f}, chrF {chrf:+.1f}",
+        pruning="The least useful heads switched off together, measured on {sentences} other {unit}:",
+        pruned="{count} off ({head} last): loss {loss:+.3f}{score}",
     ),
 )
 
@@ -100,10 +120,15 @@ TURKISH = HonestyWording(
         "(gizleme ile sıra korelasyonu {correlation:.2f}; yalnız ilk belirtecin aynı olması {chance:.2f} verir)",
     ),
     table=HeadsTable(
-        title="{path}: {sentences} çift; bütün kafalar açıkken kayıp belirteç başına "
-        "{loss:.3f} nat, chrF {chrf:.1f}",
+        title="{path}: {sentences} {unit}; bütün kafalar açıkken kayıp {per} başına {loss:.3f} nat{score}",
+        kinds={
+            "translator": KindWords("çift", "belirteç", "chrF"),
+            "classifier": KindWords("metin", "metin", "doğruluk"),
+            "multi_label": KindWords("metin", "metin", "mikro F1"),
+            "lm": KindWords("pencere", "belirteç", ""),
+        },
         headings=(
-            "kafa", "entropi", "en çoğa oran", "uzaklık", "çekildiği yer", "", "kayıp artışı", "chrF düşüşü",
+            "kafa", "entropi", "en çoğa oran", "uzaklık", "çekildiği yer", "", "kayıp artışı", "{score} düşüşü",
             "eşleşme",
         ),
         attentions={
@@ -118,6 +143,7 @@ TURKISH = HonestyWording(
             "before": "bir önceki yer",
             "same": "aynı yer",
             "after": "bir sonraki yer",
+            "first": "ilk belirteç",
             "elsewhere": "öteki kelimeler",
             None: "belirli bir yere değil",
         },
@@ -127,8 +153,8 @@ TURKISH = HonestyWording(
         correlations="Ağırlıklarının ortalama sıra korelasyonu: gizleme ile {occlusion:.2f}, "
         "gradyan x girdi ile {gradient:.2f}.",
         doubtful="Bu kafayı bile kelime eşleştirmesi olarak okumayın: belirteçlerin çoğunda başka yere bakıyor.",
-        pruning="En az işe yarayan kafalar birlikte kapatılınca, başka {sentences} çiftte ölçüldü:",
-        pruned="{count} kapalı (son kapatılan: {head}): kayıp {loss:+.3f}, chrF {chrf:+.1f}",
+        pruning="En az işe yarayan kafalar birlikte kapatılınca, başka {sentences} {unit} üzerinde ölçüldü:",
+        pruned="{count} kapalı (son kapatılan: {head}): kayıp {loss:+.3f}{score}",
     ),
 )  # fmt: skip
 

@@ -12,5 +12,5 @@ def is_mark(token: str) -> bool:
 
 def is_punctuation(token: str) -> bool:
     """Whether a label has signs, but no letter and no digit; "▁" is a space."""
-    signs = token.strip("▁")
+    signs = token.replace("▁", " ").strip()
     return bool(signs) and not any(sign.isalnum() for sign in signs)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dikkat.explain.drawing.as_text import outline_as_text
 from dikkat.explain.drawing.chart import Labels, Points, histogram, line_chart
@@ -84,12 +85,13 @@ def training_curves(metrics: Sequence[Mapping[str, Any]], words: ReportWording) 
     charts = [
         line_chart(labels, series)
         for labels, keys in ((losses, ("train_loss", "valid_loss")), (scores, ("chrf", "bleu")))
-        if any(series := [_points(metrics, key) for key in keys])
+        if any(series := [curve_points(metrics, key) for key in keys])
     ]
     return f'<div class="side">{"".join(charts)}</div>'
 
 
-def _points(metrics: Sequence[Mapping[str, Any]], key: str) -> Points:
+def curve_points(metrics: Sequence[Mapping[str, Any]], key: str) -> Points:
+    """Updates and the values of one column, where there is one."""
     return [(float(row["step"]), float(row[key])) for row in metrics if row.get(key) is not None]
 
 
@@ -127,12 +129,17 @@ def _faults(data: DataFacts, words: ReportWording) -> str:
 
 def _lengths(data: DataFacts, words: ReportWording) -> str:
     both = (data.source_lengths, data.target_lengths)
-    last = int(np.ceil(max(np.percentile(lengths, _SHOWN_SHARE) for lengths in both))) + 1
-    edges = np.arange(0, last + 1, max(1, -(-last // _BARS)))
-    edges = np.append(edges, edges[-1] + edges[1])
+    edges = length_edges(both)
     counts = [np.histogram(np.minimum(lengths, edges[-1]), edges)[0].tolist() for lengths in both]
     labels = Labels(words.lengths, words.lengths_axis, (words.source, words.target))
     return histogram(labels, edges.tolist(), counts)
+
+
+def length_edges(series: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Edges of the bars of a histogram of lengths, the last of which holds all longer ones."""
+    last = int(np.ceil(max(np.percentile(lengths, _SHOWN_SHARE) for lengths in series))) + 1
+    edges = np.arange(0, last + 1, max(1, -(-last // _BARS)))
+    return np.append(edges, edges[-1] + edges[1])
 
 
 def _worst(worst: Sequence[Judged], languages: tuple[str, str], words: ReportWording) -> list[str]:

@@ -24,7 +24,7 @@ def test_costs() -> None:
         with torch.no_grad():
             rows = model(source, target, mask).log_softmax(-1)
         likelihood = rows[:, :-1].gather(2, target[:, 1:, None]).mean()
-        return Quality(loss=-float(likelihood), chrf=float(rows.exp().max(-1).values.mean()))
+        return Quality(loss=-float(likelihood), score=float(rows.exp().max(-1).values.mean()))
 
     whole, told = measure(), list[str]()
     costs = head_costs(model, whole, measure, told.append)
@@ -32,7 +32,7 @@ def test_costs() -> None:
     assert told[0] == "without encoder layer 1, self, head 1"
     assert len(told) == len(costs)
     # a head is silenced by a hook, and at a hook PyTorch does what native code does else: rounding differs
-    assert (costs[IDLE].loss, costs[IDLE].chrf) == pytest.approx((0.0, 0.0), abs=1e-6)
+    assert (costs[IDLE].loss, costs[IDLE].score) == pytest.approx((0.0, 0.0), abs=1e-6)
     assert all(abs(cost.loss) > 1e-5 for head, cost in costs.items() if head != IDLE)
     assert measure() == whole
 
@@ -44,7 +44,7 @@ def test_costs() -> None:
         weight.copy_(kept)
     found = cost_without(model, [HeadName("decoder", 0, "cross", 0), IDLE], whole, measure)
     assert found.loss == pytest.approx(by_hand.loss - whole.loss, abs=1e-6)
-    assert found.chrf == pytest.approx(whole.chrf - by_hand.chrf, abs=1e-6)
+    assert found.score == pytest.approx(whole.score - by_hand.score, abs=1e-6)
 
 
 def test_the_least_useful_come_first() -> None:

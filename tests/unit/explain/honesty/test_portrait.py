@@ -29,7 +29,7 @@ def test_places() -> None:
     marks[:, 4] = signs[:, 3] = first[:, 0] = 1.0
     found = portrait(before, np.eye(5), after, marks, signs, first)
     # rows that look at the punctuation or at the end mark are told as that first
-    assert [each.place for each in found] == ["before", "same", "after", "marks", "punctuation", "elsewhere"]
+    assert [each.place for each in found] == ["before", "same", "after", "marks", "punctuation", "first"]
     assert [each.place_share for each in found] == pytest.approx([0.6, 0.6, 0.4, 1.0, 1.0, 0.6])
     assert [each.distance for each in found] == pytest.approx([0.8, 0.0, 0.8, 2.0, 1.4, 2.0])
     assert {each.entropy for each in found} == {0.0}

@@ -1,0 +1,89 @@
+"""What a table of labelled texts looks like, said before anything is trained on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from dikkat.data.labelled import LabelledText
+from dikkat.errors import DataError
+
+_SHOWN = 5
+_LEAST_TEXTS = 10
+"""With fewer texts each may well have a class of its own."""
+_ID_SHARE = 0.9
+_MANY_SHARE = 0.3
+
+
+def require_classes(texts: Sequence[LabelledText], name: str) -> None:
+    """Raise `DataError` where the labels are those of an id column: nearly all different."""
+    counts = _counts(texts)
+    if len(texts) >= _LEAST_TEXTS and len(counts) > _ID_SHARE * len(texts):
+        raise DataError(
+            f"{name}: {len(counts):,} different labels on {len(texts):,} texts, as {_listed(list(counts)[:2])}: that"
+            " looks like a column of ids or texts; name the right one with --label-column"
+        )
+
+
+def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
+    """Lines on what is odd about all texts that were read."""
+    counts = _counts(texts)
+    remarks = []
+    first = texts[0]
+    others_repeat = min((count for label, count in counts.items() if label not in first.labels), default=0) > 1
+    if len(first.labels) == 1 and counts[first.label] == 1 and others_repeat and len(first.text.split()) <= 2:
+        remarks.append(
+            f"line {first.line} looks like a header: its label “{first.label}” occurs nowhere else; remove the line if"
+            " it is one"
+        )
+    if len(texts) >= _LEAST_TEXTS and len(counts) > _MANY_SHARE * len(texts):
+        remarks.append(f"{len(counts):,} different labels on {len(texts):,} texts: few texts to learn each from")
+    if single := [label for label, count in counts.items() if count == 1]:
+        remarks.append(f"{_classes(single)} a single text")
+    if ambiguous := _ambiguous(texts):
+        first = ambiguous[0]
+        remarks.append(
+            f"{len(ambiguous):,} text{'s' if len(ambiguous) > 1 else ''} came before with another label, as line"
+            f" {first.line}: “{first.text[:40]}”"
+        )
+    return remarks
+
+
+def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledText]) -> list[str]:
+    """Lines on what validation cannot tell."""
+    remarks = []
+    if seen := texts_seen(train, validation):
+        same = "all" if seen == len(validation) else f"{seen:,} of"
+        remarks.append(
+            f"{same} {len(validation):,} validation texts stand in the training data too: scores on them do not say how"
+            " well new texts are classified"
+        )
+    measured = _counts(validation)
+    if missing := [label for label in _counts(train) if label not in measured]:
+        remarks.append(f"no validation text of {_listed(missing)}: macro F1 is over the other {len(measured):,}")
+    return remarks
+
+
+def texts_seen(train: Sequence[LabelledText], validation: Sequence[LabelledText]) -> int:
+    """How many of the texts of `validation` are among those of `train`, whatever their label."""
+    known = {each.text for each in train}
+    return sum(each.text in known for each in validation)
+
+
+def _counts(texts: Sequence[LabelledText]) -> Counter[str]:
+    return Counter(label for each in texts for label in each.labels)
+
+
+def _ambiguous(texts: Sequence[LabelledText]) -> list[LabelledText]:
+    """The texts that came before with other labels."""
+    labels: dict[str, frozenset[str]] = {}
+    return [each for each in texts if labels.setdefault(each.text, frozenset(each.labels)) != frozenset(each.labels)]
+
+
+def _classes(labels: Sequence[str]) -> str:
+    return f"class {_listed(labels)} has" if len(labels) == 1 else f"classes {_listed(labels)} have"
+
+
+def _listed(labels: Sequence[str]) -> str:
+    rest = f" and {len(labels) - _SHOWN:,} more" if len(labels) > _SHOWN else ""
+    return ", ".join(f"“{label[:40]}”" for label in labels[:_SHOWN]) + rest

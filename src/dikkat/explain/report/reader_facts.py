@@ -1,0 +1,61 @@
+"""What a report tells of a run that reads texts, a classifier or a language model: plain values and labelled lines."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.explain.attention_map import AttentionMap
+
+Rows = Sequence[tuple[str, str]]
+"""Names and numbers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One chart of training."""
+
+    title: str
+    names: tuple[str, ...]
+    keys: tuple[str, ...]
+    """Columns of metrics.jsonl, one or two."""
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One held-out text, and what went wrong with it."""
+
+    title: str
+    lines: Rows
+    """Labels and texts of the user's data."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReaderFacts:
+    """A whole finished run."""
+
+    title: str
+    name: str
+    summary: Rows
+    scores_told: str
+    score_lines: Sequence[str]
+    rate: str
+    metrics: Sequence[Mapping[str, Any]]
+    curves: Sequence[Curve]
+    files: Sequence[str]
+    data: Rows
+    faults: Rows
+    lengths: NDArray[np.int64]
+    """Tokens of each training text or document."""
+    worst_note: str
+    worst: Sequence[Example]
+    maps: Sequence[tuple[str, AttentionMap]]
+    """Texts, and where each of their tokens looks: the mean of the heads of the last layer."""
+    model: Rows
+    card: str
+    settings: str
+    """config.json."""

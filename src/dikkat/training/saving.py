@@ -1,0 +1,91 @@
+"""What a run keeps on disk while it learns: the best weights, a row for each validation, and checkpoints."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dikkat.errors import DataError, DiskError, MissingInputError
+from dikkat.native.processor import give_back_freed_memory
+from dikkat.run_directory import RunDirectory
+from dikkat.training.optimizer import Optimizer
+from dikkat.training.parameters import FlatParameters
+from dikkat.training.state import TrainingState, save_state
+
+
+class Saver:
+    """Writes best weights, rows and checkpoint, in this order: a checkpoint never tells of what is not on disk.
+
+    What could not be written stays in memory, to be tried again.
+    """
+
+    def __init__(self, run: RunDirectory, keep: int) -> None:
+        self.run = run
+        self.is_behind = False
+        """Whether the last save failed."""
+        self._keep = keep
+        self._best: tuple[int, dict[str, Tensor]] | None = None
+        self._rows: list[dict[str, Any]] = []
+
+    def keep_best(self, update: int, tensors: dict[str, Tensor]) -> None:
+        """Let the next save write `tensors`, the best weights so far, of that update."""
+        self._best = (update, tensors)
+
+    def add_row(self, row: dict[str, Any]) -> None:
+        """Let the next save append `row` to the metrics."""
+        self._rows.append(row)
+
+    def forget(self) -> None:
+        """Drop what was not written yet: the run went back to its last checkpoint."""
+        self._best, self._rows = None, []
+
+    def save(self, state: TrainingState, parameters: FlatParameters, optimizer: Optimizer) -> None:
+        """Write everything. Raises `DiskError`; what is left unwritten can be saved later."""
+        give_back_freed_memory()
+        if self._best is not None:
+            update, tensors = self._best
+            state.best_sha256 = write_weights(self.run, update, tensors)
+            self._best = None
+        while self._rows:
+            self.run.append_metrics(self._rows[0])
+            del self._rows[0]
+        save_state(self.run, state, parameters, optimizer, self._keep)
+        self.is_behind = False
+
+    def try_to_save(
+        self, state: TrainingState, parameters: FlatParameters, optimizer: Optimizer, note: Callable[[str], None]
+    ) -> None:
+        """As `save`; a disk that is full or broken is told once, and the next save tries again."""
+        try:
+            self.save(state, parameters, optimizer)
+        except DiskError as error:
+            if not self.is_behind:
+                note(f"{error}; training goes on, and the next save tries again")
+            self.is_behind = True
+
+
+def write_weights(run: RunDirectory, update: int, tensors: dict[str, Tensor]) -> str:
+    """Write model.safetensors, read it back, and return its checksum. Raises `DiskError`."""
+    run.save_weights(tensors, {"step": str(update)})
+    try:
+        written = run.load_weights()
+        is_same = all(torch.equal(written[name], tensor.cpu()) for name, tensor in tensors.items())
+    except (DataError, MissingInputError, KeyError):
+        is_same = False
+    if not is_same:
+        raise DiskError(f"{run.weights}: writing failed: it does not read back as it was written; check the disk")
+    return checksum(run.weights)
+
+
+def checksum(path: Path) -> str:
+    """SHA-256 of a file; empty where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,94 @@
+"""`dikkat heads` on a classifier and a language model, which have self-attention alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from tests.system.test_classifier import TRAIN, options, reviews, write_table
+from tests.system.toy import TINY, Command, kept_signals
+
+from dikkat.cli.main import run as run_command
+from dikkat.pipelines.honesty import examine_heads
+
+LM = {
+    **{name: TINY[name] for name in ("model.model_dim", "model.num_heads", "model.feed_forward_dim")},
+    "model.decoder_layers": 2,
+    "tokenizer.kind": "characters",
+    "language_model.context": 24,
+    "training.max_updates": 60,
+    "training.validations": 2,
+    "training.tokens_per_batch": 512,
+}
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("heads")
+    data = write_table(folder / "train.tsv", reviews(300))
+    with kept_signals():
+        assert run_command([*TRAIN, str(data), "--out", str(folder / "run"), *options(training__max_epochs=6)]) == 0
+    return folder / "run"
+
+
+@pytest.fixture(scope="module", params=["causal", "masked"])
+def language_model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("heads")
+    (folder / "text.txt").write_text("the cat sees the dog. a bird hears the old king.\n" * 60)
+    asked = {**LM, "language_model.objective": request.param}
+    settings = [word for name, value in asked.items() for word in ("--set", f"{name}={value}")]
+    with kept_signals():
+        assert run_command(["train", "lm", str(folder / "text.txt"), "--out", str(folder / "run"), *settings]) == 0
+    return folder / "run"
+
+
+def test_heads_of_a_classifier(dikkat: Command, classifier: Path, tmp_path: Path) -> None:
+    data = write_table(tmp_path / "test.tsv", reviews(40, seed=77))
+    code, output, _ = dikkat("heads", classifier, data, "--sentences", "10", "--prune", "2", "--json")
+    found = json.loads(output)
+    assert (code, found["sentences"], found["other_sentences"]) == (0, 10, 10)
+    assert found["alignment_head"] is None
+    assert {(each["stack"], each["kind"]) for each in found["heads"]} == {("encoder", "self")}
+    assert all({"loss_lost", "accuracy_lost"} <= each.keys() for each in found["heads"])
+    assert max(each["loss_lost"] for each in found["heads"]) > 0.0
+    assert [len(each["off"]) for each in found["pruned"]] == [1, 2]
+    code, output, _ = dikkat("heads", classifier, "--sentences", "5")
+    lines = output.split("\n")
+    assert lines[0].startswith(f"{classifier}: 5 texts; all heads on: loss ")
+    assert ", accuracy " in lines[0]
+    assert lines[2].split()[-4:] == ["loss", "lost", "accuracy", "lost"]
+    assert len(lines[3:-1]) == 2
+
+
+def test_the_loss_with_all_heads_is_that_of_evaluation(dikkat: Command, classifier: Path, tmp_path: Path) -> None:
+    data = write_table(tmp_path / "test.tsv", reviews(30, seed=77))
+    found = examine_heads(classifier, [str(data)], sentences=30)
+    assert f"accuracy {found.whole.score:.2f} %" in dikkat("evaluate", classifier, data)[1]
+
+
+def test_heads_of_a_language_model(dikkat: Command, language_model: Path, tmp_path: Path) -> None:
+    text = tmp_path / "more.txt"
+    text.write_text("a dog hears the bird.\n" * 20)
+    for data in ((), (text,)):
+        code, output, _ = dikkat("heads", language_model, *data, "--sentences", "6", "--json")
+        found = json.loads(output)
+        assert code == 0
+        assert {(each["stack"], each["layer"], each["head"]) for each in found["heads"]} == {
+            ("decoder", layer, head) for layer in (1, 2) for head in (1, 2)
+        }
+        assert all(0.0 <= each["entropy_share"] <= 1.0 + 1e-9 for each in found["heads"])
+        assert all(math.isfinite(each["loss_lost"]) and "score_lost" not in each for each in found["heads"])
+    code, output, _ = dikkat("heads", language_model, "--sentences", "6", "--prune", "1", "--language", "tr")
+    assert code == 0
+    assert f"{language_model}: 6 pencere; " in output
+    assert "1 kapalı" in output
+
+
+def test_what_is_for_a_translator_is_refused(dikkat: Command, classifier: Path, tmp_path: Path) -> None:
+    message = dikkat.fails(2, "heads", classifier, "--gold", tmp_path / "gold")
+    assert message == (f"--gold is of the pairs of a translator, but {classifier} holds another kind; leave it out")
+    assert (
+        dikkat.fails(2, "heads", classifier, "--prune", "9") == "--prune 9: this model has only 2 heads to switch off"
+    )

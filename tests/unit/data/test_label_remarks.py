@@ -1,0 +1,67 @@
+"""What is odd about a table of labelled texts is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from dikkat.data.label_remarks import require_classes, split_remarks, table_remarks, texts_seen
+from dikkat.data.labelled import LabelledText
+from dikkat.errors import DataError
+
+
+def rows(*pairs: tuple[str, str]) -> list[LabelledText]:
+    return [LabelledText((label,), text, line) for line, (label, text) in enumerate(pairs, start=1)]
+
+
+PLAIN = [("pos" if n % 2 else "neg", f"text {n} of many") for n in range(20)]
+
+
+def test_nothing_is_said_of_a_plain_table() -> None:
+    require_classes(rows(*PLAIN), "data.tsv")
+    assert table_remarks(rows(*PLAIN)) == []
+    assert split_remarks(rows(*PLAIN), rows(("pos", "new"), ("neg", "newer"))) == []
+
+
+def test_an_id_column_is_no_class() -> None:
+    wanted = (
+        "data.tsv: 20 different labels on 20 texts, as “0”, “1”: that looks like a column of ids or texts; name the"
+        " right one with --label-column"
+    )
+    with pytest.raises(DataError) as caught:
+        require_classes(rows(*((str(n), f"text {n}") for n in range(20))), "data.tsv")
+    assert str(caught.value) == wanted
+    require_classes(rows(*((str(n), f"text {n}") for n in range(4))), "data.tsv")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "remark"),
+    [
+        (
+            [("Sınıflandırma", "Yorumlar"), *PLAIN],
+            "line 1 looks like a header: its label “Sınıflandırma” occurs nowhere else; remove the line if it is one",
+        ),
+        ([*PLAIN, ("once", "a text of its own")], "class “once” has a single text"),
+        ([*PLAIN, ("neg", "text 1 of many")], "1 text came before with another label, as line 21: “text 1 of many”"),
+        (
+            [(str(n // 2), f"text {n}") for n in range(20)],
+            "10 different labels on 20 texts: few texts to learn each from",
+        ),
+    ],
+)
+def test_what_is_odd_is_said(pairs: list[tuple[str, str]], remark: str) -> None:
+    assert remark in table_remarks(rows(*pairs))
+
+
+def test_validation_that_tells_little() -> None:
+    train = rows(*PLAIN, ("rare", "one"))
+    assert split_remarks(train, train) == [
+        "all 21 validation texts stand in the training data too: scores on them do not say how well new texts are"
+        " classified"
+    ]
+    some = rows(("pos", "text 1 of many"), ("neg", "a new one"), ("neg", "text 2"))
+    assert texts_seen(train, some) == 1
+    assert split_remarks(train, some) == [
+        "1 of 3 validation texts stand in the training data too: scores on them do not say how well new texts are"
+        " classified",
+        "no validation text of “rare”: macro F1 is over the other 2",
+    ]
