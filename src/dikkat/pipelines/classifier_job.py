@@ -12,6 +12,7 @@ from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
 from dikkat.models.factory import build_classifier
+from dikkat.pipelines.card import making
 from dikkat.pipelines.classifier_preparation import ClassifyRequest, prepare
 from dikkat.pipelines.initial_weights import INITIAL
 from dikkat.run_directory import RunDirectory
@@ -64,8 +65,14 @@ class ClassifierJob:
             "batches": f"{task.batches_per_epoch:,} a pass",
         }
 
-    def card(self, run: RunDirectory, rows: list[dict[str, Any]], command: str) -> str:
-        return _card(run, rows, command)
+    def shortcomings(self, task: ClassificationTask) -> tuple[str, ...]:
+        if not (absent := task.absent_classes):
+            return ()
+        named = _told(absent).partition(": ")[2]
+        return (f"no text of {named} was validated on, so its score says nothing of it; give texts of it with --valid",)
+
+    def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
+        return _card(run, rows)
 
 
 def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
@@ -79,7 +86,7 @@ def _told(labels: tuple[str, ...], most: int = 10) -> str:
     return f"{len(labels)}: {', '.join(labels[:most])}{rest}"
 
 
-def _card(run: RunDirectory, rows: list[dict[str, Any]], command: str) -> str:
+def _card(run: RunDirectory, rows: list[dict[str, Any]]) -> str:
     settings = run.read_config()
     best = best_row(rows, RunConfig(classifier=settings["classifier"]))
     source = settings["data_source"]
@@ -104,6 +111,4 @@ def _card(run: RunDirectory, rows: list[dict[str, Any]], command: str) -> str:
     if foreign := run.foreign_metrics():
         numbers = ", ".join(map(str, foreign))
         lines += ["", f"Validations measured under other settings than those in config.json: {numbers}."]
-    if command:
-        lines += ["", "To make it again:", "", f"    {command}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *making(settings)]) + "\n"

@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,8 +18,6 @@ from dikkat.pipelines.preparation import TrainRequest
 from dikkat.pipelines.training import train
 from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
-from dikkat.training import loop
-from dikkat.training.budget import TimeBudget
 from dikkat.training.task import Validation
 from dikkat.training.watching import StepReport
 
@@ -194,8 +190,7 @@ def test_minutes_end_the_run_in_time(data: str, tmp_path: Path, monkeypatch: pyt
             super().validation(row, found, is_best)
             now += 0.4
 
-    monkeypatch.setattr(training, "TimeBudget", partial(TimeBudget, clock=lambda: now))
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(training, "RunningClock", lambda: lambda: now)
     settings = {**SETTINGS, "training": {**SETTINGS["training"], "minutes": 70 / 60, "patience": 1000}}
     job = TranslatorJob(TrainRequest([data], settings=settings))
     assert train(job, tmp_path / "run", watcher := Slow(), started=now - 60.0).finished

@@ -72,6 +72,10 @@ def test_loss_is_the_mean_over_tokens_not_over_batches(
     assert found.loss == pytest.approx(total / tokens, rel=1e-5)
 
 
+MOST_TOKENS = max(len(target) for target in TARGETS) + 1
+"""All are of one length in letters, and so in tokens; the end mark counts."""
+
+
 def greedy_text(model: EncoderDecoder, source: list[int], tokenizer: Tokenizer) -> str:
     """Feed the whole prefix again at every step: no cache, no batch."""
     ids = torch.tensor([[*source, EOS_ID]])
