@@ -40,7 +40,7 @@ class PaceWatcher(Watcher):
         if len(self._seconds) < FIRST_UPDATES and report.seconds < LONG_UPDATE:
             return
         self._is_told = True
-        if told := self._warning(min(self._seconds[1:] or self._seconds), report.seconds_left):
+        if told := self._warning(max(1e-6, min(self._seconds[1:] or self._seconds)), report.seconds_left):
             self._inner.note(told)
 
     def _warning(self, seconds: float, left: float) -> str:

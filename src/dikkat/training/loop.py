@@ -320,10 +320,13 @@ class Trainer:
         kept = "no good state was saved"
         if (checkpoint := self.run.latest_checkpoint()) is not None:
             kept = f"what was good up to update {checkpoint.step} is saved"
-        lower = f"training.learning_rate={self.config.learning_rate / 10:g}"
+        names = ["learning_rate", *(["matrix_learning_rate"] if self.config.optimizer == "muon" else [])]
+        usual = TrainingConfig()
+        lower = {name: min(getattr(self.config, name) / 10, getattr(usual, name)) for name in names}
+        options = " ".join(f"--set training.{name}={rate:g}" for name, rate in lower.items())
         return (
-            f"{self.run.path}: {fault}, at update {self.state.updates}; {kept}; set a lower"
-            f" training.learning_rate, as --set {lower}, in a new --out"
+            f"{self.run.path}: {fault}, at update {self.state.updates}; {kept}; set a lower training.learning_rate and"
+            f" begin anew in another --out, as with {options}"
         )
 
 

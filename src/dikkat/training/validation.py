@@ -24,6 +24,8 @@ from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, Validati
 
 DECODING_BATCH = 128
 """Sentences decoded between two looks at whether to stop."""
+SPARE_TOKENS = 3
+"""So much longer than the longest reference for its source may a translation be."""
 LEAST_SENTENCES = 32
 """A score of fewer says nothing."""
 
@@ -104,7 +106,7 @@ class Validator:
 
 
 def decoding_options(corpus: Corpus) -> DecodingOptions:
-    """Greedy decoding that stops where every reference of `corpus` would have ended.
+    """Greedy decoding that stops a little after every reference of `corpus` would have ended.
 
     A model that has learned nothing writes up to the limit of length, which is most of the time of its validation.
     """
@@ -113,7 +115,7 @@ def decoding_options(corpus: Corpus) -> DecodingOptions:
     usual = DecodingOptions()
     factor = min(usual.max_length_factor, max(1.0, float(np.median(targets / sources))))
     beyond = int(np.max(targets - np.floor(factor * sources), initial=0))
-    offset = min(usual.max_length_offset, beyond)
+    offset = min(usual.max_length_offset, beyond + SPARE_TOKENS)
     return DecodingOptions(scores=False, max_length_factor=factor, max_length_offset=offset)
 
 
