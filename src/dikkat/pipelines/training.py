@@ -20,7 +20,7 @@ from dikkat.pipelines.conditions import conditions_of, what_differs
 from dikkat.pipelines.device import device_name, find_device
 from dikkat.pipelines.pace import PaceWatcher
 from dikkat.pipelines.settings import run_config
-from dikkat.pipelines.verdict import Ending, longer_run, problems
+from dikkat.pipelines.verdict import MANY_TIMES, MORE_TIMES, Ending, learned_nothing, longer_run, problems
 from dikkat.run_directory import RunDirectory
 from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
 from dikkat.training.clock import RunningClock
@@ -226,6 +226,6 @@ def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -
         return Outcome(True, best)
     settings = run.read_config()
     kind, data = settings.get("task", "translator"), settings["data_source"]["data"]
-    times = 10 if best <= ending.baseline.score + ending.baseline.margin else 3
+    times = MANY_TIMES if learned_nothing(ending) else MORE_TIMES
     command = longer_run(settings.get("command", ""), kind, data, run.path, config.training, times)
     return Outcome(True, best, tuple(found), command)

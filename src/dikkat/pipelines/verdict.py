@@ -12,12 +12,15 @@ from dikkat.config import TrainingConfig
 from dikkat.pipelines.settings import free_folder
 from dikkat.training.task import Baseline
 
-STILL_FALLING = 0.4
+STILL_FALLING = 0.3
 """Share of its mean fall an update that the loss still falls by in the last interval, where it is not done."""
 LEAST_FALL = 0.02
 """Share of the loss that a fall is worth the mention from."""
 MOST_OVERHEAD = 0.3
 """Share of the time of a run that validations and saves take without a word."""
+
+MORE_TIMES, MANY_TIMES = 3, 10
+"""As long as a run must be that is made again: one that had begun to learn, and one that had not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +39,18 @@ class Ending:
 def problems(ending: Ending) -> list[str]:
     """What is wrong, each as the part of a sentence; nothing of a run that ended well."""
     found: list[str] = []
-    if ending.best_score <= ending.baseline.score + ending.baseline.margin:
+    if learned_nothing(ending):
         found.append(f"it has learned nothing of use: it is no better than {ending.baseline.what}")
     if is_still_falling(ending.rows):
         found.append("its loss was still falling steeply when it ended")
     if ending.overhead > MOST_OVERHEAD:
         found.append(f"{ending.overhead:.0%} of its time went to validations and saves")
     return [*found, *ending.shortcomings]
+
+
+def learned_nothing(ending: Ending) -> bool:
+    """Whether the best score is no better than that of one who has learned nothing."""
+    return ending.best_score <= ending.baseline.score + ending.baseline.margin
 
 
 def is_still_falling(rows: Sequence[dict[str, Any]]) -> bool:
@@ -69,8 +77,8 @@ def longer_run(command: str, kind: str, data: Sequence[str], out: Path, training
     words = _with(words, "--out", str(free_folder(out)))
     if training.minutes is not None:
         words = _with(words, "--minutes", f"{times * training.minutes:g}")
-        # a size that was named does not fit; the one that is chosen will
-        return shlex.join(_without(words, "--preset") if times > 2 else words)
+        # a model that learned nothing at all is too large for the time; the one that is chosen will fit
+        return shlex.join(_without(words, "--preset") if times >= MANY_TIMES else words)
     if training.max_updates is not None:
         return shlex.join([*words, "--set", f"training.max_updates={times * training.max_updates}"])
     return shlex.join([*words, "--set", f"training.max_epochs={times * training.max_epochs:g}"])

@@ -258,7 +258,8 @@ def test_gradients_that_stay_bad_go_back_once_and_are_a_divergence(
     assert all(torch.equal(weights, after[2]) for weights in after[3:23])
     assert all(torch.equal(weights, after[1]) for weights in after[23:])
     assert torch.isfinite(trainer.parameters.master).all()
-    assert (checkpoint := trainer.run.latest_checkpoint()) is not None
+    checkpoint = trainer.run.latest_checkpoint()
+    assert checkpoint is not None
     assert checkpoint.step == 2, "what was saved before stays, and nothing of the bad updates is"
 
 

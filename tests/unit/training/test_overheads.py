@@ -58,7 +58,7 @@ class SlowValidator(ScriptedValidator):
 
 @pytest.mark.parametrize(("seconds", "most"), [(0.01, 10), (4.0, 3), (30.0, 3), (300.0, 1)])
 def test_case_02_a_run_with_slow_validations_learns_most_of_its_time(tmp_path: Path, seconds: float, most: int) -> None:
-    """A minute and a half, half a second an update; a validation of all that was held out takes `seconds`."""
+    """A minute and a half, two seconds an update; a validation of all that was held out takes `seconds`."""
     now = 0.0
 
     def wait(seconds: float) -> None:
@@ -70,14 +70,14 @@ def test_case_02_a_run_with_slow_validations_learns_most_of_its_time(tmp_path: P
     trainer = toy_trainer(tmp_path, budget=budget, validator=validator, validations=10)
 
     def learn(report: StepReport) -> None:
-        wait(0.5)
+        wait(2.0)
 
     trainer.train(watcher := Recorder(each_step=learn))
     assert 1 <= len(watcher.rows) <= most
     assert watcher.rows[-1]["step"] == len(watcher.steps), "the end is validated"
     # one validation of a tenth of the data there must be, however long it takes
-    assert len(watcher.steps) * 0.5 >= 90.0 * (0.85 if seconds <= 30.0 else 0.5)
-    assert now <= 92.0 + 0.1 * seconds
+    assert len(watcher.steps) * 2.0 >= 90.0 * (0.85 if seconds <= 30.0 else 0.5)
+    assert now <= 94.0 + 0.1 * seconds
     assert len(set(validator.shares[1:])) == 1, "validations are of the same data, or nothing could be compared"
 
 
@@ -92,13 +92,14 @@ def test_a_resumed_run_validates_on_what_it_did(tmp_path: Path) -> None:
         return TimeBudget(90.0, start=now, clock=lambda: now)
 
     first = toy_trainer(tmp_path, budget=budget(), validator=SlowValidator(30.0, wait), validations=10)
-    first.train(Recorder(each_step=lambda _: wait(0.5)), should_stop=lambda: first.state.updates >= 60)
+    first.train(Recorder(each_step=lambda _: wait(2.0)), should_stop=lambda: first.state.updates >= 15)
     again = SlowValidator(30.0, wait)
     second = toy_trainer(tmp_path, budget=budget(), validator=again, validations=10, resume=True)
-    assert (checkpoint := second.run.latest_checkpoint()) is not None
+    checkpoint = second.run.latest_checkpoint()
+    assert checkpoint is not None
     second.resume(checkpoint)
     assert isinstance(second.budget, TimeBudget)
     second.budget.already = second.state.seconds
-    second.train(Recorder(each_step=lambda _: wait(0.5)))
+    second.train(Recorder(each_step=lambda _: wait(2.0)))
     assert set(again.shares) == {first.state.validation_share}
     assert first.state.validation_share < 1.0

@@ -21,7 +21,8 @@ from dikkat.training.task import Stop, Validation, ValidationStoppedError, never
 
 def resumed(folder: Path, note: Callable[[str], None] = lambda text: None, **settings: object) -> Trainer:
     trainer = toy_trainer(folder, resume=True, **settings)  # type: ignore[arg-type]
-    assert (checkpoint := trainer.run.latest_checkpoint()) is not None
+    checkpoint = trainer.run.latest_checkpoint()
+    assert checkpoint is not None
     trainer.resume(checkpoint, note)
     return trainer
 
