@@ -53,6 +53,7 @@ class PaceWatcher(Watcher):
         smaller = "a smaller model, as --preset tiny, or " if self._can_shrink else ""
         passes = fitting * training.accumulate / self._batches
         return (
-            f"too little time: at {seconds:.2g} s an update it holds about {fitting:,} updates ({passes:.2g} passes),"
-            f" and a model needs some {needed:,} to be of use; give {smaller}--minutes {math.ceil(minutes)}"
+            f"too little time: at {seconds:.2g} s an update it holds about {fitting:,} update{'s' * (fitting != 1)}"
+            f" ({passes:.2g} passes), and a model needs some {needed:,} to be of use; give {smaller}--minutes"
+            f" {math.ceil(minutes)}"
         )
