@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from pathlib import Path
@@ -17,16 +18,18 @@ def quickstart(
     language: Annotated[str, typer.Option(help="Language to translate into: fr or tr.")] = "fr",
     out: Annotated[Path | None, typer.Option(help="Run directory; runs/quickstart-LANGUAGE if absent.")] = None,
 ) -> int:
-    """Train on the bundled English-French or English-Turkish phrasebook: about two minutes on two cores."""
-    started = time.monotonic()
-    from dikkat.pipelines.quickstart import run_quickstart
+    """Train on the bundled English-French or English-Turkish phrasebook: about two minutes on two cores.
 
-    stop = StopSignal()
+    The same command goes on with a run that was stopped, and shows a finished one again.
+    """
+    started = time.monotonic()
+    from dikkat.pipelines.quickstart import default_folder, quickstart_command, run_quickstart
+
+    stop, path = StopSignal(), out or default_folder(language)
     with TrainProgress() as progress:
-        path = out or Path("runs") / f"quickstart-{language}"
         found = run_quickstart(language, path, progress, stop)
     if found is None:
-        print(f"stopped and saved; go on with: dikkat train translator --out {path} --resume", file=sys.stderr)
+        print(f"stopped and saved; go on with: {quickstart_command(language, path)}", file=sys.stderr)
         return stop.exit_code
     for line in found.evaluation.lines():
         print(line)
@@ -34,7 +37,6 @@ def quickstart(
     for line in found.evaluation.samples(10):
         print(line)
     print(f"\nAttention of “{found.sentence}”: {found.picture}")
-    print(
-        f"Total: {time.monotonic() - started:.0f} seconds. Now try: echo '{found.sentence}' | dikkat translate {path}"
-    )
+    translate = shlex.join(["dikkat", "translate", str(path)])
+    print(f"Total: {time.monotonic() - started:.0f} seconds. Now try: echo {shlex.quote(found.sentence)} | {translate}")
     return 0

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.training import Config, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
 
 
 def classifier(
@@ -58,5 +58,5 @@ def classifier(
     columns = (label_column, text_column)
     where = str(config or "settings")
     request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, init)
-    ending = f"best validation score {{score:.2f}}; try: echo … | dikkat classify {out}"
+    ending = Ending("best validation score {score:.2f}", ("dikkat", "classify"), "…")
     return run_job("classifier", ClassifierJob(request), out, resume, started, ending, device)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.training import Config, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
 
 
 def lm(
@@ -32,6 +32,6 @@ def lm(
 
     from dikkat.pipelines.language_model_job import LanguageModelJob
 
-    job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"))
-    ending = f"best validation loss {{loss:.4f}} nats a token; try: dikkat generate {out}"
+    job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"), device)
+    ending = Ending("best validation loss {loss:.4f} nats a token", ("dikkat", "generate"))
     return run_job("lm", job, out, resume, started, ending, device)

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.training import Config, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
 from dikkat.data.languages import language_code
 
 
@@ -61,7 +61,7 @@ def translator(
     from dikkat.pipelines.watching import train_watched
 
     columns = (source_column, target_column)
-    request = TrainRequest(data or (), valid or (), columns, preset, settings, str(config or "settings"))
-    ending = f"best validation chrF {{score:.2f}}; try: echo … | dikkat translate {out}"
+    request = TrainRequest(data or (), valid or (), columns, preset, settings, str(config or "settings"), device)
+    ending = Ending("best validation chrF {score:.2f}", ("dikkat", "translate"), "…")
     runner = partial(train_watched, page=watch) if watch else None
     return run_job("translator", TranslatorJob(request), out, resume, started, ending, device, runner)

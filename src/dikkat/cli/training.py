@@ -7,6 +7,7 @@ import shlex
 import sys
 import tomllib
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -59,12 +60,11 @@ def run_job(
     out: Path,
     resume: bool,
     started: float,
-    ending: str,
+    ending: Ending,
     device: Device,
     runner: Callable[..., Outcome] | None = None,
 ) -> int:
-    """Train, tell, and return the exit code. `ending` is told of a finished run; in it {score} is the best score
-    and {loss} minus that.
+    """Train, tell, and return the exit code.
 
     `runner` is `train` or something that is called like it.
     """
@@ -72,7 +72,7 @@ def run_job(
 
     if not job.data and not resume:
         raise UsageError("name the data to train on, or add --resume to go on with the run in --out")
-    stop, command = StopSignal(), shlex.join(["dikkat", *sys.argv[1:]])
+    stop, command = StopSignal(), shlex.join(["dikkat", *(word for word in sys.argv[1:] if word != "--resume")])
     with TrainProgress() as progress:
         run = runner or train
         outcome = run(
@@ -83,6 +83,27 @@ def run_job(
         go_on = shlex.join(["dikkat", "train", kind, "--out", str(out), "--resume", *where])
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
         return stop.exit_code
-    best = math.nan if outcome.best_score is None else outcome.best_score
-    print(f"{out}: {ending.format(score=best, loss=-best)}", file=sys.stderr)
+    for line in ending.lines(out, outcome):
+        print(line, file=sys.stderr)
     return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What is told of a finished run."""
+
+    score: str
+    """In it {score} is the best score, and {loss} minus that."""
+    use: tuple[str, ...]
+    """The command that uses a run, before its folder."""
+    text: str = ""
+    """What goes into it through a pipe."""
+
+    def lines(self, out: Path, outcome: Outcome) -> list[str]:
+        """The score, and what to do with the run; where something is wrong with it, what, and what to do about that."""
+        best = math.nan if outcome.best_score is None else outcome.best_score
+        told = f"{out}: {self.score.format(score=best, loss=-best)}"
+        if outcome.problems:
+            return [f"{told}, but {'; '.join(outcome.problems)}", f"for a better one: {outcome.advice}"]
+        pipe = f"echo {self.text} | " if self.text else ""
+        return [f"{told}; try: {pipe}{shlex.join([*self.use, str(out)])}"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.data.corpus import Corpus
+from dikkat.data.corpus import Corpus, Ids
 from dikkat.errors import DataError
 
 IntArray = NDArray[np.int64]
@@ -41,6 +41,11 @@ class Windows:
         self._count = max(1, (self._ids.size - self.length) // self.length)
         self.batch_size = min(self._count, max(1, tokens_per_batch // self.length))
         self._cached: tuple[int, IntArray] = (-1, np.empty(0, np.int64))
+
+    @property
+    def ids(self) -> Ids:
+        """The tokens of the stream, `(num_tokens,)`."""
+        return self._ids
 
     @property
     def num_tokens(self) -> int:

@@ -11,7 +11,7 @@ from sacrebleu.metrics.chrf import CHRF
 from dikkat.run_directory.metrics import settings_hash
 
 
-def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str, foreign: Sequence[int] = ()) -> str:
+def card(settings: dict[str, Any], metrics: list[dict[str, Any]], foreign: Sequence[int] = ()) -> str:
     """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings."""
     best = max(metrics, key=lambda row: row["chrf"])
     data, source = settings["data"], settings["data_source"]
@@ -36,9 +36,14 @@ def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str, 
     if foreign:
         numbers = ", ".join(map(str, foreign))
         lines += ["", f"Validations measured under other settings than those in config.json: {numbers}."]
-    if command:
-        lines += ["", "To make it again:", "", f"    {command}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *making(settings)]) + "\n"
+
+
+def making(settings: dict[str, Any]) -> list[str]:
+    """The lines of a card that say how to make the run again; an older dikkat did not note its command."""
+    if command := settings.get("command"):
+        return ["", "To make it again:", "", f"    {command}"]
+    return ["", "The command that made it was not noted."]
 
 
 def _seen(source: dict[str, Any]) -> str:

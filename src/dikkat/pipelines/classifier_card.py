@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from dikkat.pipelines.card import making
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.metrics import settings_hash
 
 
-def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any], command: str) -> str:
+def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:
     """What the finished run learned from, how, and how well; `best` is the validation whose weights were kept."""
     settings = run.read_config()
     source = settings["data_source"]
@@ -32,9 +33,7 @@ def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[st
     if foreign := run.foreign_metrics():
         numbers = ", ".join(map(str, foreign))
         lines += ["", f"Validations measured under other settings than those in config.json: {numbers}."]
-    if command:
-        lines += ["", "To make it again:", "", f"    {command}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *making(settings)]) + "\n"
 
 
 def _known(source: dict[str, Any]) -> str:

@@ -72,8 +72,14 @@ class ClassifierJob:
             "batches": f"{task.batches_per_epoch:,} a pass",
         }
 
-    def card(self, run: RunDirectory, rows: list[dict[str, Any]], command: str) -> str:
-        return classifier_card(run, rows, best_row(rows, run_config(run.read_config(), str(run.config))), command)
+    def shortcomings(self, task: ClassificationTask) -> tuple[str, ...]:
+        if not (absent := task.absent_classes):
+            return ()
+        named = _told(absent).partition(": ")[2]
+        return (f"no text of {named} was validated on, so its score says nothing of it; give texts of it with --valid",)
+
+    def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
+        return classifier_card(run, rows, best_row(rows, run_config(run.read_config(), str(run.config))))
 
 
 def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:

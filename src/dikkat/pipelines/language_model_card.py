@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dikkat.pipelines.card import making
 from dikkat.run_directory.metrics import settings_hash
 
 
-def language_model_card(
-    settings: dict[str, Any], metrics: list[dict[str, Any]], command: str, foreign: Sequence[int] = ()
-) -> str:
+def language_model_card(settings: dict[str, Any], metrics: list[dict[str, Any]], foreign: Sequence[int] = ()) -> str:
     """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings."""
     best = min(metrics, key=lambda row: row["valid_loss"])
     source, asked = settings["data_source"], settings["language_model"]
@@ -38,6 +37,4 @@ def language_model_card(
             "",
             f"Validations measured under other settings than those in config.json: {', '.join(map(str, foreign))}.",
         ]
-    if command:
-        lines += ["", "To make it again:", "", f"    {command}"]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *making(settings)]) + "\n"

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from dikkat.config import RunConfig, build_config, merge, preset
+from dikkat.config import Device, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import Document, read_documents, split_documents
 from dikkat.data.packing import Windows
 from dikkat.models.factory import build_language_model
+from dikkat.pipelines.fitting import language_model_settings_for
 from dikkat.pipelines.language_model import TASK
 from dikkat.pipelines.language_model_card import language_model_card
 from dikkat.pipelines.language_model_sample import Sample
-from dikkat.pipelines.language_model_sizing import COMMON, language_model_settings
+from dikkat.pipelines.language_model_sizing import COMMON
 from dikkat.pipelines.settings import without_translating
 from dikkat.pipelines.sizing import Settings
 from dikkat.pipelines.weights import build_to_train
@@ -40,6 +41,8 @@ class LanguageModelJob:
     """Overrides of the preset, from a file and from options."""
     where: str = "configuration"
     """Where the overrides come from, for error messages."""
+    device: Device = "cpu"
+    """Where it will be trained."""
 
     @property
     def has_settings(self) -> bool:
@@ -101,11 +104,17 @@ class LanguageModelJob:
             f" {task.windows.length} tokens in each",
         }
 
-    def card(self, run: RunDirectory, rows: list[dict[str, Any]], command: str) -> str:
-        return language_model_card(run.read_config(), rows, command, run.foreign_metrics())
+    def shortcomings(self, task: LanguageModelTask) -> tuple[str, ...]:
+        return ()
+
+    def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
+        return language_model_card(run.read_config(), rows, run.foreign_metrics())
 
     def _config(self, characters: int) -> RunConfig:
-        base = merge(COMMON, preset(self.preset)) if self.preset else language_model_settings(characters)
+        chosen = (
+            preset(self.preset) if self.preset else language_model_settings_for(characters, self.settings, self.device)
+        )
+        base = merge(COMMON, chosen)
         return without_translating(build_config(merge(base, self.settings), where=self.where), self.where)
 
 

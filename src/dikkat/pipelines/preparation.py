@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
+from dikkat.config import DataConfig, Device, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import Cleaner, CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.inspection import SAMPLE_PAIRS
@@ -20,7 +20,8 @@ from dikkat.data.readers import languages_of, read_pairs
 from dikkat.data.splitting import split_pairs
 from dikkat.errors import DataError, UsageError
 from dikkat.pipelines.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
-from dikkat.pipelines.sizing import Settings, settings_for
+from dikkat.pipelines.fitting import translator_settings
+from dikkat.pipelines.sizing import Settings
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
 
@@ -45,6 +46,8 @@ class TrainRequest:
     """Overrides of the preset, from a file and from options."""
     where: str = "configuration"
     """Where the overrides come from, for error messages."""
+    device: Device = "cpu"
+    """Where it will be trained."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +98,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
 
 def _config(request: TrainRequest, pairs: int) -> RunConfig:
     source, target = languages_of(request.data) if not _is_phrasebook(request) else ("en", _phrasebook(request))
-    minutes = request.settings.get("training", {}).get("minutes")
-    base = preset(request.preset) if request.preset else settings_for(pairs, minutes)
+    base = preset(request.preset) if request.preset else translator_settings(pairs, request.settings, request.device)
     named: Settings = {"data": {"source_language": source, "target_language": target}}
     return build_config(merge(named, base, request.settings), where=request.where)
 

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dikkat.decoding.options import BeamOptions
+from dikkat.errors import CannotCreateError, DivergedError
 from dikkat.explain.plots import plot_heads
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.evaluation import Evaluation, evaluate_translator
 from dikkat.pipelines.preparation import PHRASEBOOK, TrainRequest
+from dikkat.pipelines.settings import free_folder
+from dikkat.pipelines.sizing import Settings
 from dikkat.pipelines.training import TrainWatcher, train
 from dikkat.pipelines.translation import Translator
 from dikkat.pipelines.translator_job import TranslatorJob
+from dikkat.run_directory import RunDirectory
 
-SETTINGS = {"training": {"minutes": 1.6, "validations": 4}}
-"""Time to train; the rest of the two minutes goes to scoring and drawing."""
+SETTINGS: Settings = {"training": {"max_epochs": 8.0, "validations": 4}}
+"""Passes, not minutes: a slow or busy machine takes longer and ends at the same score. Two cores take 100 seconds."""
+LEAST_GAIN = 40.0
+"""By so much chrF a run must be better than who copies the source: one that works is by eighty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +37,43 @@ class Quickstart:
     picture: Path
 
 
+def quickstart_command(language: str, out: Path | None = None) -> str:
+    """The command that makes a quickstart run, or goes on with it."""
+    where = [] if out is None or out == default_folder(language) else ["--out", str(out)]
+    return shlex.join(["dikkat", "quickstart", *([] if language == "fr" else ["--language", language]), *where])
+
+
+def default_folder(language: str) -> Path:
+    """Where a quickstart run lies if nothing else is said."""
+    return Path("runs") / f"quickstart-{language}"
+
+
 def run_quickstart(
     language: str, out: Path, watcher: TrainWatcher, should_stop: Callable[[], bool]
 ) -> Quickstart | None:
-    """Train, score on held-out pairs and draw one attention map; None if it was stopped (and saved)."""
-    request = TrainRequest([f"{PHRASEBOOK}{language}"], preset="tiny", settings=SETTINGS)
-    command = f"dikkat quickstart --language {language}"
-    outcome = train(TranslatorJob(request), out, watcher, should_stop=should_stop, command=command)
-    if not outcome.finished:
-        return None
+    """Train, score on held-out pairs and draw one attention map; None if it was stopped (and saved).
+
+    An unfinished run is gone on with, a finished one shown again. Raises `CannotCreateError` where another run lies at
+    `out`, `DivergedError` where nothing was learned, and the errors of training.
+    """
+    run, command = RunDirectory(out), quickstart_command(language, out)
+    if run.has_config:
+        _require_quickstart(run, language)
+    if run.is_finished:
+        watcher.note(f"{out} is finished; this is what it has learned")
+    else:
+        request = TrainRequest([f"{PHRASEBOOK}{language}"], preset="tiny", settings=SETTINGS)
+        job = TranslatorJob(TrainRequest(()) if run.has_config else request)
+        outcome = train(job, out, watcher, resume=out.exists(), should_stop=should_stop, command=command)
+        if not outcome.finished:
+            return None
     evaluation = evaluate_translator(out, (), BeamOptions())
+    if evaluation.model.chrf < evaluation.copy_source.chrf + LEAST_GAIN:
+        raise DivergedError(
+            f"{out}: it has learned nothing of use: chrF {evaluation.model.chrf:.2f}, where copying the source gives"
+            f" {evaluation.copy_source.chrf:.2f}; try another place, as"
+            f" {quickstart_command(language, free_folder(out))}"
+        )
     sentence = min(evaluation.sources, key=lambda text: abs(len(text.split()) - 9))
     picture = out / "attention.png"
     draw_cross_attention(Translator.load(out), sentence, picture)
@@ -51,3 +86,15 @@ def draw_cross_attention(translator: Translator, sentence: str, picture: Path) -
     last = translator.config.model.decoder_layers - 1
     found = attending.greedy(sentence, attending.choose("decoder", "cross", last))
     plot_heads(found.maps, picture, title=sentence)
+
+
+def _require_quickstart(run: RunDirectory, language: str) -> None:
+    """Refuse to go on with a run of other data, or one that ends by the clock, as those of an older dikkat do."""
+    settings = run.read_config()
+    data: Any = settings.get("data_source", {})
+    is_ours = isinstance(data, dict) and data.get("data") == [f"{PHRASEBOOK}{language}"]
+    is_timed = settings.get("training", {}).get("minutes") is not None and not run.is_finished
+    if is_ours and not is_timed:
+        return
+    what = "an unfinished run of an older dikkat" if is_ours else "another run"
+    raise CannotCreateError(f"{run.path}: holds {what}; use {quickstart_command(language, free_folder(run.path))}")

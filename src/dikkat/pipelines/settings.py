@@ -1,6 +1,9 @@
-"""The settings of a run: read back from its config.json, and refused where they would change nothing."""
+"""The settings of a run, read back from its config.json or refused where they would change nothing, and its folder."""
 
 from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
 
 from dikkat.config import RunConfig, build_config
 from dikkat.errors import UsageError
@@ -16,3 +19,8 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
     if config.training.bidirectional_share:
         raise UsageError(f"{where}: training.bidirectional_share is for translators; leave it out")
     return config
+
+
+def free_folder(out: Path) -> Path:
+    """A folder beside `out` that is not there yet, to be named in advice."""
+    return next(path for number in count(2) if not (path := out.with_name(f"{out.name}-{number}")).exists())

@@ -61,5 +61,8 @@ class TranslatorJob:
             **directions,
         }
 
-    def card(self, run: RunDirectory, rows: list[dict[str, Any]], command: str) -> str:
-        return card(run.read_config(), rows, command, run.foreign_metrics())
+    def shortcomings(self, task: TranslationTask) -> tuple[str, ...]:
+        return ()
+
+    def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
+        return card(run.read_config(), rows, run.foreign_metrics())

@@ -28,8 +28,9 @@ _LONGEST_LINE = 1 << 16
 
 
 def settings_hash(settings: Mapping[str, Any]) -> str:
-    """SHA-256 of settings as JSON can hold them, whatever their order and spacing."""
-    return hashlib.sha256(json.dumps(settings, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+    """SHA-256 of settings as JSON can hold them, whatever their order and spacing, and whatever command gave them."""
+    kept = {key: value for key, value in settings.items() if key != "command"}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def append_metrics(path: Path, row: Mapping[str, Any]) -> None:

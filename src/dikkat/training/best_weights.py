@@ -19,7 +19,8 @@ from dikkat.training.state import TrainingState
 def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParameters, optimizer: Optimizer) -> str:
     """Rebuild missing or damaged best weights from a checkpoint that holds them; else forget their score.
 
-    `parameters` and `optimizer` are those of `state`. Returns what to tell; empty where all is well. Raises `DiskError`.
+    `parameters` and `optimizer` are those of `state`. Returns what to tell, or nothing where all is well. Raises
+    `DiskError`.
     """
     if state.best_score is None or _are_sound(run, state):
         return ""

@@ -19,7 +19,7 @@ from dikkat.evaluation.classification import class_scores
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.native.device import moved
 from dikkat.text.tokenizer import PAD_ID
-from dikkat.training.task import BatchLoss, Stop, Validation, ValidationStopped, never, spread
+from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never, spread
 
 SHOWN_CHARACTERS = 160
 LEAST_TEXTS = 32
@@ -68,6 +68,19 @@ class ClassificationTask:
         likelihood = F.cross_entropy(logits.detach(), wanted, reduction="sum")
         return BatchLoss(objective, likelihood, len(indices))
 
+    def baseline(self) -> Baseline:
+        wanted = _classes(self._validation, self._rows).tolist()
+        commonest = max(set(wanted), key=wanted.count)
+        scores = class_scores(self.labels, wanted, [commonest] * len(wanted))
+        score = 100 * (scores.macro_f1 if self._balance else scores.accuracy)
+        return Baseline(score, 1.0, f"saying “{self.labels[commonest]}” of every text ({score:.2f})")
+
+    @property
+    def absent_classes(self) -> tuple[str, ...]:
+        """Classes of which no text is validated on."""
+        counts = np.bincount(_classes(self._validation, self._rows), minlength=len(self.labels))
+        return tuple(label for label, number in zip(self.labels, counts, strict=True) if not number)
+
     def limit_validation(self, share: float) -> float:
         self._rows = spread(len(self._validation), share, LEAST_TEXTS)
         lengths = self._validation.source_lengths[self._rows]
@@ -103,7 +116,7 @@ class ClassificationTask:
         logits = np.zeros((len(self._rows), len(self.labels)))
         for indices in self._validation_plan.epoch(0):
             if should_stop():
-                raise ValidationStopped
+                raise ValidationStoppedError
             logits[indices] = self._logits(self._validation, self._rows[indices]).cpu().numpy()
         return logits
 

@@ -17,7 +17,7 @@ from dikkat.models.language_model import LanguageModel
 from dikkat.native.device import moved
 from dikkat.nn.masks import causal_mask
 from dikkat.training.objective import smoothed_cross_entropy
-from dikkat.training.task import BatchLoss, Stop, Validation, ValidationStopped, never
+from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never
 
 MOST_VALIDATION_TOKENS, LEAST_VALIDATION_TOKENS = 1 << 18, 1 << 13
 
@@ -60,6 +60,14 @@ class LanguageModelTask:
         example = self._example(self.windows.at(position), (self._seed, position))
         return batch_loss(self.model, example, self._smoothing)
 
+    def baseline(self) -> Baseline:
+        """Minus the loss of one who knows how often each token is."""
+        vocabulary = self.model.output_weight.shape[0]
+        # one more of each, so that none is impossible
+        counts = np.bincount(self.windows.ids, minlength=vocabulary) + 1.0
+        loss = -float(np.log(counts / counts.sum())[self.held_out.ids].mean())
+        return Baseline(-loss, 0.01 * loss, f"knowing how often each token is (loss {loss:.4f})")
+
     def limit_validation(self, share: float) -> float:
         most = min(MOST_VALIDATION_TOKENS, self.held_out.num_tokens)
         self._validation_tokens = min(most, max(LEAST_VALIDATION_TOKENS, round(share * most)))
@@ -70,7 +78,7 @@ class LanguageModelTask:
         with torch.inference_mode():
             for place, packed in enumerate(self.held_out.in_order(self._validation_tokens)):
                 if should_stop():
-                    raise ValidationStopped
+                    raise ValidationStoppedError
                 # the same question each time
                 found = batch_loss(self.model, self._example(packed, (0, place)), smoothing=0.0)
                 total += float(found.likelihood)

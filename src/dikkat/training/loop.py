@@ -22,7 +22,7 @@ from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.saving import Saver
 from dikkat.training.state import TrainingState, load_state
-from dikkat.training.task import Stop, Task, Validation, ValidationStopped, never
+from dikkat.training.task import Stop, Task, Validation, ValidationStoppedError, never
 from dikkat.training.watching import StepReport, Watcher
 
 MOST_SKIPPED = 20
@@ -56,11 +56,14 @@ class Trainer:
         self.state = TrainingState()
         self.saver = Saver(run, config.keep_checkpoints)
         self._overheads = Overheads(budget, config.validations) if isinstance(budget, TimeBudget) else None
-        self._save_bytes = 4 * sum(vector.numel() for vector in (self.parameters.master, *self.optimizer.state().values()))
+        self._save_bytes = 4 * sum(
+            vector.numel() for vector in (self.parameters.master, *self.optimizer.state().values())
+        )
         self._save_seconds = self._save_bytes / BYTES_PER_SECOND
         self._last_save = self.clock()
         self._offset = -self._last_save
         self._first_weights: Tensor | None = None
+        self._spent = self._overhead = 0.0
 
     @property
     def epoch(self) -> float:
@@ -71,6 +74,11 @@ class Trainer:
     def best_weights(self) -> Tensor:
         """The weights that are validated now: their average, or the last ones."""
         return self.parameters.master if self.optimizer.average is None else self.optimizer.average
+
+    @property
+    def overhead_share(self) -> float:
+        """Share of the time of `train` that went to validations and saves."""
+        return self._overhead / max(self._spent, 1e-9)
 
     def resume(self, checkpoint: Checkpoint, note: Callable[[str], None] = lambda text: None) -> None:
         """Continue from `checkpoint` as if nothing had happened; `note` is told of weights that were not there."""
@@ -98,11 +106,14 @@ class Trainer:
                     return False
                 if not (self.state.validation_due or self._is_over()):
                     self._step(watcher)
+                began = self.clock()
                 if self.state.validation_due or self._is_over():
                     self._validate(watcher, should_stop)
                 elif self._is_time_to_save():
                     self._save_on_the_way(watcher)
-        except ValidationStopped:
+                self._overhead += self.clock() - began
+                self._spent += self.clock() - began
+        except ValidationStoppedError:
             self._stop(watcher)
             return False
         if self.saver.is_behind:
@@ -143,6 +154,7 @@ class Trainer:
         progress = self.budget.progress(self.state.updates)
         loss, count = self._update(progress)
         now = self.clock()
+        self._spent += now - started
         self.state.seconds = self._offset + now
         watcher.step(self._report(progress, loss, count, now - started))
         if self.state.skipped >= MOST_SKIPPED:
@@ -233,12 +245,13 @@ class Trainer:
         }
         state.loss_sum, state.loss_count = 0.0, 0
         self.saver.add_row(row)
-        seconds = self.clock() - began + self._save_seconds
-        self.budget.validated(seconds)
+        looked = self.clock()
         if self._overheads is not None:
-            self._overheads.validated(state, seconds)
+            self._overheads.validated(state, looked - began + self._save_seconds)
         self._try_to_save(watcher)
         watcher.validation(row, found, is_best)
+        self._save_seconds = self.clock() - looked
+        self.budget.validated(self.clock() - began)
 
     def _look(self, weights: Tensor, number: int, should_stop: Stop) -> Validation:
         """What the task finds of a model with `weights`."""
@@ -307,10 +320,13 @@ class Trainer:
         kept = "no good state was saved"
         if (checkpoint := self.run.latest_checkpoint()) is not None:
             kept = f"what was good up to update {checkpoint.step} is saved"
-        lower = f"training.learning_rate={self.config.learning_rate / 10:g}"
+        names = ["learning_rate", *(["matrix_learning_rate"] if self.config.optimizer == "muon" else [])]
+        usual = TrainingConfig()
+        lower = {name: min(getattr(self.config, name) / 10, getattr(usual, name)) for name in names}
+        options = " ".join(f"--set training.{name}={rate:g}" for name, rate in lower.items())
         return (
-            f"{self.run.path}: {fault}, at update {self.state.updates}; {kept}; set a lower"
-            f" training.learning_rate, as --set {lower}, in a new --out"
+            f"{self.run.path}: {fault}, at update {self.state.updates}; {kept}; set a lower training.learning_rate and"
+            f" begin anew in another --out, as with {options}"
         )
 
 

@@ -60,9 +60,7 @@ class Overheads:
         started = self.budget.clock()
         share = validate(PROBE_SHARE)
         seconds = self.budget.clock() - started
-        plan = plan_validations(
-            self.allowed - seconds, seconds / share, save_bytes / BYTES_PER_SECOND, self.wanted
-        )
+        plan = plan_validations(self.allowed - seconds, seconds / share, save_bytes / BYTES_PER_SECOND, self.wanted)
         state.validation_share, state.overhead_seconds = plan.share, seconds
         state.next_validation = 1.0 / plan.count
 

@@ -15,7 +15,7 @@ Stop = Callable[[], bool]
 """Whether to end as soon as it is safe."""
 
 
-class ValidationStopped(Exception):
+class ValidationStoppedError(Exception):
     """A validation was left because somebody asked to stop; nothing of it is kept."""
 
 
@@ -54,6 +54,16 @@ class Validation:
         return cls(loss, {}, math.nan, ())
 
 
+class Baseline(NamedTuple):
+    """The validation score of one who has learned nothing."""
+
+    score: float
+    margin: float
+    """How much better a score must be to be worth anything."""
+    what: str
+    """What scores so, as the end of a sentence."""
+
+
 class Task(Protocol):
     """One thing to learn, with the model that learns it. A position counts micro-batches from the start of the run."""
 
@@ -78,14 +88,18 @@ class Task(Protocol):
         """
         ...
 
+    def baseline(self) -> Baseline:
+        """What a validation score must be compared with before it means something."""
+        ...
+
     def limit_validation(self, share: float) -> float:
-        """Validate from now on on about that share of the held-out data, evenly spread; returns the share it came to."""
+        """Validate on about that share of the held-out data, evenly spread; returns the share that it came to."""
         ...
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
         """Look at held-out data, with the model in evaluation mode; `number` chooses what is shown.
 
-        A loss that is not finite comes back alone: such a model writes nothing. Raises `ValidationStopped`.
+        A loss that is not finite comes back alone: such a model writes nothing. Raises `ValidationStoppedError`.
         """
         ...
 

@@ -6,7 +6,7 @@ from dikkat.config import TrainingConfig
 from dikkat.data.batching import BatchPlan, collate
 from dikkat.data.corpus import Corpus
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.training.task import BatchLoss, Stop, Validation, never
+from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, never
 from dikkat.training.validation import Validator, batch_loss
 
 
@@ -33,6 +33,9 @@ class TranslationTask:
         if progress < self._bidirectional_share and position % 2:
             batch = batch.backwards()
         return batch_loss(self.model, batch, self._smoothing)
+
+    def baseline(self) -> Baseline:
+        return self.validator.baseline()
 
     def limit_validation(self, share: float) -> float:
         return self.validator.limit(share)

@@ -15,15 +15,17 @@ from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
-from dikkat.evaluation import score_translations
+from dikkat.evaluation import copy_source, score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.native.device import moved
 from dikkat.text.tokenizer import PAD_ID, Tokenizer
 from dikkat.training.objective import smoothed_cross_entropy
-from dikkat.training.task import BatchLoss, Stop, Validation, ValidationStopped, never, spread
+from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never, spread
 
 DECODING_BATCH = 128
 """Sentences decoded between two looks at whether to stop."""
+SPARE_TOKENS = 3
+"""So much longer than the longest reference for its source may a translation be."""
 LEAST_SENTENCES = 32
 """A score of fewer says nothing."""
 
@@ -57,7 +59,7 @@ class Validator:
     def __call__(self, model: EncoderDecoder, number: int, should_stop: Stop = never) -> Validation:
         """Validate `model`, which must be in evaluation mode; `number` chooses the sentence to show.
 
-        Raises `ValidationStopped` between two batches.
+        Raises `ValidationStoppedError` between two batches.
         """
         with torch.inference_mode():
             loss = self._loss(model, should_stop)
@@ -70,6 +72,12 @@ class Validator:
         sample = (("source", self._sources[place]), ("model", translations[shown]), ("human", self._targets[place]))
         return Validation(loss, {"chrf": scores.chrf, "bleu": scores.bleu}, scores.chrf, sample)
 
+    def baseline(self) -> Baseline:
+        """chrF of the sources themselves, on the sentences that are translated."""
+        sources, targets = ([texts[index] for index in self._chosen] for texts in (self._sources, self._targets))
+        score = score_translations(copy_source(sources), targets).chrf
+        return Baseline(score, 1.0, f"copying the source (chrF {score:.2f})")
+
     def _translate(self, model: EncoderDecoder, should_stop: Stop) -> list[str]:
         decode = batch_decoder(model, self._options)
 
@@ -77,7 +85,7 @@ class Validator:
             source: Tensor, source_mask: Tensor, numbers: Sequence[int]
         ) -> Sequence[list[Hypothesis]]:
             if should_stop():
-                raise ValidationStopped
+                raise ValidationStoppedError
             return decode(source, source_mask, numbers)
 
         ids = [self._corpus.source(index).tolist() for index in self._chosen]
@@ -90,7 +98,7 @@ class Validator:
         total, tokens = 0.0, 0
         for indices in self._plan.epoch(0):
             if should_stop():
-                raise ValidationStopped
+                raise ValidationStoppedError
             found = batch_loss(model, collate(self._corpus, self._rows[indices]), smoothing=0.0)
             total += float(found.likelihood)
             tokens += found.predictions
@@ -98,7 +106,7 @@ class Validator:
 
 
 def decoding_options(corpus: Corpus) -> DecodingOptions:
-    """Greedy decoding that stops where every reference of `corpus` would have ended.
+    """Greedy decoding that stops a little after every reference of `corpus` would have ended.
 
     A model that has learned nothing writes up to the limit of length, which is most of the time of its validation.
     """
@@ -107,7 +115,7 @@ def decoding_options(corpus: Corpus) -> DecodingOptions:
     usual = DecodingOptions()
     factor = min(usual.max_length_factor, max(1.0, float(np.median(targets / sources))))
     beyond = int(np.max(targets - np.floor(factor * sources), initial=0))
-    offset = min(usual.max_length_offset, beyond)
+    offset = min(usual.max_length_offset, beyond + SPARE_TOKENS)
     return DecodingOptions(scores=False, max_length_factor=factor, max_length_offset=offset)
 
 

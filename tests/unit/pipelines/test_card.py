@@ -30,18 +30,15 @@ def settings(left_out: dict[str, int], **data: str) -> dict[str, Any]:
 
 def test_content() -> None:
     described = settings({"duplicate": 1_234, "not text": 5}, source_language="en", target_language="tr")
-    text = card(
-        described,
-        ROWS,
-        "dikkat train translator train.en train.tr --out runs/en-tr",
-    )
+    described["command"] = "dikkat train translator train.en train.tr --out runs/en-tr"
+    text = card(described, ROWS)
     version = sacrebleu.__version__
     wanted = [
         "# Translator en → tr",
         "- data: train.en train.tr, 12,345 training pairs; left out: 1,234 duplicate, 5 not text",
         f"- fingerprint of the training pairs: sha256 {'ab' * 32}",
         "- preset: tiny",
-        f"- settings: sha256 {settings_hash(described)}",
+        f"- settings: sha256 {settings_hash({**described, 'command': 'another'})}",
         "- trained: 2.0 passes, 2,000 target tokens, 3.0 minutes",
         f"- BLEU 22.13 (nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{version})",
         f"- chrF 41.24 (nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:{version})",
@@ -54,13 +51,14 @@ def test_content() -> None:
 
 
 def test_what_is_not_known_is_said() -> None:
-    text = card(settings({}), ROWS, "")
+    text = card(settings({}), ROWS)
     assert text.startswith("# Translator ? → ?\n")
     assert "left out: none" in text
     assert "To make it again" not in text
+    assert text.endswith("The command that made it was not noted.\n")
     assert "other settings" not in text
 
 
 def test_F12_scores_of_other_settings_are_named() -> None:
-    text = card(settings({}), ROWS, "", foreign=[1, 3])
+    text = card(settings({}), ROWS, foreign=[1, 3])
     assert "Validations measured under other settings than those in config.json: 1, 3." in text.split("\n")

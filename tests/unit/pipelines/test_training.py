@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import errno
 import fcntl
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
 from dikkat.config import RunConfig, merge
 from dikkat.data.cleaning import CleaningReport
-from dikkat.errors import CannotCreateError, StoppedError, UsageError
+from dikkat.errors import CannotCreateError, DiskError, StoppedError, UsageError
 from dikkat.pipelines import training
+from dikkat.pipelines.conditions import conditions_of
 from dikkat.pipelines.preparation import TrainRequest
 from dikkat.pipelines.training import train
 from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
-from dikkat.training import loop
-from dikkat.training.budget import TimeBudget
 from dikkat.training.task import Validation
 from dikkat.training.watching import StepReport
 
@@ -194,8 +194,7 @@ def test_minutes_end_the_run_in_time(data: str, tmp_path: Path, monkeypatch: pyt
             super().validation(row, found, is_best)
             now += 0.4
 
-    monkeypatch.setattr(training, "TimeBudget", partial(TimeBudget, clock=lambda: now))
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(training, "RunningClock", lambda: lambda: now)
     settings = {**SETTINGS, "training": {**SETTINGS["training"], "minutes": 70 / 60, "patience": 1000}}
     job = TranslatorJob(TrainRequest([data], settings=settings))
     assert train(job, tmp_path / "run", watcher := Slow(), started=now - 60.0).finished
@@ -211,3 +210,89 @@ def test_time_that_ends_before_the_first_update_is_said(data: str, tmp_path: Pat
     with pytest.raises(StoppedError, match=r"time was over before the first update; .*--resume .*--minutes"):
         train(TranslatorJob(request), out, Watcher(), started=time.monotonic() - 60.0)
     assert RunDirectory.open(out).has_config, "what is prepared is kept"
+
+
+def test_case_18_the_card_has_the_command_that_made_the_run(data: str, tmp_path: Path) -> None:
+    """However often it was resumed, and with whatever command."""
+    out = tmp_path / "run"
+    job = TranslatorJob(TrainRequest([data], settings=SETTINGS))
+    train(job, out, first := Watcher(), should_stop=lambda: len(first.steps) == 2, command="dikkat train A --out run")
+    again = TranslatorJob(TrainRequest(()))
+    for steps in (3, 99):
+        train(again, out, watcher := Watcher(), resume=True, should_stop=_after(watcher, steps), command="dikkat B")
+    card = (out / "card.md").read_text(encoding="utf-8")
+    assert card.endswith("To make it again:\n\n    dikkat train A --out run\n")
+
+
+def _after(watcher: Watcher, steps: int) -> Callable[[], bool]:
+    return lambda: len(watcher.steps) == steps
+
+
+def test_a_run_resumed_under_other_conditions_says_so(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+    job = TranslatorJob(TrainRequest([data], settings=SETTINGS))
+    train(job, out, first := Watcher(), should_stop=_after(first, 2))
+    monkeypatch.setattr(training, "conditions_of", lambda trainer: {**conditions_of(trainer), "threads": "64"})
+    train(TranslatorJob(TrainRequest(())), out, second := Watcher(), resume=True, should_stop=_after(second, 2))
+    threads = torch.get_num_threads()
+    assert second.notes == [
+        "resumed at update 2",
+        f"resumed with threads 64 instead of {threads}: the model will be as good, but not the same bit for bit",
+    ]
+    monkeypatch.undo()
+    train(TranslatorJob(TrainRequest(())), out, third := Watcher(), resume=True)
+    assert third.notes == ["resumed at update 4"], "under those it began under"
+
+
+def test_the_time_to_compile_is_not_the_time_of_the_run(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A compiler that takes two hours leaves a run of a minute its minute."""
+    now = 1000.0
+
+    def compile_slowly() -> None:
+        nonlocal now
+        now += 7200.0
+
+    monkeypatch.setattr(training, "library", compile_slowly)
+    monkeypatch.setattr(training, "time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(training, "RunningClock", lambda: lambda: now)
+    settings = merge(SETTINGS, {"training": {"minutes": 1.0}})
+    job = TranslatorJob(TrainRequest([data], settings=settings))
+
+    class Slow(Watcher):
+        def step(self, report: StepReport) -> None:
+            nonlocal now
+            super().step(report)
+            now += 3.0
+
+    assert train(job, tmp_path / "run", watcher := Slow(), started=now).finished
+    assert 15 <= len(watcher.steps) <= 20
+    assert watcher.rows[-1]["seconds"] <= 60.0
+
+
+def test_weights_that_are_lost_before_the_card_are_no_success(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "run"
+
+    def lose(rows: object, path: Path, title: str) -> None:
+        raise AssertionError("nothing is drawn of such a run")
+
+    class Losing(Watcher):
+        def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
+            super().validation(row, found, is_best)
+            if len(self.rows) == 3:
+                (out / "model.safetensors").write_bytes(b"")
+
+    monkeypatch.setattr(training, "plot_training", lose)
+    job = TranslatorJob(TrainRequest([data], settings=SETTINGS))
+    with pytest.raises(DiskError, match=r"model\.safetensors: does not read back as it was written; .*--resume"):
+        train(job, out, Losing())
+    assert not (out / "card.md").exists()
+    monkeypatch.undo()
+    assert train(TranslatorJob(TrainRequest(())), out, watcher := Watcher(), resume=True).finished
+    assert any("rebuilt from the checkpoint" in note for note in watcher.notes)
+    RunDirectory(out).load_weights()

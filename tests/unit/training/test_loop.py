@@ -244,7 +244,9 @@ def test_gradients_that_stay_bad_go_back_once_and_are_a_divergence(
     trainer = toy_trainer(tmp_path, updates=100, validations=50)
     after: list[Tensor] = []
     watcher = Recorder(each_step=lambda report: after.append(weights_of(trainer)))
-    message = rf"{MOST_SKIPPED} updates in a row, at half .* update 22; what was good up to update 2 is saved; set a lower"
+    message = (
+        rf"{MOST_SKIPPED} updates in a row, at half .* update 22; what was good up to update 2 is saved; set a lower"
+    )
     with pytest.raises(DivergedError, match=message) as caught:
         trainer.train(watcher)
     assert caught.value.exit_code == 76
@@ -256,7 +258,8 @@ def test_gradients_that_stay_bad_go_back_once_and_are_a_divergence(
     assert all(torch.equal(weights, after[2]) for weights in after[3:23])
     assert all(torch.equal(weights, after[1]) for weights in after[23:])
     assert torch.isfinite(trainer.parameters.master).all()
-    assert (checkpoint := trainer.run.latest_checkpoint()) is not None
+    checkpoint = trainer.run.latest_checkpoint()
+    assert checkpoint is not None
     assert checkpoint.step == 2, "what was saved before stays, and nothing of the bad updates is"
 
 
@@ -303,7 +306,9 @@ def test_a_few_bad_gradients_are_passed_over(tmp_path: Path, monkeypatch: pytest
 def test_a_validation_loss_that_is_not_finite_is_a_divergence(tmp_path: Path) -> None:
     """Weights that overflowed would otherwise be kept as the best, and the card could not be written."""
     trainer = toy_trainer(tmp_path, validator=ScriptedValidator(losses=[2.0, float("nan")]))
-    message = "run: the validation loss was not finite, at half .* update 6; what was good up to update 3 .* set a lower"
+    message = (
+        "run: the validation loss was not finite, at half .* update 6; what was good up to update 3 .* set a lower"
+    )
     with pytest.raises(DivergedError, match=message):
         trainer.train(watcher := Recorder())
     assert watcher.notes == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ from dikkat.evaluation import score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.text.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
-from dikkat.training.validation import Validator, batch_loss
+from dikkat.training import validation
+from dikkat.training.task import ValidationStoppedError
+from dikkat.training.validation import Validator, batch_loss, decoding_options
 
 SOURCES = [f"{size} {colour} {thing}" for size in ("big", "small") for colour in ("red", "blue") for thing in "abc"]
 TARGETS = [" ".join(reversed(source.split())) for source in SOURCES]
@@ -77,7 +80,8 @@ def greedy_text(model: EncoderDecoder, source: list[int], tokenizer: Tokenizer) 
     ids = torch.tensor([[*source, EOS_ID]])
     prefix = [BOS_ID]
     with torch.no_grad():
-        while len(prefix) <= 2 * ids.shape[1] + 10:
+        # source and reference are of one length here, and three tokens are to spare
+        while len(prefix) <= ids.shape[1] + 3:
             logits = model(ids, torch.tensor([prefix]), torch.ones_like(ids, dtype=torch.bool))[0, -1]
             logits[[PAD_ID, BOS_ID]] = -torch.inf
             prefix.append(int(logits.argmax()))
@@ -133,3 +137,54 @@ def test_a_sentence_longer_than_the_position_table_does_not_spoil_training(tmp_p
     batch_loss(model.train(), collate(corpus, np.array([0])), smoothing=0.1).objective.backward()
     assert model.output_weight.grad is not None
     assert bool(torch.isfinite(model.output_weight.grad).all())
+
+
+def test_no_reference_is_longer_than_a_translation_may_be(tmp_path: Path) -> None:
+    """The cap follows the references: of a pair of lengths that is usual it is far below that of decoding at large."""
+    rows = [(range(4, 4 + length), range(4, 4 + length + extra)) for length in (3, 8, 20) for extra in (-1, 0, 2, 4)]
+    corpus = Corpus.build(tmp_path, "validation", [(list(source), list(target)) for source, target in rows])
+    options = decoding_options(corpus)
+    for source, target in rows:
+        cap = int(options.max_length_factor * (len(source) + 1)) + options.max_length_offset
+        assert len(target) + 1 <= cap < 2 * (len(source) + 1) + 10
+
+
+@pytest.mark.parametrize("at", ["loss", "translation"])
+def test_a_validation_is_left_between_two_batches(
+    model: EncoderDecoder, corpus: Corpus, tokenizer: Tokenizer, at: str
+) -> None:
+    asked = iter([False] if at == "translation" else [])
+    with pytest.raises(ValidationStoppedError):
+        Validator(corpus, tokenizer, SOURCES, TARGETS)(model, 0, lambda: next(asked, True))
+
+
+def test_a_model_whose_loss_is_not_finite_translates_nothing(
+    monkeypatch: pytest.MonkeyPatch, model: EncoderDecoder, corpus: Corpus, tokenizer: Tokenizer
+) -> None:
+    monkeypatch.setattr(validation, "batch_decoder", lambda *_: pytest.fail("it was asked to translate"))
+    with torch.no_grad():
+        next(model.parameters()).fill_(float("nan"))
+    found = Validator(corpus, tokenizer, SOURCES, TARGETS)(model, 0)
+    assert math.isnan(found.loss)
+    assert found.scores == {}
+
+
+def test_a_share_is_validated_on(model: EncoderDecoder, tokenizer: Tokenizer, tmp_path: Path) -> None:
+    """Evenly spread over the part, for the loss as well, and never so few that the score says nothing."""
+    sources, targets = SOURCES * 20, TARGETS * 20
+    pairs = zip(tokenizer.encode_batch(sources), tokenizer.encode_batch(targets), strict=True)
+    validator = Validator(Corpus.build(tmp_path, "validation", pairs), tokenizer, sources, targets)
+    assert validator.limit(0.5) == 0.5
+    shown = {validator(model, number).shown[0][1] for number in range(5)}
+    assert shown <= set(SOURCES)
+    assert validator.limit(0.01) == pytest.approx(32 / 240)
+    assert validator.limit(1.0) == 1.0
+
+
+def test_the_baseline_is_the_source_itself(corpus: Corpus, tokenizer: Tokenizer) -> None:
+    score = score_translations(SOURCES, TARGETS).chrf
+    assert Validator(corpus, tokenizer, SOURCES, TARGETS).baseline() == (
+        score,
+        1.0,
+        f"copying the source (chrF {score:.2f})",
+    )

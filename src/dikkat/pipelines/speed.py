@@ -1,0 +1,100 @@
+"""How long an update of a model takes on this machine, measured on made-up batches before the model is chosen."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+from torch import nn
+
+from dikkat.config import RunConfig, TrainingConfig
+from dikkat.data.batching import Batch
+from dikkat.data.objectives import next_tokens
+from dikkat.data.packing import Packed
+from dikkat.models.factory import build_language_model, build_model
+from dikkat.run_directory import RunDirectory
+from dikkat.text.tokenizer import EOS_ID
+from dikkat.training.budget import UpdateBudget
+from dikkat.training.language_modelling import batch_loss as language_model_loss
+from dikkat.training.loop import Trainer
+from dikkat.training.precision import precision_of
+from dikkat.training.task import BatchLoss, Stop, Validation, never
+from dikkat.training.validation import batch_loss
+
+SENTENCE = 16
+"""Tokens of a sentence of the made-up text, its mark among them."""
+FAR_BEYOND = 2.0
+"""Times a limit that no second measurement is needed for."""
+UPDATES = 2
+"""So many are timed, and the faster one counts: other work only ever makes an update slower."""
+
+
+class MadeUpTask:
+    """Learns nothing of use: the first batch is small, since it pays for what is done once."""
+
+    unit = "tokens"
+    batches_per_epoch = 1
+
+    def __init__(self, model: nn.Module, loss: Callable[[float], BatchLoss]) -> None:
+        self.model = model
+        self._loss = loss
+
+    def loss(self, position: int, progress: float) -> BatchLoss:
+        return self._loss(0.125 if position == 0 else 1.0)
+
+    def limit_validation(self, share: float) -> float:
+        return share
+
+    def validate(self, number: int, should_stop: Stop = never) -> Validation:
+        raise NotImplementedError("there is nothing to validate on")
+
+
+def translator_seconds(config: RunConfig, limit: float) -> float:
+    """Seconds an update of a translator of `config` takes, with as many entries in its vocabulary as it may have.
+
+    Of one that takes far more than `limit`, only that it does is measured.
+    """
+    vocabulary = config.tokenizer.vocab_size
+    model = build_model(config.model.model_copy(update={"vocab_size": vocabulary}), config.training.seed)
+
+    def loss(share: float) -> BatchLoss:
+        rows = max(1, int(share * config.training.tokens_per_batch) // SENTENCE)
+        ids = _random_ids((rows, SENTENCE), vocabulary)
+        ids[:, -1] = EOS_ID
+        return batch_loss(model, Batch(ids, np.roll(ids, 1, axis=1), ids, np.arange(rows)), 0.1)
+
+    return _seconds(MadeUpTask(model, loss), config.training, limit)
+
+
+def language_model_seconds(config: RunConfig, limit: float) -> float:
+    """Seconds an update of a language model of `config` takes; see `translator_seconds`."""
+    vocabulary, context = config.tokenizer.vocab_size, config.language_model.context
+    if config.tokenizer.kind != "bpe":
+        vocabulary = 300
+    model = build_language_model(
+        config.model.model_copy(update={"vocab_size": vocabulary}), "causal", config.training.seed
+    )
+
+    def loss(share: float) -> BatchLoss:
+        rows = max(1, int(share * config.training.tokens_per_batch) // context)
+        return language_model_loss(model, next_tokens(Packed(_random_ids((rows, context + 1), vocabulary), None)), 0.0)
+
+    return _seconds(MadeUpTask(model, loss), config.training, limit)
+
+
+def _random_ids(shape: tuple[int, int], vocabulary: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+    return np.random.default_rng(0).integers(EOS_ID + 1, vocabulary, size=shape)
+
+
+def _seconds(task: MadeUpTask, config: TrainingConfig, limit: float) -> float:
+    trainer = Trainer(task, RunDirectory(Path()), config, UpdateBudget(1), precision_of(config, task.model))
+    seconds: list[float] = []
+    while len(seconds) <= UPDATES:
+        started = time.monotonic()
+        trainer.launch(0.5)[0].tolist()
+        seconds.append(time.monotonic() - started)
+        if min(seconds) > FAR_BEYOND * limit:
+            return min(seconds)
+    return min(seconds[1:])
