@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
@@ -34,7 +34,9 @@ class ByteLines(Protocol):
         ...
 
 
-def read_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+def read_lines(
+    path: Path, max_line_bytes: int = MAX_LINE_BYTES, skip: Callable[[DataError], None] | None = None
+) -> Iterator[str]:
     """Lines of a plain or `.gz` file, without their ends; the file is opened at the first `next`.
 
     Raises `MissingInputError` (no such file, a folder, unreadable) or `DataError` (empty, not UTF-8, a line of more
@@ -43,7 +45,7 @@ def read_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str
     empty = True
     try:
         with _open(path) as stream:
-            for line in decode_lines(stream, str(path), max_line_bytes):
+            for line in decode_lines(stream, str(path), max_line_bytes, skip):
                 empty = False
                 yield line
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
@@ -58,8 +60,15 @@ def read_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str
         raise DataError(f"{path}: the file is empty")
 
 
-def decode_lines(stream: ByteLines, name: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+def decode_lines(
+    stream: ByteLines,
+    name: str,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    skip: Callable[[DataError], None] | None = None,
+) -> Iterator[str]:
     """Lines of an open binary stream called `name` in messages; no lines and empty lines are allowed.
+
+    With `skip`, which is told the error instead, a line of more than `max_line_bytes` is an empty one.
 
     Raises `DataError` with `name:line` for UTF-16, invalid UTF-8 (column: 1-based, in characters) and a line of more
     than `max_line_bytes`. Never holds more than one line.
@@ -75,7 +84,11 @@ def decode_lines(stream: ByteLines, name: str, max_line_bytes: int = MAX_LINE_BY
         if b"\0" in raw and raw.count(b"\0") * 4 >= len(raw):
             raise _looks_like_utf16(name)
         if len(raw) > max_line_bytes and not raw.endswith(b"\n"):
-            raise _too_long(stream, f"{name}:{number}", len(raw), max_line_bytes)
+            error = _too_long(stream, f"{name}:{number}", len(raw), max_line_bytes, to_end=skip is not None)
+            if skip is None:
+                raise error
+            skip(error)
+            raw = b""
         yield _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number)
 
 
@@ -106,9 +119,9 @@ def _looks_like_utf16(name: str) -> DataError:
     return DataError(f"{name}: looks like UTF-16; convert with iconv -f UTF-16 -t UTF-8")
 
 
-def _too_long(stream: ByteLines, where: str, size: int, limit: int) -> DataError:
+def _too_long(stream: ByteLines, where: str, size: int, limit: int, *, to_end: bool) -> DataError:
     rest = b""
-    while size < _COUNT_UP_TO * limit and (rest := stream.readline(65536)):
+    while (to_end or size < _COUNT_UP_TO * limit) and (rest := stream.readline(65536)):
         size += len(rest)
         if rest.endswith(b"\n"):
             break

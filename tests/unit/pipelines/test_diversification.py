@@ -14,7 +14,8 @@ from dikkat.data.pairs import Pair
 from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.errors import UsageError
 from dikkat.pipelines.diversification import BEAM, check_directions, diversify
-from dikkat.pipelines.translation import Translation, Translator
+from dikkat.pipelines.translation import Translator
+from dikkat.pipelines.translations import Translation
 
 PAIRS = [Pair("a dog", "ein Hund", 1), Pair("a cat", "eine Katze", 2), Pair("a dog", "ein Hund", 3)]
 
