@@ -8,11 +8,20 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from dikkat.evaluation import Scoring
 from dikkat.run_directory.metrics import settings_hash
 
 
-def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str, foreign: Sequence[int] = ()) -> str:
-    """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings."""
+def card(
+    settings: dict[str, Any],
+    metrics: list[dict[str, Any]],
+    command: str,
+    foreign: Sequence[int] = (),
+    scoring: Scoring = Scoring(),
+) -> str:
+    """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings, all
+    were scored by `scoring`.
+    """
     best = max(metrics, key=lambda row: row["chrf"])
     data, source = settings["data"], settings["data_source"]
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in source["left_out"].items()) or "none"
@@ -29,8 +38,8 @@ def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str, 
         "",
         "Validation, greedy, on text the model never saw:",
         "",
-        f"- BLEU {best['bleu']:.2f} ({_signature(BLEU)})",
-        f"- chrF {best['chrf']:.2f} ({_signature(CHRF)})",
+        f"- BLEU {best['bleu']:.2f} ({_signature(scoring.bleu())})",
+        f"- chrF {best['chrf']:.2f} ({_signature(scoring.chrf())})",
         f"- loss {best['valid_loss']:.3f} nats a token",
     ]
     if foreign:
@@ -41,7 +50,6 @@ def card(settings: dict[str, Any], metrics: list[dict[str, Any]], command: str, 
     return "\n".join(lines) + "\n"
 
 
-def _signature(metric: type[BLEU] | type[CHRF]) -> str:
-    scorer = metric()
+def _signature(scorer: BLEU | CHRF) -> str:
     scorer.corpus_score(["a"], [["a"]])
     return str(scorer.get_signature())

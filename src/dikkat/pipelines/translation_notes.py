@@ -68,7 +68,7 @@ class TranslationNotes:
         """A line `had` these kinds of what must survive, and of them `lost` this."""
         for kind in had:
             self._had[kind] = self._had.get(kind, 0) + 1
-        for kind, example in {kind: example for kind, example in reversed(lost)}.items():
+        for kind, example in dict(reversed(lost)).items():
             self._lost.setdefault(kind, _Tally()).add(line, example)
 
     def lines(self) -> list[str]:

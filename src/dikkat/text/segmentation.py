@@ -1,4 +1,4 @@
-"""A line cut into pieces that a model can read: whole where that fits, else at sentences, clauses, words, characters."""
+"""A line cut into pieces that a model can read: at sentences, and where these do not fit at clauses, then at words."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ Encode = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 
 _AT_ONCE = 4_000
 """Characters of the longest text whose tokens are counted before it is cut."""
+_ENCODED = 2_000
+"""Texts whose tokens are counted together: what comes back of each is large."""
 _CLAUSE_MARKS = tuple(",;:،؛—–、，；：")
 _WORD = re.compile(r"\S+\s*")
 _SPACELESS = (
@@ -82,7 +84,7 @@ class Segmenter:
             if known is not None and len(known) <= limits.longest:
                 pieces.append(Piece(sentence, known if has_words(sentence) else ()))
                 continue
-            parts = self._parts(sentence)
+            parts = [part for block in _blocks(sentence) for part in self._parts(block)]
             cut = cut or len(parts) > 1
             copied = copied or any(not part.ids and has_words(part.text) for part in parts)
             pieces += parts
@@ -90,8 +92,12 @@ class Segmenter:
 
     def _with_ids(self, texts: Sequence[str]) -> Iterator[tuple[str, Sequence[int] | None]]:
         """Each with its ids, or None where it is so long that it is cut before it has any."""
-        encoded = iter(self._encode([text for text in texts if len(text) <= _AT_ONCE]))
+        encoded = self._ids([text for text in texts if len(text) <= _AT_ONCE])
         return ((text, next(encoded) if len(text) <= _AT_ONCE else None) for text in texts)
+
+    def _ids(self, texts: Sequence[str]) -> Iterator[Sequence[int]]:
+        for start in range(0, len(texts), _ENCODED):
+            yield from self._encode(texts[start : start + _ENCODED])
 
     def _together(self, pieces: Iterable[Piece]) -> list[Piece]:
         """Neighbours in one piece, as long as it has no more tokens than usual."""
@@ -106,7 +112,7 @@ class Segmenter:
                 tokens = 0
             tokens += len(piece.ids)
         texts = [join([piece.text for piece in group]) for group in groups]
-        encoded = iter(self._encode([text for text, group in zip(texts, groups, strict=True) if len(group) > 1]))
+        encoded = self._ids([text for text, group in zip(texts, groups, strict=True) if len(group) > 1])
         return [
             Piece(text, next(encoded)) if len(group) > 1 else group[0]
             for text, group in zip(texts, groups, strict=True)
@@ -122,9 +128,22 @@ class Segmenter:
             groups = [run] if copied else _groups(run, self._limits.longest)
             texts += ["".join(atom for atom, _ in group).strip() for group in groups]
             is_copied += [copied] * len(groups)
-        encoded = iter(self._encode([text for text, copied in zip(texts, is_copied, strict=True) if not copied]))
+        encoded = self._ids([text for text, copied in zip(texts, is_copied, strict=True) if not copied])
         pieces = [Piece(text, () if copied else next(encoded)) for text, copied in zip(texts, is_copied, strict=True)]
         return [Piece(piece.text, piece.ids if has_words(piece.text) else ()) for piece in pieces]
+
+
+def _blocks(sentence: str) -> Iterator[str]:
+    """A sentence in blocks of words that have some characters together, so that memory stays bounded."""
+    words, characters = list[str](), 0
+    for word in _WORD.findall(sentence):
+        words.append(word)
+        characters += len(word)
+        if characters > _AT_ONCE:
+            yield "".join(words)
+            words, characters = [], 0
+    if words:
+        yield "".join(words)
 
 
 Atom = tuple[str, int]

@@ -13,7 +13,7 @@ from dikkat.decoding.hypothesis import EMPTY
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
-from dikkat.evaluation import score_translations
+from dikkat.evaluation import Scoring, score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.native.device import moved
 from dikkat.text.tokenizer import PAD_ID, Tokenizer
@@ -26,12 +26,20 @@ class Validator:
 
     MOST_SENTENCES = 1_000
 
-    def __init__(self, corpus: Corpus, tokenizer: Tokenizer, sources: list[str], targets: list[str]) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        tokenizer: Tokenizer,
+        sources: list[str],
+        targets: list[str],
+        scoring: Scoring = Scoring(),
+    ) -> None:
         self._corpus = corpus
         self._tokenizer = tokenizer
         self._chosen = np.unique(np.linspace(0, len(sources) - 1, self.MOST_SENTENCES).astype(int)).tolist()
         self._sources = sources
         self._targets = targets
+        self._scoring = scoring
         self._plan = BatchPlan(corpus.source_lengths, corpus.target_lengths, 8192, seed=0)
 
     def __call__(self, model: EncoderDecoder, number: int) -> Validation:
@@ -43,7 +51,7 @@ class Validator:
             found = decode_stream(ids, decode, [EMPTY], batch_size=256, device=model.output_weight.device)
             decoded = [best[0].tokens for best in found]
         translations = self._tokenizer.decode_batch(decoded)
-        scores = score_translations(translations, [self._targets[index] for index in self._chosen])
+        scores = score_translations(translations, [self._targets[index] for index in self._chosen], self._scoring)
         shown = number * 7 % len(self._chosen)
         place = self._chosen[shown]
         sample = (("source", self._sources[place]), ("model", translations[shown]), ("human", self._targets[place]))
