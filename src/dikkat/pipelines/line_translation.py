@@ -67,7 +67,10 @@ class LineTranslator:
         """The translations of pieces; of equal ones one is decoded, unless each is drawn for itself."""
         drawn = isinstance(self._options, SamplingOptions)
         keys = [(tuple(piece.ids), number if drawn else 0) for piece, number in numbered]
-        wanted = {key: number for key, (_, number) in reversed(list(zip(keys, numbered, strict=True))) if key[0]}
+        wanted: dict[tuple[Sequence[int], int], int] = {}
+        for key, (_, number) in zip(keys, numbered, strict=True):
+            if key[0]:
+                wanted.setdefault(key, number)
         found, again = self._without_loops([ids for ids, _ in wanted], list(wanted.values()))
         made = dict(zip(wanted, found, strict=True))
         looped = {key for place, key in enumerate(wanted) if place in again}

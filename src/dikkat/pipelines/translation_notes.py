@@ -84,5 +84,7 @@ class TranslationNotes:
     def _loss(self, kind: Kind) -> str:
         tally, had = self._lost[kind], self._had[kind]
         example = tally.example if len(tally.example) <= 60 else f"{tally.example[:60]}…"
+        # shown, not obeyed by the terminal
+        example = "".join(each if each.isprintable() else repr(each)[1:-1] for each in example)
         lines = "line" if had == 1 else "lines"
         return f"{_PLURALS[kind]} in {tally.count:,} of {had:,} {lines} (line {tally.first}: {example})"

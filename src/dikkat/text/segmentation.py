@@ -104,13 +104,15 @@ class Segmenter:
         groups: list[list[Piece]] = []
         tokens = 0
         for piece in pieces:
-            fits = groups and piece.ids and groups[-1][-1].ids and tokens + len(piece.ids) <= self._limits.usual
+            # one more, since the space between may be a token
+            more = 1 + len(piece.ids)
+            fits = groups and piece.ids and groups[-1][-1].ids and tokens + more <= self._limits.usual
             if fits:
                 groups[-1].append(piece)
             else:
                 groups.append([piece])
-                tokens = 0
-            tokens += len(piece.ids)
+                tokens = -1
+            tokens += more
         texts = [join([piece.text for piece in group]) for group in groups]
         encoded = self._ids([text for text, group in zip(texts, groups, strict=True) if len(group) > 1])
         return [

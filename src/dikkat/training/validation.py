@@ -13,7 +13,8 @@ from dikkat.decoding.hypothesis import EMPTY
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
-from dikkat.evaluation import Scoring, score_translations
+from dikkat.evaluation import score_translations
+from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.native.device import moved
 from dikkat.text.tokenizer import PAD_ID, Tokenizer
@@ -32,7 +33,7 @@ class Validator:
         tokenizer: Tokenizer,
         sources: list[str],
         targets: list[str],
-        scoring: Scoring = Scoring(),
+        scoring: Scoring = PLAIN,
     ) -> None:
         self._corpus = corpus
         self._tokenizer = tokenizer
