@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -56,14 +57,10 @@ def translate(
 
     if sample and (beam != BEAM.beam_size or n_best != 1):
         raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
-    repetition = {"no_repeat_ngram": no_repeat_ngram or 0, "repetition_penalty": repetition_penalty}
-    options: DecodingOptions = BeamOptions(
-        beam_size=beam, n_best=n_best, length_penalty=length_penalty, scores=scores, **repetition
-    )
+    options: DecodingOptions = BeamOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty, scores=scores)
     if sample:
-        options = SamplingOptions(
-            temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, scores=scores, **repetition
-        )
+        options = SamplingOptions(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, scores=scores)
+    options = replace(options, no_repeat_ngram=no_repeat_ngram or 0, repetition_penalty=repetition_penalty)
     translator = Translator.load(run, precision, device)
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else 2048

@@ -107,7 +107,7 @@ def _writes_no_case(translator: Translator, targets: Sequence[str], references: 
 def _notes(scoring: Scoring, targets: Sequence[str], references: Sequence[str]) -> Iterator[str]:
     if scoring.lowercase:
         yield "scored without case (case:lc): this run was trained to write small letters alone"
-    if is_tokenized(targets) and not is_tokenized(references):
+    if is_tokenized(targets) and is_tokenized(references) is False:
         yield (
             "this run was trained to write tokenised text (a space before full stops) and the references are not"
             " tokenised: treat them as the training data was, or read BLEU as too low"

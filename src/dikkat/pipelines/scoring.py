@@ -52,7 +52,7 @@ def has_letters_with_case(texts: Sequence[str]) -> bool:
     return any(character.islower() or character.isupper() for text in texts for character in text)
 
 
-def is_tokenized(texts: Sequence[str]) -> bool:
-    """Whether most full stops and commas of `texts` have a space before them."""
+def is_tokenized(texts: Sequence[str]) -> bool | None:
+    """Whether most full stops and commas of `texts` have a space before them; None where there are none."""
     marks = [match[1] for text in texts for match in _MARK.finditer(text)]
-    return 2 * sum(map(bool, marks)) > len(marks)
+    return 2 * sum(map(bool, marks)) > len(marks) if marks else None

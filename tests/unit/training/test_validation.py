@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from dikkat.config import TokenizerConfig
 from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
-from dikkat.evaluation import score_translations
+from dikkat.evaluation import Scoring, score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.text.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
@@ -99,6 +99,15 @@ def test_translations_are_greedy_and_scored_on_text(
         shown = dict(found.shown)
         place = SOURCES.index(shown["source"])
         assert (shown["model"], shown["human"]) == (wanted[place], TARGETS[place])
+
+
+def test_translations_are_scored_as_is_asked(model: EncoderDecoder, corpus: Corpus, tokenizer: Tokenizer) -> None:
+    by_characters = Scoring("char", lowercase=True)
+    found = Validator(corpus, tokenizer, SOURCES, TARGETS, by_characters)(model, 0)
+    wanted = [greedy_text(model, corpus.source(index).tolist(), tokenizer) for index in range(len(corpus))]
+    expected = score_translations(wanted, TARGETS, by_characters)
+    assert found.scores == {"chrf": expected.chrf, "bleu": expected.bleu}
+    assert expected.bleu != score_translations(wanted, TARGETS).bleu
 
 
 def test_another_sentence_is_shown_each_time(model: EncoderDecoder, corpus: Corpus, tokenizer: Tokenizer) -> None:
