@@ -21,7 +21,7 @@ _PATTERNS: dict[Kind, str] = {
 }
 _GROUPS = {f"g{place}": kind for place, kind in enumerate(_PATTERNS)}
 _ANY = re.compile("|".join(f"(?P<{name}>{_PATTERNS[kind]})" for name, kind in _GROUPS.items()))
-_HINT = re.compile(r"[\d%{@&<]|://|www\.")
+_HINT = re.compile(r"[\d%{@&</]")
 _GROUPED = re.compile(r"(?<=\d)[\s.,'’](?=\d{3})")
 _MARKS = re.compile(r"[.,:;!?)\]}»”]+$")
 
@@ -30,18 +30,22 @@ def has_words(text: str) -> bool:
     """Whether there is a letter outside markup, placeholders and addresses: something to translate."""
     if not any(map(str.isalpha, text)):
         return False
-    return not _HINT.search(text) or any(map(str.isalpha, _ANY.sub(" ", text)))
+    return not _may_have_spans(text) or any(map(str.isalpha, _ANY.sub(" ", text)))
 
 
 def spans(text: str) -> Counter[tuple[Kind, str]]:
     """How often each placeholder, tag, address and number stands in `text`; a number as its digits alone."""
     counts: Counter[tuple[Kind, str]] = Counter()
-    if not _HINT.search(text):
+    if not _may_have_spans(text):
         return counts
     for match in _ANY.finditer(text):
         kind = _GROUPS[match.lastgroup or ""]
         counts[kind, _normal(kind, match[0])] += 1
     return counts
+
+
+def _may_have_spans(text: str) -> bool:
+    return _HINT.search(text) is not None or "www." in text
 
 
 def lost(source: str, translation: str) -> tuple[set[Kind], list[tuple[Kind, str]]]:

@@ -15,6 +15,8 @@ _END = re.compile(
     rf"|(?<![.!?…؟۔])(?P<unsure>[.!?…؟۔]++[{_CLOSERS}]*+)(?=\s)"
 )
 _BREAK = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
+_MAY_END = re.compile(rf"[.!?…؟۔][{_CLOSERS}]*+\s|[。！？｡।॥።։\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What any end of a sentence inside a text has; most lines have none."""
 _NEXT = re.compile(rf"\s+[{_OPENERS}\s]*")
 _LAST_WORD = re.compile(r"[\w.&’'-]*$")
 _LOOK_BACK, _LOOK_AHEAD = 32, 16
@@ -41,6 +43,9 @@ def split_sentences(text: str, language: str = "") -> list[str]:
     so, and where the `language` is not known) a number of one or two digits, nor before a small letter, unless the text
     has no capital letters. The time is linear in the length of the text.
     """
+    text = text.strip()
+    if not _MAY_END.search(text):
+        return [text] if text else []
     small = not any(character.isupper() for character in text)
     code = re.split("[-_.@]", language.lower(), maxsplit=1)[0]
     ordinals = not code or code in _ORDINAL_LANGUAGES
