@@ -42,8 +42,8 @@ def evaluate(
     label_column: Annotated[str | None, typer.Option(help="Column of the label: number from 1, or name.")] = None,
     text_column: Annotated[str | None, typer.Option(help="Column of the text: number from 1, or name.")] = None,
 ) -> None:
-    """Score a translator with sacreBLEU and chrF (cased, detokenised), a classifier with accuracy and F1, a language
-    model with perplexity and bits a byte."""
+    """Score a translator with sacreBLEU and chrF (words as its target language has them, case as it writes it), a
+    classifier with accuracy and F1, a language model with perplexity and bits a byte."""
     from dikkat.run_directory import RunDirectory
 
     task = RunDirectory.open(run).read_config().get("task")

@@ -35,6 +35,9 @@ def generate(
     repetition_penalty: Annotated[
         float, typer.Option(help="Above 1 makes tokens in sight less probable.")
     ] = DEFAULTS.repetition_penalty,
+    no_repeat_ngram: Annotated[
+        int, typer.Option(help="Write no n-gram of so many tokens that is in sight already; 0 allows all.")
+    ] = DEFAULTS.no_repeat_ngram,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text; may be given often.")] = None,
     seed: Annotated[int, typer.Option(help="Decides what is drawn.")] = DEFAULTS.seed,
     context: Annotated[
@@ -49,6 +52,7 @@ def generate(
         top_p=top_p,
         min_p=min_p,
         repetition_penalty=repetition_penalty,
+        no_repeat_ngram=no_repeat_ngram,
         seed=seed,
         context=context,
     )

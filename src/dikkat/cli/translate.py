@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,7 @@ import typer
 
 from dikkat.config import Device
 from dikkat.decoding.options import BeamOptions, Precision
-from dikkat.errors import UsageError
+from dikkat.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from dikkat.decoding.options import DecodingOptions
@@ -22,7 +23,7 @@ BEAM = BeamOptions()
 
 def translate(
     run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
-    file: Annotated[Path | None, typer.Argument(help="Text, one sentence a line; standard input if absent.")] = None,
+    file: Annotated[Path | None, typer.Argument(help="Text, line by line; standard input if absent.")] = None,
     beam: Annotated[int, typer.Option(help="Hypotheses followed side by side; 1 is greedy.")] = BEAM.beam_size,
     n_best: Annotated[int, typer.Option(help="Translations a line; above 1 each as number, score, text.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Number and score before each text.")] = False,
@@ -32,32 +33,66 @@ def translate(
     top_k: Annotated[int, typer.Option(help="Of sampling: only so many most probable tokens; 0 is all.")] = 0,
     top_p: Annotated[float, typer.Option(help="Of sampling: only the most probable tokens of this share.")] = 1.0,
     seed: Annotated[int, typer.Option(help="Of sampling.")] = 1,
+    no_repeat_ngram: Annotated[
+        int | None,
+        typer.Option(
+            help="Write no n-gram of so many tokens twice; 0 allows all. If absent, only lines that came out as a loop"
+            " are translated again with 3."
+        ),
+    ] = None,
+    repetition_penalty: Annotated[
+        float,
+        typer.Option(help="Above 1 makes written tokens less probable; PyTorch then ranks each step, more slowly."),
+    ] = BEAM.repetition_penalty,
     batch_size: Annotated[
         int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
     ] = None,
     precision: Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")] = "float32",
     device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
 ) -> None:
-    """Translate FILE or standard input, in order and in constant memory; an empty line stays empty."""
+    """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is."""
     from dikkat.decoding.options import SamplingOptions
     from dikkat.pipelines import Translator
+    from dikkat.pipelines.translation_notes import TranslationNotes
 
     if sample and (beam != BEAM.beam_size or n_best != 1):
         raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
     options: DecodingOptions = BeamOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty, scores=scores)
     if sample:
         options = SamplingOptions(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, scores=scores)
+    options = replace(options, no_repeat_ngram=no_repeat_ngram or 0, repetition_penalty=repetition_penalty)
     translator = Translator.load(run, precision, device)
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else 2048
-    found = translator.stream(_lines(file), options, batch_size=batch_size, window=window)
+    notes, skipped = TranslationNotes(), list[DataError]()
+    translations = translator.stream(
+        _lines(file, skipped.append),
+        options,
+        batch_size=batch_size,
+        window=window,
+        retry_loops=no_repeat_ngram is None,
+        notes=notes,
+    )
+    try:
+        _write(translations, window, with_score=scores or n_best > 1)
+    finally:
+        for note in notes.lines():
+            print(note, file=sys.stderr)
+    if skipped:
+        more = f" (and {len(skipped) - 1:,} more of this kind)" if len(skipped) > 1 else ""
+        raise DataError(f"{skipped[0]}; it was left empty{more}")
+
+
+def _write(translations: Iterator[Translation], window: int, with_score: bool) -> None:
     out = sys.stdout
-    for number, translation in enumerate(found, start=1):
-        for text in _written(translation, number, with_score=scores or n_best > 1):
-            out.write(text + "\n")
-        if interactive or number % window == 0:
-            out.flush()
-    out.flush()
+    try:
+        for number, translation in enumerate(translations, start=1):
+            for text in _written(translation, number, with_score):
+                out.write(text + "\n")
+            if number % window == 0:
+                out.flush()
+    finally:
+        out.flush()
 
 
 def _written(translation: Translation, number: int, with_score: bool) -> Iterator[str]:
@@ -65,7 +100,9 @@ def _written(translation: Translation, number: int, with_score: bool) -> Iterato
         yield f"{number}\t{each.score:.4f}\t{each.text}" if with_score else each.text
 
 
-def _lines(file: Path | None) -> Iterator[str]:
+def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str]:
     from dikkat.data.text_files import decode_lines, read_lines
 
-    return read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, "standard input")
+    if file is not None:
+        return read_lines(file, skip=skip)
+    return decode_lines(sys.stdin.buffer, "standard input", skip=skip)

@@ -7,7 +7,7 @@ and is dropped; any other "\\r" is kept. A byte-order mark at the start of UTF-8
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -35,7 +35,9 @@ class ByteLines(Protocol):
         ...
 
 
-def read_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+def read_lines(
+    path: Path, max_line_bytes: int = MAX_LINE_BYTES, skip: Callable[[DataError], None] | None = None
+) -> Iterator[str]:
     """Lines of a plain or packed file (see `packed`), without their ends; the file is opened at the first `next`.
 
     Raises `MissingInputError` (no such file, a folder, unreadable) or `DataError` (empty, no text, not UTF-8, a line of
@@ -43,7 +45,7 @@ def read_lines(path: Path, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str
     """
     empty = True
     with reading_errors(path), open_unpacked(path) as stream:
-        for line in decode_lines(stream, str(path), max_line_bytes):
+        for line in decode_lines(stream, str(path), max_line_bytes, skip):
             empty = False
             yield line
     if empty:
@@ -73,8 +75,15 @@ def read_text_lines(path: Path) -> Iterator[str]:
     yield from lines
 
 
-def decode_lines(stream: ByteLines, name: str, max_line_bytes: int = MAX_LINE_BYTES) -> Iterator[str]:
+def decode_lines(
+    stream: ByteLines,
+    name: str,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    skip: Callable[[DataError], None] | None = None,
+) -> Iterator[str]:
     """Lines of an open binary stream called `name` in messages; no lines and empty lines are allowed.
+
+    With `skip`, which is told the error instead, a line of more than `max_line_bytes` is an empty one.
 
     Raises `DataError` with `name:line` for binary data, UTF-16, invalid UTF-8 (column: 1-based, in characters) and a
     line of more than `max_line_bytes`. Never holds more than one line.
@@ -90,7 +99,11 @@ def decode_lines(stream: ByteLines, name: str, max_line_bytes: int = MAX_LINE_BY
         if b"\0" in raw and is_utf16(raw):
             raise _looks_like_utf16(name)
         if len(raw) > max_line_bytes and not raw.endswith(b"\n"):
-            raise _too_long(stream, f"{name}:{number}", len(raw), max_line_bytes)
+            error = _too_long(stream, f"{name}:{number}", len(raw), max_line_bytes, to_end=skip is not None)
+            if skip is None:
+                raise error
+            skip(error)
+            raw = b""
         yield _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number)
 
 
@@ -117,9 +130,9 @@ def _looks_like_utf16(name: str) -> DataError:
     return DataError(f"{name}: looks like UTF-16; convert with iconv -f UTF-16 -t UTF-8")
 
 
-def _too_long(stream: ByteLines, where: str, size: int, limit: int) -> DataError:
+def _too_long(stream: ByteLines, where: str, size: int, limit: int, *, to_end: bool) -> DataError:
     rest = b""
-    while size < max(limit, _COUNT_UP_TO) and (rest := stream.readline(65536)):
+    while (to_end or size < max(limit, _COUNT_UP_TO)) and (rest := stream.readline(65536)):
         size += len(rest)
         if rest.endswith(b"\n"):
             break

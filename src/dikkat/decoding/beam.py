@@ -99,7 +99,7 @@ def beam_search(
     live, finished = _start(batch_size, options.beam_size, source.device)
     outcomes: list[Outcome] = []
     while True:
-        ranked = best_continuations(stepper.next_tokens(), live)
+        ranked = best_continuations(stepper.next_tokens(live.tokens.flatten(0, 1)), live)
         if watcher is not None:
             watcher(stepper.sentences, ranked)
         finished = finish(finished, ranked, live, stepper.length, penalties)

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from dikkat.decoding.options import GenerationOptions
+from dikkat.decoding.repetition import completing_ngrams, penalized
 from dikkat.decoding.sampling import candidates, draw
 
 
@@ -80,6 +81,8 @@ class Generation:
             logits = self._model.read(self._unread, self._cache).float()
             if self._options.repetition_penalty != 1.0:
                 logits = penalized(logits, self._in_sight, self._options.repetition_penalty)
+            if size := self._options.no_repeat_ngram:
+                logits.masked_fill_(completing_ngrams(self._in_sight, size, logits.shape[1]), -torch.inf)
             logits[:, self._forbidden] = -torch.inf
             chosen = self._choose(logits)
             self._unread = chosen[:, None]
@@ -101,10 +104,3 @@ class Generation:
         probabilities, ids = candidates(logits, self._options)
         uniforms = torch.tensor([stream.random(dtype=np.float32) for stream in self._streams], device=logits.device)
         return ids.gather(1, draw(probabilities, uniforms)[:, None])[:, 0]
-
-
-def penalized(logits: Float[Tensor, "R V"], seen: Int[Tensor, "R T"], penalty: float) -> Float[Tensor, "R V"]:
-    """Logits with those of `seen` tokens moved down by `penalty`, once each (Keskar et al. 2019, section 4.1)."""
-    present = torch.zeros_like(logits, dtype=torch.bool).scatter(1, seen, True)
-    moved = torch.where(logits > 0, logits / penalty, logits * penalty)
-    return torch.where(present, moved, logits)

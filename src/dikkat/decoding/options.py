@@ -27,6 +27,10 @@ class DecodingOptions:
     """A hypothesis ends after `floor(factor * source tokens) + offset` tokens; the end mark counts on both sides."""
     max_length_offset: int = 10
     """The part of that cap that does not grow with the source."""
+    no_repeat_ngram: int = 0
+    """No n-gram of so many tokens is written twice in a hypothesis; 0 allows all."""
+    repetition_penalty: float = 1.0
+    """Positive logits of written tokens are divided by this, negative ones multiplied (Keskar et al. 2019, 4.1)."""
     scores: bool = True
     """Whether hypotheses are scored; greedy decoding and sampling are faster where they need not be (see `Hypothesis`).
     """
@@ -40,6 +44,14 @@ class DecodingOptions:
         _require("max_length_offset", offset, "a whole number of at least 0", _whole(offset) and offset >= 0)
         if self.max_length_factor == 0 and offset == 0:
             raise UsageError("max_length_factor and max_length_offset must not both be 0: no token would fit")
+        size, penalty = self.no_repeat_ngram, self.repetition_penalty
+        _require("no_repeat_ngram", size, "a whole number of at least 0", _whole(size) and size >= 0)
+        _require("repetition_penalty", penalty, "a finite number above 0", math.isfinite(penalty) and penalty > 0)
+
+    @property
+    def limits_repetition(self) -> bool:
+        """Whether the next token depends on those before it in another way than by the model."""
+        return self.no_repeat_ngram > 0 or self.repetition_penalty != 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,16 +103,13 @@ class GenerationOptions(SamplingOptions):
     temperature: float = 0.8
     max_tokens: int = 200
     """Most tokens to write."""
-    repetition_penalty: float = 1.0
-    """Positive logits of tokens in sight are divided by this, negative ones multiplied (Keskar et al. 2019, 4.1)."""
     context: int | None = None
     """Most tokens in sight, which bounds memory, not length; left out, as many as in training."""
 
     def __post_init__(self) -> None:
         SamplingOptions.__post_init__(self)
-        most, penalty, context = self.max_tokens, self.repetition_penalty, self.context
+        most, context = self.max_tokens, self.context
         _require("max_tokens", most, "a whole number of at least 1", _whole(most) and most >= 1)
-        _require("repetition_penalty", penalty, "a finite number above 0", math.isfinite(penalty) and penalty > 0)
         in_range = context is None or (_whole(context) and context >= 2)
         _require("context", context, "a whole number of at least 2", in_range)
 

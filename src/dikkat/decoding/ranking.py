@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dikkat.native import ranking
@@ -54,8 +54,16 @@ class TopSums:
 class NextTokens:
     """What a model says about the next token of every row."""
 
-    def __init__(self, logits: Float[Tensor, "R V"], never: Sequence[int], *, scored: bool = True) -> None:
-        """The tokens in `never` are not emitted, but have their share of the probability. `logits` is changed.
+    def __init__(
+        self,
+        logits: Float[Tensor, "R V"],
+        never: Sequence[int],
+        *,
+        scored: bool = True,
+        blocked: Bool[Tensor, "R V"] | None = None,
+    ) -> None:
+        """The tokens in `never`, and in a row those that are `blocked`, are not emitted, but have their share of the
+        probability. `logits` is changed.
 
         A logit less the largest of its row, less the logarithm of the sum of exp(logit - largest), is its
         log-probability, in float32 whatever the type of the logits. Only where they are `scored` are there any.
@@ -73,6 +81,15 @@ class NextTokens:
             self._blocks = _in_blocks(logits, _ENOUGH)
             if scored:
                 self._maxima, self._largest, self._log_sums = _normalizers(self._blocks, kept)
+        if blocked is not None:
+            self._block(blocked)
+
+    def _block(self, blocked: Bool[Tensor, "R V"]) -> None:
+        self._logits.masked_fill_(blocked, -torch.inf)
+        if not self._native:
+            self._blocks = _in_blocks(self._logits, _ENOUGH)
+            if self._maxima is not None:
+                self._maxima = self._blocks.amax(dim=2).float()
 
     @property
     def logits(self) -> Float[Tensor, "R V"]:

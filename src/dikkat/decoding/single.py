@@ -40,7 +40,7 @@ def follow(stepper: Stepper, penalties: Float[Tensor, "P"], choose: Choose) -> l
     total = torch.full((batch_size,), 0.0 if stepper.scored else torch.nan, device=device)
     outcomes: list[Outcome] = []
     while True:
-        following = stepper.next_tokens()
+        following = stepper.next_tokens(history[:, : stepper.length])
         tokens = choose(following, stepper)
         if stepper.scored:
             total = total + following.log_probabilities(tokens.unsqueeze(1)).squeeze(1)

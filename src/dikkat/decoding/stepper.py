@@ -13,6 +13,7 @@ from torch import Tensor
 
 from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.ranking import NextTokens
+from dikkat.decoding.repetition import completing_ngrams, penalized
 from dikkat.native.search import Found, Marks
 
 PAD, BOS, EOS = 0, 1, 2
@@ -100,7 +101,7 @@ class Stepper:
         self.max_cap = max(caps)
         self.caps = torch.tensor(caps, device=device)
         self.sentences = torch.arange(batch_size, device=device)
-        self._model = model
+        self._model, self._options = model, options
         memory = model.encode(source, source_mask)
         self._cache: DecoderCache = model.start_cache(memory, source_mask, rows_per_sentence=rows_per_sentence)
         self._tokens = torch.full((batch_size * rows_per_sentence,), BOS, device=device)
@@ -112,13 +113,18 @@ class Stepper:
 
     def search(self, n_best: int, penalties: Float[Tensor, "P"]) -> Found | None:
         """All steps of beam search at once, where the model does that; then nothing is left to step."""
-        if not isinstance(self._model, SearchingModel):
+        if self._options.limits_repetition or not isinstance(self._model, SearchingModel):
             return None
         return self._model.search(self._cache, n_best, self.caps, penalties, Marks(PAD, BOS, EOS))
 
-    def next_tokens(self) -> NextTokens:
-        """Run the model on the last tokens."""
-        return NextTokens(self._model.step(self._tokens, self._cache), (PAD, BOS), scored=self.scored)
+    def next_tokens(self, written: Int[Tensor, "R L"]) -> NextTokens:
+        """Run the model on the last tokens; `written` are all that each row has emitted, for limits on repetition."""
+        logits, blocked = self._model.step(self._tokens, self._cache), None
+        if self._options.repetition_penalty != 1.0:
+            logits = penalized(logits, written, self._options.repetition_penalty)
+        if size := self._options.no_repeat_ngram:
+            blocked = completing_ngrams(written, size, logits.shape[1])
+        return NextTokens(logits, (PAD, BOS), scored=self.scored, blocked=blocked)
 
     def advance(
         self, tokens: Int[Tensor, "B rows"], parents: Int[Tensor, "B rows"], staying: Int[Tensor, "N"] | None

@@ -47,34 +47,34 @@ def decode_stream(
     model. Up to `at_once` batches are decoded side by side: by threads, which share those that native code has, or
     `apart`. Raises `UsageError` when a limit is below 1.
     """
-    limits = {"batch_size": batch_size, "batch_tokens": batch_tokens, "window": window, "at_once": at_once}
-    for name, limit in limits.items():
-        if limit < 1:
-            raise UsageError(f"{name} must be at least 1, not {limit}")
-    batches = _Batches(decode, empty, batch_size, batch_tokens, at_once, apart, torch.device(device))
+    _require_positive(window=window)
+    batches = Batches(decode, empty, batch_size, batch_tokens, at_once, apart, device)
     return _windows(iter(sentences), batches, window)
 
 
 @dataclass(frozen=True, slots=True)
-class _Batches(Generic[Made]):
-    """How the sentences of a window are decoded."""
+class Batches(Generic[Made]):
+    """How the sentences of a window are decoded; see `decode_stream`."""
 
     decode: Decode[Made]
     empty: Made
-    size: int
-    tokens: int
-    at_once: int
-    apart: Apart[Made] | None
-    device: torch.device
+    batch_size: int = 128
+    batch_tokens: int = 16384
+    at_once: int = 1
+    apart: Apart[Made] | None = None
+    device: torch.device | str = "cpu"
 
-    def of(self, window: Sequence[Sequence[int]], first: int) -> list[Made]:
-        """What is made of each sentence; `first` is the number of the first."""
+    def __post_init__(self) -> None:
+        _require_positive(batch_size=self.batch_size, batch_tokens=self.batch_tokens, at_once=self.at_once)
+
+    def of(self, window: Sequence[Sequence[int]], numbers: Sequence[int]) -> list[Made]:
+        """What is made of each sentence."""
         results = [self.empty for _ in window]
         lengths = [len(sentence) for sentence in window]
         # threads share a batch of native code too, so that no work need be shared out before
         workers = 1 if self.apart is None else self.at_once
-        batches = list(length_batches(lengths, self.size, self.tokens, workers=workers))
-        parts = [([window[place] for place in places], [first + place for place in places]) for places in batches]
+        batches = list(length_batches(lengths, self.batch_size, self.batch_tokens, workers=workers))
+        parts = [([window[place] for place in places], [numbers[place] for place in places]) for places in batches]
         for places, made in zip(batches, self._side_by_side(parts), strict=True):
             for place, result in zip(places, made, strict=True):
                 results[place] = result
@@ -89,7 +89,7 @@ class _Batches(Generic[Made]):
 
     def _decoded(self, part: Part) -> Sequence[Made]:
         sentences, numbers = part
-        return self.decode(*pad_sources(sentences, self.device), numbers)
+        return self.decode(*pad_sources(sentences, torch.device(self.device)), numbers)
 
 
 def _in_threads(
@@ -99,8 +99,14 @@ def _in_threads(
         yield from pool.map(decoded, parts)
 
 
-def _windows(sentences: Iterator[Sequence[int]], batches: _Batches[Made], window: int) -> Iterator[Made]:
+def _windows(sentences: Iterator[Sequence[int]], batches: Batches[Made], window: int) -> Iterator[Made]:
     first = 0
     while read := list(islice(sentences, window)):
-        yield from batches.of(read, first)
+        yield from batches.of(read, range(first, first + len(read)))
         first += len(read)
+
+
+def _require_positive(**limits: int) -> None:
+    for name, limit in limits.items():
+        if limit < 1:
+            raise UsageError(f"{name} must be at least 1, not {limit}")

@@ -19,9 +19,11 @@ def token_stream(
     """The tokens of `greedy`, each as soon as it is chosen; ends at the end mark (not yielded) or at the cap."""
     with torch.inference_mode():
         stepper = Stepper(model, source, source_mask, options, scored=False)
+    written = torch.empty((1, 0), dtype=torch.int64, device=source.device)
     while True:
         with torch.inference_mode():
-            chosen = stepper.next_tokens().most_probable().unsqueeze(1)
+            chosen = stepper.next_tokens(written).most_probable().unsqueeze(1)
+            written = torch.cat([written, chosen], dim=1)
         token = int(chosen)
         if token == EOS:
             return

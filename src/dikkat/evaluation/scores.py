@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-
 from dikkat.errors import DataError
+from dikkat.evaluation.scoring import PLAIN, Scoring
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +26,8 @@ class Scores:
         return "\n".join(self.lines())
 
 
-def score_translations(hypotheses: Sequence[str], references: Sequence[str]) -> Scores:
-    """Score detokenised, cased text, one reference each (tokenizer 13a, exponential smoothing; chrF2 of characters).
+def score_translations(hypotheses: Sequence[str], references: Sequence[str], scoring: Scoring = PLAIN) -> Scores:
+    """Score detokenised text, one reference each (exponential smoothing; chrF2 of characters), as `scoring` says.
 
     Raises `DataError` when there is nothing to score or the two do not pair up.
     """
@@ -40,8 +38,7 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str]) -> 
         )
     if not hypotheses:
         raise DataError("there is no translation to score; give at least one line")
-    # force: no multi-line warning about tokenised text, which the word-level presets produce on purpose.
-    bleu, chrf = BLEU(force=True), CHRF()
+    bleu, chrf = scoring.bleu(), scoring.chrf()
     return Scores(
         bleu=bleu.corpus_score(hypotheses, [references]).score,
         bleu_signature=str(bleu.get_signature()),
@@ -50,7 +47,7 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str]) -> 
     )
 
 
-def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str], scoring: Scoring = PLAIN) -> list[float]:
     """chrF of each sentence on its own, from 0 to 100: to find the worst ones, not to compare models."""
-    chrf = CHRF()
+    chrf = scoring.chrf()
     return [chrf.sentence_score(ours, [human]).score for ours, human in zip(hypotheses, references, strict=True)]

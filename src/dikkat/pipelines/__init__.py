@@ -8,7 +8,8 @@ from dikkat.errors import UsageError
 from dikkat.pipelines.classification import Classification, Classifier
 from dikkat.pipelines.embedding import Embedder
 from dikkat.pipelines.language_model import Continuation, LanguageModel
-from dikkat.pipelines.translation import Translation, Translator
+from dikkat.pipelines.translation import Translator
+from dikkat.pipelines.translations import Translation
 from dikkat.run_directory import RunDirectory
 
 __all__ = [

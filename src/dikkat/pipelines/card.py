@@ -8,11 +8,19 @@ from typing import Any
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
+from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.run_directory.metrics import settings_hash
 
 
-def card(settings: dict[str, Any], metrics: list[dict[str, Any]], foreign: Sequence[int] = ()) -> str:
-    """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings."""
+def card(
+    settings: dict[str, Any],
+    metrics: list[dict[str, Any]],
+    foreign: Sequence[int] = (),
+    scoring: Scoring = PLAIN,
+) -> str:
+    """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings, all
+    were scored by `scoring`.
+    """
     best = max(metrics, key=lambda row: row["chrf"])
     data, source = settings["data"], settings["data_source"]
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in source["left_out"].items()) or "none"
@@ -29,8 +37,8 @@ def card(settings: dict[str, Any], metrics: list[dict[str, Any]], foreign: Seque
         "",
         f"Validation, greedy, on text {_seen(source)}:",
         "",
-        f"- BLEU {best['bleu']:.2f} ({_signature(BLEU)})",
-        f"- chrF {best['chrf']:.2f} ({_signature(CHRF)})",
+        f"- BLEU {best['bleu']:.2f} ({_signature(scoring.bleu())})",
+        f"- chrF {best['chrf']:.2f} ({_signature(scoring.chrf())})",
         f"- loss {best['valid_loss']:.3f} nats a token",
     ]
     if foreign:
@@ -51,7 +59,6 @@ def _seen(source: dict[str, Any]) -> str:
     return f"of which {seen:,} of {pairs:,} pairs were trained on too" if seen else "the model never saw"
 
 
-def _signature(metric: type[BLEU] | type[CHRF]) -> str:
-    scorer = metric()
+def _signature(scorer: BLEU | CHRF) -> str:
     scorer.corpus_score(["a"], [["a"]])
     return str(scorer.get_signature())

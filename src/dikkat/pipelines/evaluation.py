@@ -14,6 +14,8 @@ from dikkat.data.text_files import read_lines
 from dikkat.decoding.options import DecodingOptions, Precision
 from dikkat.errors import UsageError
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
+from dikkat.evaluation.scoring import PLAIN, Scoring
+from dikkat.pipelines.scoring import has_case, has_letters_with_case, is_tokenized, scored_as_trained, training_targets
 from dikkat.pipelines.translation import Translator
 from dikkat.run_directory import RunDirectory
 
@@ -31,6 +33,9 @@ class Evaluation:
     references: list[str]
     seconds: float
     """Time to translate."""
+    scoring: Scoring = PLAIN
+    notes: tuple[str, ...] = ()
+    """What must be known to read the scores."""
 
     def lines(self) -> list[str]:
         """Scores with signatures, the baselines beneath."""
@@ -39,7 +44,8 @@ class Evaluation:
             *self.model.lines(),
             f"BLEU {copied.bleu:6.2f}, chrF {copied.chrf:6.2f}  for copying the source",
             _told(frequent),
-            f"{len(self.sources):,} sentences in {self.seconds:.1f} s",
+            f"{len(self.sources):,} {'sentence' if len(self.sources) == 1 else 'sentences'} in {self.seconds:.1f} s",
+            *self.notes,
         ]
 
     def samples(self, count: int) -> list[str]:
@@ -62,26 +68,50 @@ def evaluate_translator(
     device: Device = "cpu",
     batch_size: int | None = None,
 ) -> Evaluation:
-    """Translate the sources of `data`, or of the run's own held-out test part when empty, and score the result."""
+    """Translate the sources of `data`, or of the run's own held-out test part when empty, and score the result.
+
+    What a run writes without case is scored without case.
+    """
     translator = Translator.load(path, precision, device)
     run = RunDirectory.open(path)
     sources, references = _text(run, data, columns)
     started = time.monotonic()
     translations = [found.text for found in translator.stream(sources, options, batch_size=batch_size)]
     seconds = time.monotonic() - started
+    targets = training_targets(run, translator.tokenizer)
+    no_case = _writes_no_case(translator, targets, references)
+    wanted, scoring = scored_as_trained(references, translator.config, lowercase=no_case)
     frequent = None
     if run.corpus.is_dir():
         guesses = most_frequent_translation(_training_pairs(run, translator), sources)
-        frequent = score_translations(guesses, references)
+        frequent = score_translations(guesses, wanted, scoring)
     return Evaluation(
-        score_translations(translations, references),
-        score_translations(copy_source(sources), references),
+        score_translations(translations, wanted, scoring),
+        score_translations(copy_source(sources), wanted, scoring),
         frequent,
         sources,
         translations,
         references,
         seconds,
+        scoring,
+        tuple(_notes(scoring, targets, references)),
     )
+
+
+def _writes_no_case(translator: Translator, targets: Sequence[str], references: Sequence[str]) -> bool:
+    """Whether the run has learned to write small letters alone, which references with capitals cannot equal."""
+    learned_none = has_letters_with_case(targets) and not has_case(targets)
+    return translator.config.tokenizer.lowercase or (learned_none and has_case(references))
+
+
+def _notes(scoring: Scoring, targets: Sequence[str], references: Sequence[str]) -> Iterator[str]:
+    if scoring.lowercase:
+        yield "scored without case (case:lc): this run was trained to write small letters alone"
+    if is_tokenized(targets) and is_tokenized(references) is False:
+        yield (
+            "this run was trained to write tokenised text (a space before full stops) and the references are not"
+            " tokenised: treat them as the training data was, or read BLEU as too low"
+        )
 
 
 def _told(frequent: Scores | None) -> str:

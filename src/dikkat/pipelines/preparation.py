@@ -21,6 +21,7 @@ from dikkat.data.splitting import split_pairs
 from dikkat.errors import DataError, UsageError
 from dikkat.pipelines.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
 from dikkat.pipelines.fitting import translator_settings
+from dikkat.pipelines.reading import source_profile
 from dikkat.pipelines.sizing import Settings
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
@@ -91,7 +92,14 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
         merge(config.model_dump(), {"model": {"vocab_size": tokenizer.vocab_size}}), where=request.where
     )
     run.write_config(
-        {**config.model_dump(), "task": "translator", "data_source": _describe(request, parts, len(corpus))}
+        {
+            **config.model_dump(),
+            "task": "translator",
+            "data_source": {
+                **_describe(request, parts, len(corpus)),
+                "source_lines": source_profile(corpus.source_lengths, sources, config.data.source_language),
+            },
+        }
     )
     return config, parts.report
 

@@ -96,7 +96,7 @@ def _has_text(path: Path) -> bool:
 
 def _judged(found: Evaluation) -> list[Judged]:
     """Every held-out sentence, the worst first."""
-    scores = sentence_chrf(found.translations, found.references)
+    scores = sentence_chrf(found.translations, found.references, found.scoring)
     judged = map(Judged, found.sources, found.translations, found.references, scores)
     return sorted(judged, key=lambda each: each.chrf)
 

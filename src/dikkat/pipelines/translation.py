@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import torch
@@ -15,10 +13,9 @@ from torch import Tensor
 from dikkat.config import Device, RunConfig
 from dikkat.decoding.batching import pad_sources
 from dikkat.decoding.copies import Copies
-from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
 from dikkat.decoding.strategies import batch_decoder
-from dikkat.decoding.streaming import Part, decode_stream
+from dikkat.decoding.streaming import Batches, Part
 from dikkat.errors import UsageError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
@@ -26,35 +23,31 @@ from dikkat.models.factory import build_model
 from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.device import find_device
+from dikkat.pipelines.line_translation import LineTranslator
+from dikkat.pipelines.reading import default_limits, reading_limits
 from dikkat.pipelines.settings import run_config
+from dikkat.pipelines.translation_notes import TranslationNotes
+from dikkat.pipelines.translations import Translation, copied, translations_of
 from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
+from dikkat.text.segmentation import ReadingLimits, Segmenter
 from dikkat.text.tokenizer import Tokenizer
 
 GREEDY = DecodingOptions()
 BEAM = BeamOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
-    """One translation of one line."""
-
-    text: str
-    score: float
-    """Log-probability divided by the length (to the power of the length penalty), in nats a token; see `Hypothesis`."""
-    tokens: tuple[str, ...]
-    """The subwords of `text` as the model wrote them."""
-    alternatives: tuple[Translation, ...] = ()
-    """The next best ones, when more than one was asked for."""
-
-
 class Translator:
     """A trained encoder-decoder with its tokenizer."""
 
-    def __init__(self, model: EncoderDecoder, tokenizer: Tokenizer, config: RunConfig) -> None:
+    def __init__(
+        self, model: EncoderDecoder, tokenizer: Tokenizer, config: RunConfig, limits: ReadingLimits | None = None
+    ) -> None:
+        """`limits` are what the model has learned to read in one piece; else `data.max_length` tokens."""
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.config = config
+        self.limits = limits or default_limits(config)
         self._copies: Copies[tuple[DecodingOptions, Part], list[Translation]] | None = None
         self._copied: tuple[object, ...] = ()
         """What the copies were made of."""
@@ -84,7 +77,8 @@ class Translator:
         config = run_config(settings, str(run.config))
         model = build_checked(run, config.model, partial(build_model, config.model, 0))
         load_weights(model, run)
-        found = cls(model.to(where), Tokenizer.load(run.tokenizer, config.model.vocab_size), config)
+        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
+        found = cls(model.to(where), tokenizer, config, reading_limits(run, settings, config, tokenizer))
         if precision == "int8":
             try:
                 model.quantize()
@@ -100,7 +94,7 @@ class Translator:
         n_best: int = 1,
         length_penalty: float = BEAM.length_penalty,
     ) -> list[Translation]:
-        """Translate all of `texts` by beam search; an empty text gives an empty translation."""
+        """Translate all of `texts` by beam search; an empty text gives an empty translation. See `stream`."""
         options = BeamOptions(beam_size=beam_size, n_best=n_best, length_penalty=length_penalty)
         return list(self.stream(texts, options))
 
@@ -111,25 +105,46 @@ class Translator:
         *,
         batch_size: int | None = None,
         window: int = 2048,
+        retry_loops: bool = True,
+        notes: TranslationNotes | None = None,
     ) -> Iterator[Translation]:
-        """Translate an endless stream in order, in constant memory; a line of white space stays empty.
+        """Translate an endless stream in order, in constant memory; a line without words comes back as it is.
 
-        At most `window` lines are read ahead, and `batch_size` translated at once; None is as many as are fastest.
+        A line that is longer than what the model has learned to read is cut, at sentences where that is enough, and its
+        translations are joined; `notes` hears of this and whatever else a user should know. At most `window` lines are
+        read ahead, and `batch_size` pieces translated at once; None is as many as are fastest. With `retry_loops` an
+        output that repeats itself over and over is decoded again with `no_repeat_ngram`.
         Batch size and neighbours do not change a translation in float32.
         """
+        if window < 1:
+            raise UsageError(f"window must be at least 1, not {window}")
         if batch_size is None:
             beam = options.beam_size if isinstance(options, BeamOptions) else 1
             batch_size = self.model.sentences_at_once(beam)
-        yield from decode_stream(
-            self._encoded(lines, window),
+        language = self.config.data.source_language
+        segmenter = Segmenter(lambda texts: self.tokenizer.encode_batch(texts, language), self.limits, language)
+        decode = partial(self._decoded, batch_size=batch_size)
+        translator = LineTranslator(segmenter, decode, options, notes or TranslationNotes(), retry_loops)
+        yield from translator.translate(lines, window)
+
+    def _decoded(
+        self,
+        sentences: Sequence[Sequence[int]],
+        numbers: Sequence[int],
+        options: DecodingOptions,
+        *,
+        batch_size: int,
+    ) -> list[Translation]:
+        """The translations of source ids, side by side as far as that is faster."""
+        batches = Batches(
             partial(_translated, self.model, self.tokenizer, options),
-            _translations([[EMPTY]], self.tokenizer)[0],
-            batch_size=batch_size,
-            window=window,
+            copied(""),
+            batch_size,
             at_once=self.model.batches_at_once(),
             apart=None if self.model.decodes_natively() else partial(self._apart, options),
             device=self.device,
         )
+        return batches.of(sentences, numbers)
 
     def _apart(self, options: DecodingOptions, parts: Sequence[Part]) -> Iterator[list[Translation]]:
         """By this process and copies of it, which outlive a text where the model cannot change any more."""
@@ -149,13 +164,6 @@ class Translator:
         """Source ids of a line, without end mark; none for a line of white space."""
         text = line.strip()
         return self.tokenizer.encode(text, self.config.data.source_language) if text else []
-
-    def _encoded(self, lines: Iterable[str], window: int) -> Iterator[list[int]]:
-        """As `encode`, a window at a time."""
-        given = iter(lines)
-        while texts := [line.strip() for line in islice(given, window)]:
-            ids = iter(self.tokenizer.encode_batch([text for text in texts if text], self.config.data.source_language))
-            yield from (next(ids) if text else [] for text in texts)
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
         """Attention of every stack, layer and head while reading `text` and writing `translation` (default: its own).
@@ -184,18 +192,4 @@ def _translated(
     source_mask: Tensor,
     numbers: Sequence[int],
 ) -> list[Translation]:
-    return _translations(batch_decoder(model, options)(source, source_mask, numbers), tokenizer)
-
-
-def _translations(found: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> list[Translation]:
-    """Of the hypotheses of each sentence, best first."""
-    flat = [hypothesis for hypotheses in found for hypothesis in hypotheses]
-    texts = iter(tokenizer.decode_batch([hypothesis.tokens for hypothesis in flat]))
-
-    def translation(hypothesis: Hypothesis) -> Translation:
-        # a translation is one line, whatever the model writes
-        text = next(texts).replace("\n", " ")
-        return Translation(text, hypothesis.score, tuple(tokenizer.pieces(hypothesis.tokens)))
-
-    made = [[translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
-    return [Translation(best.text, best.score, best.tokens, tuple(others)) for best, *others in made]
+    return translations_of(batch_decoder(model, options)(source, source_mask, numbers), tokenizer)

@@ -11,9 +11,12 @@ from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
+from dikkat.evaluation import Scoring
 from dikkat.models.factory import build_model
 from dikkat.pipelines.card import card
 from dikkat.pipelines.preparation import TrainRequest, prepare
+from dikkat.pipelines.scoring import scored_as_trained
+from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.weights import build_to_train
 from dikkat.run_directory import RunDirectory
 from dikkat.text.tokenizer import Tokenizer
@@ -26,7 +29,7 @@ class TranslatorJob:
     """A translator from parallel text; see `Job`."""
 
     request: TrainRequest
-    new_validator: Callable[[Corpus, Tokenizer, list[str], list[str]], Validator] = Validator
+    new_validator: Callable[[Corpus, Tokenizer, list[str], list[str], Scoring], Validator] = Validator
     """Makes the validator; another one may watch the model as well."""
 
     @property
@@ -42,8 +45,9 @@ class TranslatorJob:
 
     def task(self, run: RunDirectory, config: RunConfig) -> TranslationTask:
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
+        targets, scoring = scored_as_trained(targets, config)
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
-        validator = self.new_validator(Corpus.open(run.corpus, "validation"), tokenizer, sources, targets)
+        validator = self.new_validator(Corpus.open(run.corpus, "validation"), tokenizer, sources, targets, scoring)
         model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
         return TranslationTask(model, Corpus.open(run.corpus, "train"), validator, config.training)
 
@@ -65,4 +69,7 @@ class TranslatorJob:
         return ()
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
-        return card(run.read_config(), rows, run.foreign_metrics())
+        settings = run.read_config()
+        targets = list(read_lines(run.held_out("validation", "target")))
+        _, scoring = scored_as_trained(targets, run_config(settings, str(run.config)))
+        return card(settings, rows, run.foreign_metrics(), scoring)

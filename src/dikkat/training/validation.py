@@ -16,6 +16,7 @@ from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
 from dikkat.evaluation import copy_source, score_translations
+from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.native.device import moved
 from dikkat.text.tokenizer import PAD_ID, Tokenizer
@@ -38,12 +39,20 @@ class Validator:
     MOST_PAIRS = 10_000
     """The loss is that of so many pairs at most."""
 
-    def __init__(self, corpus: Corpus, tokenizer: Tokenizer, sources: list[str], targets: list[str]) -> None:
+    def __init__(
+        self,
+        corpus: Corpus,
+        tokenizer: Tokenizer,
+        sources: list[str],
+        targets: list[str],
+        scoring: Scoring = PLAIN,
+    ) -> None:
         self._corpus = corpus
         self._tokenizer = tokenizer
         self._sources = sources
         self._targets = targets
         self._options = decoding_options(corpus)
+        self._scoring = scoring
         self.limit(1.0)
 
     def limit(self, share: float) -> float:
@@ -66,7 +75,7 @@ class Validator:
             if not math.isfinite(loss):
                 return Validation.broken(loss)
             translations = self._translate(model, should_stop)
-        scores = score_translations(translations, [self._targets[index] for index in self._chosen])
+        scores = score_translations(translations, [self._targets[index] for index in self._chosen], self._scoring)
         shown = number * 7 % len(self._chosen)
         place = self._chosen[shown]
         sample = (("source", self._sources[place]), ("model", translations[shown]), ("human", self._targets[place]))
@@ -75,7 +84,7 @@ class Validator:
     def baseline(self) -> Baseline:
         """chrF of the sources themselves, on the sentences that are translated."""
         sources, targets = ([texts[index] for index in self._chosen] for texts in (self._sources, self._targets))
-        score = score_translations(copy_source(sources), targets).chrf
+        score = score_translations(copy_source(sources), targets, self._scoring).chrf
         return Baseline(score, 1.0, f"copying the source (chrF {score:.2f})")
 
     def _translate(self, model: EncoderDecoder, should_stop: Stop) -> list[str]:

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from dikkat.config import ModelConfig
-from dikkat.decoding.generation import Generation, penalized
+from dikkat.decoding.generation import Generation
 from dikkat.decoding.options import GenerationOptions
+from dikkat.decoding.repetition import penalized
 from dikkat.decoding.sampling import candidates
 from dikkat.models.factory import build_language_model
 from dikkat.models.language_model import LanguageModel, Objective

@@ -7,6 +7,7 @@ from typing import Any
 import sacrebleu
 
 from dikkat.config import RunConfig
+from dikkat.evaluation import Scoring
 from dikkat.pipelines.card import card
 from dikkat.run_directory.metrics import settings_hash
 
@@ -48,6 +49,12 @@ def test_content() -> None:
     lines = text.split("\n")
     assert [line for line in wanted if line not in lines] == []
     assert text.endswith("\n")
+
+
+def test_signatures_are_those_of_the_scoring() -> None:
+    text = card(settings({}), ROWS, "", (), Scoring("zh", lowercase=True))
+    assert "- BLEU 22.13 (nrefs:1|case:lc|eff:no|tok:zh|" in text
+    assert "- chrF 41.24 (nrefs:1|case:lc|" in text
 
 
 def test_what_is_not_known_is_said() -> None:

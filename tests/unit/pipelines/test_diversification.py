@@ -14,7 +14,9 @@ from dikkat.data.pairs import Pair
 from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.errors import UsageError
 from dikkat.pipelines.diversification import BEAM, check_directions, diversify
-from dikkat.pipelines.translation import Translation, Translator
+from dikkat.pipelines.translation import Translator
+from dikkat.pipelines.translation_notes import TranslationNotes
+from dikkat.pipelines.translations import Translation
 
 PAIRS = [Pair("a dog", "ein Hund", 1), Pair("a cat", "eine Katze", 2), Pair("a dog", "ein Hund", 3)]
 
@@ -33,6 +35,8 @@ class Parrot(Translator):
         *,
         batch_size: int | None = None,
         window: int = 2048,
+        retry_loops: bool = True,
+        notes: TranslationNotes | None = None,
     ) -> Iterator[Translation]:
         self.asked += [options, batch_size]
         return (Translation(self.texts[line], 0.0, ()) for line in lines)

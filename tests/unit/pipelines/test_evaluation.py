@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -83,3 +84,35 @@ def test_the_held_out_part_is_scored_when_no_data_is_named(untrained: Path, tmp_
 def test_empty_data_cannot_be_scored(untrained: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="the file is empty"):
         evaluate_translator(untrained, [write(tmp_path, [])], OPTIONS)
+
+
+def test_a_run_that_writes_small_letters_is_scored_without_case(untrained: Path, tmp_path: Path) -> None:
+    """Its training text has no capital and a space before full stops; by Turkish rules, I is the capital of ı."""
+    rows = [("go !", "Git !"), ("my name is ada .", "ADIM Ada ."), ("i am home .", "Evdeyim.")]
+    found = evaluate_translator(untrained, [write(tmp_path, rows)], OPTIONS)
+    assert found.most_frequent is not None
+    assert "case:lc" in found.model.bleu_signature
+    assert found.most_frequent.chrf == pytest.approx(100.0)
+    assert found.references == [target for _, target in rows]
+    assert "scored without case (case:lc): this run was trained to write small letters alone" in found.lines()
+    small = evaluate_translator(untrained, [write(tmp_path, [("go !", "git !")])], OPTIONS)
+    assert "case:mixed" in small.model.bleu_signature
+    assert small.notes == ()
+
+
+def test_a_run_that_writes_tokenised_text_is_said_to(untrained: Path, tmp_path: Path) -> None:
+    rows = [("my name is ada .", "adım ada."), ("i am home .", "evdeyim, evet.")]
+    (note,) = evaluate_translator(untrained, [write(tmp_path, rows)], OPTIONS).notes
+    assert note.startswith("this run was trained to write tokenised text (a space before full stops)")
+
+
+def test_bleu_counts_words_as_the_target_language_has_them(untrained: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(untrained, tmp_path / "run"))
+    config = json.loads((run / "config.json").read_text())
+    data = [write(tmp_path, [("go !", "我们明天去公园。")])]
+    for language, tokenizer in (("zh", "tok:zh"), ("", "tok:zh"), ("fr", "tok:13a"), ("th", "tok:char")):
+        config["data"]["target_language"] = language
+        (run / "config.json").write_text(json.dumps(config))
+        found = evaluate_translator(run, data, OPTIONS)
+        assert tokenizer in found.model.bleu_signature
+        assert tokenizer in found.copy_source.bleu_signature

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from dikkat.config import TokenizerConfig
 from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
-from dikkat.evaluation import score_translations
+from dikkat.evaluation import Scoring, score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.text.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
@@ -103,6 +103,15 @@ def test_translations_are_greedy_and_scored_on_text(
         shown = dict(found.shown)
         place = SOURCES.index(shown["source"])
         assert (shown["model"], shown["human"]) == (wanted[place], TARGETS[place])
+
+
+def test_translations_are_scored_as_is_asked(model: EncoderDecoder, corpus: Corpus, tokenizer: Tokenizer) -> None:
+    wanted = [greedy_text(model, corpus.source(index).tolist(), tokenizer) for index in range(len(corpus))]
+    targets, without_case = [text.swapcase() for text in wanted], Scoring("char", lowercase=True)
+    found = Validator(corpus, tokenizer, SOURCES, targets, without_case)(model, 0)
+    expected = score_translations(wanted, targets, without_case)
+    assert found.scores == {"chrf": expected.chrf, "bleu": expected.bleu}
+    assert expected.chrf > score_translations(wanted, targets).chrf
 
 
 def test_another_sentence_is_shown_each_time(model: EncoderDecoder, corpus: Corpus, tokenizer: Tokenizer) -> None:

@@ -1,0 +1,70 @@
+"""Translations: from hypotheses of ids to text, and from the pieces of a line to the line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from dikkat.decoding.hypothesis import Hypothesis
+from dikkat.text.segmentation import join
+from dikkat.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """One translation of one line."""
+
+    text: str
+    score: float
+    """Log-probability divided by the length (to the power of the length penalty), in nats a token; see `Hypothesis`."""
+    tokens: tuple[str, ...]
+    """The subwords of `text` as the model wrote them; none of what was copied."""
+    alternatives: tuple[Translation, ...] = ()
+    """The next best ones, when more than one was asked for; of a line in pieces, the next best of each piece."""
+    finished: bool = True
+    """Whether the model ended it itself, before the length limit."""
+
+
+def copied(text: str) -> Translation:
+    """The translation of a text that is left as it is."""
+    return Translation(text, 0.0, ())
+
+
+def translations_of(found: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> list[Translation]:
+    """The translation of each sentence from its hypotheses, best first."""
+    flat = [hypothesis for hypotheses in found for hypothesis in hypotheses]
+    texts = iter(tokenizer.decode_batch([hypothesis.tokens for hypothesis in flat]))
+
+    def translation(hypothesis: Hypothesis) -> Translation:
+        # a translation is one line, whatever the model writes
+        text = next(texts).replace("\n", " ")
+        tokens = tuple(tokenizer.pieces(hypothesis.tokens))
+        return Translation(text, hypothesis.score, tokens, finished=hypothesis.finished)
+
+    made = [[translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+    return [Translation(best.text, best.score, best.tokens, tuple(others), best.finished) for best, *others in made]
+
+
+def joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
+    """The translation of a line from those of its pieces, scored as if it had been written in one."""
+    if len(parts) == 1:
+        return parts[0]
+    ranks = max(len(part.alternatives) for part in parts)
+    best, *others = (_joined([_ranked(part, rank) for part in parts], length_penalty) for rank in range(ranks + 1))
+    return Translation(best.text, best.score, best.tokens, tuple(others), best.finished)
+
+
+def _ranked(part: Translation, rank: int) -> Translation:
+    every = (part, *part.alternatives)
+    return every[min(rank, len(part.alternatives))]
+
+
+def _joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
+    # what was copied has no tokens, and a score of 0
+    lengths = [len(part.tokens) + part.finished if part.tokens else 0 for part in parts]
+    total = sum(part.score * length**length_penalty for part, length in zip(parts, lengths, strict=True) if length)
+    score = total / sum(lengths) ** length_penalty if any(lengths) else 0.0
+    tokens = tuple(chain.from_iterable(part.tokens for part in parts))
+    text = join([part.text.strip() for part in parts])
+    return Translation(text, score, tokens, finished=all(part.finished for part in parts))

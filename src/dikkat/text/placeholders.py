@@ -1,0 +1,77 @@
+"""What of a text is no language: markup, placeholders, addresses, numbers."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from typing import Literal
+
+Kind = Literal["placeholder", "tag", "URL", "e-mail", "number"]
+KINDS: tuple[Kind, ...] = ("placeholder", "tag", "URL", "e-mail", "number")
+
+_PATTERNS: dict[Kind, str] = {
+    "URL": r"\b(?:https?|ftp)://[^\s<>\"'\u3000-\u9fff]+|\bwww\.[^\s<>\"'\u3000-\u9fff]+",
+    "e-mail": r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}",
+    "tag": r"</?[A-Za-z][\w:-]{0,40}(?:\s[^<>]{0,400})?/?>|&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,30});",
+    "placeholder": r"%(?:\(\w{1,60}\)|\d{1,2}\$)?[-+#0]*(?:\d{1,3})?(?:\.\d{1,3})?(?:hh?|ll?|[jztLq])?"
+    r"[sdiufFgGeExXoc@](?!\w)"
+    r"|%%|%\d{1,2}\b|\{\{[^{}]{0,80}\}\}|\{%[^{}%]{0,80}%\}|\$?\{[^\s{}]{0,80}\}|\$\{[^{}]{1,80}\}",
+    "number": r"\d+(?:[.,'’\u00a0\u202f](?=\d{3}(?!\d))\d{3})*(?:[.,]\d+)*",
+}
+_GROUPS = {f"g{place}": kind for place, kind in enumerate(_PATTERNS)}
+_ANY = re.compile("|".join(f"(?P<{name}>{_PATTERNS[kind]})" for name, kind in _GROUPS.items()))
+_HINT = re.compile(r"[\d%{@&</]")
+_GROUPED = re.compile(r"(?<=\d)[\s.,'’](?=\d{3})")
+_MARKS = re.compile(r"[.,:;!?)\]}»”]+$")
+
+
+def has_words(text: str) -> bool:
+    """Whether there is a letter outside markup, placeholders and addresses: something to translate."""
+    if not any(map(str.isalpha, text)):
+        return False
+    return not _may_have_spans(text) or any(map(str.isalpha, _ANY.sub(" ", text)))
+
+
+def spans(text: str) -> Counter[tuple[Kind, str]]:
+    """How often each placeholder, tag, address and number stands in `text`; a number as its digits alone."""
+    counts: Counter[tuple[Kind, str]] = Counter()
+    if not _may_have_spans(text):
+        return counts
+    for match in _ANY.finditer(text):
+        kind = _GROUPS[match.lastgroup or ""]
+        counts[kind, _normal(kind, match[0])] += 1
+    return counts
+
+
+def _may_have_spans(text: str) -> bool:
+    return _HINT.search(text) is not None or "www." in text
+
+
+def lost(source: str, translation: str) -> tuple[set[Kind], list[tuple[Kind, str]]]:
+    """The kinds of what stands in `source`, and what of it does not stand in `translation` as often, in its order.
+
+    A number may be grouped in another way, with spaces too, and lose zeros in front.
+    """
+    wanted = spans(source)
+    if not wanted:
+        return set(), []
+    missing = wanted - spans(translation)
+    digits = _digits(_GROUPED.sub("", translation)) if missing else ""
+    gone = [
+        (kind, written)
+        for kind, written in wanted
+        if (kind, written) in missing and not (kind == "number" and len(written) > 3 and written in digits)
+    ]
+    return {kind for kind, _ in wanted}, gone
+
+
+def _normal(kind: Kind, written: str) -> str:
+    if kind == "URL":
+        return _MARKS.sub("", written)
+    return _digits(written).replace(" ", "").lstrip("0") or "0" if kind == "number" else written
+
+
+def _digits(text: str) -> str:
+    """The decimal digits of any script as ASCII, with a space for all else."""
+    return "".join(str(unicodedata.decimal(each)) if each.isdecimal() else " " for each in text)

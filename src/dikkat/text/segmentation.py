@@ -1,0 +1,220 @@
+"""A line cut into pieces that a model can read: at sentences, and where these do not fit at clauses, then at words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from dikkat.text.placeholders import has_words
+from dikkat.text.sentences import has_line_break, split_sentences
+
+Encode = Callable[[Sequence[str]], Sequence[Sequence[int]]]
+"""From texts to the ids of each."""
+
+_AT_ONCE = 4_000
+"""Characters of the longest text whose tokens are counted before it is cut."""
+_ENCODED = 2_000
+"""Texts whose tokens are counted together: what comes back of each is large."""
+_CLAUSE_MARKS = tuple(",;:،؛—–、，；：")
+_WORD = re.compile(r"\S+\s*")
+_SPACELESS = (
+    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
+)
+_HAS_SPACELESS = re.compile(f"[{_SPACELESS}]")
+"""Letters of scripts that put no spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, kana, Han."""
+_CHARACTERS = re.compile(f"[{_SPACELESS}]|[^{_SPACELESS}]+")
+_CJK = re.compile("[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingLimits:
+    """What a model has learned to read in one piece."""
+
+    longest: int
+    """Most tokens of a sentence that is read whole."""
+    usual: int
+    """Most tokens of a few sentences that are read together; never more than `longest`."""
+    several_sentences: bool
+    """Whether it has learned from lines of several sentences; else each sentence is read alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a line that is read in one piece."""
+
+    text: str
+    ids: Sequence[int]
+    """Empty where the text is copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """The pieces of a line, and what was done to it that the user should know."""
+
+    pieces: Sequence[Piece]
+    cut_sentence: bool = False
+    """Whether a sentence was too long for the model and was cut."""
+    copied_word: bool = False
+    """Whether a word was too long for the model and stands as it is."""
+
+
+class Segmenter:
+    """Cuts lines for a model with `limits`; `encode` gives the ids of texts. The time is linear in their length."""
+
+    def __init__(self, encode: Encode, limits: ReadingLimits, language: str = "") -> None:
+        self._encode = encode
+        self._limits = limits
+        self._language = language
+
+    def segment(self, lines: Sequence[str]) -> list[Segments]:
+        """The pieces of every line; each must have something to translate and no white space around it."""
+        return [self._segments(line, ids) for line, ids in self._with_ids(lines)]
+
+    def _segments(self, line: str, ids: Sequence[int] | None) -> Segments:
+        limits = self._limits
+        if ids is not None and limits.several_sentences and len(ids) <= limits.usual and not has_line_break(line):
+            return Segments([Piece(line, ids)])
+        sentences = split_sentences(line, self._language)
+        if ids is not None and len(ids) <= limits.longest and len(sentences) == 1:
+            return Segments([Piece(line, ids)])
+        pieces: list[Piece] = []
+        cut = copied = False
+        for sentence, known in self._with_ids(sentences):
+            if known is not None and len(known) <= limits.longest:
+                pieces.append(Piece(sentence, known if has_words(sentence) else ()))
+                continue
+            parts = [part for block in _blocks(sentence) for part in self._parts(block)]
+            cut = cut or len(parts) > 1
+            copied = copied or any(not part.ids and has_words(part.text) for part in parts)
+            pieces += parts
+        return Segments(self._together(pieces) if limits.several_sentences else pieces, cut, copied)
+
+    def _with_ids(self, texts: Sequence[str]) -> Iterator[tuple[str, Sequence[int] | None]]:
+        """Each with its ids, or None where it is so long that it is cut before it has any."""
+        encoded = self._ids([text for text in texts if len(text) <= _AT_ONCE])
+        return ((text, next(encoded) if len(text) <= _AT_ONCE else None) for text in texts)
+
+    def _ids(self, texts: Sequence[str]) -> Iterator[Sequence[int]]:
+        for start in range(0, len(texts), _ENCODED):
+            yield from self._encode(texts[start : start + _ENCODED])
+
+    def _together(self, pieces: Iterable[Piece]) -> list[Piece]:
+        """Neighbours in one piece, as long as it has no more tokens than usual."""
+        groups: list[list[Piece]] = []
+        tokens = 0
+        for piece in pieces:
+            # one more, since the space between may be a token
+            more = 1 + len(piece.ids)
+            fits = groups and piece.ids and groups[-1][-1].ids and tokens + more <= self._limits.usual
+            if fits:
+                groups[-1].append(piece)
+            else:
+                groups.append([piece])
+                tokens = -1
+            tokens += more
+        texts = [join([piece.text for piece in group]) for group in groups]
+        encoded = self._ids([text for text, group in zip(texts, groups, strict=True) if len(group) > 1])
+        return [
+            Piece(text, next(encoded)) if len(group) > 1 else group[0]
+            for text, group in zip(texts, groups, strict=True)
+        ]
+
+    def _parts(self, sentence: str) -> list[Piece]:
+        """A sentence that is too long, cut at its clauses, and where that is not enough at words."""
+        atoms = list(_atoms(sentence))
+        counts = [len(ids) if ids is not None else _AT_ONCE for _, ids in self._with_ids(atoms)]
+        texts: list[str] = []
+        is_copied: list[bool] = []
+        for copied, run in _runs(atoms, counts, self._limits.longest):
+            groups = [run] if copied else _groups(run, self._limits.longest)
+            texts += ["".join(atom for atom, _ in group).strip() for group in groups]
+            is_copied += [copied] * len(groups)
+        encoded = self._ids([text for text, copied in zip(texts, is_copied, strict=True) if not copied])
+        pieces = [Piece(text, () if copied else next(encoded)) for text, copied in zip(texts, is_copied, strict=True)]
+        return [Piece(piece.text, piece.ids if has_words(piece.text) else ()) for piece in pieces]
+
+
+def _blocks(sentence: str) -> Iterator[str]:
+    """A sentence in blocks of words that have some characters together, so that memory stays bounded."""
+    words, characters = list[str](), 0
+    for word in _WORD.findall(sentence):
+        words.append(word)
+        characters += len(word)
+        if characters > _AT_ONCE:
+            yield "".join(words)
+            words, characters = [], 0
+    if words:
+        yield "".join(words)
+
+
+Atom = tuple[str, int]
+"""What is not cut further, and its tokens."""
+
+
+def _atoms(sentence: str) -> Iterator[str]:
+    """Words with the space behind them; in scripts that have no spaces, characters."""
+    for word in _WORD.findall(sentence):
+        if _HAS_SPACELESS.search(word):
+            yield from _CHARACTERS.findall(word)
+        else:
+            yield word
+
+
+def _runs(atoms: Sequence[str], counts: Sequence[int], longest: int) -> Iterator[tuple[bool, list[Atom]]]:
+    """Atoms that can be read, and between them one by one those that are too long, which are copied."""
+    run: list[Atom] = []
+    for atom, count in zip(atoms, counts, strict=True):
+        if count <= longest or _HAS_SPACELESS.search(atom):
+            run.append((atom, count))
+            continue
+        if run:
+            yield False, run
+        yield True, [(atom, count)]
+        run = []
+    if run:
+        yield False, run
+
+
+def _groups(atoms: Sequence[Atom], longest: int) -> list[list[Atom]]:
+    """Clauses, as many in a group as have `longest` tokens together; a longer clause in parts of about one size."""
+    groups: list[list[Atom]] = []
+    tokens = longest
+    for clause in _clauses(atoms):
+        total = sum(count for _, count in clause)
+        if tokens + total <= longest:
+            groups[-1] += clause
+            tokens += total
+            continue
+        share = -(-total // -(-total // longest))
+        tokens = longest
+        for atom in clause:
+            if tokens + atom[1] > share or not groups or tokens >= longest:
+                groups.append([])
+                tokens = 0
+            groups[-1].append(atom)
+            tokens += atom[1]
+    return groups
+
+
+def _clauses(atoms: Sequence[Atom]) -> Iterator[list[Atom]]:
+    clause: list[Atom] = []
+    for atom in atoms:
+        clause.append(atom)
+        if atom[0].rstrip().endswith(_CLAUSE_MARKS):
+            yield clause
+            clause = []
+    if clause:
+        yield clause
+
+
+def join(texts: Sequence[str]) -> str:
+    """Texts one after the other, with a space between them but beside a sign of Chinese or Japanese."""
+    parts: list[str] = []
+    for text in texts:
+        if not text:
+            continue
+        if parts and not (_CJK.match(parts[-1][-1]) or _CJK.match(text[0])):
+            parts.append(" ")
+        parts.append(text)
+    return "".join(parts)

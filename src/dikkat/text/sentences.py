@@ -1,0 +1,94 @@
+"""Where sentences end in a line of text, by rules that need no model: what is unsure stays together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_CLOSERS = "\"'”’»›)\\]}）」』】》〉"
+_QUOTES = "\"'”’」』）》〉"
+_OPENERS = "\"'“‘„«‹(\\[{（「『【《〈¿¡–—\\-"
+_END = re.compile(
+    # scripts without spaces, and others whose mark is no other sign: an end wherever it stands
+    rf"(?P<sure>[。！？｡।॥።։]++[{_CLOSERS}]*+)"
+    # a full stop must be followed by a space, else it is inside a number, a name or an address
+    rf"|(?<![.!?…؟۔])(?P<unsure>[.!?…؟۔]++[{_CLOSERS}]*+)(?=\s)"
+)
+_BREAK = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
+_MAY_END = re.compile(rf"[.!?…؟۔][{_CLOSERS}]*+\s|[。！？｡।॥።։\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
+"""What any end of a sentence inside a text has; most lines have none."""
+_NEXT = re.compile(rf"\s+[{_OPENERS}\s]*")
+_LAST_WORD = re.compile(r"[\w.&’'-]*$")
+_LOOK_BACK, _LOOK_AHEAD = 32, 16
+_INITIALS = re.compile(r"(?:\w\.)*\w")
+
+_TITLES_AND_SHORT_WORDS = """
+    mr mrs ms mx dr prof rev hon st messrs gen col capt lt sgt maj adm gov sen rep pres
+    m mm mme mmes mlle mlles me mgr vve hr fr frl dipl ing sr sra srta sres dña dn ud uds sig dott avv
+    sn dç doç yrd av alb bnb yzb muh no nr núm num nº art abs fig figs abb vol bd ch chap sec sect p pp s ss eq ed eds
+    cf ca c approx vs viz e.g i.e z.b d.h u.a o.ä bzw bkz örn p.ex ör mah cad sok apt tel
+    jan feb mar apr jun jul aug sep sept oct nov dec
+"""
+_NEVER_LAST = frozenset(_TITLES_AND_SHORT_WORDS.split())
+"""Abbreviations that a name, a number or more of the sentence follows."""
+_ORDINALS = "tr az de da no nb nn fi cs sk pl hu hr sl bs sr et lv is fo lb"
+_ORDINAL_LANGUAGES = frozenset(_ORDINALS.split())
+"""Languages that write "3." for "third"."""
+
+
+def split_sentences(text: str, language: str = "") -> list[str]:
+    """Sentences of `text`, without the white space around them; a break of lines inside it ends one as well.
+
+    A full stop ends no sentence after an initial, a known abbreviation or (in the languages that write ordinal numbers
+    so, and where the `language` is not known) a number of one or two digits, nor before a small letter, unless the text
+    has no capital letters. The time is linear in the length of the text.
+    """
+    text = text.strip()
+    if not _MAY_END.search(text):
+        return [text] if text else []
+    small = not any(character.isupper() for character in text)
+    code = re.split("[-_.@]", language.lower(), maxsplit=1)[0]
+    ordinals = not code or code in _ORDINAL_LANGUAGES
+    sentences: list[str] = []
+    for line in _BREAK.split(text):
+        start = 0
+        for end in _ends(line, small, ordinals):
+            sentences.append(line[start:end])
+            start = end
+        sentences.append(line[start:])
+    return [sentence for each in sentences if (sentence := each.strip())]
+
+
+def has_line_break(text: str) -> bool:
+    """Whether a line, which ends at "\\n", has the sign of another line's end inside."""
+    return _BREAK.search(text) is not None
+
+
+def _ends(line: str, small: bool, ordinals: bool) -> Iterator[int]:
+    start = 0
+    for mark in _END.finditer(line):
+        if mark["sure"] is not None:
+            # a quotation goes on in its sentence: 「行こう！」と言った
+            ends = mark[0][-1] not in _QUOTES or not line[mark.end() : mark.end() + 1].isalpha()
+        else:
+            ends = _is_end(line, start, mark, small, ordinals)
+        if not ends:
+            continue
+        start = mark.end()
+        yield start
+
+
+def _is_end(line: str, start: int, mark: re.Match[str], small: bool, ordinals: bool) -> bool:
+    """Whether a mark with a space behind it ends the sentence that began at `start`."""
+    following = _NEXT.match(line, mark.end(), mark.end() + _LOOK_AHEAD)
+    after = line[following.end() : following.end() + 1] if following else ""
+    if not after or (after.islower() and not small):
+        return False
+    if not mark["unsure"].startswith(".") or mark["unsure"].startswith(".."):
+        return True
+    before = _LAST_WORD.search(line[max(start, mark.start() - _LOOK_BACK) : mark.start()])
+    word = before[0] if before else ""
+    if word.isdecimal() and len(word) <= 2:
+        return not ordinals and line[start : mark.start()].strip() != word
+    is_initial = _INITIALS.fullmatch(word) is not None and not word.isdecimal() and (word.isupper() or "." in word)
+    return not is_initial and word.lower() not in _NEVER_LAST

@@ -1,0 +1,177 @@
+"""Lines of any kind through a decoder that shouts: what is cut, copied, decoded again, and told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat.errors import DataError
+from dikkat.pipelines.line_translation import LineTranslator
+from dikkat.pipelines.translation_notes import TranslationNotes
+from dikkat.pipelines.translations import Translation, joined
+from dikkat.text.segmentation import ReadingLimits, Segmenter
+
+WORDS: dict[str, int] = {}
+
+
+def encode(texts: Sequence[str]) -> list[list[int]]:
+    return [[WORDS.setdefault(word, len(WORDS)) for word in text.split()] for text in texts]
+
+
+class Shouting:
+    """Writes a sentence in capitals; "loop" makes it repeat itself unless it is held, "cut" stops before the end."""
+
+    def __init__(self) -> None:
+        self.decoded: list[str] = []
+        self.numbers: list[int] = []
+
+    def __call__(
+        self, sentences: Sequence[Sequence[int]], numbers: Sequence[int], options: DecodingOptions
+    ) -> list[Translation]:
+        names = {number: word for word, number in WORDS.items()}
+        written = [" ".join(names[each] for each in ids) for ids in sentences]
+        self.decoded += written
+        self.numbers += numbers
+        return [self._shouted(text, options) for text in written]
+
+    @staticmethod
+    def _shouted(text: str, options: DecodingOptions) -> Translation:
+        words = text.upper().split()
+        if "LOOP" in words and not options.no_repeat_ngram:
+            words = words * 8
+        return Translation(" ".join(words), -0.5, tuple(words), finished="CUT" not in words)
+
+
+def translate(
+    lines: Sequence[str], options: DecodingOptions | None = None, *, window: int = 100, retry: bool = True
+) -> tuple[list[str], Shouting, list[str]]:
+    decode, notes = Shouting(), TranslationNotes()
+    segmenter = Segmenter(encode, ReadingLimits(8, 6, False), "en")
+    translator = LineTranslator(segmenter, decode, options or BeamOptions(), notes, retry)
+    return [each.text for each in translator.translate(lines, window)], decode, notes.lines()
+
+
+@pytest.mark.parametrize("window", [1, 2, 100])
+def test_a_line_of_several_sentences_is_translated_whole(window: int) -> None:
+    lines = ["The cat sleeps. Where is it? It left.", "One sentence", "", "A b c d e f g h i j"]
+    texts, decode, told = translate(lines, window=window)
+    assert texts == [line.upper() for line in lines]
+    assert decode.decoded[:4] == ["The cat sleeps.", "Where is it?", "It left.", "One sentence"]
+    assert told == ["1 line had a sentence that the model cannot read in one piece and that was cut (line 4)"]
+
+
+@pytest.mark.parametrize("line", ["", " ", " \t ", "-", " ... ", "12:30", "%s", "<br/>", "{name} \u00a0"])
+def test_a_line_without_words_comes_back_as_it_is(line: str) -> None:
+    texts, decode, told = translate([line, "go"])
+    assert texts == [line, "GO"]
+    assert decode.decoded == ["go"]
+    assert told == []
+
+
+def test_carriage_returns_end_sentences_and_are_told() -> None:
+    texts, _, told = translate(["fine", "the cat\rit sleeps\r", "a\rb"])
+    assert texts == ["FINE", "THE CAT IT SLEEPS", "A B"]
+    assert [each.split(";")[0] for each in told] == [
+        "2 lines had a carriage return (\\r) inside, which ends no line here but a sentence"
+    ]
+    assert told[0].endswith("(first line 2)")
+
+
+def test_a_loop_is_decoded_again_and_told() -> None:
+    texts, decode, told = translate(["a b", "say loop now", "ha ha ha ha ha ha ha loop", "say loop now"])
+    assert texts == ["A B", "SAY LOOP NOW", "HA HA HA HA HA HA HA LOOP", "SAY LOOP NOW"]
+    assert decode.decoded.count("say loop now") == 2
+    assert told == [
+        "3 lines came out as a loop and were translated again without repeating three tokens (first line 2)"
+    ]
+
+
+def test_a_source_that_repeats_itself_may_be_translated_so() -> None:
+    texts, _, told = translate(["loop loop loop loop loop loop loop loop"])
+    assert texts == [" ".join(["LOOP"] * 64)]
+    assert told == []
+
+
+@pytest.mark.parametrize(
+    ("options", "retry"), [(BeamOptions(), False), (BeamOptions(no_repeat_ngram=9), True)], ids=["off", "user's own"]
+)
+def test_loops_stay_where_the_user_has_decided(options: DecodingOptions, retry: bool) -> None:
+    _, decode, told = translate(["say loop now"], options, retry=retry)
+    assert decode.decoded == ["say loop now"]
+    assert told == []
+
+
+def test_an_unfinished_translation_is_told() -> None:
+    assert translate(["fine", "cut here"])[2] == ["1 translation reached the length limit and ends unfinished (line 2)"]
+
+
+def test_what_did_not_survive_is_counted_by_kind() -> None:
+    lines = ["{name} and %d", "Open {file} now", "see 12 of 12", "no {x", "is {N} here"]
+    assert translate(lines)[2] == ["lost or changed: placeholders in 2 of 3 lines (line 1: {name})"]
+
+
+def test_equal_sentences_are_decoded_once_but_each_is_drawn_for_itself() -> None:
+    lines = ["go home"] * 50
+    texts, decode, _ = translate(lines)
+    assert texts == ["GO HOME"] * 50
+    assert decode.decoded == ["go home"]
+    texts, decode, _ = translate(lines, SamplingOptions())
+    assert decode.numbers == list(range(50))
+
+
+def test_the_number_of_a_line_does_not_depend_on_the_pieces_before_it() -> None:
+    """With the seed it decides what is drawn for the line."""
+    one, two = (
+        translate(["a b", "c d"], SamplingOptions())[1],
+        translate(["A b. C d. E f.", "c d"], SamplingOptions())[1],
+    )
+    assert one.numbers == [0, 1]
+    assert two.numbers[0] == 0
+    assert two.numbers[-1] == 1
+    assert len(set(two.numbers)) == 4
+
+
+def test_what_was_read_before_an_error_is_translated_before_it() -> None:
+    def lines() -> Iterator[str]:
+        yield "one"
+        yield "two"
+        raise DataError("the third is broken")
+
+    translator = LineTranslator(
+        Segmenter(encode, ReadingLimits(8, 6, False)), Shouting(), BeamOptions(), TranslationNotes(), True
+    )
+    translations = translator.translate(lines(), 100)
+    assert [next(translations).text, next(translations).text] == ["ONE", "TWO"]
+    with pytest.raises(DataError, match="the third is broken"):
+        next(translations)
+
+
+def test_a_long_line_does_not_hold_up_those_before_it() -> None:
+    decode = Shouting()
+    segmenter = Segmenter(encode, ReadingLimits(8, 6, False))
+    translator = LineTranslator(segmenter, decode, SamplingOptions(), TranslationNotes(), True)
+    assert next(translator.translate(["first", "A b. " * 500, "last"], 10)).text == "FIRST"
+    assert len(decode.decoded) == 10
+
+
+def test_a_line_in_pieces_is_scored_as_if_written_in_one() -> None:
+    """log p = -1 * 3 - 2 * 2 over 5 tokens, the end marks counted; what was copied has none."""
+    parts = [
+        Translation("A b", -3.0 / 3**1.5, ("A", "b")),
+        Translation("12", 0.0, ()),
+        Translation("C d", -4.0 / 2**1.5, ("C", "d"), finished=False),
+    ]
+    line = joined(parts, 1.5)
+    assert line.text == "A b 12 C d"
+    assert line.score == pytest.approx(-7.0 / 5**1.5)
+    assert line.tokens == ("A", "b", "C", "d")
+    assert not line.finished
+    assert joined(parts[:1], 1.5) is parts[0]
+
+
+def test_the_next_best_of_a_line_in_pieces_are_the_next_best_of_each() -> None:
+    second = Translation("a", -2.0, ("a",))
+    line = joined([Translation("A", -1.0, ("A",), (second,)), Translation("B", -1.0, ("B",))], 1.0)
+    assert [each.text for each in (line, *line.alternatives)] == ["A B", "a B"]

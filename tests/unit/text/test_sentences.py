@@ -1,0 +1,64 @@
+"""Where sentences end, in several scripts, and in a time that grows with the text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from dikkat.text.sentences import has_line_break, split_sentences
+
+
+@pytest.mark.parametrize(
+    ("sentences", "language"),
+    [
+        (["The small cat is sleeping.", "Where are my keys?", "The boy studied last week."], "en"),
+        (["Mr. Smith paid 3.50 for J. R. R. Tolkien's book, e.g. this one.", "He (the U.S. man) left!", "Why?"], ""),
+        (["See www.example.org. or v1.2.3 now.", "Yahoo! is a name.", "Wait... what?", "No..."], "en"),
+        (['He said "Go!" and went.', '"Why?"', "She asked.", "(It was late.)", "5 men came."], "en"),
+        (["Atatürk 10. yıl nutkunu okudu.", "3. Selim geldi.", "Prof. Dr. Ali Bey 1938 yılında gitti."], "tr"),
+        (["Er kam am 3. Oktober.", "Es war z.B. kalt.", "Das war 1999.", "Dann ging er."], "de_DE"),
+        (["1. Select the file.", "2. Press OK.", "He ate 3.", "Then he left."], "en"),
+        (["i am here .", "you are there !", "where ?"], "en"),
+        (["¿Qué haces?", "¡Hola!", "«Bien», dijo."], "es"),
+        (["आप कैसे हैं?", "मैं ठीक हूँ।", "धन्यवाद।"], "hi"),
+        (["كيف حالك؟", "أنا بخير."], "ar"),
+    ],
+)
+def test_sentences_come_apart_where_they_end(sentences: list[str], language: str) -> None:
+    assert split_sentences(" ".join(sentences), language) == sentences
+    assert split_sentences("  \t".join(["", *sentences, ""]), language) == sentences
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["今日は天気がいい。", "公園に行こう！？", "はい。"],
+        ["他说：“你好。”然后走了。", "我也走了！"],
+        ["「行こう！」と彼は言った。", "（終わり。）"],
+    ],
+)
+def test_chinese_and_japanese_have_no_spaces_between_sentences(sentences: list[str]) -> None:
+    assert split_sentences("".join(sentences)) == sentences
+
+
+@pytest.mark.parametrize("mark", ["\r", "\r\r", "\u2028", "\x0c", "\x85"])
+def test_the_end_of_another_kind_of_line_ends_a_sentence(mark: str) -> None:
+    assert split_sentences(f"The cat{mark}sleeps. Yes{mark}") == ["The cat", "sleeps.", "Yes"]
+    assert has_line_break(f"a{mark}b")
+    assert not has_line_break("a\tb\u00a0c")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\r", "\r \r"])
+def test_no_text_has_no_sentence(text: str) -> None:
+    assert split_sentences(text) == []
+
+
+@pytest.mark.parametrize("unit", [".", ". ", '.")', "a. ", "3. ", "。", "!? ", "\r", "a", " ", "Mr. "])
+def test_the_time_is_linear_in_the_text(unit: str) -> None:
+    """A quadratic splitter takes hours for this; by a processor's clock, so that neighbours do not matter."""
+    text = unit * (100_000 // len(unit))
+    began = time.process_time()
+    sentences = split_sentences(text, "en")
+    assert time.process_time() - began < 5
+    assert "".join(sentences).replace(" ", "") == text.replace(" ", "").replace("\r", "")
