@@ -45,7 +45,8 @@ class ClassifierJob:
             with torch.no_grad():
                 for name, parameter in model.named_parameters():
                     parameter.copy_(initial[name])
-        train, validation = (Corpus.open(run.corpus, part) for part in ("train", "validation"))
+        sizes = {"vocab_size": config.model.vocab_size, "num_classes": len(labels)}
+        train, validation = (Corpus.open(run.corpus, part, **sizes) for part in ("train", "validation"))
         texts = list(read_lines(run.held_out("validation", "source")))
         return ClassificationTask(model, train, validation, texts, labels, config)
 

@@ -41,9 +41,12 @@ class TranslatorJob:
     def task(self, run: RunDirectory, config: RunConfig) -> TranslationTask:
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         tokenizer = Tokenizer.load(run.tokenizer)
-        validator = self.new_validator(Corpus.open(run.corpus, "validation"), tokenizer, sources, targets)
+        train, validation = (
+            Corpus.open(run.corpus, part, vocab_size=config.model.vocab_size) for part in ("train", "validation")
+        )
+        validator = self.new_validator(validation, tokenizer, sources, targets)
         model = build_model(config.model, config.training.seed)
-        return TranslationTask(model, Corpus.open(run.corpus, "train"), validator, config.training)
+        return TranslationTask(model, train, validator, config.training)
 
     def facts(self, task: TranslationTask, config: RunConfig) -> dict[str, str]:
         padding = task.plan.padding_share(task.plan.epoch(0))
