@@ -70,8 +70,9 @@ class _Process:
         return code == 0
 
     def kill(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
         self._process.wait()

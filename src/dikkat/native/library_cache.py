@@ -102,8 +102,9 @@ def prepare(folder: Path) -> None:
     problem = problem_of(folder)
     if problem is not None:
         raise PermissionError(problem)
-    with tempfile.TemporaryFile(dir=folder, buffering=0) as probe:
+    with tempfile.TemporaryFile(dir=folder) as probe:
         probe.write(bytes(ROOM_TO_COMPILE))
+        probe.flush()
 
 
 def open_library(folder: Path, stem: str) -> tuple[int, Path] | None:
