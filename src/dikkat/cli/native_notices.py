@@ -38,7 +38,8 @@ class NativeNotices:
 
 def _is_plain_terminal() -> bool:
     """Whether standard error is a terminal that nothing else is drawn on, such as the bar of a training."""
-    return sys.stderr is not None and sys.stderr is sys.__stderr__ and sys.stderr.isatty()
+    stream = sys.stderr
+    return stream is not None and stream is sys.__stderr__ and not stream.closed and stream.isatty()
 
 
 def _write(text: str) -> None:
