@@ -103,7 +103,7 @@ class Calls:
 
         batch, heads, queries, width = self.size(0, 3), self.size(1, 3), self.size(0, 130), 2 * self.size(1, 65)
         dtype, turns = self.dtype(), self.either()
-        keys, value_width = queries if turns else self.size(1, 130), self.size(1, 130)
+        keys, value_width = queries if turns else self.size(0, 130), self.size(1, 130)
         shapes = ((queries, width), (keys, width), (keys, value_width))
         query, key, value = (self.numbers(batch, heads, *shape, dtype=dtype) for shape in shapes)
         mask = torch.rand(batch, 1, self._random.choice([1, queries]), keys) < 0.7 if self.either() else None
@@ -257,7 +257,7 @@ class Calls:
         return weights, self._random.randint(1, 5), self._random.randint(1, 4)
 
     def _source(self, weights, sentences: int) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
-        length = self.size(1, 33)
+        length = self.size(0, 33)
         mask = torch.arange(length) < torch.randint(0, length + 1, (sentences, 1))
         return torch.randn(sentences, length, weights.embedding.shape[1]), mask
 

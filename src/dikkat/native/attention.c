@@ -15,7 +15,8 @@
 /* Queries whose weights are computed together: few enough that these stay in cache and that under a causal mask most of
  * what is hidden is never computed, many enough that keys and values are not fetched anew for each; whole tiles. */
 INLINE int64_t block_of(const Attention *a) {
-    int64_t rows = CACHED / padded(a->keys), blocks;
+    if (!a->queries) return 0;
+    int64_t rows = a->keys ? CACHED / padded(a->keys) : MOST, blocks;
     rows = rows < FEWEST ? FEWEST : rows > MOST ? MOST : rows;
     blocks = (a->queries + rows - 1) / rows;
     rows = (a->queries + blocks - 1) / blocks;

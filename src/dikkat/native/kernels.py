@@ -266,6 +266,9 @@ def _rotation(table: Tensor | None, places: Tensor | None, x: Tensor) -> tuple[_
         raise ValueError(
             f"a table of {table.dtype} and the shape {tuple(table.shape)} cannot turn heads of width {x.shape[3]}"
         )
+    if x.shape[2] and not table.shape[1]:
+        # an empty tensor has no address, which would mean that nothing is turned
+        raise IndexError("a table without positions turns nothing")
     places = None if places is None else places.contiguous()
     there = None if places is None else index_address(places, (x.shape[0], x.shape[2]), "positions")
     return _Rotation(address(cosines), address(sines), table.shape[1], there), places
