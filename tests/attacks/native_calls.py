@@ -1,8 +1,8 @@
 """Calls of every native kernel with random shapes, numbers and indices, hostile ones among them.
 
-`python -m tests.attacks.native_calls LIBRARY COUNT SEED` makes COUNT of them with the kernels of LIBRARY, which the test
-compiles with sanitizers. A hostile index must be refused; the sanitizers end the process at the first access out of
-bounds and at the first undefined operation.
+`python -m tests.attacks.native_calls LIBRARY COUNT SEED` makes COUNT of them with the kernels of LIBRARY, which a test
+compiles with sanitizers. A hostile index must be refused; sanitizers end the process at the first access out of bounds
+and at the first undefined operation.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ WRONG = (-(2**63), -(2**31) - 1, -65537, -1, 2**31, 2**62, 2**63 - 1)
 """Indices that are outside of everything; the size itself comes on top."""
 
 
-class Refused(Exception):
-    """Was expected and did not come."""
+class NotRefusedError(Exception):
+    """A hostile index was taken."""
 
 
 class Calls:
@@ -67,7 +67,7 @@ class Calls:
             call()
         except (IndexError, ValueError):
             return
-        raise Refused
+        raise NotRefusedError
 
     def softmax(self) -> None:
         from dikkat.native.kernels import smoothed_softmax
@@ -246,7 +246,9 @@ class Calls:
         entries = 40 * self.size()
         master, first, second, average = (torch.rand(entries) for _ in range(4))
         step = adamw.Step(3, 1e-3, 0.9, 0.98, 0.01, 0.1)
-        adamw.adamw(adamw.Weights(master, average, master.bfloat16()), first, second, master * 2, torch.tensor(2.0), step)
+        adamw.adamw(
+            adamw.Weights(master, average, master.bfloat16()), first, second, master * 2, torch.tensor(2.0), step
+        )
         adamw.norm(master)
 
     def _decoder(self):  # type: ignore[no-untyped-def]

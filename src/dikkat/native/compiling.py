@@ -46,7 +46,7 @@ class _Process:
     """One call of the compiler in a process group of its own; what it writes goes to a file that has no name."""
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
-        self._messages: IO[bytes] = tempfile.TemporaryFile(dir=folder)
+        self._messages: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
         # the compiler's own temporary files go where they are removed with the rest, even if it is killed
         environment = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
         try:

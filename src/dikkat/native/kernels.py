@@ -126,9 +126,7 @@ def attention_backward(
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights, table, places)
     strides = (c_int64 * 3)(*gradient.stride()[:3])
     gradients = _Gradients(*(each.data_ptr() for each in found), *(each.stride(2) for each in found))
-    code = native_library().attention_backward(
-        ctypes.byref(job), address(gradient), strides, ctypes.byref(gradients)
-    )
+    code = native_library().attention_backward(ctypes.byref(job), address(gradient), strides, ctypes.byref(gradients))
     checked(code, "a position", job.rotation.positions)
     return found[0], found[1], found[2]
 

@@ -1,9 +1,9 @@
 """Folders that keep the compiled kernels, and what in them is believed.
 
-A library is named for what it was compiled from and for, and for the digest of its own bytes: `kernels-MACHINE-KEY-DIGEST.so`.
-Only files are loaded that nobody but this user or root can have written, and whose bytes have the digest of their name.
-Beside them lie `kernels-MACHINE-KEY.failed`, the memory of a compilation that failed, and `lock`, which the process that
-compiles holds.
+A library is named for what it was compiled from and for, and for the digest of its own bytes:
+`kernels-MACHINE-KEY-DIGEST.so`. Only files are loaded that nobody but this user or root can have written, and whose
+bytes have the digest of their name. Beside them lie `kernels-MACHINE-KEY.failed`, the memory of a compilation that
+failed, and `lock`, which the process that compiles holds.
 """
 
 from __future__ import annotations

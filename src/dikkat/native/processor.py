@@ -10,7 +10,17 @@ from pathlib import Path
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _KEEP = 1 << 30
 # of /proc/cpuinfo: x86, ARM, RISC-V, POWER and System z
-_KIND = ("flags", "Features", "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "isa", "cpu", "features")
+_KIND = (
+    "flags",
+    "Features",
+    "CPU implementer",
+    "CPU architecture",
+    "CPU variant",
+    "CPU part",
+    "isa",
+    "cpu",
+    "features",
+)
 
 
 @cache

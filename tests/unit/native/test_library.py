@@ -54,9 +54,7 @@ class Computer:
     def install(self, before: str = ":", version: str = "echo compiler 1.0") -> Path:
         """The compiler, which does `before` ahead of its work."""
         path, log = self.folder / "compiler", self.folder / "calls"
-        path.write_text(
-            SCRIPT.format(version=version, log=log, before=before, library=self.kernels), encoding="utf-8"
-        )
+        path.write_text(SCRIPT.format(version=version, log=log, before=before, library=self.kernels), encoding="utf-8")
         path.chmod(0o755)
         return path
 
@@ -132,7 +130,10 @@ def test_no_compiler(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("CC", "no-such-compiler")
     assert computer.command() == (False, "no C compiler")
     (note,) = computer.notes
-    assert note.startswith("PyTorch computes, more slowly than the native kernels would: no C compiler; there is no no-s")
+    assert note == (
+        "PyTorch computes, more slowly than the native kernels would: no C compiler;"
+        " there is no no-such-compiler, which CC names"
+    )
 
 
 def test_switched_off_is_not_told(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -187,9 +188,7 @@ def test_a_damaged_memory_is_none(computer: Computer, content: str) -> None:
     assert computer.command() == (True, "")
 
 
-def test_a_compiler_that_takes_too_long_is_waited_for_once(
-    computer: Computer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_compiler_that_takes_too_long_is_waited_for_once(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for all files together: none of these takes long."""
     compiler = computer.install("sleep 0.3")
     monkeypatch.setenv("DIKKAT_COMPILE_SECONDS", "0.7")
