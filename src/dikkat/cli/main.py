@@ -20,6 +20,7 @@ from dikkat.cli.explain import explain
 from dikkat.cli.generate import generate
 from dikkat.cli.heads import heads
 from dikkat.cli.import_checkpoint import import_checkpoint
+from dikkat.cli.native_notices import NativeNotices
 from dikkat.cli.quickstart import quickstart
 from dikkat.cli.report import report
 from dikkat.cli.signals import Interrupted, StopSignal
@@ -27,6 +28,7 @@ from dikkat.cli.train import train
 from dikkat.cli.translate import translate
 from dikkat.errors import DikkatError
 from dikkat.native.environment import set_environment
+from dikkat.native.notices import listen
 
 app = typer.Typer(
     name="dikkat",
@@ -72,6 +74,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
     set_environment()
+    listen(NativeNotices())
     try:
         result = app(arguments, prog_name="dikkat", standalone_mode=False)
     except DikkatError as error:

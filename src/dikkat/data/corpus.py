@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any, Literal
 
 import numpy as np
@@ -24,6 +25,8 @@ Ids = NDArray[np.unsignedinteger[Any]]
 Side = Literal["source", "target"]
 
 _BUFFERED_TOKENS = 1 << 20
+# numpy reads a header as Python reads a literal
+_HEADER_ERRORS = (ValueError, TypeError, EOFError, OverflowError, MemoryError, RecursionError, SyntaxError, TokenError)
 
 
 class Corpus:
@@ -59,18 +62,27 @@ class Corpus:
             for path in beside:
                 with suppress(OSError):  # what went wrong before is what the user has to hear
                     path.unlink()
-        return cls.open(directory, name)
+        return cls.open(directory, name, vocab_size=largest + 1)
 
     @classmethod
-    def open(cls, directory: Path, name: str) -> Corpus:
-        """Open what `build` wrote. Raises `MissingInputError`, or `DataError` when the two files do not fit."""
+    def open(cls, directory: Path, name: str, *, vocab_size: int, num_classes: int | None = None) -> Corpus:
+        """Open what `build` wrote; with `num_classes`, each target is a single id, the number of a class.
+
+        Raises `MissingInputError`, or `DataError` when the two files do not fit, or hold an id that is neither of the
+        vocabulary nor a class.
+        """
         ids_path, offsets_path = _paths(directory, name)
         ids = _map(ids_path, lambda array: array.dtype in (np.dtype(np.uint16), np.dtype(np.uint32)))
         offsets = np.array(_map(offsets_path, lambda array: array.dtype == np.dtype(np.int64)))
         ends_fit = offsets.size % 2 == 1 and offsets[0] == 0 and offsets[-1] == ids.size
-        if not ends_fit or bool((np.diff(offsets) < 0).any()):
+        # compared, since differences of damaged offsets can be beyond 64 bits
+        if not ends_fit or bool((offsets[1:] < offsets[:-1]).any()):
             raise DataError(f"{offsets_path}: does not fit {ids_path.name} ({ids.size} ids); prepare the data again")
-        return cls(ids, offsets)
+        corpus = cls(ids, offsets)
+        if num_classes is not None:
+            _check_classes(offsets_path, ids_path, corpus, num_classes)
+        _check_ids(ids_path, ids, max(vocab_size, num_classes or 0))
+        return corpus
 
     @classmethod
     def in_memory(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Corpus:
@@ -125,6 +137,30 @@ class Corpus:
         return self._ids[self._offsets[row] : self._offsets[row + 1]]
 
 
+def _check_ids(path: Path, ids: Ids, vocab_size: int) -> None:
+    for start in range(0, ids.size, _BUFFERED_TOKENS):
+        block = ids[start : start + _BUFFERED_TOKENS]
+        if int(block.max()) >= vocab_size:
+            position = start + int((block >= vocab_size).argmax())
+            raise DataError(
+                f"{path}: token {position + 1} of {ids.size} is {ids[position]}, but the vocabulary ends at"
+                f" {vocab_size - 1}; prepare the data again"
+            )
+
+
+def _check_classes(offsets_path: Path, ids_path: Path, corpus: Corpus, num_classes: int) -> None:
+    if bool((corpus.target_lengths != 1).any()):
+        text = int((corpus.target_lengths != 1).argmax())
+        raise DataError(f"{offsets_path}: text {text + 1} has not exactly one class; prepare the data again")
+    classes, _ = corpus.gather(np.arange(len(corpus)), "target")
+    if bool((classes >= num_classes).any()):
+        text = int((classes >= num_classes).argmax())
+        raise DataError(
+            f"{ids_path}: text {text + 1} is of class {classes[text]}, but the classes end at {num_classes - 1};"
+            " prepare the data again"
+        )
+
+
 def _paths(directory: Path, name: str) -> tuple[Path, Path]:
     return directory / f"{name}.ids.npy", directory / f"{name}.offsets.npy"
 
@@ -172,8 +208,8 @@ def _map(path: Path, is_expected: Callable[[NDArray[Any]], bool]) -> NDArray[Any
         array: np.memmap[Any, Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:
         raise MissingInputError(f"{path}: there is no such corpus; prepare the data again") from None
-    except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path}: damaged ({error}); prepare the data again") from None
+    except (OSError, *_HEADER_ERRORS) as error:
+        raise DataError(f"{path}: damaged ({' '.join(str(error).split())}); prepare the data again") from None
     is_whole = path.stat().st_size == array.offset + array.nbytes
     if array.ndim != 1 or not is_whole or not is_expected(array):
         raise DataError(f"{path}: damaged (a {array.dtype} array of shape {array.shape}); prepare the data again")

@@ -15,7 +15,8 @@
 /* Queries whose weights are computed together: few enough that these stay in cache and that under a causal mask most of
  * what is hidden is never computed, many enough that keys and values are not fetched anew for each; whole tiles. */
 INLINE int64_t block_of(const Attention *a) {
-    int64_t rows = CACHED / padded(a->keys), blocks;
+    if (!a->queries) return 0;
+    int64_t rows = a->keys ? CACHED / padded(a->keys) : MOST, blocks;
     rows = rows < FEWEST ? FEWEST : rows > MOST ? MOST : rows;
     blocks = (a->queries + rows - 1) / rows;
     rows = (a->queries + blocks - 1) / blocks;
@@ -83,8 +84,10 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
     }
 }
 
-/* Twin: nn/explicit.py, _ExplicitAttention.forward. `output` is (B, T, H, E). Returns 0, or 1 for want of memory. */
+/* Twin: nn/explicit.py, _ExplicitAttention.forward. `output` is (B, T, H, E). Returns 0, NO_MEMORY, or
+ * OUTSIDE for a position that the tables of the rotation lack. */
 int attention_forward(const Attention *a, void *output) {
+    if (!has_positions(&a->rotation, a->batch, a->keys)) return OUTSIDE;
 #if HAS_TILES
     if (attends_in_tiles(a)) return attention_forward_in_tiles(a, output);
 #endif
@@ -211,9 +214,10 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
     store_rows(of->value, of_value, of->value_step, own.of_value, a->keys, a->value_width, wide);
 }
 
-/* Twin: nn/explicit.py, _ExplicitAttention.backward. `gradient` (B, H, T, E) has `strides` of b, h and t. Returns 0, or 1
- * for want of memory. */
+/* Twin: nn/explicit.py, _ExplicitAttention.backward. `gradient` (B, H, T, E) has `strides` of b, h and t. Returns 0,
+ * NO_MEMORY, or OUTSIDE as attention_forward. */
 int attention_backward(const Attention *a, const void *gradient, const int64_t *strides, const Gradients *of) {
+    if (!has_positions(&a->rotation, a->batch, a->keys)) return OUTSIDE;
 #if HAS_TILES
     if (attends_in_tiles(a)) return attention_backward_in_tiles(a, gradient, strides, of);
 #endif

@@ -7,14 +7,18 @@
 /* Rows before its turn that one is asked for. */
 #define AHEAD 16
 
+/* The sum of the weights of an output, as `shift` has it. Where a weight is no number neither is any product, but sums of
+ * what it is rounded to are beyond 32 bits: so they are unsigned. */
+INLINE int32_t shift_of(uint32_t sum) { return (int32_t)(SHIFT * sum); }
+
 /* A row of weights as bytes, with zeros behind them up to `width`; returns their sum. */
-INLINE int32_t signed_row(int8_t *to, const void *from, float share, int64_t inputs, int64_t width, int wide) {
-    int32_t total = 0;
+INLINE uint32_t signed_row(int8_t *to, const void *from, float share, int64_t inputs, int64_t width, int wide) {
+    uint32_t total = 0;
 #pragma omp simd reduction(+ : total)
     for (int64_t i = 0; i < inputs; i++) {
         int32_t rounded = (int32_t)nearbyintf(load(from, i, wide) * share);
         to[i] = (int8_t)rounded;
-        total += rounded;
+        total += (uint32_t)rounded;
     }
     memset(to + inputs, 0, width - inputs);
     return total;
@@ -45,7 +49,7 @@ INLINE void pack_rows(int8_t *to, float *scale, int32_t *shift, const void *weig
             if (o < outputs) {
                 const void *from = entry(weight, o * step, wide);
                 scale[o] = scale_of_row(from, inputs, wide);
-                shift[o] = SHIFT * signed_row(line, from, share_of(scale[o]), inputs, width, wide);
+                shift[o] = shift_of(signed_row(line, from, share_of(scale[o]), inputs, width, wide));
             } else {
                 memset(line, 0, width);
             }
@@ -55,7 +59,7 @@ INLINE void pack_rows(int8_t *to, float *scale, int32_t *shift, const void *weig
 }
 
 /* To four bytes of each output, from four rows; adds their sums. */
-INLINE void pack_four(uint32_t *to, int32_t *sums, const float *share, const void *from, int64_t step, int64_t outputs,
+INLINE void pack_four(uint32_t *to, uint32_t *sums, const float *share, const void *from, int64_t step, int64_t outputs,
                       int wide, const int rows) {
 #pragma omp simd
     for (int64_t o = 0; o < outputs; o++) {
@@ -64,7 +68,7 @@ INLINE void pack_four(uint32_t *to, int32_t *sums, const float *share, const voi
         for (int row = 0; row < rows; row++) {
             int32_t rounded = (int32_t)nearbyintf(load(from, row * step + o, wide) * share[o]);
             four |= ((uint32_t)rounded & 255) << 8 * row;
-            sums[o] += rounded;
+            sums[o] += (uint32_t)rounded;
         }
         to[o] = four;
     }
@@ -90,7 +94,7 @@ INLINE void pack_columns(int8_t *to, float *scale, int32_t *shift, float *total,
         scale[o] = largest[o] / 127.0f + sum[o] * 0.0f;
         share[o] = share_of(scale[o]);
     }
-    int32_t sums[BYTE_PANEL] = {0};
+    uint32_t sums[BYTE_PANEL] = {0};
     /* where there are no outputs or no inputs; all else is filled below */
     int64_t filled = outputs == BYTE_PANEL ? (inputs + QUAD - 1) / QUAD * QUAD : 0;
     memset(to + BYTE_PANEL * filled, 0, BYTE_PANEL * (width - filled));
@@ -104,7 +108,7 @@ INLINE void pack_columns(int8_t *to, float *scale, int32_t *shift, float *total,
         default: pack_four(four, sums, share, from, step, outputs, wide, 4);
         }
     }
-    for (int64_t o = 0; o < outputs; o++) shift[o] = SHIFT * sums[o];
+    for (int64_t o = 0; o < outputs; o++) shift[o] = shift_of(sums[o]);
 }
 
 #endif

@@ -3,6 +3,7 @@
  * operators a layer.
  */
 #include "decoder.h"
+#include "indices.h"
 #include "tensors.h"
 
 #include <stdlib.h>
@@ -13,11 +14,10 @@
 /* How many numbers `scratch` holds. */
 int64_t decoder_scratch(const Decoder *d) { return scratch_size(d); }
 
-/* Twin: models/encoder_decoder.py, step; see step_rows(). The caller raises `length`. Returns 0, or 1 for a token that is
- * none. */
+/* Twin: models/encoder_decoder.py, step; see step_rows(). The caller raises `length`. Returns 0, or OUTSIDE for a token
+ * that the vocabulary lacks. */
 int decoder_step(const Decoder *d, const int64_t *tokens, const float *position, float *logits) {
-    for (int64_t row = 0; row < d->rows; row++)
-        if (tokens[row] < 0 || tokens[row] >= d->vocabulary) return 1;
+    if (!are_inside(tokens, d->rows, d->vocabulary)) return OUTSIDE;
     Activations a = activations(d);
     Meeting meeting = {0};
     int64_t threads = team(d);
@@ -67,7 +67,7 @@ static void read_sentences(const Decoder *d, int64_t layer, const float *memory,
 /* Twin: nn/attention.py, project_memory. `memory` is (sentences, length, D), its rows padded with zeros; `linears` make
  * keys and values, one a layer. Returns 0, or 1 for want of memory. */
 int decoder_read_source(const Decoder *d, const float *memory, int64_t length, const Linear *linears) {
-    int64_t group = largest_of(1, SOURCE_ROWS / length), groups = (d->sentences + group - 1) / group;
+    int64_t group = largest_of(1, SOURCE_ROWS / largest_of(1, length)), groups = (d->sentences + group - 1) / group;
     int64_t jobs = groups * d->layers, threads = jobs < d->threads ? jobs : d->threads, most = 0;
     for (int64_t i = 0; i < d->layers; i++) most = largest_of(most, linear_scratch(linears + i, group * length));
     int64_t each = group * length * padded(2 * joined_width(d)) + padded(most);
@@ -83,7 +83,10 @@ int decoder_read_source(const Decoder *d, const float *memory, int64_t length, c
     return 0;
 }
 
-/* Twin: nn/cache.py, reorder: what slot from[i] holds, in all layers, into slot to[i], which no row has. */
-void decoder_copy(const Decoder *d, const int64_t *from, const int64_t *to, int64_t count) {
+/* Twin: nn/cache.py, reorder: what slot from[i] holds, in all layers, into slot to[i], which no row has. Returns 0, or
+ * OUTSIDE for a slot that is none. */
+int decoder_copy(const Decoder *d, const int64_t *from, const int64_t *to, int64_t count) {
+    if (!are_inside(from, count, d->slots) || !are_inside(to, count, d->slots)) return OUTSIDE;
     for (int64_t i = 0; i < count; i++) copy_slot(d, from[i], to[i], d->length);
+    return 0;
 }

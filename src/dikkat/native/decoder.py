@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from dikkat.native.calls import address, native_library
+from dikkat.native.calls import address, checked, index_address, native_library
 from dikkat.native.layers import LinearWeights, NormWeights, linear_array, norm_array, pointer
 from dikkat.native.library import library
 from dikkat.native.threads import num_threads
@@ -136,18 +136,21 @@ class DecoderSteps:
         """Logits (R, V) of the token after `tokens` (R,); `position` (D,) is added to each of their embeddings.
 
         The tensors of `seen`, from `room_for_weights`, are filled with what this step attends with.
-        Raises `IndexError` for a token outside the vocabulary and `ValueError` for more or fewer tokens than rows.
+        Raises `IndexError` for a token outside the vocabulary and `ValueError` for more or fewer tokens than rows, or
+        for a position of another width.
         """
         if tokens.shape != (self.rows,):
             raise ValueError(f"the cache has {self.rows} rows, but the tokens have the shape {tuple(tokens.shape)}")
+        if position.shape != (self.job.width,):
+            raise ValueError(f"the model is {self.job.width} wide, but the position has {tuple(position.shape)}")
         if self.length == self.job.capacity:
             self.grow()
         tokens, position = tokens.to("cpu", torch.int64).contiguous(), position.to(torch.float32).contiguous()
         logits = torch.empty(self.rows, self.job.vocabulary)
         self.show(seen)
-        job = ctypes.byref(self.job)
-        if self._library.decoder_step(job, address(tokens), address(position), address(logits)):
-            raise IndexError(f"a token must lie between 0 and {self.job.vocabulary - 1}")
+        job, ids = ctypes.byref(self.job), index_address(tokens, (self.rows,), "tokens")
+        code = self._library.decoder_step(job, ids, address(position), address(logits))
+        checked(code, "a token", self.job.vocabulary)
         self.job.length += 1
         return logits
 
@@ -168,12 +171,23 @@ class DecoderSteps:
         return torch.zeros(self.rows, self.weights.num_heads, keys)
 
     def reorder(self, index: Tensor) -> None:
-        """Row r goes on from what row `index[r]` had, of the same sentence; as many rows as before."""
-        self._continue_from(index.tolist())
+        """Row r goes on from what row `index[r]` had, of the same sentence; as many rows as before.
+
+        Raises `ValueError` for more or fewer rows, and `IndexError` for a row that is none of the same sentence.
+        """
+        parents, each = index.tolist(), self.rows_per_sentence
+        if len(parents) != self.rows:
+            raise ValueError(f"the cache has {self.rows} rows, but {len(parents)} are to go on from them")
+        for row, parent in enumerate(parents):
+            if parent // each != row // each:
+                raise IndexError(f"row {row} cannot go on from row {parent}, which is not of the same sentence")
+        self._continue_from(parents)
 
     def drop(self, keep: Tensor) -> None:
-        """Only the sentences at these places stay."""
+        """Only the sentences at these places stay. Raises `IndexError` for a place that is none, or is there twice."""
         places, rows = keep.tolist(), self.rows_per_sentence
+        if len({*places}) < len(places) or not {*places} <= {*range(len(self.sentences))}:
+            raise IndexError(f"of {len(self.sentences)} sentences, those at {places} cannot stay")
         self.sentences = [self.sentences[place] for place in places]
         self._continue_from([place * rows + row for place in places for row in range(rows)])
 
@@ -227,7 +241,8 @@ class DecoderSteps:
             numbers = c_int64 * len(copies)
             sources, targets = zip(*copies, strict=True)
             job = ctypes.byref(self.job)
-            self._library.decoder_copy(job, numbers(*sources), numbers(*targets), c_int64(len(copies)))
+            code = self._library.decoder_copy(job, numbers(*sources), numbers(*targets), c_int64(len(copies)))
+            checked(code, "a slot", self.job.slots)
         self._slots = wanted
         self._place_rows()
 

@@ -4,6 +4,7 @@
  *
  * Tensors are bfloat16, or float32 where `wide`; sums are float32, in an order that the number of threads does not change.
  */
+#include "indices.h"
 #include "tensors.h"
 
 #include <omp.h>
@@ -121,12 +122,13 @@ INLINE void draw_row(const Drawn *d, int64_t row, const void *logits, int64_t ta
 
 /* Twin: native/drawn_by_torch.py, drawn_softmax. Of (rows, vocab) logits: their probabilities, drawn from one of `offsets`
  * a row (systematic sampling, Madow 1949), less 1 - `smoothing` at the target; `loss` and `likelihood` are (rows). Returns
- * 0, or 1 for want of memory. */
+ * 0, NO_MEMORY, or OUTSIDE for a target that is no entry of a row. */
 int drawn_softmax(const Drawn *d, const void *logits, const int64_t *targets, const float *offsets, int64_t vocab,
                   float smoothing, float *loss, float *likelihood, int wide, int threads) {
+    if (!are_inside(targets, d->rows, vocab)) return OUTSIDE;
     int64_t room = padded(padded(vocab) + 2 * (d->room + LANES));
     float *scratch = aligned_alloc(64, sizeof(float) * room * threads);
-    if (!scratch) return 1;
+    if (!scratch) return NO_MEMORY;
 #pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
     for (int64_t r = 0; r < d->rows; r++) {
         float *line = scratch + room * omp_get_thread_num();
@@ -172,9 +174,23 @@ INLINE void add_rows(void *to, const float *begin, const int32_t *rows, const fl
     }
 }
 
-/* to (rows, width) = `begin` (width) in each row + the drawn matrix times weight (vocabulary, width). */
-void drawn_of_hidden(const Drawn *d, void *to, const void *weight, const float *begin, int64_t width, int wide,
-                     int threads) {
+/* Whether each entry that the rows have is one of the vocabulary. */
+static int has_entries_inside(const Drawn *d, int64_t vocab) {
+    for (int64_t r = 0; r < d->rows; r++) {
+        const int32_t *entries = d->entries + r * d->room;
+        if (d->counts[r] < 0 || d->counts[r] > d->room) return 0;
+        int outside = 0;
+        for (int32_t e = 0; e < d->counts[r]; e++) outside |= entries[e] < 0 || entries[e] >= vocab;
+        if (outside) return 0;
+    }
+    return 1;
+}
+
+/* to (rows, width) = `begin` (width) in each row + the drawn matrix times weight (vocabulary, width). Returns 0, or OUTSIDE
+ * for an entry that the vocabulary lacks. */
+int drawn_of_hidden(const Drawn *d, void *to, const void *weight, const float *begin, int64_t vocab, int64_t width,
+                    int wide, int threads) {
+    if (!has_entries_inside(d, vocab)) return OUTSIDE;
 #pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
     for (int64_t r = 0; r < d->rows; r++) {
         const int32_t *entries = d->entries + r * d->room;
@@ -185,6 +201,7 @@ void drawn_of_hidden(const Drawn *d, void *to, const void *weight, const float *
         else
             add_rows(there, begin, entries, shares, d->counts[r], weight, width, 0, 0);
     }
+    return 0;
 }
 
 /* The drawn matrix by columns. */
@@ -210,12 +227,13 @@ static void sort_by_columns(const Columns *c, const Drawn *d, int64_t vocab) {
         }
 }
 
-/* to (vocabulary, width), in float32, += the drawn matrix transposed times hidden (rows, width). Returns 0, or 1 for want
- * of memory. */
+/* to (vocabulary, width), in float32, += the drawn matrix transposed times hidden (rows, width). Returns 0, NO_MEMORY, or
+ * OUTSIDE for an entry that the vocabulary lacks. */
 int drawn_of_weight(const Drawn *d, float *to, const void *hidden, int64_t vocab, int64_t width, int wide, int threads) {
+    if (!has_entries_inside(d, vocab)) return OUTSIDE;
     int64_t most = d->rows * d->room;
     int32_t *scratch = malloc(sizeof *scratch * (vocab + 1 + 2 * most));
-    if (!scratch) return 1;
+    if (!scratch) return NO_MEMORY;
     Columns columns = {scratch, scratch + vocab + 1, (float *)(scratch + vocab + 1 + most)};
     sort_by_columns(&columns, d, vocab);
 #pragma omp parallel for schedule(dynamic, 64) num_threads(threads)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from dikkat.native import drawn_by_torch as twin
-from dikkat.native.calls import address, checked, is_wide, native_library
+from dikkat.native.calls import address, checked, index_address, is_wide, native_library
 from dikkat.native.drawn_by_torch import SAMPLES, DenselyDrawn
 from dikkat.native.kernels import LANES, runs_natively
 
@@ -47,15 +47,17 @@ class Drawn:
         weight, found = weight.contiguous(), weight.new_empty(len(self.counts), weight.shape[1])
         call = native_library().drawn_of_hidden
         drawn = ctypes.byref(self._structure())
-        threads = torch.get_num_threads()
-        call(drawn, *map(address, (found, weight, begin)), c_int64(weight.shape[1]), is_wide(weight), threads)
+        sizes, threads = map(c_int64, weight.shape), torch.get_num_threads()
+        code = call(drawn, *map(address, (found, weight, begin)), *sizes, is_wide(weight), threads)
+        checked(code, "a drawn entry", len(weight))
         return found
 
     def add_transposed_times(self, hidden: Tensor, to: Tensor) -> None:
         """To dense float32 `to` (V, D), this matrix transposed times `hidden` (N, D)."""
         hidden, call = hidden.contiguous(), native_library().drawn_of_weight
         sizes, drawn = map(c_int64, to.shape), ctypes.byref(self._structure())
-        checked(call(drawn, address(to), address(hidden), *sizes, is_wide(hidden), torch.get_num_threads()))
+        code = call(drawn, address(to), address(hidden), *sizes, is_wide(hidden), torch.get_num_threads())
+        checked(code, "a drawn entry", len(to))
 
     def dense(self) -> Tensor:
         """float32, (N, V)."""
@@ -86,12 +88,16 @@ def drawn_softmax(
     checked(
         native_library().drawn_softmax(
             ctypes.byref(drawn._structure()),
-            *map(address, (logits, targets, offsets)),
+            address(logits),
+            index_address(targets, (rows,), "targets"),
+            address(offsets),
             c_int64(vocab_size),
             c_float(smoothing),
             *map(address, (loss, likelihood)),
             is_wide(logits),
             torch.get_num_threads(),
-        )
+        ),
+        "a target",
+        vocab_size,
     )
     return loss, likelihood, drawn

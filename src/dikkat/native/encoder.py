@@ -62,6 +62,8 @@ def encode(weights: EncoderWeights, embedded: Tensor, lengths: Sequence[int]) ->
     """States (N, D) of N tokens, `embedded` (N, D): sentences of those `lengths`, one behind the other."""
     loaded = native_library("can_encode")
     linears, norms, betas = weights.arrays
+    if min(lengths, default=0) < 0 or sum(lengths) != len(embedded):
+        raise ValueError(f"{len(embedded)} embedded tokens are not sentences of the lengths {list(lengths)}")
     starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))
     job = _Encoder(
         layers=len(weights.betas),

@@ -5,6 +5,7 @@
  * float32 where `wide`; sums are float32. Work is cut in fixed shares, so the same input gives the same bits.
  */
 #include "draws.h"
+#include "indices.h"
 #include "rotation.h"
 #include "tensors.h"
 
@@ -96,8 +97,9 @@ INLINE void turn_row(const Turning *w, void *output, int64_t row, int wide) {
     if (at < w->width) turn_entries(w, output, row, at, w->width - at, wide);
 }
 
-/* Twin: nn/rotary.py, Rotation. `output` is (B, T, H, K). */
-void turn(const Turning *w, void *output) {
+/* Twin: nn/rotary.py, Rotation. `output` is (B, T, H, K). Returns 0, or OUTSIDE for a position that the tables lack. */
+int turn(const Turning *w, void *output) {
+    if (!has_positions(&w->rotation, w->batch, w->length)) return OUTSIDE;
 #pragma omp parallel for schedule(static) num_threads(w->threads)
     for (int64_t row = 0; row < w->batch * w->length; row++) {
         if (w->wide)
@@ -105,6 +107,7 @@ void turn(const Turning *w, void *output) {
         else
             turn_row(w, output, row, 0);
     }
+    return 0;
 }
 
 INLINE void smoothed_softmax_row(void *logits, int64_t vocab, int64_t target, float smoothing, float *loss,
@@ -132,12 +135,13 @@ INLINE void smoothed_softmax_row(void *logits, int64_t vocab, int64_t target, fl
 }
 
 /* Twin: training/exact_chunks.py, smoothed_softmax. In place: (rows, vocab) logits to the gradient of the smoothed loss;
- * `loss` and `likelihood` are (rows). Returns 0, or 1 for want of memory. */
+ * `loss` and `likelihood` are (rows). Returns 0, NO_MEMORY, or OUTSIDE for a target that is no entry of a row. */
 int smoothed_softmax(void *logits, const int64_t *targets, int64_t rows, int64_t vocab, float smoothing, float *loss,
                      float *likelihood, int wide, int threads) {
+    if (!are_inside(targets, rows, vocab)) return OUTSIDE;
     int64_t each = padded(vocab);
     float *scratch = aligned_alloc(64, sizeof(float) * each * threads);
-    if (!scratch) return 1;
+    if (!scratch) return NO_MEMORY;
 #pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
     for (int64_t r = 0; r < rows; r++) {
         void *own = (char *)logits + r * vocab * (wide ? 4 : 2);

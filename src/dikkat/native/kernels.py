@@ -8,7 +8,7 @@ from ctypes import c_float, c_int64, c_void_p
 import torch
 from torch import Tensor
 
-from dikkat.native.calls import address, checked, is_wide, native_library
+from dikkat.native.calls import address, checked, index_address, is_wide, native_library
 from dikkat.native.library import library
 
 LEVELS = 1 << 16
@@ -21,7 +21,7 @@ LANES = 16
 class _Rotation(ctypes.Structure):
     """`Rotation` of rotation.h."""
 
-    _fields_ = tuple((name, c_void_p) for name in ("cosines", "sines", "places"))
+    _fields_ = (("cosines", c_void_p), ("sines", c_void_p), ("positions", c_int64), ("places", c_void_p))
 
 
 class _Attention(ctypes.Structure):
@@ -95,7 +95,8 @@ def attention_forward(
     output = value.new_empty(batch, queries, heads, value.shape[-1])
     weights = _new_weights(batch, heads, queries, key.shape[2]) if keep_weights else None
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights, table, places)
-    checked(native_library().attention_forward(ctypes.byref(job), address(output)))
+    code = native_library().attention_forward(ctypes.byref(job), address(output))
+    checked(code, "a position", job.rotation.positions)
     return output.transpose(1, 2), weights
 
 
@@ -125,7 +126,8 @@ def attention_backward(
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights, table, places)
     strides = (c_int64 * 3)(*gradient.stride()[:3])
     gradients = _Gradients(*(each.data_ptr() for each in found), *(each.stride(2) for each in found))
-    checked(native_library().attention_backward(ctypes.byref(job), address(gradient), strides, ctypes.byref(gradients)))
+    code = native_library().attention_backward(ctypes.byref(job), address(gradient), strides, ctypes.byref(gradients))
+    checked(code, "a position", job.rotation.positions)
     return found[0], found[1], found[2]
 
 
@@ -173,7 +175,7 @@ def turned(x: Tensor, table: Tensor, places: Tensor | None, *, back: bool) -> Te
     The float32 table is (2, positions, K/2); `places` (B, T) are rows of it, by default the first T.
     """
     x = _with_dense_rows(x)
-    rotation, _kept = _rotation(table, places)
+    rotation, _kept = _rotation(table, places, x)
     output = x.new_empty(x.shape[0], x.shape[2], x.shape[1], x.shape[3])
     job = _Turning(
         x.shape[0],
@@ -187,7 +189,7 @@ def turned(x: Tensor, table: Tensor, places: Tensor | None, *, back: bool) -> Te
         wide=is_wide(x),
         threads=torch.get_num_threads(),
     )
-    native_library().turn(ctypes.byref(job), address(output))
+    checked(native_library().turn(ctypes.byref(job), address(output)), "a position", rotation.positions)
     return output.transpose(1, 2)
 
 
@@ -197,7 +199,7 @@ def smoothed_softmax(logits: Tensor, targets: Tensor, smoothing: float) -> tuple
     checked(
         native_library().smoothed_softmax(
             address(logits),
-            address(targets),
+            index_address(targets, logits.shape[:1], "targets"),
             c_int64(logits.shape[0]),
             c_int64(logits.shape[1]),
             c_float(smoothing),
@@ -205,7 +207,9 @@ def smoothed_softmax(logits: Tensor, targets: Tensor, smoothing: float) -> tuple
             address(likelihood),
             is_wide(logits),
             torch.get_num_threads(),
-        )
+        ),
+        "a target",
+        logits.shape[1],
     )
     return loss, likelihood
 
@@ -223,7 +227,9 @@ def _attention(
     places: Tensor | None,
 ) -> tuple[_Attention, tuple[Tensor | None, ...]]:
     """The structure, and what must live as long as it does."""
-    rotation, places = _rotation(table, places)
+    if table is not None and query.shape[2] != key.shape[2]:
+        raise ValueError(f"{query.shape[2]} queries and {key.shape[2]} keys cannot have the same positions")
+    rotation, places = _rotation(table, places, query)
     mask = None if mask is None else mask.expand(*query.shape[:3], key.shape[2])
     strides = {f"{name}_strides": _strides(each) for name, each in (("query", query), ("key", key), ("value", value))}
     job = _Attention(
@@ -249,11 +255,21 @@ def _attention(
     return job, (mask, places)
 
 
-def _rotation(table: Tensor | None, places: Tensor | None) -> tuple[_Rotation, Tensor | None]:
-    """The structure, and what must live as long as it does beside the table."""
+def _rotation(table: Tensor | None, places: Tensor | None, x: Tensor) -> tuple[_Rotation, Tensor | None]:
+    """The structure that turns `x`, and what must live as long as it does beside the table."""
+    if table is None:
+        return _Rotation(), None
+    cosines, sines = table.unbind()
+    if table.dtype != torch.float32 or 2 * table.shape[2] != x.shape[3] or not cosines.is_contiguous():
+        raise ValueError(
+            f"a table of {table.dtype} and the shape {tuple(table.shape)} cannot turn heads of width {x.shape[3]}"
+        )
+    if x.shape[2] and not table.shape[1]:
+        # an empty tensor has no address, which would mean that nothing is turned
+        raise IndexError("a table without positions turns nothing")
     places = None if places is None else places.contiguous()
-    cosines, sines = (None, None) if table is None else table.unbind()
-    return _Rotation(address(cosines), address(sines), address(places)), places
+    there = None if places is None else index_address(places, (x.shape[0], x.shape[2]), "positions")
+    return _Rotation(address(cosines), address(sines), table.shape[1], there), places
 
 
 def _new_weights(batch: int, heads: int, queries: int, keys: int) -> Tensor:

@@ -70,7 +70,7 @@ static void symmetric_product(const Workspace *w, float *to, const float *from, 
     for (int64_t row = 0; row < w->rows; row++) {
         const float *own = from + row * width;
         float scale = w->scales[row] = w->packed_scale[row] = scale_of_row(own, width, 1);
-        w->packed_shift[row] = SHIFT * signed_row(lines + row * width, own, share_of(scale), width, width, 1);
+        w->packed_shift[row] = shift_of(signed_row(lines + row * width, own, share_of(scale), width, width, 1));
     }
     for (int64_t first = 0; first < w->square; first += LANES)
         pack_lines(w->packed + first / BYTE_PANEL * BYTE_PANEL * width, lines + first * width, width, first % BYTE_PANEL);

@@ -75,6 +75,11 @@ def packed_linear(x: Tensor, packed: PackedWeights, out: Tensor) -> Tensor:
     """
     if not runs_natively(x, out):
         return out.copy_(twin.linear(x, packed.weight, packed.scale, out.shape[1], None))
+    panels, quads = -(-out.shape[1] // PANEL), -(-x.shape[1] // LANES) * (LANES // QUAD)
+    if packed.weight.shape[:2] != (panels, quads) or len(x) != len(out) or not out.is_contiguous():
+        raise ValueError(
+            f"{tuple(packed.weight.shape)} packed weights do not turn {tuple(x.shape)} into {tuple(out.shape)}"
+        )
     found = (packed.weight, packed.scale, packed.shift)
     packing = _Packing(*map(address, found), None, 0, out.shape[1], x.shape[1])
     return _multiplied(x, packing, _Finish(), out)

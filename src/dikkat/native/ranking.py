@@ -19,6 +19,8 @@ def runs_natively(values: Tensor) -> bool:
 def top(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The `k` largest of each row (N, M) and where they stand, (N, k) each, the lowest index first among equals."""
     rows, width = values.shape
+    if not 1 <= k <= width:
+        raise ValueError(f"a row of {width} entries has no {k} largest")
     found, places = torch.empty(rows, k), torch.empty(rows, k, dtype=torch.int64)
     size = c_int64(rows), c_int64(width), c_int64(k)
     native_library().top_entries(address(values), *size, address(found), address(places), _threads())

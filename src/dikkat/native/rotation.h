@@ -2,16 +2,24 @@
 #ifndef DIKKAT_ROTATION_H
 #define DIKKAT_ROTATION_H
 
+#include "indices.h"
 #include "vectors.h"
 
 /* By which angles; the width is even. */
 typedef struct {
     const float *cosines, *sines; /* (positions, width / 2) each; null: nothing is turned */
+    int64_t positions;
     const int64_t *places;        /* (B, T) positions; null: the number of a row is its position */
 } Rotation;
 
 INLINE int64_t place_of(const Rotation *r, int64_t b, int64_t t, int64_t length) {
     return r->places ? r->places[b * length + t] : t;
+}
+
+/* Whether the tables hold all positions of (B, T). */
+INLINE int has_positions(const Rotation *r, int64_t batch, int64_t length) {
+    if (!r->cosines) return 1;
+    return r->places ? are_inside(r->places, batch * length, r->positions) : length <= r->positions;
 }
 
 /* Of a vector of entries: the cosine, and the sine with its sign. */

@@ -61,9 +61,20 @@ class BeamSearch:
     def __init__(self, steps: DecoderSteps, best: int, caps: Tensor, penalties: Tensor, marks: Marks) -> None:
         """At most `caps` (B,) tokens of each sentence are emitted, the end mark included; a hypothesis of n tokens
         scores its log-probability over `penalties[n]`; the `best` of each sentence are wanted.
+
+        Raises `IndexError` for a mark that the vocabulary lacks, a cap without a penalty or more wanted than searched.
         """
         sentences, k, longest = len(caps), steps.rows_per_sentence, len(penalties) - 1
         rows, vocabulary = sentences * k, steps.job.vocabulary
+        for name, indices, first, last in (
+            ("a mark", marks, 0, vocabulary - 1),
+            ("a cap", caps.tolist(), 1, longest),
+            ("the number wanted", [best], 1, k),
+        ):
+            if any(not first <= index <= last for index in indices):
+                raise IndexError(f"{name} must lie between {first} and {last}")
+        if rows != steps.rows or vocabulary < 2:
+            raise ValueError(f"{sentences} caps are not for {steps.rows} rows of a vocabulary of {vocabulary}")
         whole, ranked = torch.int64, min(k + 1, vocabulary)
         live = torch.full((sentences, k), NEVER)
         live[:, 0] = 0.0
@@ -78,8 +89,8 @@ class BeamSearch:
         )
         self._steps = steps
         self._kept = {
-            "caps": caps.contiguous(),
-            "penalties": penalties.contiguous(),
+            "caps": caps.to(whole).contiguous(),
+            "penalties": penalties.to(torch.float32).contiguous(),
             "logits": torch.empty(rows, vocabulary),
             "tokens": torch.full((rows,), marks.begin),
             **{name: torch.empty(rows, dtype=whole) for name in ("next_tokens", "next_slots", "parents", "is_taken")},
@@ -114,6 +125,8 @@ class BeamSearch:
         Where it `ends_at_once`, that is the last call, and there must be enough of them.
         """
         job, positions = self._steps.job, positions.to(torch.float32).contiguous()
+        if positions.shape[1:] != (job.width,):
+            raise ValueError(f"the model is {job.width} wide, but positions have the shape {tuple(positions.shape)}")
         end = job.length + len(positions)
         while job.capacity < end:
             self._steps.grow()

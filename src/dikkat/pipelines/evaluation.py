@@ -134,7 +134,7 @@ def _text(
 
 
 def _training_pairs(run: RunDirectory, translator: Translator) -> Iterator[tuple[str, str]]:
-    corpus = Corpus.open(run.corpus, "train")
+    corpus = Corpus.open(run.corpus, "train", vocab_size=translator.tokenizer.vocab_size)
     for index in range(len(corpus)):
         yield (
             translator.tokenizer.decode(corpus.source(index).tolist()),

@@ -83,7 +83,7 @@ def evaluate_language_model(path: Path, data: Sequence[str], stride: int | None 
         ]
         rows, num_bytes = [_marked(model, ids) for ids in encoded], sum(len(text.encode()) for text in texts)
     else:
-        rows, num_bytes = _held_out(RunDirectory.open(path))
+        rows, num_bytes = _held_out(RunDirectory.open(path), model.tokenizer.vocab_size)
     nats, num_tokens = 0.0, 0
     for ids in rows:
         found, count = likelihood(model, ids, stride)
@@ -139,10 +139,10 @@ def _marked(model: LanguageModel, ids: list[int]) -> list[int]:
     return ids if begin is None else [begin, *ids]
 
 
-def _held_out(run: RunDirectory) -> tuple[list[list[int]], int]:
+def _held_out(run: RunDirectory, vocab_size: int) -> tuple[list[list[int]], int]:
     source = run.read_config().get("data_source", {})
     if not run.corpus.is_dir() or "validation_bytes" not in source:
         raise UsageError(f"{run.path}: this run held no text out; name data to evaluate on")
-    corpus = Corpus.open(run.corpus, "validation")
+    corpus = Corpus.open(run.corpus, "validation", vocab_size=vocab_size)
     rows = [corpus.source(number).tolist() for number in range(len(corpus))]
-    return [row[:-1] if row[-1] == EOS_ID else row for row in rows], source["validation_bytes"]
+    return [row[:-1] if row[-1:] == [EOS_ID] else row for row in rows], source["validation_bytes"]

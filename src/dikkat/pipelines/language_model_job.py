@@ -75,8 +75,9 @@ class LanguageModelJob:
 
     def task(self, run: RunDirectory, config: RunConfig) -> LanguageModelTask:
         asked, training = config.language_model, config.training
+        vocab_size = config.model.vocab_size
         train, held_out = (
-            Windows(Corpus.open(run.corpus, name), asked.context, size, training.seed)
+            Windows(Corpus.open(run.corpus, name, vocab_size=vocab_size), asked.context, size, training.seed)
             for name, size in (("train", training.tokens_per_batch), ("validation", 16384))
         )
         source = run.read_config()["data_source"]

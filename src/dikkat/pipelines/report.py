@@ -110,7 +110,7 @@ def _spread(judged: Sequence[Judged]) -> list[str]:
 
 def _data(run: RunDirectory, translator: Translator, held_out: Sequence[str]) -> DataFacts:
     source = run.read_config()["data_source"]
-    corpus = Corpus.open(run.corpus, "train")
+    corpus = Corpus.open(run.corpus, "train", vocab_size=translator.tokenizer.vocab_size)
     lengths = (corpus.source_lengths, corpus.target_lengths)
     longest = int((lengths[0] + lengths[1]).argmax())
     left_out: dict[str, int] = source["left_out"]

@@ -47,9 +47,12 @@ class TranslatorJob:
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         targets, scoring = scored_as_trained(targets, config)
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
-        validator = self.new_validator(Corpus.open(run.corpus, "validation"), tokenizer, sources, targets, scoring)
+        train, validation = (
+            Corpus.open(run.corpus, part, vocab_size=config.model.vocab_size) for part in ("train", "validation")
+        )
+        validator = self.new_validator(validation, tokenizer, sources, targets, scoring)
         model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
-        return TranslationTask(model, Corpus.open(run.corpus, "train"), validator, config.training)
+        return TranslationTask(model, train, validator, config.training)
 
     def facts(self, task: TranslationTask, config: RunConfig) -> dict[str, str]:
         padding = task.plan.padding_share(task.plan.epoch(0))

@@ -77,14 +77,14 @@ def test_fingerprint_is_the_sha256_of_offsets_and_ids(tmp_path: Path) -> None:
     ids = np.arange(5, 18).astype("<u4")
     expected = hashlib.sha256(offsets.tobytes() + ids.tobytes()).hexdigest()
     assert Corpus.build(tmp_path, "train", PAIRS).fingerprint() == expected
-    assert Corpus.open(tmp_path, "train").fingerprint() == expected
+    assert Corpus.open(tmp_path, "train", vocab_size=18).fingerprint() == expected
     other = [*PAIRS[:3], ([15], [16, 17])]  # the same ids, cut elsewhere
     assert Corpus.build(tmp_path, "other", other).fingerprint() != expected
 
 
 def test_missing_corpus(tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match=r"train\.ids\.npy: there is no such corpus; prepare the data again"):
-        Corpus.open(tmp_path, "train")
+        Corpus.open(tmp_path, "train", vocab_size=18)
 
 
 @pytest.mark.parametrize("name", ["train.ids.npy", "train.offsets.npy"])
@@ -94,7 +94,7 @@ def test_damaged_files_are_named(tmp_path: Path, name: str) -> None:
     for damaged in (b"", whole[:40], whole[:-1], whole + b"\0", b"not numpy" * 30):
         (tmp_path / name).write_bytes(damaged)
         with pytest.raises(DataError, match=rf"{name}: damaged \(.*\); prepare the data again"):
-            Corpus.open(tmp_path, "train")
+            Corpus.open(tmp_path, "train", vocab_size=18)
 
 
 def test_other_arrays_are_refused(tmp_path: Path) -> None:
@@ -102,22 +102,71 @@ def test_other_arrays_are_refused(tmp_path: Path) -> None:
     for wrong in (np.zeros(13, np.float32), np.zeros((13, 1), np.uint16)):
         np.save(tmp_path / "train.ids.npy", wrong)
         with pytest.raises(DataError, match=r"damaged \(a (float32|uint16) array of shape \(13,"):
-            Corpus.open(tmp_path, "train")
+            Corpus.open(tmp_path, "train", vocab_size=18)
 
 
 def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
     Corpus.build(tmp_path, "train", PAIRS)
     np.save(tmp_path / "train.ids.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
     with pytest.raises(DataError, match=r"train\.ids\.npy: damaged"):
-        Corpus.open(tmp_path, "train")
+        Corpus.open(tmp_path, "train", vocab_size=18)
 
 
 def test_files_of_two_corpora_do_not_mix(tmp_path: Path) -> None:
     Corpus.build(tmp_path, "train", PAIRS)
-    for wrong in ([0, 3], [0, 3, 4], [1, 3, 13], [0, 14, 13]):
+    beyond_64_bits = [0, 2**63 - 1, -(2**63), 13, 13]
+    for wrong in ([0, 3], [0, 3, 4], [1, 3, 13], [0, 14, 13], beyond_64_bits):
         np.save(tmp_path / "train.offsets.npy", np.array(wrong, np.int64))
         with pytest.raises(DataError, match=r"offsets\.npy: does not fit train\.ids\.npy \(13 ids\)"):
-            Corpus.open(tmp_path, "train")
+            Corpus.open(tmp_path, "train", vocab_size=18)
+
+
+@pytest.mark.parametrize(("position", "wrong"), [(0, 18), (7, 65_535), (12, 18)])
+def test_an_id_outside_the_vocabulary_is_named(tmp_path: Path, position: int, wrong: int) -> None:
+    """A flipped bit, or a run from a stranger: such an id would be an index into the weights of the vocabulary."""
+    Corpus.build(tmp_path, "train", PAIRS)
+    ids = np.load(tmp_path / "train.ids.npy")
+    ids[position] = wrong
+    np.save(tmp_path / "train.ids.npy", ids)
+    told = rf"train\.ids\.npy: token {position + 1} of 13 is {wrong}, but the vocabulary ends at 17; prepare the data"
+    with pytest.raises(DataError, match=told):
+        Corpus.open(tmp_path, "train", vocab_size=18)
+    Corpus.open(tmp_path, "train", vocab_size=wrong + 1)
+
+
+def test_an_id_outside_the_vocabulary_is_named_behind_the_first_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Corpus.build(tmp_path, "train", PAIRS)
+    monkeypatch.setattr(corpus_module, "_BUFFERED_TOKENS", 4)
+    with pytest.raises(DataError, match="token 11 of 13 is 15, but the vocabulary ends at 14"):
+        Corpus.open(tmp_path, "train", vocab_size=15)
+
+
+def test_each_text_has_one_class_that_there_is(tmp_path: Path) -> None:
+    Corpus.build(tmp_path, "train", [([5, 6], [0]), ([7], [1]), ([], [2])])
+    Corpus.open(tmp_path, "train", vocab_size=8, num_classes=3)
+    with pytest.raises(DataError, match=r"train\.ids\.npy: text 3 is of class 2, but the classes end at 1"):
+        Corpus.open(tmp_path, "train", vocab_size=8, num_classes=2)
+    np.save(tmp_path / "train.offsets.npy", np.array([0, 2, 3, 3, 5, 5, 6], np.int64))
+    with pytest.raises(DataError, match=r"train\.offsets\.npy: text 2 has not exactly one class"):
+        Corpus.open(tmp_path, "train", vocab_size=8, num_classes=3)
+
+
+def test_flipped_bits_of_the_headers_are_refused_or_change_nothing(tmp_path: Path) -> None:
+    whole = Corpus.build(tmp_path, "train", PAIRS).fingerprint()
+    for name in ("train.ids.npy", "train.offsets.npy"):
+        content = (tmp_path / name).read_bytes()
+        for bit in range(0, 8 * 128, 5):
+            damaged = bytearray(content)
+            damaged[bit // 8] ^= 1 << bit % 8
+            (tmp_path / name).write_bytes(damaged)
+            try:
+                found = Corpus.open(tmp_path, "train", vocab_size=18)
+            except DataError:
+                continue
+            assert found.fingerprint() == whole
+        (tmp_path / name).write_bytes(content)
 
 
 def test_a_full_disk_is_one_line_and_keeps_the_old_corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +182,7 @@ def test_a_full_disk_is_one_line_and_keeps_the_old_corpus(tmp_path: Path, monkey
     monkeypatch.setattr(os, "fsync", full_the_second_time)
     with pytest.raises(DiskError, match=r"train\.ids\.npy: cannot write the corpus: No space left on device; free"):
         Corpus.build(tmp_path, "train", PAIRS[:2])
-    assert Corpus.open(tmp_path, "train").fingerprint() == before
+    assert Corpus.open(tmp_path, "train", vocab_size=18).fingerprint() == before
     assert sorted(os.listdir(tmp_path)) == ["train.ids.npy", "train.offsets.npy"]
 
 
@@ -150,7 +199,7 @@ def test_stopped_between_the_two_files_it_does_not_open(tmp_path: Path, monkeypa
     with pytest.raises(KeyboardInterrupt):
         Corpus.build(tmp_path, "train", [([1] * 13, [])])  # as many ids as before: only the cuts differ
     with pytest.raises(MissingInputError, match=r"train\.offsets\.npy: there is no such corpus"):
-        Corpus.open(tmp_path, "train")
+        Corpus.open(tmp_path, "train", vocab_size=18)
 
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path) -> None:

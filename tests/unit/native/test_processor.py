@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import platform
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,9 +18,11 @@ ARM = "processor\t: 0\nFeatures\t: fp asimd bf16\n"
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    processor.processor_flags.cache_clear()
+    for each in (processor.processor_flags, processor.processor_kind):
+        each.cache_clear()
     yield
-    processor.processor_flags.cache_clear()
+    for each in (processor.processor_flags, processor.processor_kind):
+        each.cache_clear()
 
 
 def pretend(monkeypatch: pytest.MonkeyPatch, text: str | None) -> None:
@@ -70,6 +73,50 @@ def test_bytes_are_fast_with_vnni_or_avx2_alone(monkeypatch: pytest.MonkeyPatch,
 def test_flags_are_those_of_the_first_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, INTEL)
     assert processor.processor_flags() == {"fpu", "sse", "avx2", "avx512f", "avx512_bf16", "amx_bf16"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        INTEL.replace(" amx_bf16", ""),
+        ARM,
+        ARM.replace(" bf16", ""),
+        ARM + "CPU part\t: 0xd40\n",
+        "isa\t: rv64gcv\n",
+        "",
+    ],
+)
+def test_processors_that_run_other_code_are_of_another_kind(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """They may share a home, and so the cache of compiled kernels."""
+    kinds = set()
+    for each in (INTEL, text):
+        pretend(monkeypatch, each)
+        processor.processor_kind.cache_clear()
+        kinds.add(processor.processor_kind())
+    assert len(kinds) == 2
+
+
+def test_what_changes_from_moment_to_moment_is_of_no_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    kinds = set()
+    for speed in (2400, 3100):
+        pretend(monkeypatch, f"cpu MHz\t: {speed}\n{INTEL}")
+        processor.processor_kind.cache_clear()
+        kinds.add(processor.processor_kind())
+    assert len(kinds) == 1
+
+
+@pytest.mark.parametrize("text", ["", None], ids=["tells nothing", "no such file"])
+def test_where_nothing_is_told_each_computer_is_of_its_own_kind(
+    monkeypatch: pytest.MonkeyPatch, text: str | None
+) -> None:
+    pretend(monkeypatch, text)
+    kinds = set()
+    for machine, node in (("arm64", "one"), ("arm64", "other"), ("x86_64", "one")):
+        monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
+        monkeypatch.setattr(platform, "node", lambda node=node: node)
+        processor.processor_kind.cache_clear()
+        kinds.add(processor.processor_kind())
+    assert len(kinds) == 3
 
 
 def test_this_machine_answers() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-import subprocess
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from tests.unit.native.test_encoder import formula, some_encoder
 from torch import Tensor
 
 from dikkat.native import encoder, library, quantized
+from dikkat.native.compiling import CompileError, build
 from dikkat.native.encoder import EncoderWeights, encode
 from dikkat.native.layers import LinearWeights
 from dikkat.native.quantized import gradients, linear, pack, packed_linear
@@ -299,9 +300,9 @@ def test_processors_that_lack_instructions_find_the_same_bits(
 ) -> None:
     compiler, plain = os.environ.get("CC", "cc"), tmp_path / "plain.so"
     try:
-        library.build(compiler, plain, *without)
-    except subprocess.CalledProcessError as error:
-        pytest.skip(f"{compiler}: {error.stderr}")
+        build(shlex.split(compiler), plain, *without, seconds=600)
+    except CompileError as error:
+        pytest.skip(f"{compiler}: {error}")
     weights, lengths = in_bytes(some_encoder("odd")), [3, 17, 1, 8, 2]
     x = torch.randn(sum(lengths), weights.linears[0].weight.shape[1])
     found = encode(weights, x, lengths)

@@ -38,7 +38,8 @@ def lines_of(run: RunDirectory, part: str, side: str) -> list[str]:
 
 
 def trained_pairs(run: RunDirectory, part: str = "train") -> list[tuple[str, str]]:
-    tokenizer, corpus = Tokenizer.load(run.tokenizer), Corpus.open(run.corpus, part)
+    tokenizer = Tokenizer.load(run.tokenizer)
+    corpus = Corpus.open(run.corpus, part, vocab_size=tokenizer.vocab_size)
     return [
         (tokenizer.decode(corpus.source(index).tolist()), tokenizer.decode(corpus.target(index).tolist()))
         for index in range(len(corpus))

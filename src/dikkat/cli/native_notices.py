@@ -1,0 +1,49 @@
+"""Messages about the native kernels on standard error: one moving line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import suppress
+
+PLAIN_EVERY = 15.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class NativeNotices:
+    """Tells a person what `dikkat.native.notices` has to tell."""
+
+    def __init__(self) -> None:
+        self._last_line = 0.0
+        self._is_open = False
+
+    def compiling(self, done: int, total: int) -> None:
+        text = f"compiling the native kernels for this processor, once: {done} of {total} …"
+        if _is_plain_terminal():
+            self._is_open = True
+            _write(f"\r{text}")
+        elif done == 0 or done == total or time.monotonic() - self._last_line >= PLAIN_EVERY:
+            self._last_line = time.monotonic()
+            _write(f"{text}\n")
+
+    def stopped_compiling(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            _write("\n")
+
+    def note(self, text: str) -> None:
+        self.stopped_compiling()
+        _write(f"dikkat: {text}\n")
+
+
+def _is_plain_terminal() -> bool:
+    """Whether standard error is a terminal that nothing else is drawn on, such as the bar of a training."""
+    stream = sys.stderr
+    return stream is not None and stream is sys.__stderr__ and not stream.closed and stream.isatty()
+
+
+def _write(text: str) -> None:
+    # work does not end because nobody can be told how far it is
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(text)
+        sys.stderr.flush()

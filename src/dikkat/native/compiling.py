@@ -1,0 +1,139 @@
+"""The C sources of the kernels and their compilation into a shared library, side by side and within a time limit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from dikkat.native.processor import processor_flags
+
+FOLDER = Path(__file__).parent
+SOURCES, HEADERS = (tuple(sorted(FOLDER.glob(f"*.{suffix}"))) for suffix in ("c", "h"))
+# compilers halve the vectors on processors that once ran slower with whole ones
+WHOLE_VECTORS = ("-mprefer-vector-width=512",) if "avx512f" in processor_flags() else ()
+FLAGS = (
+    "-O3",
+    "-march=native",
+    *WHOLE_VECTORS,
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp",
+    "-shared",
+    "-fPIC",
+)
+STEPS = len(SOURCES) + 1
+"""One for each source, and linking."""
+SECONDS_BETWEEN_LOOKS = 0.02
+
+
+class CompileError(Exception):
+    """The compiler ended with an error; the message is the first line that it wrote."""
+
+
+class CompileTimeoutError(Exception):
+    """The compilation took longer than it was given."""
+
+
+class _Process:
+    """One call of the compiler in a process group of its own; what it writes goes to a file that has no name."""
+
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        self._messages: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+        # the compiler's own temporary files go where they are removed with the rest, even if it is killed
+        environment = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
+        try:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._messages,
+                env=environment,
+                start_new_session=True,
+            )
+        except BaseException:
+            self._messages.close()
+            raise
+
+    def is_over(self) -> bool:
+        """Whether it ended well. Raises `CompileError` if it ended otherwise."""
+        code = self._process.poll()
+        if code:
+            raise CompileError(self._first_line() or f"exit code {code}")
+        return code == 0
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def close(self) -> None:
+        self._process.wait()
+        self._messages.close()
+
+    def _first_line(self) -> str:
+        self._messages.seek(0)
+        lines = self._messages.read().decode("utf-8", errors="replace").split("\n")
+        # behind the line that only names the function stands what is wrong with it
+        return next((line.strip() for line in lines if line.strip() and ": In function" not in line), "")
+
+
+def build(
+    compiler: Sequence[str],
+    path: Path,
+    *flags: str,
+    seconds: float,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> None:
+    """Compile the sources with `flags` behind the usual ones, and link them at `path`, beside which objects are left.
+
+    Raises `CompileError`, `CompileTimeoutError` after so many `seconds`, or `OSError`. Whatever is raised, also by a
+    signal's handler, no process of the compiler outlives the call.
+    """
+    deadline = time.monotonic() + seconds
+    objects = [path.with_name(f"{source.stem}.o") for source in SOURCES]
+    command = [*compiler, *FLAGS, *flags]
+    compile_all = [[*command, "-c", str(source), "-o", str(to)] for source, to in zip(SOURCES, objects, strict=True)]
+    link = [*command, *map(str, objects), "-o", str(path), "-lm"]
+    on_progress(0, STEPS)
+    _run_all(compile_all, path.parent, deadline, lambda done: on_progress(done, STEPS))
+    _run_all([link], path.parent, deadline, lambda done: on_progress(STEPS, STEPS))
+
+
+def _run_all(
+    commands: Sequence[Sequence[str]], folder: Path, deadline: float, on_progress: Callable[[int], None]
+) -> None:
+    waiting, running, most = deque(commands), list[_Process](), _num_processors()
+    try:
+        while waiting or running:
+            while waiting and len(running) < most:
+                running.append(_Process(waiting.popleft(), folder))
+            over = [process for process in running if process.is_over()]
+            for process in over:
+                running.remove(process)
+                process.close()
+            if over:
+                on_progress(len(commands) - len(waiting) - len(running))
+            elif time.monotonic() > deadline:
+                raise CompileTimeoutError
+            else:
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+    finally:
+        for process in running:
+            process.kill()
+        for process in running:
+            process.close()
+
+
+def _num_processors() -> int:
+    """Processors that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,213 @@
+"""Folders that keep the compiled kernels, and what in them is believed.
+
+A library is named for what it was compiled from and for, and for the digest of its own bytes:
+`kernels-MACHINE-KEY-DIGEST.so`. Only files are loaded that nobody but this user or root can have written, and whose
+bytes have the digest of their name. Beside them lie `kernels-MACHINE-KEY.failed`, the memory of a compilation that
+failed, and `lock`, which the process that compiles holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, astuple, dataclass
+from pathlib import Path
+
+from dikkat.native import notices
+
+ROOM_TO_COMPILE = 16 << 20
+"""Bytes that a folder must have free: the library, its objects and the compiler's temporary files take a third."""
+SECONDS_BETWEEN_LOOKS = 0.1
+
+
+class BusyError(Exception):
+    """Another process held the lock all the time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A compilation that is not tried again."""
+
+    reason: str
+    compiler: str
+    """The first line of its version."""
+    date: str
+    seconds: float
+    """That it was given."""
+    timed_out: bool
+
+    @classmethod
+    def read(cls, path: Path) -> Failure | None:
+        """None where there is none, or nothing that can be read or believed."""
+        try:
+            with open(_open(path), "rb") as file:
+                failure = cls(**json.loads(file.read()))
+        except (OSError, ValueError, TypeError):
+            return None
+        values = astuple(failure)
+        return failure if tuple(map(type, values)) == (str, str, str, float, bool) else None
+
+
+def cache_folder() -> Path | None:
+    """The usual place, `$XDG_CACHE_HOME/dikkat`, by default `~/.cache/dikkat`; None where there is no home.
+
+    A relative `XDG_CACHE_HOME` is ignored, as the XDG Base Directory Specification says.
+    """
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if base.is_absolute():
+        return base / "dikkat"
+    try:
+        home = Path.home()
+    except RuntimeError:
+        return None
+    return home / ".cache" / "dikkat" if home.is_absolute() else None
+
+
+def temporary_folder() -> Path | None:
+    """The place where the usual one cannot be used: private to this user, and lost when the computer starts anew."""
+    try:
+        return Path(tempfile.gettempdir()) / f"dikkat-{os.geteuid()}"
+    except OSError:
+        return None
+
+
+def problem_of(folder: Path) -> str | None:
+    """Why nothing in this folder is believed; None where it may be, or where it is not there yet."""
+    try:
+        link, status = folder.lstat(), folder.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return f"{folder}: {error.strerror}"
+    if not stat.S_ISDIR(status.st_mode):
+        return f"{folder}: not a folder"
+    owners = {link.st_uid, status.st_uid} - {0, os.geteuid()}
+    if owners:
+        return f"{folder}: belongs to another user (number {owners.pop()})"
+    if status.st_mode & 0o022:
+        return f"{folder}: others may write into it (chmod go-w would forbid it)"
+    return None
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder, where it is not there, and see that a library can be compiled into it. Raises `OSError`."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    problem = problem_of(folder)
+    if problem is not None:
+        raise PermissionError(problem)
+    with tempfile.TemporaryFile(dir=folder) as probe:
+        probe.write(bytes(ROOM_TO_COMPILE))
+        probe.flush()
+
+
+def open_library(folder: Path, stem: str) -> tuple[int, Path] | None:
+    """The file descriptor of the library of this stem, open, and a path to load it from; None where there is none.
+
+    A damaged one is removed.
+    """
+    for path in sorted(folder.glob(f"{stem}-*.so")):
+        with suppress(OSError):
+            descriptor = _open(path)
+            if path.stem == f"{stem}-{_digest(_bytes_of(descriptor))}":
+                # what was checked is what will be loaded, even if somebody moves the folder meanwhile
+                held = Path(f"/proc/self/fd/{descriptor}")
+                return descriptor, held if held.exists() else path
+            os.close(descriptor)
+            notices.note(f"{path}: damaged; the native kernels are compiled again")
+            path.unlink()
+    return None
+
+
+def keep_library(folder: Path, stem: str, built: Path) -> None:
+    """Move a library that was built in a folder within `folder` to where it is found, so that a power cut leaves all or
+    nothing of it.
+    """
+    built.chmod(0o755)
+    with built.open("rb") as file:
+        digest = _digest(file.read())
+        os.fsync(file.fileno())
+    built.replace(folder / f"{stem}-{digest}.so")
+    _sync(folder)
+
+
+def failure_path(folder: Path, stem: str) -> Path:
+    """Where a failure is remembered."""
+    return folder / f"{stem}.failed"
+
+
+def remember(folder: Path, stem: str, failure: Failure) -> None:
+    """Write the failure down. Raises `OSError`."""
+    with tempfile.TemporaryDirectory(prefix=BUILDING, dir=folder) as beside:
+        path = Path(beside) / "failure"
+        path.write_text(json.dumps(asdict(failure), indent=1) + "\n", encoding="utf-8")
+        path.replace(failure_path(folder, stem))
+    _sync(folder)
+
+
+BUILDING = "building-"
+"""How names of folders begin in which something is made."""
+
+
+@contextmanager
+def locked(folder: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock of a prepared folder. Raises `BusyError` where another process holds it for so many `seconds`.
+
+    What processes left behind that died in compiling is removed.
+    """
+    import fcntl  # not there on Windows, which does not get here: it has no compiler of the name
+
+    deadline, told = time.monotonic() + seconds, False
+    with (folder / "lock").open("w") as file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if not told:
+                    notices.note("waiting for another process that compiles the native kernels")
+                told = True
+                if time.monotonic() > deadline:
+                    raise BusyError from None
+                time.sleep(SECONDS_BETWEEN_LOOKS)
+            except OSError:
+                # some file systems have no locks: then two processes may do the same work
+                yield
+                return
+            else:
+                break
+        for left in folder.glob(f"{BUILDING}*"):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def _open(path: Path) -> int:
+    """Open a regular file that nobody but this user or root can have written. Raises `OSError`."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode) or status.st_uid not in (0, os.geteuid()) or status.st_mode & 0o022:
+        os.close(descriptor)
+        raise PermissionError(f"{path}: others may have written it")
+    return descriptor
+
+
+def _bytes_of(descriptor: int) -> bytes:
+    with open(descriptor, "rb", closefd=False) as file:
+        return file.read()
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

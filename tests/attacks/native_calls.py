@@ -1,0 +1,286 @@
+"""Calls of every native kernel with random shapes, numbers and indices, hostile ones among them.
+
+`python -m tests.attacks.native_calls LIBRARY COUNT SEED` makes COUNT of them with the kernels of LIBRARY, which a test
+compiles with sanitizers. A hostile index must be refused; sanitizers end the process at the first access out of bounds
+and at the first undefined operation.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+SIZES = (0, 1, 2, 3, 5, 7, 15, 16, 17, 31, 33, 64, 65, 100, 130, 257)
+WRONG = (-(2**63), -(2**31) - 1, -65537, -1, 2**31, 2**62, 2**63 - 1)
+"""Indices that are outside of everything; the size itself comes on top."""
+
+
+class NotRefusedError(Exception):
+    """A hostile index was taken."""
+
+
+class Calls:
+    """One method for each kernel, or for those that go together."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        torch.manual_seed(seed)
+
+    def size(self, smallest: int = 0, largest: int = 300) -> int:
+        return self._random.choice([size for size in SIZES if smallest <= size <= largest])
+
+    def either(self) -> bool:
+        return self._random.random() < 0.5
+
+    def dtype(self) -> torch.dtype:
+        return self._random.choice([torch.float32, torch.bfloat16])
+
+    def numbers(self, *shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
+        """Of any magnitude, with some that are none now and then; at times not dense."""
+        whole = torch.randn(*shape[:-1], shape[-1] + 3 * self.either()) * 10.0 ** self._random.randint(-3, 3)
+        if whole.numel() and self._random.random() < 0.2:
+            values = [float("nan"), float("inf"), -float("inf"), 3e38, 1e-40]
+            whole.view(-1)[self._random.randrange(whole.numel())] = self._random.choice(values)
+        return whole.to(dtype)[..., : shape[-1]]
+
+    def indices(self, size: int, *shape: int) -> Tensor:
+        return torch.randint(size, shape) if size else torch.zeros(*shape, dtype=torch.int64)
+
+    def spoiled(self, indices: Tensor, size: int) -> Tensor:
+        """A copy with one index that is outside."""
+        spoiled = indices.clone()
+        if indices.dtype == torch.int32:
+            wrong = self._random.choice([-(2**31), -1, size, 2**31 - 1])
+        else:
+            wrong = self._random.choice([*WRONG, size])
+        spoiled.view(-1)[self._random.randrange(spoiled.numel())] = wrong
+        return spoiled
+
+    def refuses(self, call: Callable[[], object]) -> None:
+        try:
+            call()
+        except (IndexError, ValueError):
+            return
+        raise NotRefusedError
+
+    def softmax(self) -> None:
+        from dikkat.native.kernels import smoothed_softmax
+
+        rows, vocab = self.size(1), self.size(1)
+        logits, targets = self.numbers(rows, vocab, dtype=self.dtype()).contiguous(), self.indices(vocab, rows)
+        smoothed_softmax(logits.clone(), targets, 0.1)
+        self.refuses(lambda: smoothed_softmax(logits, self.spoiled(targets, vocab), 0.1))
+        self.refuses(lambda: smoothed_softmax(logits, targets.int(), 0.1))
+        self.refuses(lambda: smoothed_softmax(logits, targets[1:], 0.1))
+
+    def drawn(self) -> None:
+        from dikkat.native.drawn_gradient import Drawn, drawn_softmax
+
+        rows, vocab, width = self.size(1, 100), self.size(1), self.size()
+        logits, targets = self.numbers(rows, vocab, dtype=self.dtype()).contiguous(), self.indices(vocab, rows)
+        offsets, weight = torch.rand(rows), self.numbers(vocab, width, dtype=logits.dtype)
+        *_, drawn = drawn_softmax(logits, targets, 0.1, offsets)
+        assert isinstance(drawn, Drawn)
+        begin, hidden, to = torch.randn(width), self.numbers(rows, width, dtype=logits.dtype), torch.zeros(vocab, width)
+        self.refuses(lambda: drawn_softmax(logits, self.spoiled(targets, vocab), 0.1, offsets))
+        entries = drawn.entries.clone()
+        entries[self._random.randrange(rows), 0] = self._random.choice([-1, vocab, 2**31 - 1, -(2**31)])
+        hostile = [replace(drawn, entries=entries), replace(drawn, counts=self.spoiled(drawn.counts, 2000))]
+        for each in hostile:
+            self.refuses(lambda each=each: each.times(weight, begin))  # type: ignore[misc]
+            self.refuses(lambda each=each: each.add_transposed_times(hidden, to))  # type: ignore[misc]
+        drawn.times(weight, begin)
+        drawn.add_transposed_times(hidden, to)
+
+    def attention(self) -> None:
+        from dikkat.native import kernels
+
+        batch, heads, queries, width = self.size(0, 3), self.size(1, 3), self.size(0, 130), 2 * self.size(1, 65)
+        dtype, turns = self.dtype(), self.either()
+        keys, value_width = queries if turns else self.size(0, 130), self.size(1, 130)
+        shapes = ((queries, width), (keys, width), (keys, value_width))
+        query, key, value = (self.numbers(batch, heads, *shape, dtype=dtype) for shape in shapes)
+        mask = torch.rand(batch, 1, self._random.choice([1, queries]), keys) < 0.7 if self.either() else None
+        draws = torch.randint(-(2**15), 2**15, (batch, heads, queries, keys)).to(torch.int16) if self.either() else None
+        table = torch.randn(2, queries + 2, width // 2) if turns else None
+        places = self.indices(queries + 2, batch, queries) if turns and self.either() else None
+        rest = mask, 0.3, draws, 6554, table
+
+        def forward(places: Tensor | None) -> tuple[Tensor, Tensor | None]:
+            return kernels.attention_forward(query, key, value, *rest, places, keep_weights=self.either())
+
+        output, weights = forward(places)
+        gradient = self.numbers(*output.shape, dtype=dtype)
+        kernels.attention_backward(gradient, query, key, value, mask, weights, *rest[1:], places)
+        if places is not None and places.numel():
+            spoiled = self.spoiled(places, queries + 2)
+            self.refuses(lambda: forward(spoiled))
+            self.refuses(
+                lambda: kernels.attention_backward(gradient, query, key, value, mask, weights, *rest[1:], spoiled)
+            )
+
+    def rotation(self) -> None:
+        from dikkat.native.kernels import turned
+
+        batch, heads, length, width = self.size(1, 3), self.size(1, 3), self.size(1, 65), 2 * self.size(1, 65)
+        x, table = self.numbers(batch, heads, length, width, dtype=self.dtype()), torch.randn(2, length, width // 2)
+        places = self.indices(length, batch, length)
+        turned(x, table, None, back=self.either())
+        turned(x, table, places, back=self.either())
+        self.refuses(lambda: turned(x, table, self.spoiled(places, length), back=False))
+        self.refuses(lambda: turned(x, table[:, :-1].contiguous(), None, back=False))
+        self.refuses(lambda: turned(x, table, places[:, :-1], back=False))
+
+    def dropout(self) -> None:
+        from dikkat.native.kernels import add_dropped, drawn_levels
+
+        entries = self.size()
+        x, seed = self.numbers(entries, dtype=self.dtype()), self._random.getrandbits(63)
+        add_dropped(x.clone() if self.either() else None, x, seed, 6554)
+        drawn_levels(seed, entries)
+
+    def ranking(self) -> None:
+        from dikkat.native.ranking import normalizers, top
+
+        rows, width = self.size(), self.size(1)
+        values = self.numbers(rows, width).contiguous()
+        top(values, self._random.randint(1, width))
+        normalizers(values)
+        for k in (0, -1, width + 1, 2**40):
+            self.refuses(lambda k=k: top(values, k))  # type: ignore[misc]
+
+    def encoder(self) -> None:
+        from tests.unit.native import test_encoder, test_quantized
+
+        from dikkat.native.encoder import encode
+
+        weights = test_encoder.some_encoder(self._random.choice([*test_encoder.WIDTHS]), gelu=self.either())
+        weights = test_quantized.in_bytes(weights) if self.either() else weights
+        lengths = [self.size(0, 100) for _ in range(self._random.randint(0, 4))]
+        width = weights.linears[0].weight.shape[1]
+        embedded = self.numbers(sum(lengths), width)
+        encode(weights, embedded, lengths)
+        for wrong in ([*lengths, 1], [*lengths, 5, -5], [sum(lengths) + 2**40]):
+            self.refuses(lambda wrong=wrong: encode(weights, embedded, wrong))  # type: ignore[misc]
+
+    def decoder(self) -> None:
+        from dikkat.native.decoder import DecoderSteps
+
+        weights, sentences, rows = self._decoder()
+        steps = DecoderSteps(weights, *self._source(weights, sentences), rows)
+        vocabulary, width = weights.embedding.shape
+        for _ in range(self._random.choice([1, 3, 35])):
+            tokens, position = self.indices(vocabulary, steps.rows), torch.randn(width)
+            self.refuses(lambda: steps.step(self.spoiled(tokens, vocabulary), position))  # noqa: B023
+            self.refuses(lambda: steps.step(tokens, position[1:]))  # noqa: B023
+            steps.step(tokens, position)
+            index = torch.arange(steps.rows) // rows * rows + self.indices(rows, steps.rows)
+            self.refuses(lambda: steps.reorder(self.spoiled(index, steps.rows)))  # noqa: B023
+            self.refuses(lambda: steps.reorder(index[1:]))  # noqa: B023
+            steps.reorder(index)
+            number = len(steps.sentences)
+            self.refuses(lambda: steps.drop(self.spoiled(torch.arange(number), number)))  # noqa: B023
+            self.refuses(lambda: steps.drop(torch.zeros(2, dtype=torch.int64)))
+            if number > 1 and self._random.random() < 0.1:
+                steps.drop(torch.arange(number)[1:])
+        steps.keys_and_values()
+
+    def search(self) -> None:
+        from dikkat.native.decoder import DecoderSteps
+        from dikkat.native.search import BeamSearch, Marks
+
+        weights, sentences, rows = self._decoder()
+        vocabulary, width = weights.embedding.shape
+        source = self._source(weights, sentences)
+        longest = self._random.choice([1, 5, 40])
+        caps, marks = 1 + self.indices(longest, sentences), Marks(*self.indices(vocabulary, 3).tolist())
+        penalties = torch.arange(longest + 1) ** 0.6 + 1e-3
+
+        def begin(best: int = 1, caps: Tensor = caps, marks: Marks = marks) -> BeamSearch:
+            return BeamSearch(DecoderSteps(weights, *source, rows), best, caps, penalties, marks)
+
+        if vocabulary < 2:
+            self.refuses(begin)
+            return
+        self.refuses(lambda: begin(best=self._random.choice([0, -1, rows + 1])))
+        self.refuses(lambda: begin(caps=self.spoiled(caps, longest + 1)))
+        self.refuses(lambda: begin(marks=Marks(*self.spoiled(torch.tensor(marks), vocabulary).tolist())))
+        search = begin(self._random.randint(1, rows))
+        while not search.is_over:
+            search.go_on(torch.randn(longest, width))
+
+    def bytes(self) -> None:
+        from dikkat.native import quantized
+
+        rows, inputs, outputs, dtype = self.size(), self.size(1), self.size(1), self.dtype()
+        x, weight = self.numbers(rows, inputs, dtype=dtype), self.numbers(outputs, inputs, dtype=dtype)
+        quantized.linear(x, weight, torch.randn(outputs).to(dtype) if self.either() else None)
+        packed, out = quantized.pack(weight), torch.empty(rows, outputs, dtype=dtype)
+        quantized.packed_linear(x, packed, out)
+        self.refuses(lambda: quantized.packed_linear(x, packed, torch.empty(rows, outputs + 64, dtype=dtype)))
+        self.refuses(lambda: quantized.packed_linear(x, packed, torch.empty(rows + 1, outputs, dtype=dtype)))
+        quantized.gradients(self.numbers(rows, outputs, dtype=dtype), x, weight, with_bias=self.either())
+
+    def orthogonal(self) -> None:
+        from dikkat.native import orthogonal
+
+        orthogonal.has_fast_int8 = lambda: True
+        orthogonal.orthogonalized(self.numbers(self.size(1, 3), self.size(1, 130), self.size(1, 130)))
+
+    def rows(self) -> None:
+        from dikkat.native import adamw, narrow_linear, norms
+
+        rows, inputs, outputs = self.size(1), 16 * self.size(1, 5), 16 * self.size(1, 5)
+        x, weight, gradient = (torch.randn(size) for size in ((rows, inputs), (outputs, inputs), (rows, outputs)))
+        narrow_linear.linear(x, weight, torch.randn(outputs) if self.either() else None, rectifies=self.either())
+        narrow_linear.gradients(gradient, x, weight, gradient if self.either() else None, (True, True, True))
+        halves = self.numbers(rows, inputs, dtype=torch.bfloat16).contiguous()
+        _, statistics = norms.forward(halves, halves[0], halves[0], 1e-5)
+        norms.backward(halves, halves, halves[0], halves[0], statistics, 1e-5)
+        entries = 40 * self.size()
+        master, first, second, average = (torch.rand(entries) for _ in range(4))
+        step = adamw.Step(3, 1e-3, 0.9, 0.98, 0.01, 0.1)
+        adamw.adamw(
+            adamw.Weights(master, average, master.bfloat16()), first, second, master * 2, torch.tensor(2.0), step
+        )
+        adamw.norm(master)
+
+    def _decoder(self):  # type: ignore[no-untyped-def]
+        from tests.unit.native import test_decoder, test_narrow
+
+        weights = test_decoder.some_weights(self._random.choice([*test_decoder.WIDTHS]), gelu=self.either())
+        weights = test_narrow.in_bytes(weights) if self.either() else weights
+        return weights, self._random.randint(1, 5), self._random.randint(1, 4)
+
+    def _source(self, weights, sentences: int) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
+        length = self.size(0, 33)
+        mask = torch.arange(length) < torch.randint(0, length + 1, (sentences, 1))
+        return torch.randn(sentences, length, weights.embedding.shape[1]), mask
+
+
+def main(path: str, count: int, seed: int) -> None:
+    from dikkat.native import library
+
+    loaded = ctypes.CDLL(path)
+    library._load = lambda: (loaded, "")  # type: ignore[assignment]
+    calls = Calls(seed)
+    names = [name for name in vars(Calls) if not name.startswith("_") and name not in HELPERS]
+    for number in range(count):
+        torch.set_num_threads(1 + number % 2)
+        name = names[number % len(names)]
+        # the last line says which one it was
+        print(number, name, flush=True)
+        getattr(calls, name)()
+    print("done", len(names), flush=True)
+
+
+HELPERS = ("size", "either", "dtype", "numbers", "indices", "spoiled", "refuses")
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,60 @@
+"""The kernels, compiled with sanitizers, under random calls: no access out of bounds, no undefined operation.
+
+Hostile indices are among the calls, and each must be refused before C reads with it.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dikkat.native.compiling import CompileError, build
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+# what is undefined but does no harm in memory takes the compiler half as long again
+IN_CI = "-fsanitize=address,signed-integer-overflow,shift,bounds"
+ALL = "-fsanitize=address,undefined"
+
+
+def make_calls(folder: Path, sanitizers: str, count: int, seed: int) -> None:
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    if shutil.which(compiler[0]) is None:
+        pytest.skip("no C compiler: the kernels were not tried under sanitizers")
+    named = subprocess.run([*compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False)
+    runtime = Path(named.stdout.strip())
+    if not runtime.is_absolute():
+        pytest.skip(f"{shlex.join(compiler)} has no libasan: the kernels were not tried under sanitizers")
+    kernels = folder / "kernels.so"
+    try:
+        build(compiler, kernels, "-O1", "-g1", sanitizers, "-fno-sanitize-recover=all", seconds=900)
+    except CompileError as error:
+        pytest.skip(f"{error}: the kernels were not tried under sanitizers")
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(runtime),
+        # Python and torch keep what they have until the process ends
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "UBSAN_OPTIONS": "print_stacktrace=1",
+        "OMP_NUM_THREADS": "2",
+        "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)]),
+    }
+    command = [sys.executable, "-m", "tests.attacks.native_calls", str(kernels), str(count), str(seed)]
+    done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout[-200:]}\n{done.stderr[-6000:]}"
+    assert done.stdout.split("\n")[-2].startswith("done")
+
+
+@pytest.mark.slow
+def test_no_call_reads_or_writes_out_of_bounds(tmp_path: Path) -> None:
+    make_calls(tmp_path, IN_CI, 240, seed=40)
+
+
+@pytest.mark.nightly
+def test_no_call_of_thousands_does_anything_undefined(tmp_path: Path) -> None:
+    make_calls(tmp_path, ALL, 3000, seed=41)

@@ -1,0 +1,62 @@
+"""How a person is told of the native kernels on standard error."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+
+from dikkat.cli import native_notices
+from dikkat.cli.main import run
+from dikkat.cli.native_notices import NativeNotices
+from dikkat.native import notices
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_where_there_is_no_terminal_lines_come_now_and_then(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = NativeNotices()
+    for done in range(4):
+        told.compiling(done, 3)
+    told.stopped_compiling()
+    first, last = (f"compiling the native kernels for this processor, once: {done} of 3 …\n" for done in (0, 3))
+    assert capsys.readouterr() == ("", first + last)
+    monkeypatch.setattr(native_notices, "PLAIN_EVERY", 0.0)
+    for done in range(4):
+        told.compiling(done, 3)
+    assert capsys.readouterr().err.count("\n") == 4
+
+
+def test_on_a_terminal_the_line_moves_and_ends_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    for name in ("stderr", "__stderr__"):
+        monkeypatch.setattr(sys, name, terminal)
+    told = NativeNotices()
+    told.compiling(0, 2)
+    told.compiling(1, 2)
+    told.note("cc failed")
+    line = "\rcompiling the native kernels for this processor, once: {} of 2 …"
+    assert terminal.getvalue() == f"{line.format(0)}{line.format(1)}\ndikkat: cc failed\n"
+
+
+@pytest.mark.parametrize("stream", [None, "closed"])
+def test_a_closed_standard_error_ends_nothing(stream: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stderr", closed if stream else None)
+    told = NativeNotices()
+    told.compiling(0, 2)
+    told.note("cc failed")
+
+
+def test_the_command_line_listens_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notices, "_listeners", [])
+    notices.note("nobody is there")
+    assert run(["--help"]) == 0
+    assert [type(listener) for listener in notices._listeners] == [NativeNotices]

@@ -1,0 +1,164 @@
+"""Indices that are outside of what they point into are an error of one line, and never read with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.unit.native.test_decoder import some_memory, some_weights
+from tests.unit.native.test_encoder import some_encoder
+
+from dikkat.native import kernels, library, ranking
+from dikkat.native.decoder import DecoderSteps
+from dikkat.native.drawn_gradient import Drawn, drawn_softmax
+from dikkat.native.encoder import encode
+from dikkat.native.quantized import pack, packed_linear
+from dikkat.native.search import BeamSearch, Marks
+
+pytestmark = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
+
+OUTSIDE = [-1, 23, -(2**63), 2**62]
+"""Of a vocabulary of 23."""
+
+
+@pytest.mark.parametrize("wrong", OUTSIDE)
+def test_a_target_outside_the_vocabulary(wrong: int) -> None:
+    logits, targets = torch.randn(5, 23), torch.tensor([0, 22, wrong, 3, 4])
+    before = logits.clone()
+    with pytest.raises(IndexError, match="a target must lie between 0 and 22"):
+        kernels.smoothed_softmax(logits, targets, 0.1)
+    assert torch.equal(logits, before)
+    with pytest.raises(IndexError, match="a target must lie between 0 and 22"):
+        drawn_softmax(logits, targets, 0.1, torch.rand(5))
+
+
+@pytest.mark.parametrize(
+    "targets",
+    [torch.zeros(5, dtype=torch.int32), torch.zeros(4, dtype=torch.int64), torch.zeros(10, dtype=torch.int64)[::2]],
+    ids=["32 bits", "too few", "not dense"],
+)
+def test_targets_of_another_form(targets: torch.Tensor) -> None:
+    with pytest.raises(ValueError, match="targets must"):
+        kernels.smoothed_softmax(torch.randn(5, 23), targets, 0.1)
+    with pytest.raises(ValueError, match="targets must"):
+        drawn_softmax(torch.randn(5, 23), targets, 0.1, torch.rand(5))
+
+
+@pytest.mark.parametrize("wrong", [-1, 23, -(2**31), 2**31 - 1])
+def test_a_drawn_entry_outside_the_vocabulary(wrong: int) -> None:
+    *_, drawn = drawn_softmax(torch.randn(5, 23), torch.arange(5), 0.1, torch.rand(5))
+    assert isinstance(drawn, Drawn)
+    entries, counts = drawn.entries.clone(), drawn.counts.clone()
+    entries[3, 0], counts[2] = wrong, wrong if wrong != 23 else 2**20
+    for spoiled in (replace(drawn, entries=entries), replace(drawn, counts=counts)):
+        with pytest.raises(IndexError, match="a drawn entry must lie between 0 and 22"):
+            spoiled.times(torch.randn(23, 16), torch.zeros(16))
+        with pytest.raises(IndexError, match="a drawn entry must lie between 0 and 22"):
+            spoiled.add_transposed_times(torch.randn(5, 16), torch.zeros(23, 16))
+
+
+@pytest.mark.parametrize("wrong", [-1, 7, 2**62])
+def test_a_position_outside_the_table(wrong: int) -> None:
+    x, table, places = torch.randn(2, 3, 5, 8), torch.randn(2, 7, 4), torch.zeros(2, 5, dtype=torch.int64)
+    places[1, 4] = wrong
+    with pytest.raises(IndexError, match="a position must lie between 0 and 6"):
+        kernels.turned(x, table, places, back=False)
+    rest = None, 0.3, None, 0, table, places
+    with pytest.raises(IndexError, match="a position must lie between 0 and 6"):
+        kernels.attention_forward(x, x, x, *rest, keep_weights=True)
+    with pytest.raises(IndexError, match="a position must lie between 0 and 6"):
+        kernels.attention_backward(x, x, x, x, None, None, *rest[1:])
+
+
+def test_a_table_that_is_too_short_or_of_another_width() -> None:
+    x = torch.randn(2, 3, 5, 8)
+    with pytest.raises(IndexError, match="a position must lie between 0 and 3"):
+        kernels.turned(x, torch.randn(2, 4, 4), None, back=False)
+    with pytest.raises(IndexError, match="a table without positions"):
+        kernels.turned(x, torch.randn(2, 0, 4), None, back=False)
+    with pytest.raises(ValueError, match="cannot turn heads of width 8"):
+        kernels.turned(x, torch.randn(2, 7, 3), None, back=False)
+    with pytest.raises(ValueError, match="5 queries and 4 keys cannot have the same positions"):
+        kernels.attention_forward(
+            x, x[:, :, 1:], x[:, :, 1:], None, 0.3, None, 0, torch.randn(2, 7, 4), keep_weights=False
+        )
+
+
+def test_more_of_a_row_than_it_has() -> None:
+    for k in (0, -1, 6):
+        with pytest.raises(ValueError, match=f"a row of 5 entries has no {k} largest"):
+            ranking.top(torch.randn(2, 5), k)
+
+
+@pytest.mark.parametrize("lengths", [[3, 3], [8, -1], [2**40]])
+def test_sentences_that_are_not_as_long_as_the_tokens(lengths: list[int]) -> None:
+    with pytest.raises(ValueError, match="7 embedded tokens are not sentences of the lengths"):
+        encode(some_encoder(), torch.randn(7, 32), lengths)
+
+
+def test_packed_weights_of_another_size() -> None:
+    packed = pack(torch.randn(70, 33))
+    for x, out in ((torch.randn(3, 33), torch.empty(3, 200)), (torch.randn(3, 200), torch.empty(3, 70))):
+        with pytest.raises(ValueError, match="packed weights do not turn"):
+            packed_linear(x, packed, out)
+
+
+def some_steps() -> DecoderSteps:
+    weights = some_weights("odd")
+    return DecoderSteps(weights, some_memory(weights, 2, 4), torch.ones(2, 4, dtype=torch.bool), 3)
+
+
+@pytest.mark.parametrize("wrong", OUTSIDE)
+def test_a_token_outside_the_vocabulary(wrong: int) -> None:
+    tokens = torch.tensor([0, 22, 1, 2, wrong, 3])
+    with pytest.raises(IndexError, match="a token must lie between 0 and 22"):
+        some_steps().step(tokens, torch.zeros(20))
+
+
+def test_rows_that_are_none_or_of_another_sentence() -> None:
+    steps = some_steps()
+    steps.step(torch.zeros(6, dtype=torch.int64), torch.zeros(20))
+    for index in ([0, 1, 2, 3, 4, 6], [-1, 1, 2, 3, 4, 5], [0, 1, 3, 3, 4, 5]):
+        with pytest.raises(IndexError, match="which is not of the same sentence"):
+            steps.reorder(torch.tensor(index))
+    with pytest.raises(ValueError, match="the cache has 6 rows, but 5 are to go on"):
+        steps.reorder(torch.arange(5))
+    for keep in ([2], [-1], [0, 0]):
+        with pytest.raises(IndexError, match="of 2 sentences, those at"):
+            steps.drop(torch.tensor(keep))
+    with pytest.raises(ValueError, match="the model is 20 wide, but the position has"):
+        steps.step(torch.zeros(6, dtype=torch.int64), torch.zeros(19))
+
+
+@pytest.mark.parametrize(
+    ("marks", "caps", "best", "told"),
+    [
+        ((0, 1, 23), [5, 5], 1, "a mark must lie between 0 and 22"),
+        ((-1, 1, 2), [5, 5], 1, "a mark must lie between 0 and 22"),
+        ((0, 1, 2), [5, 6], 1, "a cap must lie between 1 and 5"),
+        ((0, 1, 2), [0, 5], 1, "a cap must lie between 1 and 5"),
+        ((0, 1, 2), [5, 5], 4, "the number wanted must lie between 1 and 3"),
+    ],
+)
+def test_a_search_for_what_there_is_not(marks: tuple[int, int, int], caps: list[int], best: int, told: str) -> None:
+    with pytest.raises(IndexError, match=told):
+        BeamSearch(some_steps(), best, torch.tensor(caps), torch.ones(6), Marks(*marks))
+
+
+def test_nothing_to_attend_to_gives_zeros_and_nothing_to_ask_gives_nothing() -> None:
+    """Sizes of zero were divided by, which ends the process."""
+    query, nothing = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 0, 8)
+    output, _ = kernels.attention_forward(query, nothing, nothing, None, 0.3, None, 0, keep_weights=False)
+    assert torch.equal(output, torch.zeros(2, 3, 5, 8))
+    output, weights = kernels.attention_forward(nothing, query, query, None, 0.3, None, 0, keep_weights=True)
+    assert output.shape == (2, 3, 0, 8)
+    found = kernels.attention_backward(output, nothing, query, query, None, weights, 0.3, None, 0)
+    assert [part.shape[2] for part in found] == [0, 5, 5]
+    assert not any(part.any() for part in found)
+
+
+def test_a_source_without_tokens_gives_logits() -> None:
+    weights = some_weights("odd")
+    steps = DecoderSteps(weights, some_memory(weights, 2, 0), torch.ones(2, 0, dtype=torch.bool), 1)
+    assert steps.step(torch.tensor([1, 2]), torch.zeros(20)).isfinite().all()
