@@ -11,6 +11,7 @@ import typer
 
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
+from dikkat.hints import command, piped
 
 
 def quickstart(
@@ -26,7 +27,10 @@ def quickstart(
         path = out or Path("runs") / f"quickstart-{language}"
         found = run_quickstart(language, path, progress, stop)
     if found is None:
-        print(f"stopped and saved; go on with: dikkat train translator --out {path} --resume", file=sys.stderr)
+        print(
+            f"stopped and saved; go on with: {command('train', 'translator', '--out', path, '--resume')}",
+            file=sys.stderr,
+        )
         return stop.exit_code
     for line in found.evaluation.lines():
         print(line)
@@ -34,7 +38,5 @@ def quickstart(
     for line in found.evaluation.samples(10):
         print(line)
     print(f"\nAttention of “{found.sentence}”: {found.picture}")
-    print(
-        f"Total: {time.monotonic() - started:.0f} seconds. Now try: echo '{found.sentence}' | dikkat translate {path}"
-    )
+    print(f"Total: {time.monotonic() - started:.0f} seconds. Now try: {piped('translate', path, text=found.sentence)}")
     return 0

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.training import Config, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.hints import piped
 
 
 def classifier(
@@ -51,5 +52,5 @@ def classifier(
     columns = (label_column, text_column)
     where = str(config or "settings")
     request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, init)
-    ending = f"best validation score {{score:.2f}}; try: echo … | dikkat classify {out}"
-    return run_job("classifier", ClassifierJob(request), out, resume, started, ending, device)
+    ending = "best validation score {score:.2f}"
+    return run_job("classifier", ClassifierJob(request), out, resume, started, ending, piped("classify", out), device)

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.training import Config, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.hints import piped
 
 
 def translator(
@@ -51,6 +52,8 @@ def translator(
 
     columns = (source_column, target_column)
     request = TrainRequest(data or (), valid or (), columns, preset, settings, str(config or "settings"))
-    ending = f"best validation chrF {{score:.2f}}; try: echo … | dikkat translate {out}"
+    ending = "best validation chrF {score:.2f}"
     runner = partial(train_watched, page=watch) if watch else None
-    return run_job("translator", TranslatorJob(request), out, resume, started, ending, device, runner)
+    return run_job(
+        "translator", TranslatorJob(request), out, resume, started, ending, piped("translate", out), device, runner
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import sys
 import tomllib
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
 from dikkat.config import Device, TrainingConfig, merge, read_toml
 from dikkat.errors import UsageError
+from dikkat.hints import command
 
 if TYPE_CHECKING:
     from dikkat.pipelines.training import Job, Outcome
@@ -60,11 +60,12 @@ def run_job(
     resume: bool,
     started: float,
     ending: str,
+    following: str,
     device: Device,
     runner: Callable[..., Outcome] | None = None,
 ) -> int:
     """Train, tell, and return the exit code. `ending` is told of a finished run; in it {score} is the best score
-    and {loss} minus that.
+    and {loss} minus that. `following` is the command to try next.
 
     `runner` is `train` or something that is called like it.
     """
@@ -72,17 +73,17 @@ def run_job(
 
     if not job.data and not resume:
         raise UsageError("name the data to train on, or add --resume to go on with the run in --out")
-    stop, command = StopSignal(), shlex.join(["dikkat", *sys.argv[1:]])
+    stop, typed = StopSignal(), command(*sys.argv[1:])
     with TrainProgress() as progress:
         run = runner or train
         outcome = run(
-            job, out, progress, resume=resume, device=device, should_stop=stop, started=started, command=command
+            job, out, progress, resume=resume, device=device, should_stop=stop, started=started, command=typed
         )
     if not outcome.finished:
         where = [] if device == "cpu" else ["--device", device]
-        go_on = shlex.join(["dikkat", "train", kind, "--out", str(out), "--resume", *where])
+        go_on = command("train", kind, "--out", out, "--resume", *where)
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
         return stop.exit_code
     best = math.nan if outcome.best_score is None else outcome.best_score
-    print(f"{out}: {ending.format(score=best, loss=-best)}", file=sys.stderr)
+    print(f"{out}: {ending.format(score=best, loss=-best)}; try: {following}", file=sys.stderr)
     return 0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dikkat.decoding.options import BeamOptions
 from dikkat.explain.plots import plot_heads
+from dikkat.hints import command
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.evaluation import Evaluation, evaluate_translator
 from dikkat.pipelines.preparation import PHRASEBOOK, TrainRequest
@@ -34,8 +35,8 @@ def run_quickstart(
 ) -> Quickstart | None:
     """Train, score on held-out pairs and draw one attention map; None if it was stopped (and saved)."""
     request = TrainRequest([f"{PHRASEBOOK}{language}"], preset="tiny", settings=SETTINGS)
-    command = f"dikkat quickstart --language {language}"
-    outcome = train(TranslatorJob(request), out, watcher, should_stop=should_stop, command=command)
+    typed = command("quickstart", "--language", language)
+    outcome = train(TranslatorJob(request), out, watcher, should_stop=should_stop, command=typed)
     if not outcome.finished:
         return None
     evaluation = evaluate_translator(out, (), BeamOptions())

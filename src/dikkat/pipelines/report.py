@@ -20,6 +20,7 @@ from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetit
 from dikkat.explain.report.html import check_page
 from dikkat.explain.report.run_page import report_page
 from dikkat.explain.report.wording import report_wording
+from dikkat.hints import command
 from dikkat.pipelines.evaluation import Evaluation, evaluate_translator
 from dikkat.pipelines.page import collect_page
 from dikkat.pipelines.translation import Translator
@@ -47,7 +48,8 @@ def write_report(path: Path, out: Path, language: str = "en") -> None:
     metrics = run.read_metrics()
     if not run.is_finished or not metrics:
         raise MissingInputError(
-            f"{path}: holds an unfinished run; finish it with: dikkat train translator --out {path} --resume"
+            f"{path}: holds an unfinished run; finish it with:"
+            f" {command('train', 'translator', '--out', path, '--resume')}"
         )
     with write_errors(out):
         probe_beside(out)
