@@ -57,10 +57,8 @@ def _as_known(error: BaseException, arguments: Sequence[str]) -> DikkatError:
     if hasattr(error, "format_message"):
         return UsageError(_usage(error))
     if _is_of_memory(error):
-        words = [word for word in arguments if not word.startswith("-")]
-        return OutOfMemoryError(
-            f"out of memory; {SMALLER.get(words[0] if words else '', 'give fewer or shorter lines')}"
-        )
+        name = next((word for word in arguments if not word.startswith("-")), "")
+        return OutOfMemoryError(f"out of memory; {SMALLER.get(name, 'give fewer or shorter lines')}")
     if isinstance(error, OSError):
         return _of_a_file(error)
     if isinstance(error, RecursionError | ValueError) and _was_raised_by_a_parser(error):

@@ -27,10 +27,8 @@ def quickstart(
         path = out or Path("runs") / f"quickstart-{language}"
         found = run_quickstart(language, path, progress, stop)
     if found is None:
-        print(
-            f"stopped and saved; go on with: {command('train', 'translator', '--out', path, '--resume')}",
-            file=sys.stderr,
-        )
+        go_on = command("train", "translator", "--out", path, "--resume")
+        print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
         return stop.exit_code
     for line in found.evaluation.lines():
         print(line)

@@ -1,8 +1,8 @@
 """The standard streams of the process: UTF-8 whatever the locale says, and whatever is wrong with them one line.
 
 A closed stream stays closed for whoever uses it, but its number is taken, so that no file of ours is opened in its
-place. What cannot be written to standard output is a `DiskError`, or `NoReaderError` where a pipe has no reader any more;
-what cannot be written to standard error is lost, and changes no exit code.
+place. What cannot be written to standard output is a `DiskError`, or a `NoReaderError` where nobody reads
+the pipe any more; what cannot be written to standard error is lost, and changes no exit code.
 """
 
 from __future__ import annotations
@@ -158,7 +158,10 @@ def _reason(error: OSError, failure: str) -> str:
 
 
 def flush_output(is_leaving: bool = False) -> None:
-    """Write what waits in standard output. Raises `DiskError` or `NoReaderError`, after which nothing waits any more."""
+    """Write what waits in standard output.
+
+    Raises `DiskError` or `NoReaderError`, after which nothing waits any more.
+    """
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, _Output):
         raw.is_leaving = is_leaving

@@ -54,6 +54,5 @@ def translator(
     request = TrainRequest(data or (), valid or (), columns, preset, settings, str(config or "settings"))
     ending = "best validation chrF {score:.2f}"
     runner = partial(train_watched, page=watch) if watch else None
-    return run_job(
-        "translator", TranslatorJob(request), out, resume, started, ending, piped("translate", out), device, runner
-    )
+    following, job = piped("translate", out), TranslatorJob(request)
+    return run_job("translator", job, out, resume, started, ending, following, device, runner)

@@ -33,7 +33,7 @@ def test_a_stopped_run_goes_on_where_it_was(device: Device, named: str, capsys: 
         return Outcome(finished=False, best_score=None)
 
     job = TranslatorJob(TrainRequest(["pairs.tsv"]))
-    assert run_job("translator", job, Path("run"), False, 0.0, "", device, runner) == 128 + signal.SIGINT
+    assert run_job("translator", job, Path("run"), False, 0.0, "", "", device, runner) == 128 + signal.SIGINT
     assert given["device"] == device
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"stopped and saved; go on with: dikkat train translator --out run --resume{named}"
