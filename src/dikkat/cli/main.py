@@ -78,7 +78,8 @@ def _require_text(arguments: Sequence[str]) -> None:
     """Raise `UsageError` for bytes that are not UTF-8, which neither a model nor a run directory can hold."""
     for argument in arguments:
         if any("\ud800" <= character <= "\udfff" for character in argument):
-            raise UsageError(f"the argument {argument!a} is not valid UTF-8; write it, or name the file, in UTF-8")
+            raw = argument.encode("utf-8", "surrogateescape")
+            raise UsageError(f"the argument {raw!r} is not valid UTF-8; write it, or name the file, in UTF-8")
 
 
 def _end(error: BaseException, arguments: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ import typer
 
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
+from dikkat.cli.streams import print_report
 from dikkat.hints import command, piped
 
 
@@ -30,11 +31,9 @@ def quickstart(
         go_on = command("train", "translator", "--out", path, "--resume")
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
         return stop.exit_code
-    for line in found.evaluation.lines():
-        print(line)
+    print_report(found.evaluation.lines())
     print(f"\nTen translations of sentences whose combination of words never occurred in training ({path}):\n")
-    for line in found.evaluation.samples(10):
-        print(line)
+    print_report(found.evaluation.samples(10))
     print(f"\nAttention of “{found.sentence}”: {found.picture}")
     print(f"Total: {time.monotonic() - started:.0f} seconds. Now try: {piped('translate', path, text=found.sentence)}")
     return 0

@@ -45,12 +45,17 @@ def parse_settings(assignments: list[str]) -> Settings:
         section, dot, key = name.partition(".")
         if not (equals and dot and key):
             raise UsageError(f'--set needs section.key=value, as in model.dropout=0.2, not "{assignment}"')
-        try:
-            parsed = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            parsed = value
-        settings.setdefault(section, {})[key] = parsed
+        settings.setdefault(section, {})[key] = _parsed(value)
     return settings
+
+
+def _parsed(value: str) -> object:
+    try:
+        found = tomllib.loads(f"value = {value}")
+    except (ValueError, RecursionError):  # also a number of thousands of digits, and brackets within brackets
+        return value
+    # more lines than one would be more settings than one
+    return found["value"] if len(found) == 1 else value
 
 
 def run_job(
