@@ -40,7 +40,7 @@ SMALLER = {
 _MEMORY = ("can't allocate memory", "out of memory", "size calculation overflowed", "bad allocation", "std::bad_alloc")
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 _NOT_CREATED = frozenset({errno.EROFS, errno.EEXIST, errno.ENOTEMPTY})
-_PARSERS = tuple(str(Path(module.__file__).parent) for module in (json, tomllib))
+_PARSERS = tuple(str(Path(module.__path__[0])) for module in (json, tomllib))
 _LONGEST_COMMAND = 300
 """Characters of a command that is worth repeating in a message."""
 

@@ -33,7 +33,7 @@ class TrainProgress:
     """Watches a training run and tells a person."""
 
     def __init__(self) -> None:
-        self.console = Console(file=terminal(), highlight=False, soft_wrap=True)
+        self.console = Console(file=terminal(), highlight=False, soft_wrap=True, emoji=False)
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), console=self.console
         )

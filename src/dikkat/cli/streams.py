@@ -13,7 +13,7 @@ import os
 import select
 import sys
 from collections.abc import Iterable
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 from dikkat.cli.visible import visible
 from dikkat.errors import DiskError, MissingInputError
@@ -111,7 +111,7 @@ class VisibleText(io.TextIOBase):
         return True
 
     @property
-    def buffer(self) -> IO[bytes]:  # type: ignore[override]
+    def buffer(self) -> Any:
         return self.as_is.buffer
 
     @property

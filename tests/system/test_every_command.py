@@ -1,0 +1,193 @@
+"""Every command, whatever is wrong with its streams and its files: one line, the right exit code, no traceback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from tests.system.fork_server import Ended, ForkServer, Streams
+from tests.system.toy import settings, toy_sentences
+
+GROUPS = ("", "train", "data", "draw")
+
+
+@dataclass(frozen=True)
+class Try:
+    """One way to call a command; MT, CL, LM, PAIRS, LABELS and TEXT stand for what the fixture `made` makes."""
+
+    words: str
+    writes: bool = True
+    """Whether it writes to standard output."""
+    reads: bool = False
+    """Whether it reads standard input."""
+    code: int = 0
+    bad: int | None = None
+    """The word that the bad files take the place of."""
+
+
+TRIES = {
+    "translate": Try("translate MT", reads=True),
+    "translate a file": Try("translate MT TEXT", bad=2),
+    "classify": Try("classify CL", reads=True),
+    "classify a file": Try("classify CL TEXT", bad=2),
+    "generate": Try("generate LM --max-tokens 3", reads=True),
+    "embed": Try("embed MT", reads=True),
+    "embed a file": Try("embed MT TEXT --nearest 1", bad=2),
+    "evaluate": Try("evaluate MT PAIRS --samples 2", bad=2),
+    "evaluate a classifier": Try("evaluate CL LABELS", bad=2),
+    "evaluate a language model": Try("evaluate LM TEXT", bad=2),
+    "attend": Try("attend MT - --out map.json", reads=True),
+    "explain": Try("explain Hello --vectors VECTORS", bad=3),
+    "heads": Try("heads MT PAIRS --sentences 2", bad=2),
+    "report": Try("report MT --out report.html", writes=False, bad=1),
+    "compare": Try("compare --lengths 4,8 --widths 4,8 --copy-lengths 2,3 --updates 1"),
+    "doctor": Try("doctor MT", bad=1),
+    "draw model": Try("draw model --config SETTINGS", bad=3),
+    "draw positions": Try("draw positions --out table.svg --length 20 --dim 12"),
+    "data diversify": Try("data diversify MT MT PAIRS --out more.tsv", bad=4),
+    "import": Try("import TEXT --out run", writes=False, code=66, bad=1),
+    "train translator": Try("train translator PAIRS --out run", writes=False, bad=2),
+    "train classifier": Try("train classifier LABELS --out run", writes=False, bad=2),
+    "train lm": Try("train lm TEXT --out run", writes=False, bad=2),
+    "quickstart": Try("quickstart --language tlh", writes=False, code=2),
+}
+COMMANDS = sorted({" ".join(name.split()[: 2 if name.split()[0] in GROUPS else 1]) for name in TRIES})
+BUSY_ALONE = ("quickstart", "compare")
+"""What needs no argument, and takes a minute."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]:
+    server = ForkServer(tmp_path_factory.mktemp("commands"))
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory, server: ForkServer) -> dict[str, str]:
+    """What the words in capitals stand for."""
+    folder = tmp_path_factory.mktemp("made")
+    pairs = toy_sentences(80)
+    contents = {
+        "PAIRS": ("pairs.tsv", "".join(f"{source}\t{target}\n" for source, target in pairs)),
+        "LABELS": ("labels.tsv", "".join(f"{'ab'[n % 2]}\t{source}\n" for n, (source, _) in enumerate(pairs))),
+        "TEXT": ("text.txt", "".join(f"{source} çok\n" for source, _ in pairs[:3] * 80)),
+        "VECTORS": ("vectors.tsv", "Hello\t1\t2\n"),
+        "SETTINGS": ("settings.toml", "[model]\nmodel_dim = 16\n"),
+        "INPUT": ("input.txt", "the dog sees\na çat\n"),
+    }
+    for name, content in contents.values():
+        (folder / name).write_text(content, encoding="utf-8")
+    values = {word: str(folder / name) for word, (name, _) in contents.items()}
+    for kind, word, data in (("translator", "MT", "PAIRS"), ("classifier", "CL", "LABELS"), ("lm", "LM", "TEXT")):
+        values[word] = str(folder / word)
+        options = settings(training__max_updates=2, training__validations=1)
+        trained = server("train", kind, values[data], "--out", values[word], *options)
+        assert trained.code == 0, trained.stderr
+    return values
+
+
+def words_of(tried: Try, made: dict[str, str], instead: Path | None = None) -> list[str]:
+    words = [made.get(word, word) for word in tried.words.split()]
+    if instead is not None:
+        assert tried.bad is not None
+        words[tried.bad] = str(instead)
+    if words[0] == "train":
+        words += settings(training__max_updates=1, training__validations=1)
+    return words
+
+
+def check(ended: Ended, code: int) -> None:
+    """The exit code, and one line about a failure: the last on standard error, after what was told of the progress."""
+    assert "Traceback" not in ended.stderr, ended.stderr
+    assert ended.code == code, ended.stderr
+    complaints = [line for line in ended.stderr.split("\n") if line.startswith("dikkat: ")]
+    assert len(complaints) == (0 if code in (0, 141) else 1), ended.stderr
+    if complaints:
+        assert ended.stderr.endswith(f"{complaints[0]}\n")
+
+
+@pytest.fixture(scope="module")
+def plain(server: ForkServer, made: dict[str, str]) -> dict[str, Ended]:
+    """What each command does where nothing is wrong, filled on the way."""
+    return {}
+
+
+@pytest.mark.parametrize("name", TRIES)
+def test_streams(name: str, server: ForkServer, made: dict[str, str]) -> None:
+    tried = TRIES[name]
+    words, text = words_of(tried, made), made["INPUT"]
+    usual = server(*words, streams=Streams(stdin=text))
+    check(usual, tried.code)
+    assert bool(usual.stdout) == tried.writes
+
+    of_closed_input = server(*words, streams=Streams(stdin=None))
+    check(of_closed_input, 66 if tried.reads else tried.code)
+    if tried.reads:
+        assert of_closed_input.stderr.endswith("dikkat: standard input: is closed\n")
+    ascii_only = server(*words, streams=Streams(stdin=text, encoding="ascii"))
+    check(ascii_only, tried.code)
+    assert_same_text(ascii_only.stdout, usual.stdout, name)
+    silent = server(*words, streams=Streams(stdin=text, stderr=None))
+    assert silent.code == tried.code
+    assert_same_text(silent.stdout, usual.stdout, name)
+    failing = {None: (74, "is closed"), "/dev/full": (74, "writing failed: No space left on device"), "gone": (141, "")}
+    for stdout, (code, reason) in failing.items():
+        ended = server(*words, streams=Streams(stdin=text, stdout=stdout))
+        check(ended, code if tried.writes else tried.code)
+        if tried.writes and reason:
+            assert ended.stderr.endswith(f"dikkat: standard output: {reason}\n")
+    assert server(*words, streams=Streams(stdin=text, stdout="/dev/full", stderr=None)).code == (
+        74 if tried.writes else tried.code
+    )
+
+
+def assert_same_text(one: bytes, other: bytes, name: str) -> None:
+    if name == "compare":  # which measures
+        one, other = (text.split(b"\n")[0] for text in (one, other))
+    assert one == other
+
+
+@pytest.mark.parametrize("name", [name for name, tried in TRIES.items() if tried.bad is not None])
+def test_bad_files(name: str, server: ForkServer, made: dict[str, str], tmp_path: Path) -> None:
+    tried = TRIES[name]
+    assert tried.bad is not None
+    suffix = Path(made.get(tried.words.split()[tried.bad], "")).suffix
+    empty, binary, folder, missing = (tmp_path / f"{each}{suffix}" for each in ("empty", "binary", "folder", "missing"))
+    empty.write_bytes(b"")
+    binary.write_bytes(bytes(range(256)) * 12)
+    folder.mkdir()
+    is_of_run = tried.words.split()[tried.bad] == "MT" or name == "import"
+    codes = {empty: 65, binary: 65, folder: 66, missing: 66}
+    if is_of_run:  # a folder is asked for
+        codes = {empty: 66, binary: 66, folder: 66, missing: 66}
+    if name == "draw model":  # an empty file sets nothing
+        codes[empty] = 0
+    if name == "train lm":  # takes folders, too
+        codes[folder] = 65
+    for path, code in codes.items():
+        ended = server(*words_of(tried, made, path), streams=Streams(stdin=made["INPUT"]))
+        check(ended, code)
+        assert code == 0 or path.name in ended.stderr
+
+
+@pytest.mark.parametrize("command", [*GROUPS, *COMMANDS])
+def test_help_and_no_arguments(command: str, server: ForkServer) -> None:
+    words = command.split()
+    asked = server(*words, "--help")
+    check(asked, 0)
+    assert asked.stdout.startswith(b"Usage: " + " ".join(["dikkat", *words]).encode())
+    assert (asked.stdout.count(b"\n") > 8, asked.stderr) == (True, "")
+    assert server(*words, "-h").stdout == asked.stdout
+    if command in GROUPS:
+        alone = server(*words)
+        check(alone, 0)
+        assert (alone.stdout, alone.stderr) == (asked.stdout, "")
+    elif command not in BUSY_ALONE:
+        alone = server(*words)
+        check(alone, 2)
+        assert alone.stdout == b""
+    check(server(*words, "--help", streams=Streams(stdout="/dev/full")), 74)
+    check(server(*words, "--no-such-option"), 2)
