@@ -25,7 +25,14 @@ LIMIT = 60
 """Seconds after which a command is killed."""
 
 
-PICTURES = ("matplotlib.figure", "matplotlib.font_manager", "matplotlib.backends.backend_agg")
+LATE = (
+    "torch._refs",
+    "torch._decomp",
+    "torch._dynamo",
+    "matplotlib.figure",
+    "matplotlib.font_manager",
+    "matplotlib.backends.backend_agg",
+)
 """Loaded in advance as well; our modules ask for them late."""
 
 
@@ -88,7 +95,7 @@ def _serve() -> None:
     for module in pkgutil.walk_packages(dikkat.__path__, "dikkat."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    for name in PICTURES:
+    for name in LATE:
         importlib.import_module(name)
     gc.freeze()  # a copy shares what it does not look at
     for line in sys.stdin:
@@ -120,8 +127,10 @@ def _become(case: dict[str, Any], output: int, messages: int) -> None:
             resource.setrlimit(resource.RLIMIT_AS, (case["memory"], case["memory"]))
         for number, name in enumerate(("stdin", "stdout", "stderr")):
             mode = "r" if number == 0 else "w"
-            stream = None if case[name] is None else open(number, mode, encoding=case["encoding"], closefd=False)
-            setattr(sys, name, stream)
+            if case[name] is None:
+                setattr(sys, name, None)
+            else:
+                setattr(sys, name, open(number, mode, encoding=case["encoding"], closefd=False))  # noqa: SIM115
         sys.argv = ["dikkat", *case["arguments"]]
         from dikkat.cli.main import main
 

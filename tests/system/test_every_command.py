@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ class Try:
     reads: bool = False
     """Whether it reads standard input."""
     code: int = 0
+    is_slow: bool = False
     bad: int | None = None
     """The word that the bad files take the place of."""
 
@@ -40,17 +42,17 @@ TRIES = {
     "evaluate a language model": Try("evaluate LM TEXT", bad=2),
     "attend": Try("attend MT - --out map.json", reads=True),
     "explain": Try("explain Hello --vectors VECTORS", bad=3),
-    "heads": Try("heads MT PAIRS --sentences 2", bad=2),
-    "report": Try("report MT --out report.html", writes=False, bad=1),
-    "compare": Try("compare --lengths 4,8 --widths 4,8 --copy-lengths 2,3 --updates 1"),
+    "heads": Try("heads MT PAIRS --sentences 2", is_slow=True, bad=2),
+    "report": Try("report MT --out report.html", writes=False, is_slow=True, bad=1),
+    "compare": Try("compare --lengths 4,8 --widths 4,8 --copy-lengths 2,3 --updates 1", is_slow=True),
     "doctor": Try("doctor MT", bad=1),
     "draw model": Try("draw model --config SETTINGS", bad=3),
     "draw positions": Try("draw positions --out table.svg --length 20 --dim 12"),
     "data diversify": Try("data diversify MT MT PAIRS --out more.tsv", bad=4),
     "import": Try("import TEXT --out run", writes=False, code=66, bad=1),
-    "train translator": Try("train translator PAIRS --out run", writes=False, bad=2),
-    "train classifier": Try("train classifier LABELS --out run", writes=False, bad=2),
-    "train lm": Try("train lm TEXT --out run", writes=False, bad=2),
+    "train translator": Try("train translator PAIRS --out run", writes=False, is_slow=True, bad=2),
+    "train classifier": Try("train classifier LABELS --out run", writes=False, is_slow=True, bad=2),
+    "train lm": Try("train lm TEXT --out run", writes=False, is_slow=True, bad=2),
     "quickstart": Try("quickstart --language tlh", writes=False, code=2),
 }
 COMMANDS = sorted({" ".join(name.split()[: 2 if name.split()[0] in GROUPS else 1]) for name in TRIES})
@@ -109,45 +111,35 @@ def check(ended: Ended, code: int) -> None:
         assert ended.stderr.endswith(f"{complaints[0]}\n")
 
 
-@pytest.fixture(scope="module")
-def plain(server: ForkServer, made: dict[str, str]) -> dict[str, Ended]:
-    """What each command does where nothing is wrong, filled on the way."""
-    return {}
-
-
 @pytest.mark.parametrize("name", TRIES)
 def test_streams(name: str, server: ForkServer, made: dict[str, str]) -> None:
     tried = TRIES[name]
     words, text = words_of(tried, made), made["INPUT"]
-    usual = server(*words, streams=Streams(stdin=text))
-    check(usual, tried.code)
-    assert bool(usual.stdout) == tried.writes
-
-    of_closed_input = server(*words, streams=Streams(stdin=None))
-    check(of_closed_input, 66 if tried.reads else tried.code)
+    # nobody to hear a message, and a locale that knows no letter beyond ASCII
+    odd = server(*words, streams=Streams(stdin=text if tried.reads else None, stderr=None, encoding="ascii"))
+    assert (odd.code, bool(odd.stdout)) == (tried.code, tried.writes)
+    if not tried.is_slow:
+        usual = server(*words, streams=Streams(stdin=text))
+        check(usual, tried.code)
+        assert without_times(odd.stdout) == without_times(usual.stdout)
     if tried.reads:
-        assert of_closed_input.stderr.endswith("dikkat: standard input: is closed\n")
-    ascii_only = server(*words, streams=Streams(stdin=text, encoding="ascii"))
-    check(ascii_only, tried.code)
-    assert_same_text(ascii_only.stdout, usual.stdout, name)
-    silent = server(*words, streams=Streams(stdin=text, stderr=None))
-    assert silent.code == tried.code
-    assert_same_text(silent.stdout, usual.stdout, name)
-    failing = {None: (74, "is closed"), "/dev/full": (74, "writing failed: No space left on device"), "gone": (141, "")}
-    for stdout, (code, reason) in failing.items():
-        ended = server(*words, streams=Streams(stdin=text, stdout=stdout))
-        check(ended, code if tried.writes else tried.code)
-        if tried.writes and reason:
-            assert ended.stderr.endswith(f"dikkat: standard output: {reason}\n")
-    assert server(*words, streams=Streams(stdin=text, stdout="/dev/full", stderr=None)).code == (
-        74 if tried.writes else tried.code
-    )
+        unread = server(*words, streams=Streams(stdin=None))
+        check(unread, 66)
+        assert unread.stderr.endswith("dikkat: standard input: is closed\n")
+    if tried.writes:
+        unwritten = server(*words, streams=Streams(stdin=text, stdout="/dev/full"))
+        check(unwritten, 74)
+        assert unwritten.stderr.endswith("dikkat: standard output: writing failed: No space left on device\n")
+    if tried.writes and not tried.is_slow:
+        check(server(*words, streams=Streams(stdin=text, stdout="gone")), 141)
+    if not tried.is_slow:
+        closed = server(*words, streams=Streams(stdin=text, stdout=None))
+        check(closed, 74 if tried.writes else tried.code)
+        assert closed.stderr.endswith("dikkat: standard output: is closed\n") == tried.writes
 
 
-def assert_same_text(one: bytes, other: bytes, name: str) -> None:
-    if name == "compare":  # which measures
-        one, other = (text.split(b"\n")[0] for text in (one, other))
-    assert one == other
+def without_times(text: bytes) -> bytes:
+    return re.sub(rb"[0-9.]+ s\n", b"", text)
 
 
 @pytest.mark.parametrize("name", [name for name, tried in TRIES.items() if tried.bad is not None])
@@ -165,8 +157,6 @@ def test_bad_files(name: str, server: ForkServer, made: dict[str, str], tmp_path
         codes = {empty: 66, binary: 66, folder: 66, missing: 66}
     if name == "draw model":  # an empty file sets nothing
         codes[empty] = 0
-    if name == "train lm":  # takes folders, too
-        codes[folder] = 65
     for path, code in codes.items():
         ended = server(*words_of(tried, made, path), streams=Streams(stdin=made["INPUT"]))
         check(ended, code)
@@ -189,5 +179,6 @@ def test_help_and_no_arguments(command: str, server: ForkServer) -> None:
         alone = server(*words)
         check(alone, 2)
         assert alone.stdout == b""
-    check(server(*words, "--help", streams=Streams(stdout="/dev/full")), 74)
+    if command in GROUPS:
+        check(server(*words, "--help", streams=Streams(stdout="/dev/full")), 74)
     check(server(*words, "--no-such-option"), 2)

@@ -16,6 +16,7 @@ import pytest
 
 import dikkat
 from dikkat.cli.main import run as run_command
+from dikkat.cli.signals import NUMBERS
 
 PACKAGE_ROOT = Path(dikkat.__file__).parents[1]
 
@@ -79,8 +80,8 @@ def child(
 
 @contextmanager
 def kept_signals() -> Iterator[None]:
-    """Training takes Ctrl-C and SIGTERM for itself; give them back."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    """Training takes the signals that end a process for itself; give them back."""
+    before = {number: signal.getsignal(number) for number in NUMBERS}
     try:
         yield
     finally:

@@ -25,5 +25,5 @@ def import_checkpoint(
     write_run(found, out, path, command(*sys.argv[1:]))
     if found.left_out:
         print(f"left out, heads of other tasks: {', '.join(found.left_out)}", file=sys.stderr)
-    use = "embed" if found.task == "encoder" else "generate"
-    print(f"{out}: {found.parameters:,} parameters; try: {piped(use, out)}", file=sys.stderr)
+    following = piped("embed" if found.task == "encoder" else "generate", out)
+    print(f"{out}: {found.parameters:,} parameters; try: {following}", file=sys.stderr)

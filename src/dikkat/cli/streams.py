@@ -43,6 +43,13 @@ class _Input(io.FileIO):
         except OSError as error:
             raise MissingInputError(f"standard input: {_reason(error, 'cannot be read')}") from None
 
+    def readall(self) -> bytes:
+        """Read to the end, by `readinto`, which knows what to do with errors."""
+        chunks, buffer = list[bytes](), bytearray(1 << 16)
+        while size := self.readinto(buffer):
+            chunks.append(bytes(buffer[:size]))
+        return b"".join(chunks)
+
 
 class _Output(io.FileIO):
     """Standard output, unbuffered. After a failure, which is raised once, it takes everything and writes nothing."""
