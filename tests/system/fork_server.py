@@ -11,7 +11,6 @@ import importlib
 import json
 import os
 import pkgutil
-import resource
 import signal
 import subprocess
 import sys
@@ -47,8 +46,6 @@ class Streams:
     stderr: str | None = ""
     encoding: str = "utf-8"
     """Of `sys.stdout` and its kin as Python makes them."""
-    memory: int = 0
-    """Most bytes of the address space; 0 is no limit."""
 
 
 @dataclass(frozen=True)
@@ -123,8 +120,6 @@ def _become(case: dict[str, Any], output: int, messages: int) -> None:
         _put(0, case["stdin"], os.O_RDONLY, -1)
         _put(1, case["stdout"], os.O_WRONLY, output)
         _put(2, case["stderr"], os.O_WRONLY, messages)
-        if case["memory"]:
-            resource.setrlimit(resource.RLIMIT_AS, (case["memory"], case["memory"]))
         for number, name in enumerate(("stdin", "stdout", "stderr")):
             mode = "r" if number == 0 else "w"
             if case[name] is None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -182,3 +184,53 @@ def test_help_and_no_arguments(command: str, server: ForkServer) -> None:
     if command in GROUPS:
         check(server(*words, "--help", streams=Streams(stdout="/dev/full")), 74)
     check(server(*words, "--no-such-option"), 2)
+
+
+def test_a_terminal_is_shown_control_characters_and_a_pipe_gets_them(
+    server: ForkServer, made: dict[str, str], tmp_path: Path
+) -> None:
+    words = ("generate", made["LM"], "a\x1b[31m\x9b7m\tb\nc\r", "--greedy", "--max-tokens", "1")
+    assert server(*words).stdout.startswith("a\x1b[31m\x9b7m\tb\nc\r".encode())
+    terminal, end = os.openpty()
+    assert server(*words, streams=Streams(stdout=os.ttyname(end))).code == 0
+    assert os.read(terminal, 1000).startswith(b"a\\x1b[31m\\x9b7m\tb\r\nc\\r")
+    os.close(end)
+    os.close(terminal)
+    labelled = tmp_path / "labelled.tsv"
+    labelled.write_text("a\tthe \x1b]0;title\x07 dog\n", encoding="utf-8")
+    scored = server("evaluate", made["CL"], labelled, "--samples", "3")
+    assert b"\x1b" not in scored.stdout + scored.stderr.encode()
+    check(missing := server("translate", made["MT"], "a\x1b[2J\nb"), 66)
+    assert missing.stderr == "dikkat: a\\x1b[2J\\nb: there is no such file\n"
+
+
+@pytest.mark.parametrize("words", ["classify CL", "embed MT", "classify CL --words 1"])
+def test_the_lines_before_a_bad_one_are_answered(
+    words: str, server: ForkServer, made: dict[str, str], tmp_path: Path
+) -> None:
+    text = tmp_path / "text"
+    text.write_bytes(b"the dog\nthe cat\nthe \xff\nthe king\n")
+    ended = server(*(made.get(word, word) for word in words.split()), streams=Streams(stdin=str(text)))
+    check(ended, 65)
+    assert ended.stdout.count(b"\n") == 2
+    assert ended.stderr.startswith("dikkat: standard input:3:5: byte 0xFF is not valid UTF-8")
+
+
+def test_what_a_finished_training_tells_to_try_is_done_by_a_shell(
+    server: ForkServer, made: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "it's {my} run; $(touch no)"
+    told = server("train", "lm", made["TEXT"], "--out", out, *settings(training__max_updates=1))
+    line = told.stderr.rstrip("\n").partition("; try: ")[2]
+    program = "dikkat() { printf '%s\\0' \"$@\"; }; " + line
+    words = subprocess.run(["bash", "-c", program], capture_output=True, check=True, cwd=tmp_path).stdout
+    assert words.split(b"\0")[:-1] == [b"generate", bytes(out)]
+    check(server(*words.decode().split("\0")[:-1], "--max-tokens", "2"), 0)
+
+
+def test_more_memory_than_there_is(server: ForkServer, made: dict[str, str]) -> None:
+    ended = server("train", "lm", made["TEXT"], "--out", "run", "--set", f"model.feed_forward_dim={2**31 - 1}")
+    check(ended, 71)
+    assert ended.stderr.endswith(
+        "dikkat: out of memory; set a smaller training.tokens_per_batch, model or data.max_length\n"
+    )
