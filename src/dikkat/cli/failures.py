@@ -63,6 +63,8 @@ def _as_known(error: BaseException, arguments: Sequence[str]) -> DikkatError:
         return _of_a_file(error)
     if isinstance(error, RecursionError | ValueError) and _was_raised_by_a_parser(error):
         return DataError(f"a file is nested too deeply, or holds a number that is too long, to be read ({error})")
+    if isinstance(error, OverflowError):
+        return UsageError(f"a number that was given is larger than this can be computed with ({error})")
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
         return DataError(f"{error.object!a} holds characters that are not valid Unicode; rename or correct it")
     return InternalError(_internal(error, arguments))

@@ -43,6 +43,12 @@ SOURCES = str(Path(dikkat.__file__).parents[1])
             73,
         ),
         (
+            OverflowError("Python int too large to convert to C ssize_t"),
+            "a number that was given is larger than this can be computed with"
+            " (Python int too large to convert to C ssize_t)",
+            2,
+        ),
+        (
             KeyError("x"),
             "internal error (KeyError: 'x'); this is a bug of dikkat;"
             " for the traceback: dikkat --debug translate 'a b'",
