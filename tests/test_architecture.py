@@ -18,7 +18,7 @@ SOURCES = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = "dikkat"
 
 LAYERS = (
-    ("config", "presets", "errors", "native", "disk"),
+    ("config", "presets", "errors", "hints", "native", "disk"),
     ("nn", "text", "evaluation"),
     ("models", "data"),
     ("training", "decoding", "explain", "run_directory"),
@@ -28,7 +28,7 @@ LAYERS = (
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 SIDEWAYS = {("training", "decoding"), ("training", "run_directory")}
 FACES = ("__init__", "__main__")  # the package itself: it shows what lies below and no room may import it
-TORCH_FREE = ("config", "presets", "errors", "disk", "text", "evaluation", "data")
+TORCH_FREE = ("config", "presets", "errors", "hints", "disk", "text", "evaluation", "data")
 
 LONGEST_FILE = 350
 LONGEST_FUNCTION = 60

@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from dikkat.errors import DataError, MissingInputError, UsageError, nearest
 from dikkat.presets import PRESETS
@@ -21,10 +21,23 @@ Device = Literal["cpu", "cuda"]
 """Where a model computes: on the processor, or on the first GPU. Not a setting of a run, which may change machines."""
 
 
-class Section(BaseModel):
-    """A frozen group of settings that refuses unknown keys."""
+LARGEST = 2**31 - 1
+"""No size or count of a run is larger: what computes with it would leave its range."""
+LONGEST_SHOWN = 60
+"""Characters of a wrong value that a message repeats."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+class Section(BaseModel):
+    """A frozen group of settings that refuses unknown keys and numbers that nothing can compute with."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
+
+    @field_validator("*")
+    @classmethod
+    def _is_computable(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, int) and info.field_name != "seed" and value > LARGEST:
+            raise ValueError(f"input should be at most {LARGEST}")
+        return value
 
 
 class ModelConfig(Section):
@@ -191,7 +204,7 @@ class DataConfig(Section):
 class TrainingConfig(Section):
     """How the model is trained."""
 
-    seed: int = 1
+    seed: int = Field(1, ge=0, lt=2**63)
     """Seed of initial weights, data order and dropout."""
     tokens_per_batch: int = Field(4096, gt=0)
     """Tokens of the longer side, padding included, in one micro-batch."""
@@ -287,8 +300,10 @@ def read_toml(path: Path) -> dict[str, dict[str, Any]]:
         raise MissingInputError(f"{path}: there is no such configuration file") from None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: not valid TOML: {error}") from None
+    except (ValueError, RecursionError) as error:
+        is_of_form = isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError)
+        reason = error if is_of_form else "a number has thousands of digits, or brackets are nested thousandfold"
+        raise DataError(f"{path}: not valid TOML: {reason}") from None
     for name, values in settings.items():
         if not isinstance(values, dict):
             raise UsageError(f'{path}: "{name}" stands outside a section; write it under a heading such as [training]')
@@ -303,9 +318,17 @@ def first_complaint(error: ValidationError) -> str:
     if detail["type"] == "extra_forbidden":
         known = _known_keys(path[:-1])
         return f'unknown key "{key}"{nearest(path[-1], known) or "; known: " + ", ".join(known)}'
-    given = "" if isinstance(detail.get("input"), dict | Section) else f", not {detail.get('input')!r}"
+    given = "" if isinstance(detail.get("input"), dict | Section) else f", not {_shown(detail.get('input'))}"
     message = detail["msg"].removeprefix("Value error, ")
     return f"{key}: {message[0].lower() + message[1:]}{given}" if key else message
+
+
+def _shown(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
 
 
 def _known_keys(path: list[str]) -> list[str]:

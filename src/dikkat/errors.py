@@ -35,6 +35,18 @@ class MissingInputError(DikkatError):
     exit_code = 66
 
 
+class InternalError(DikkatError):
+    """Something that must not happen: a bug of ours (EX_SOFTWARE)."""
+
+    exit_code = 70
+
+
+class OutOfMemoryError(DikkatError):
+    """Memory does not suffice for what was asked (EX_OSERR)."""
+
+    exit_code = 71
+
+
 class CannotCreateError(DikkatError):
     """An output that must not or cannot be created (EX_CANTCREAT)."""
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from tests.docs.pages import ROOT, Snippet, broken_links, commands, links, outputs, snippets
 
-from dikkat.cli.main import app
+from dikkat.cli.app import app
 
 FOLDER = ROOT / "docs" / "attention"
 PAGES = ("weighted-sum", "by-hand", "order-and-cost", "six-steps", "translator")

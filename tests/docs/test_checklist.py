@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.cli.main import app
+from dikkat.cli.app import app
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "checklist.md"

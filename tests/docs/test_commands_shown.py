@@ -9,7 +9,7 @@ import pytest
 import typer
 from tests.docs.pages import ROOT, blocks, broken_links
 
-from dikkat.cli.main import app
+from dikkat.cli.app import app
 
 PAGES = ("README.md", "README.tr.md", "docs/look-inside.md", "docs/look-inside.tr.md")
 

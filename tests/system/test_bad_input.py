@@ -124,6 +124,35 @@ class TestData:
         [
             ("training.learning_rat=1", 'unknown key "training.learning_rat"; did you mean "learning_rate"?'),
             ("trainin.seed=1", 'unknown key "trainin"; did you mean "training"?'),
+            ("training.max_epochs=inf", "training.max_epochs: input should be a finite number, not inf"),
+            ("training.minutes=nan", "training.minutes: input should be a finite number, not nan"),
+            ("training.minutes=-3", "training.minutes: input should be greater than 0, not -3"),
+            ("training.seed=-1", "training.seed: input should be greater than or equal to 0, not -1"),
+            (
+                "training.seed=9223372036854775808",
+                "training.seed: input should be less than 9223372036854775808, not 9223372036854775808",
+            ),
+            (
+                "model.model_dim=1000000000000000000000000",
+                "model.model_dim: input should be at most 2147483647, not 1000000000000000000000000",
+            ),
+            (
+                "training.seed=" + 5000 * "9",
+                "training.seed: unable to parse input string as an integer, exceeded maximum size, not '"
+                + 59 * "9"
+                + "…",
+            ),
+            (
+                "training.seed=" + 5000 * "[",
+                "training.seed: input should be a valid integer, unable to parse string as an integer, not '"
+                + 59 * "["
+                + "…",
+            ),
+            (
+                "model.dropout=0.1\ndropout = 0.2",
+                "model.dropout: input should be a valid number, unable to parse string as a number,"
+                " not '0.1\\ndropout = 0.2'",
+            ),
             ("model.dropout=2", "model.dropout: input should be less than 1, not 2"),
             (
                 "model.num_heads=3",
@@ -143,6 +172,8 @@ class TestData:
         [
             ("[model]\nmodel_dimm = 64\n", 2, 'unknown key "model.model_dimm"; did you mean "model_dim"?'),
             ("[model\n", 65, "not valid TOML: "),
+            ("[training]\nseed = " + 5000 * "9", 65, "not valid TOML: a number has thousands of digits, or brackets"),
+            ("[training]\nseed = " + 5000 * "[", 65, "not valid TOML: a number has thousands of digits, or brackets"),
             ("minutes = 3\n", 2, '"minutes" stands outside a section; write it under a heading such as [training]'),
         ],
     )
@@ -159,6 +190,10 @@ class TestData:
         assert message == f"{missing}: there is no such configuration file"
         message = dikkat.fails(66, *TRAIN, toy_data, "--out", out, "--config", tmp_path)
         assert message == f"{tmp_path}: cannot be read: Is a directory"
+        binary = tmp_path / "binary.toml"
+        binary.write_bytes(bytes(range(256)))
+        message = dikkat.fails(65, *TRAIN, toy_data, "--out", out, "--config", binary)
+        assert message.startswith(f"{binary}: not valid TOML: 'utf-8' codec can't decode byte 0x80")
 
     def test_preset(self, dikkat: Command, toy_data: Path, out: Path) -> None:
         message = dikkat.fails(2, *TRAIN, toy_data, "--out", out, "--preset", "smal")
@@ -170,6 +205,9 @@ class TestData:
         assert "--out" in dikkat.fails(2, *TRAIN, toy_data)
         assert dikkat.fails(2, *TRAIN, "--out", out).startswith("name the data to train on, or add --resume")
         assert "No such command" in dikkat.fails(2, "trian")
+        for minutes in ("inf", "nan", "-1"):
+            message = dikkat.fails(2, *TRAIN, toy_data, "--out", out, "--minutes", minutes)
+            assert message.startswith("settings: training.minutes: input should be ")
         assert "Invalid value for '--minutes'" in dikkat.fails(2, *TRAIN, toy_data, "--out", out, "--minutes", "many")
 
     @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
-from tests.system.toy import child, toy_sentences
+from tests.system.toy import PACKAGE_ROOT, child, toy_sentences
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+ALL_SIGNALS = [*SIGNALS, (signal.SIGHUP, 129), (signal.SIGXCPU, 152)]
 
 
-@pytest.mark.parametrize(("number", "code"), SIGNALS)
-@pytest.mark.parametrize("command", ["translate", "evaluate"])
+@pytest.mark.parametrize(
+    ("command", "number", "code"), [("evaluate", signal.SIGTERM, 143), *(("translate", *each) for each in ALL_SIGNALS)]
+)
 def test_a_signal_is_one_line(tmp_path: Path, trained: Path, command: str, number: signal.Signals, code: int) -> None:
     """The text comes through a pipe that is never fed, so that the signal meets a waiting process."""
     os.mkfifo(pipe := tmp_path / "text.en")
@@ -27,6 +30,25 @@ def test_a_signal_is_one_line(tmp_path: Path, trained: Path, command: str, numbe
         process.send_signal(number)
         output, notes = process.communicate(timeout=120)
     assert (process.returncode, output, notes) == (code, "", "dikkat: interrupted\n")
+
+
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path, trained: Path) -> None:
+    """As under nohup, which lets a command outlive its terminal."""
+    os.mkfifo(pipe := tmp_path / "text.en")
+    process = child(["translate", trained, pipe], preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN))
+    with pipe.open("w"):
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.1)
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        _, notes = process.communicate(timeout=120)
+    assert (process.returncode, notes) == (143, "dikkat: interrupted\n")
+
+
+def test_signals_are_taken_care_of_before_anything_slow_is_loaded() -> None:
+    slow = "{'torch', 'numpy', 'typer', 'pydantic', 'rich'}"
+    program = f"import sys, dikkat.cli.main; sys.exit(bool({slow} & sys.modules.keys()))"
+    assert subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": str(PACKAGE_ROOT)}).returncode == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")

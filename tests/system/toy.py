@@ -16,6 +16,8 @@ import pytest
 
 import dikkat
 from dikkat.cli.main import run as run_command
+from dikkat.cli.signals import NUMBERS
+from dikkat.errors import InternalError
 
 PACKAGE_ROOT = Path(dikkat.__file__).parents[1]
 
@@ -79,8 +81,8 @@ def child(
 
 @contextmanager
 def kept_signals() -> Iterator[None]:
-    """Training takes Ctrl-C and SIGTERM for itself; give them back."""
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    """Training takes the signals that end a process for itself; give them back."""
+    before = {number: signal.getsignal(number) for number in NUMBERS}
     try:
         yield
     finally:
@@ -95,11 +97,13 @@ class Command:
     capture: pytest.CaptureFixture[str]
 
     def __call__(self, *arguments: str | Path) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error. An exception that comes through is a traceback."""
+        """Exit code, standard output and standard error; an internal error fails the test."""
         self.capture.readouterr()
         with kept_signals():
             code = run_command([str(argument) for argument in arguments])
-        return (code, *self.capture.readouterr())
+        output, complaint = self.capture.readouterr()
+        assert code != InternalError.exit_code, complaint
+        return code, output, complaint
 
     def fails(self, exit_code: int, *arguments: str | Path) -> str:
         """The message of a command that must fail: the one line on standard error, without its `dikkat: `."""

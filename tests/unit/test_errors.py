@@ -16,6 +16,8 @@ from dikkat.errors import DikkatError, nearest
         ("UsageError", 2),
         ("DataError", os.EX_DATAERR),
         ("MissingInputError", os.EX_NOINPUT),
+        ("InternalError", os.EX_SOFTWARE),
+        ("OutOfMemoryError", os.EX_OSERR),
         ("CannotCreateError", os.EX_CANTCREAT),
         ("DiskError", os.EX_IOERR),
         ("StoppedError", os.EX_TEMPFAIL),
@@ -31,7 +33,7 @@ def test_exit_codes_are_those_of_sysexits(name: str, code: int) -> None:
 
 def test_every_error_has_a_code_of_its_own() -> None:
     kinds = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, DikkatError)]
-    assert len(kinds) == 8
+    assert len(kinds) == 10
     assert len({kind.exit_code for kind in kinds}) == len(kinds)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.input_lines import InputLines
 from dikkat.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,19 +44,21 @@ def classify(
     if classifier.is_multi_label and (words or picture is not None):
         option = "--words" if words else "--picture"
         raise UsageError(f"{option} explains one class; {run} gives a text any number of labels, so leave it out")
+    lines = InputLines(file)
     if words or picture is not None:
-        return _explain(classifier, _lines(file), words, picture)
+        _explain(classifier, lines, words, picture)
+        return lines.finish()
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else WINDOW
     remarks = _Remarks(classifier)
-    for number, found in enumerate(classifier.stream(_lines(file), batch_size=batch_size, window=window), start=1):
+    for number, found in enumerate(classifier.stream(lines, batch_size=batch_size, window=window), start=1):
         sys.stdout.write(_written(found, found.probabilities if all_ else found.labels) + "\n")
         remarks.note(number, found)
         if interactive or number % window == 0:
             sys.stdout.flush()
     sys.stdout.flush()
     remarks.tell()
-    return None
+    return lines.finish()
 
 
 class _Remarks:
@@ -117,9 +120,3 @@ def _columns(explained: DecisiveWords, most: int) -> str:
     left = ", ".join(f"{word} {effect:+.2f}" for word, effect in effects)
     right = ", ".join(f"{word} {100 * share:.1f}%" for word, share in looked_at)
     return f"\t{left}\t{right}"
-
-
-def _lines(file: Path | None) -> Iterator[str]:
-    from dikkat.data.text_files import decode_lines, read_lines
-
-    return read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, "standard input")

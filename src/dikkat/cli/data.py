@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.progress import WorkProgress
+from dikkat.cli.streams import print_report
 from dikkat.config import Device
 from dikkat.decoding.options import Precision
 from dikkat.errors import CannotCreateError, UsageError
@@ -59,10 +60,11 @@ def diversify(
         found = diversify(there, back, given, batch_size=batch_size, told=told)
     rows = ("\t".join(text.replace("\t", " ") for text in pair) + "\n" for pair in found.pairs)
     write_atomically(out, "".join(rows).encode())
-    print(
+    summary = (
         f"{found.given:,} pairs, {found.by_forward:,} new ones by {forward}, {found.by_backward:,} by {backward}:"
         f" {len(found.pairs):,} in {out}"
     )
+    print_report([summary])
 
 
 def _check_place(out: Path) -> None:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.streams import print_report
+
 if TYPE_CHECKING:
     from dikkat.explain.doctor import Proof
 
@@ -35,7 +37,7 @@ def doctor(
     from dikkat.pipelines.doctor import examine_path
 
     proofs = examine_path(path, seed)
-    print(_as_json(path, seed, proofs) if as_json else "\n".join(_as_table(proofs)))
+    print_report([_as_json(path, seed, proofs)] if as_json else _as_table(proofs))
     return 0 if all(proof.passed for proof in proofs) else EXIT_FAILED
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.streams import print_report
 from dikkat.cli.training import parse_settings
 from dikkat.config import build_config, merge, read_toml
 from dikkat.config import preset as settings_of
@@ -47,7 +47,7 @@ def model(
         from dikkat.explain.drawing.model_drawing import draw_model
 
         write_atomically(out, draw_model(outline).encode())
-    sys.stdout.write(outline_as_text(outline))
+    print_report([outline_as_text(outline).removesuffix("\n")])
 
 
 def _of_run(path: Path) -> tuple[ModelConfig, str]:
@@ -89,7 +89,7 @@ def positions(
     error = table.rotation_error(shift)
     draw_positions(table, chosen, shift, out)
     told = f"row p + {shift} is row p turned by one fixed rotation, for every p; largest error {error:.1e}"
-    print("\n".join([*periods, told, *binary_lines()]))
+    print_report([*periods, told, *binary_lines()])
 
 
 def _columns(chosen: str) -> list[int]:

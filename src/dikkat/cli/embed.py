@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.input_lines import InputLines
 from dikkat.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -33,11 +34,13 @@ def embed(
     embedder = Embedder.load(run)
     window = 1 if file is None and sys.stdin.isatty() else WINDOW
     reading = embedder.tokens if tokens else embedder.sentences
-    found = _noting_cuts(reading(_lines(file), window=window))
+    lines = InputLines(file)
+    found = _noting_cuts(reading(lines, window=window))
     if out is None and nearest is None and picture is None:
         _print_all(found, tokens, every=window == 1)
-        return
+        return lines.finish()
     vectors = list(found)
+    lines.finish()
     if out is not None:
         from dikkat.pipelines.vector_files import write_vectors
 
@@ -47,6 +50,7 @@ def embed(
     if picture is not None:
         source = file.name if file else "standard input"
         _draw(vectors, picture, f"{run.name}: {'tokens' if tokens else 'lines'} of {source}")
+    return None
 
 
 def _check(out: Path | None, nearest: int | None, picture: Path | None) -> None:
@@ -122,9 +126,3 @@ def _noting_cuts(vectors: Iterator[Vector]) -> Iterator[Vector]:
             f"{lines} longer than the model reads and cut; the first, line {line}, by {tokens:,} tokens",
             file=sys.stderr,
         )
-
-
-def _lines(file: Path | None) -> Iterator[str]:
-    from dikkat.data.text_files import decode_lines, read_lines
-
-    return read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, "standard input")

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.streams import print_report
 from dikkat.config import Device
 from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
 from dikkat.errors import UsageError
@@ -73,14 +74,14 @@ def _translator(
     from dikkat.pipelines.evaluation import evaluate_translator
 
     found = evaluate_translator(run, data, options, columns, precision, device)
-    print("\n".join([*found.lines(), *found.samples(samples)]))
+    print_report([*found.lines(), *found.samples(samples)])
 
 
 def _language_model(run: Path, data: list[str], stride: int | None) -> None:
     from dikkat.pipelines.language_model_evaluation import evaluate_language_model
 
     found = evaluate_language_model(run, data, stride)
-    print("\n".join(found.lines()))
+    print_report(found.lines())
     if found.unknown:
         shown = ", ".join(map(repr, found.unknown[:10]))
         print(f"not in the vocabulary, and read as <unk>: {shown}", file=sys.stderr)
@@ -95,4 +96,4 @@ def _classifier(run: Path, data: list[str], columns: Columns, samples: int, pict
     found = evaluate_classifier(run, data, columns, note=lambda line: print(line, file=sys.stderr))
     if picture is not None:
         found.draw(picture)
-    print("\n".join([*found.lines(), *found.mistakes(samples)]))
+    print_report([*found.lines(), *found.mistakes(samples)])

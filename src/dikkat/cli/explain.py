@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.streams import print_report
 from dikkat.errors import UsageError
 
 if TYPE_CHECKING:
@@ -136,6 +137,6 @@ def _print(story: Story, found: Trace | ModelTrace, format: str) -> None:
     if format == "json":
         sys.stdout.write(as_json(story, found))
     elif format == "markdown":
-        sys.stdout.write(as_markdown(story))
+        print_report([as_markdown(story).removesuffix("\n")])
     else:
-        sys.stdout.write(as_table(story, shutil.get_terminal_size((100, 24)).columns))
+        print_report([as_table(story, shutil.get_terminal_size((100, 24)).columns).removesuffix("\n")])

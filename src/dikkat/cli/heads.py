@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dikkat.cli.progress import WorkProgress
+from dikkat.cli.streams import print_report
 
 if TYPE_CHECKING:
     from dikkat.explain.honesty.ablation import HeadName
@@ -56,7 +57,7 @@ def heads(
     wording = honesty_wording(language)
     with WorkProgress() as progress:
         found = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
-    print(_as_json(path, found) if as_json else "\n".join(_as_text(path, found, gold, wording)))
+    print_report([_as_json(path, found)] if as_json else _as_text(path, found, gold, wording))
 
 
 def _as_json(path: Path, found: HeadsReport) -> str:

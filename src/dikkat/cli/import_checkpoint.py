@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.training import Out
+from dikkat.hints import command, piped
 
 
 def import_checkpoint(
@@ -22,8 +22,8 @@ def import_checkpoint(
     from dikkat.interop.importing import read_foreign, write_run
 
     found = read_foreign(path)
-    write_run(found, out, path, shlex.join(["dikkat", *sys.argv[1:]]))
+    write_run(found, out, path, command(*sys.argv[1:]))
     if found.left_out:
         print(f"left out, heads of other tasks: {', '.join(found.left_out)}", file=sys.stderr)
-    use = "embed" if found.task == "encoder" else "generate"
-    print(f"{out}: {found.parameters:,} parameters; try: echo … | dikkat {use} {out}", file=sys.stderr)
+    following = piped("embed" if found.task == "encoder" else "generate", out)
+    print(f"{out}: {found.parameters:,} parameters; try: {following}", file=sys.stderr)

@@ -1,106 +1,107 @@
-"""The command `dikkat`: its sub-commands, and one line with an exit code for whatever goes wrong."""
+"""The entry of the command line: prepared streams and signals, and one line with an exit code for whatever goes wrong.
+
+Nothing that takes long to load is imported before the signals are taken care of.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import takewhile
 
-import typer
-
-from dikkat.cli.attend import attend
-from dikkat.cli.classify import classify
-from dikkat.cli.compare import compare
-from dikkat.cli.data import data
-from dikkat.cli.doctor import doctor
-from dikkat.cli.draw import draw
-from dikkat.cli.embed import embed
-from dikkat.cli.evaluate import evaluate
-from dikkat.cli.explain import explain
-from dikkat.cli.generate import generate
-from dikkat.cli.heads import heads
-from dikkat.cli.import_checkpoint import import_checkpoint
-from dikkat.cli.native_notices import NativeNotices
-from dikkat.cli.quickstart import quickstart
-from dikkat.cli.report import report
-from dikkat.cli.signals import Interrupted, StopSignal
-from dikkat.cli.train import train
-from dikkat.cli.translate import translate
-from dikkat.errors import DikkatError
-from dikkat.native.environment import set_environment
-from dikkat.native.notices import listen
-
-app = typer.Typer(
-    name="dikkat",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    help="Train a Transformer from your own text on the machine you have, and see exactly what it attends to.",
-)
-app.command()(quickstart)
-app.add_typer(train, name="train")
-app.command()(translate)
-app.command()(classify)
-app.command()(generate)
-app.command()(evaluate)
-app.command()(embed)
-app.command()(attend)
-app.command()(explain)
-app.command()(heads)
-app.command()(report)
-app.add_typer(draw, name="draw")
-app.command()(compare)
-app.command()(doctor)
-app.add_typer(data, name="data")
-app.command("import")(import_checkpoint)
-
-
-@app.callback()
-def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
-) -> None:
-    """Options before the command."""
-    if debug:
-        os.environ["DIKKAT_DEBUG"] = "1"
+from dikkat.cli.failures import explain_failure
+from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill
+from dikkat.cli.streams import NoReaderError, flush_output, prepare_streams
+from dikkat.cli.visible import one_visible_line
+from dikkat.errors import DiskError, UsageError
 
 
 def main() -> None:
     """Run the command line and leave with its exit code; what does not ask for a signal is interrupted by it."""
     StopSignal()
-    sys.exit(run(sys.argv[1:]))
-
-
-def run(arguments: list[str]) -> int:
-    """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
-    set_environment()
-    listen(NativeNotices())
     try:
-        result = app(arguments, prog_name="dikkat", standalone_mode=False)
-    except DikkatError as error:
-        return _fail(str(error), error.exit_code)
-    except BrokenPipeError:
-        # the reader of our output has gone; nobody is left to tell
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
+        _require_utf8()
+        prepare_streams()
+        code = run(sys.argv[1:])
     except Interrupted as interrupt:
-        return _fail("interrupted", interrupt.exit_code)
+        code = interrupt.exit_code
+    let_signals_kill()
+    sys.exit(code)
+
+
+def _require_utf8() -> None:
+    """Start again in Python's UTF-8 mode where the locale has another encoding, which file names would suffer from."""
+    if sys.getfilesystemencoding() != "utf-8" and not sys.flags.utf8_mode:
+        os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; everything that goes wrong is one line on standard error."""
+    try:
+        code = _run(arguments)
+        flush_output()
+        return code
+    except (Exception, Interrupted) as error:
+        return _end(error, arguments)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from dikkat.native.environment import set_environment
+
+    set_environment()
+    _require_text(arguments)
+    import typer
+
+    from dikkat.cli.app import app
+    from dikkat.cli.native_notices import NativeNotices
+    from dikkat.native.notices import listen
+
+    listen(NativeNotices())
+
+    if "_DIKKAT_COMPLETE" in os.environ:  # a shell asks what could stand here
+        app(prog_name="dikkat")
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("dikkat", list(arguments)) as context:
+            result = command.invoke(context)
+    except typer.Exit as end:
+        return end.exit_code
     except Exception as error:
-        if hasattr(error, "format_message"):
-            return _fail(_usage(error), 2)
-        raise
+        if type(error).__name__ != "NoArgsIsHelpError":
+            raise
+        # a group without a command: its help, as with --help
+        typer.echo(error.format_message())  # type: ignore[attr-defined]
+        return 0
     return result if isinstance(result, int) else 0
 
 
-def _usage(error: Exception) -> str:
-    message: str = error.format_message()  # type: ignore[attr-defined]
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "dikkat"
-    return f"{' '.join(message.split())} Try `{command} --help`."
+def _require_text(arguments: Sequence[str]) -> None:
+    """Raise `UsageError` for bytes that are not UTF-8, which neither a model nor a run directory can hold."""
+    for argument in arguments:
+        if any("\ud800" <= character <= "\udfff" for character in argument):
+            raw = argument.encode("utf-8", "surrogateescape")
+            raise UsageError(f"the argument {raw!r} is not valid UTF-8; write it, or name the file, in UTF-8")
 
 
-def _fail(message: str, exit_code: int) -> int:
-    if os.environ.get("DIKKAT_DEBUG") and sys.exc_info()[0]:
-        sys.excepthook(*sys.exc_info())
-    print(f"dikkat: {message}", file=sys.stderr)
-    return exit_code
+def _end(error: BaseException, arguments: Sequence[str]) -> int:
+    """Write what was done before `error`, tell of it, and return its exit code."""
+    try:
+        with suppress(DiskError, NoReaderError):
+            flush_output(is_leaving=isinstance(error, Interrupted))
+        if isinstance(error, NoReaderError):
+            return error.exit_code
+        if _wants_traceback(arguments):
+            traceback.print_exception(error)
+        message, code = explain_failure(error, arguments)
+        print(f"dikkat: {one_visible_line(message)}", file=sys.stderr, flush=True)
+        return code
+    except Interrupted as interrupt:
+        return interrupt.exit_code
+
+
+def _wants_traceback(arguments: Sequence[str]) -> bool:
+    options = takewhile(lambda argument: argument.startswith("-"), arguments)
+    return bool(os.environ.get("DIKKAT_DEBUG")) or "--debug" in options

@@ -12,6 +12,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
+from dikkat.cli.streams import terminal
+from dikkat.cli.visible import visible
+
 if TYPE_CHECKING:
     from dikkat.config import RunConfig
     from dikkat.data.cleaning import CleaningReport
@@ -36,7 +39,7 @@ class TrainProgress:
     """Watches a training run and tells a person."""
 
     def __init__(self) -> None:
-        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+        self.console = Console(file=terminal(), highlight=False, soft_wrap=True, emoji=False)
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), console=self.console
         )
@@ -71,7 +74,7 @@ class TrainProgress:
             self._task = self._bar.add_task("training", total=1.0, told="")
 
     def note(self, text: str) -> None:
-        self.console.print(escape(text))
+        self.console.print(escape(visible(text)))
 
     def step(self, report: StepReport) -> None:
         """One more update."""
@@ -110,7 +113,7 @@ class WorkProgress:
     """Which of many pieces of work comes now, on standard error: a bar on a terminal, plain lines elsewhere."""
 
     def __init__(self) -> None:
-        console = Console(stderr=True, highlight=False)
+        console = Console(file=terminal(), highlight=False)
         # drawn between the measurements only: a thread that redraws would take its time from them
         self._bar = Progress(
             BarColumn(), TextColumn("{task.description}"), console=console, auto_refresh=False, transient=True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -12,6 +11,8 @@ import typer
 
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
+from dikkat.cli.streams import print_report
+from dikkat.hints import piped
 
 
 def quickstart(
@@ -31,12 +32,9 @@ def quickstart(
     if found is None:
         print(f"stopped and saved; go on with: {quickstart_command(language, path)}", file=sys.stderr)
         return stop.exit_code
-    for line in found.evaluation.lines():
-        print(line)
+    print_report(found.evaluation.lines())
     print(f"\nTen translations of sentences whose combination of words never occurred in training ({path}):\n")
-    for line in found.evaluation.samples(10):
-        print(line)
+    print_report(found.evaluation.samples(10))
     print(f"\nAttention of “{found.sentence}”: {found.picture}")
-    translate = shlex.join(["dikkat", "translate", str(path)])
-    print(f"Total: {time.monotonic() - started:.0f} seconds. Now try: echo {shlex.quote(found.sentence)} | {translate}")
+    print(f"Total: {time.monotonic() - started:.0f} seconds. Now try: {piped('translate', path, text=found.sentence)}")
     return 0

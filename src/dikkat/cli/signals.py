@@ -1,9 +1,14 @@
-"""Ctrl-C and SIGTERM as a wish to stop that long work can honour when it is safe."""
+"""Ctrl-C, SIGTERM, SIGHUP and SIGXCPU as a wish to stop that long work can honour when it is safe."""
 
 from __future__ import annotations
 
+import os
 import signal
+from contextlib import suppress
 from types import FrameType
+
+NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name))
+"""Ctrl-C, the polite `kill`, a closed terminal, and a used-up limit of processor time."""
 
 
 class Interrupted(BaseException):
@@ -17,14 +22,16 @@ class Interrupted(BaseException):
 class StopSignal:
     """Callable that tells whether a signal has come.
 
-    Until it is asked for the first time, and at a second signal, the signal interrupts at once.
+    Until it is asked for the first time, and at a second signal, the signal interrupts at once. A signal that is
+    ignored, as SIGHUP is under nohup, stays ignored.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
         self._asked = False
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, self._receive)
+        for number in NUMBERS:
+            if signal.getsignal(number) != signal.SIG_IGN:
+                signal.signal(number, self._receive)
 
     def __call__(self) -> bool:
         self._asked = True
@@ -39,3 +46,18 @@ class StopSignal:
         if self.number is not None or not self._asked:
             raise Interrupted(number)
         self.number = number
+        _say("stopping after this update; once more stops at once, without saving")
+
+
+def let_signals_kill() -> None:
+    """Let the signals end the process at once, when nothing is left that they could spoil."""
+    for number in NUMBERS:
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _say(text: str) -> None:
+    # not through sys.stderr, which may be in the middle of a line when the signal comes
+    start = "\r\x1b[2K" if os.isatty(2) else ""
+    with suppress(OSError):
+        os.write(2, f"{start}{text}\n".encode())

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.hints import piped
 
 
 def classifier(
@@ -58,5 +59,5 @@ def classifier(
     columns = (label_column, text_column)
     where = str(config or "settings")
     request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, init)
-    ending = Ending("best validation score {score:.2f}", ("dikkat", "classify"), "…")
+    ending = Ending("best validation score {score:.2f}", piped("classify", out))
     return run_job("classifier", ClassifierJob(request), out, resume, started, ending, device)

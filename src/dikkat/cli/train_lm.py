@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.hints import command
 
 
 def lm(
@@ -33,5 +34,5 @@ def lm(
     from dikkat.pipelines.language_model_job import LanguageModelJob
 
     job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"), device)
-    ending = Ending("best validation loss {loss:.4f} nats a token", ("dikkat", "generate"))
+    ending = Ending("best validation loss {loss:.4f} nats a token", command("generate", out))
     return run_job("lm", job, out, resume, started, ending, device)

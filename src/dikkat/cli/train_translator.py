@@ -11,6 +11,7 @@ import typer
 
 from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
 from dikkat.data.languages import language_code
+from dikkat.hints import piped
 
 
 def translator(
@@ -62,6 +63,6 @@ def translator(
 
     columns = (source_column, target_column)
     request = TrainRequest(data or (), valid or (), columns, preset, settings, str(config or "settings"), device)
-    ending = Ending("best validation chrF {score:.2f}", ("dikkat", "translate"), "…")
+    ending = Ending("best validation chrF {score:.2f}", piped("translate", out))
     runner = partial(train_watched, page=watch) if watch else None
     return run_job("translator", TranslatorJob(request), out, resume, started, ending, device, runner)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
 import sys
 import tomllib
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
 from dikkat.config import Device, TrainingConfig, merge, read_toml
 from dikkat.errors import UsageError
+from dikkat.hints import command
 
 if TYPE_CHECKING:
     from dikkat.pipelines.training import Job, Outcome
@@ -46,12 +46,17 @@ def parse_settings(assignments: list[str]) -> Settings:
         section, dot, key = name.partition(".")
         if not (equals and dot and key):
             raise UsageError(f'--set needs section.key=value, as in model.dropout=0.2, not "{assignment}"')
-        try:
-            parsed = tomllib.loads(f"value = {value}")["value"]
-        except tomllib.TOMLDecodeError:
-            parsed = value
-        settings.setdefault(section, {})[key] = parsed
+        settings.setdefault(section, {})[key] = _parsed(value)
     return settings
+
+
+def _parsed(value: str) -> object:
+    try:
+        found = tomllib.loads(f"value = {value}")
+    except (ValueError, RecursionError):  # also a number of thousands of digits, and brackets within brackets
+        return value
+    # more lines than one would be more settings than one
+    return found["value"] if len(found) == 1 else value
 
 
 def run_job(
@@ -72,15 +77,15 @@ def run_job(
 
     if not job.data and not resume:
         raise UsageError("name the data to train on, or add --resume to go on with the run in --out")
-    stop, command = StopSignal(), shlex.join(["dikkat", *(word for word in sys.argv[1:] if word != "--resume")])
+    stop, typed = StopSignal(), command(*(word for word in sys.argv[1:] if word != "--resume"))
     with TrainProgress() as progress:
         run = runner or train
         outcome = run(
-            job, out, progress, resume=resume, device=device, should_stop=stop, started=started, command=command
+            job, out, progress, resume=resume, device=device, should_stop=stop, started=started, command=typed
         )
     if not outcome.finished:
         where = [] if device == "cpu" else ["--device", device]
-        go_on = shlex.join(["dikkat", "train", kind, "--out", str(out), "--resume", *where])
+        go_on = command("train", kind, "--out", out, "--resume", *where)
         print(f"stopped and saved; go on with: {go_on}", file=sys.stderr)
         return stop.exit_code
     for line in ending.lines(out, outcome):
@@ -94,10 +99,8 @@ class Ending:
 
     score: str
     """In it {score} is the best score, and {loss} minus that."""
-    use: tuple[str, ...]
-    """The command that uses a run, before its folder."""
-    text: str = ""
-    """What goes into it through a pipe."""
+    following: str
+    """The command to try next."""
 
     def lines(self, out: Path, outcome: Outcome) -> list[str]:
         """The score, and what to do with the run; where something is wrong with it, what, and what to do about that."""
@@ -105,5 +108,4 @@ class Ending:
         told = f"{out}: {self.score.format(score=best, loss=-best)}"
         if outcome.problems:
             return [f"{told}, but {'; '.join(outcome.problems)}", f"for a better one: {outcome.advice}"]
-        pipe = f"echo {self.text} | " if self.text else ""
-        return [f"{told}; try: {pipe}{shlex.join([*self.use, str(out)])}"]
+        return [f"{told}; try: {self.following}"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 from dikkat.decoding.options import BeamOptions
 from dikkat.errors import CannotCreateError, DivergedError
 from dikkat.explain.plots import plot_heads
+from dikkat.hints import command
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.evaluation import Evaluation, evaluate_translator
 from dikkat.pipelines.preparation import PHRASEBOOK, TrainRequest
@@ -39,8 +39,8 @@ class Quickstart:
 
 def quickstart_command(language: str, out: Path | None = None) -> str:
     """The command that makes a quickstart run, or goes on with it."""
-    where = [] if out is None or out == default_folder(language) else ["--out", str(out)]
-    return shlex.join(["dikkat", "quickstart", *([] if language == "fr" else ["--language", language]), *where])
+    where = [] if out is None or out == default_folder(language) else ["--out", out]
+    return command("quickstart", *([] if language == "fr" else ["--language", language]), *where)
 
 
 def default_folder(language: str) -> Path:
@@ -56,7 +56,7 @@ def run_quickstart(
     An unfinished run is gone on with, a finished one shown again. Raises `CannotCreateError` where another run lies at
     `out`, `DivergedError` where nothing was learned, and the errors of training.
     """
-    run, command = RunDirectory(out), quickstart_command(language, out)
+    run, typed = RunDirectory(out), quickstart_command(language, out)
     if run.has_config:
         _require_quickstart(run, language)
     if run.is_finished:
@@ -64,7 +64,7 @@ def run_quickstart(
     else:
         request = TrainRequest([f"{PHRASEBOOK}{language}"], preset="tiny", settings=SETTINGS)
         job = TranslatorJob(TrainRequest(()) if run.has_config else request)
-        outcome = train(job, out, watcher, resume=out.exists(), should_stop=should_stop, command=command)
+        outcome = train(job, out, watcher, resume=out.exists(), should_stop=should_stop, command=typed)
         if not outcome.finished:
             return None
     evaluation = evaluate_translator(out, (), BeamOptions())

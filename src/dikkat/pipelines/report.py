@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from dikkat.explain.report.html import check_page
 from dikkat.explain.report.reader_page import reader_page
 from dikkat.explain.report.run_page import report_page
 from dikkat.explain.report.wording import report_wording
+from dikkat.hints import command
 from dikkat.pipelines.classifier_report import classifier_facts
 from dikkat.pipelines.evaluation import Evaluation, evaluate_translator
 from dikkat.pipelines.language_model_report import language_model_facts
@@ -52,8 +52,8 @@ def write_report(path: Path, out: Path, language: str = "en") -> None:
     metrics = run.read_metrics()
     if not run.is_finished or not metrics:
         task = str(run.read_config().get("task", "translator"))
-        command = shlex.join(["dikkat", "train", task, "--out", str(path), "--resume"])
-        raise MissingInputError(f"{path}: holds an unfinished run; finish it with: {command}")
+        finishing = command("train", task, "--out", path, "--resume")
+        raise MissingInputError(f"{path}: holds an unfinished run; finish it with: {finishing}")
     with write_errors(out):
         probe_beside(out)
     write_atomically(out, _page(run, metrics, language).encode("utf-8", "replace"))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from dikkat.cli.signals import NUMBERS, Interrupted
 from dikkat.cli.training import Ending, run_job
 from dikkat.config import Device
 from dikkat.pipelines.preparation import TrainRequest
@@ -17,7 +19,7 @@ from dikkat.pipelines.translator_job import TranslatorJob
 
 @pytest.fixture
 def own_signals() -> Iterator[None]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in NUMBERS}
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -33,7 +35,36 @@ def test_a_stopped_run_goes_on_where_it_was(device: Device, named: str, capsys: 
         return Outcome(finished=False, best_score=None)
 
     job = TranslatorJob(TrainRequest(["pairs.tsv"]))
-    assert run_job("translator", job, Path("run"), False, 0.0, Ending("", ()), device, runner) == 128 + signal.SIGINT
+    assert run_job("translator", job, Path("run"), False, 0.0, Ending("", ""), device, runner) == 128 + signal.SIGINT
     assert given["device"] == device
     last = capsys.readouterr().err.splitlines()[-1]
     assert last == f"stopped and saved; go on with: dikkat train translator --out run --resume{named}"
+
+
+@pytest.mark.usefixtures("own_signals")
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_signal_is_answered_at_once_and_honoured_after_the_update(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def runner(*_: object, should_stop: Callable[[], bool], **how: object) -> Outcome:
+        assert not should_stop()
+        os.kill(os.getpid(), number)
+        assert capfd.readouterr().err == "stopping after this update; once more stops at once, without saving\n"
+        assert should_stop()
+        return Outcome(finished=False, best_score=None)
+
+    job = TranslatorJob(TrainRequest(["pairs.tsv"]))
+    assert run_job("translator", job, Path("run"), False, 0.0, "", "", "cpu", runner) == 128 + number
+
+
+@pytest.mark.usefixtures("own_signals")
+def test_a_second_signal_stops_at_once() -> None:
+    def runner(*_: object, should_stop: Callable[[], bool], **how: object) -> Outcome:
+        should_stop()
+        os.kill(os.getpid(), signal.SIGINT)
+        os.kill(os.getpid(), signal.SIGHUP)
+        raise AssertionError("it goes on")
+
+    with pytest.raises(Interrupted) as interrupt:
+        run_job("lm", TranslatorJob(TrainRequest(["a"])), Path("run"), False, 0.0, "", "", "cpu", runner)
+    assert interrupt.value.exit_code == 129

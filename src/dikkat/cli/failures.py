@@ -1,0 +1,107 @@
+"""What is told of an error that ended a command: one line, and the exit code."""
+
+from __future__ import annotations
+
+import errno
+import json
+import tomllib
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from dikkat.cli.signals import Interrupted
+from dikkat.errors import (
+    CannotCreateError,
+    DataError,
+    DikkatError,
+    DiskError,
+    InternalError,
+    MissingInputError,
+    OutOfMemoryError,
+    UsageError,
+)
+from dikkat.hints import command
+
+SMALLER = {
+    "train": "set a smaller training.tokens_per_batch, model or data.max_length",
+    "quickstart": "close other programs",
+    "translate": "give a smaller --batch-size or --beam",
+    "evaluate": "give a smaller --beam, or shorter lines",
+    "classify": "give a smaller --batch-size",
+    "generate": "give a smaller --context or --samples",
+    "compare": "give smaller --lengths or --widths",
+    "draw": "draw a smaller model or table",
+    "import": "import a smaller checkpoint",
+    "data": "give a smaller --batch-size",
+    "heads": "give fewer --sentences, or shorter ones",
+}
+"""What to do where memory is too small, by command."""
+
+_MEMORY = ("can't allocate memory", "out of memory", "size calculation overflowed", "bad allocation", "std::bad_alloc")
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
+_NOT_CREATED = frozenset({errno.EROFS, errno.EEXIST, errno.ENOTEMPTY})
+_PARSERS = tuple(str(Path(module.__path__[0])) for module in (json, tomllib))
+_LONGEST_COMMAND = 300
+"""Characters of a command that is worth repeating in a message."""
+
+
+def explain_failure(error: BaseException, arguments: Sequence[str]) -> tuple[str, int]:
+    """Return the line and the exit code that tell of `error`, which ended the command of these `arguments`."""
+    if isinstance(error, Interrupted):
+        return "interrupted", error.exit_code
+    known = error if isinstance(error, DikkatError) else _as_known(error, arguments)
+    return str(known), known.exit_code
+
+
+def _as_known(error: BaseException, arguments: Sequence[str]) -> DikkatError:
+    if hasattr(error, "format_message"):
+        return UsageError(_usage(error))
+    if _is_of_memory(error):
+        name = next((word for word in arguments if not word.startswith("-")), "")
+        return OutOfMemoryError(f"out of memory; {SMALLER.get(name, 'give fewer or shorter lines')}")
+    if isinstance(error, OSError):
+        return _of_a_file(error)
+    if isinstance(error, RecursionError | ValueError) and _was_raised_by_a_parser(error):
+        return DataError(f"a file is nested too deeply, or holds a number that is too long, to be read ({error})")
+    if isinstance(error, OverflowError):
+        return UsageError(f"a number that was given is larger than this can be computed with ({error})")
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        return DataError(f"{error.object!a} holds characters that are not valid Unicode; rename or correct it")
+    return InternalError(_internal(error, arguments))
+
+
+def _usage(error: BaseException) -> str:
+    message: str = error.format_message()  # type: ignore[attr-defined]
+    context = getattr(error, "ctx", None)
+    name = context.command_path if context is not None else "dikkat"
+    return f"{' '.join(message.split())} Try `{name} --help`."
+
+
+def _is_of_memory(error: BaseException) -> bool:
+    if isinstance(error, OSError):
+        return error.errno == errno.ENOMEM
+    is_of_torch = isinstance(error, RuntimeError) and any(word in str(error) for word in _MEMORY)
+    return isinstance(error, MemoryError) or is_of_torch
+
+
+def _of_a_file(error: OSError) -> DikkatError:
+    where = f"{error.filename}: " if error.filename is not None else ""
+    reason = error.strerror or str(error)
+    if error.errno in _FULL:
+        return DiskError(f"{where}reading or writing failed: {reason}; make room, or look after the disk")
+    if error.errno in _NOT_CREATED:
+        return CannotCreateError(f"{where}cannot be written: {reason}; choose another place")
+    return MissingInputError(f"{where}cannot be used: {reason}")
+
+
+def _was_raised_by_a_parser(error: BaseException) -> bool:
+    frames = traceback.extract_tb(error.__traceback__)
+    return bool(frames) and frames[-1].filename.startswith(_PARSERS)
+
+
+def _internal(error: BaseException, arguments: Sequence[str]) -> str:
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    again = command("--debug", *arguments)
+    if len(again) > _LONGEST_COMMAND:
+        again = f"{command('--debug')} …"
+    return f"internal error ({what}); this is a bug of dikkat; for the traceback: {again}"

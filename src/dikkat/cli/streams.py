@@ -1,0 +1,186 @@
+"""The standard streams of the process: UTF-8 whatever the locale says, and whatever is wrong with them one line.
+
+A closed stream stays closed for whoever uses it, but its number is taken, so that no file of ours is opened in its
+place. What cannot be written to standard output is a `DiskError`, or a `NoReaderError` where nobody reads
+the pipe any more; what cannot be written to standard error is lost, and changes no exit code.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import select
+import sys
+from collections.abc import Iterable
+from typing import IO, TYPE_CHECKING, Any
+
+from dikkat.cli.visible import visible
+from dikkat.errors import DiskError, MissingInputError
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer, WriteableBuffer
+
+PATIENCE = 1.0
+"""Seconds that a process which was told to end waits for a reader."""
+
+
+class NoReaderError(Exception):
+    """Nobody reads standard output any more; there is nobody to tell."""
+
+    exit_code = 141
+
+
+class _Input(io.FileIO):
+    """Standard input, unbuffered."""
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        try:
+            while (size := super().readinto(buffer)) is None:
+                # another process has made the pipe non-blocking; nothing is there yet
+                select.select([self], [], [])
+            return size
+        except OSError as error:
+            raise MissingInputError(f"standard input: {_reason(error, 'cannot be read')}") from None
+
+    def readall(self) -> bytes:
+        """Read to the end, by `readinto`, which knows what to do with errors."""
+        chunks, buffer = list[bytes](), bytearray(1 << 16)
+        while size := self.readinto(buffer):
+            chunks.append(bytes(buffer[:size]))
+        return b"".join(chunks)
+
+
+class _Output(io.FileIO):
+    """Standard output, unbuffered. After a failure, which is raised once, it takes everything and writes nothing."""
+
+    failed = False
+    is_leaving = False
+    """Whether the process was told to end, and must not wait for a reader."""
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        size = memoryview(content).nbytes
+        while not self.failed:
+            try:
+                if self.is_leaving:
+                    return self._write_in_time(content)
+                written = super().write(content)
+                if written is not None:
+                    return written
+                # another process has made the pipe non-blocking
+                select.select([], [self], [])
+            except BrokenPipeError:
+                self.failed = True
+                raise NoReaderError from None
+            except OSError as error:
+                self.failed = True
+                raise DiskError(f"standard output: {_reason(error, 'writing failed')}") from None
+        return size
+
+    def _write_in_time(self, content: ReadableBuffer) -> int:
+        if not select.select([], [self], [], PATIENCE)[1]:
+            self.failed = True
+            return memoryview(content).nbytes
+        # a pipe that is ready takes this much without waiting
+        return super().write(memoryview(content).cast("B")[: select.PIPE_BUF]) or 0
+
+
+class _Messages(io.FileIO):
+    """Standard error, unbuffered."""
+
+    def write(self, content: ReadableBuffer, /) -> int:
+        try:
+            return super().write(content) or 0
+        except OSError:
+            return memoryview(content).nbytes
+
+
+class VisibleText(io.TextIOBase):
+    """Text on its way to `as_is`, a stream, with its control characters escaped."""
+
+    def __init__(self, as_is: io.TextIOWrapper) -> None:
+        self.as_is = as_is
+
+    def write(self, text: str, /) -> int:
+        self.as_is.write(visible(text))
+        return len(text)
+
+    def flush(self) -> None:
+        self.as_is.flush()
+
+    def isatty(self) -> bool:
+        return self.as_is.isatty()
+
+    def fileno(self) -> int:
+        return self.as_is.fileno()
+
+    def writable(self) -> bool:
+        return True
+
+    @property
+    def buffer(self) -> Any:
+        return self.as_is.buffer
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        return self.as_is.encoding
+
+    @property
+    def errors(self) -> str | None:  # type: ignore[override]
+        return self.as_is.errors
+
+
+def prepare_streams() -> None:
+    """Put streams of ours in the place of `sys.stdin`, `sys.stdout` and `sys.stderr`."""
+    _occupy(0, os.O_WRONLY)
+    _occupy(1, os.O_RDONLY)
+    _occupy(2, os.O_WRONLY)
+    sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(0, closefd=False)), "utf-8", newline="\n")
+    output = _text(_Output(1, "w", closefd=False))
+    # a terminal obeys, a file or the next program takes what was written
+    sys.stdout = VisibleText(output) if output.isatty() else output
+    sys.stderr = VisibleText(_text(_Messages(2, "w", closefd=False), line_buffering=True))
+
+
+def _occupy(number: int, mode: int) -> None:
+    """Let a closed descriptor stand for the null device, in a `mode` that is of no use to whoever needs the stream."""
+    try:
+        os.fstat(number)
+    except OSError:
+        opened = os.open(os.devnull, mode)
+        if opened != number:
+            os.dup2(opened, number)
+            os.close(opened)
+        os.set_inheritable(number, True)
+
+
+def _text(raw: io.FileIO, line_buffering: bool = False) -> io.TextIOWrapper:
+    lines = line_buffering or raw.isatty()
+    # a name of a file that is not UTF-8 is shown rather than refused
+    return io.TextIOWrapper(io.BufferedWriter(raw), "utf-8", "backslashreplace", "\n", lines)
+
+
+def _reason(error: OSError, failure: str) -> str:
+    return "is closed" if error.errno == errno.EBADF else f"{failure}: {error.strerror}"
+
+
+def flush_output(is_leaving: bool = False) -> None:
+    """Write what waits in standard output.
+
+    Raises `DiskError` or `NoReaderError`, after which nothing waits any more.
+    """
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    if isinstance(raw, _Output):
+        raw.is_leaving = is_leaving
+    sys.stdout.flush()
+
+
+def terminal() -> IO[str]:
+    """Standard error for what moves on a terminal by control characters of its own."""
+    stream = sys.stderr
+    return stream.as_is if isinstance(stream, VisibleText) else stream
+
+
+def print_report(lines: Iterable[str]) -> None:
+    """Print lines for people, which may show what others have written: with control characters escaped, always."""
+    sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))

@@ -1,0 +1,154 @@
+"""Every command and every option that a message of the sources names exists, and is quoted where it is to be copied."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import dikkat
+from dikkat.cli.app import app
+
+SOURCES = sorted(Path(dikkat.__file__).parent.rglob("*.py"))
+HELPERS = ("command", "piped")
+ANYTHING = "…"
+"""Stands for a word that is known only when the message is made."""
+PROSE = {"computes", "reads", "knows", "cannot", "and", "in", "itself", "is"}
+"""What follows the name of the program in a sentence."""
+FOREIGN = {"--upgrade", "--extra-index-url"}
+"""Options of other programs."""
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def told_by_helpers(tree: ast.Module) -> Iterator[list[str]]:
+    """The words of each command that `dikkat.hints` is to print; a choice of two words gives two commands."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in HELPERS:
+            fixed = [choices_of(word) for word in node.args if not isinstance(word, ast.Starred)]
+            yield from (list(words) for words in itertools.product(*fixed) if words)
+
+
+def choices_of(word: ast.expr) -> list[str]:
+    if isinstance(word, ast.IfExp):
+        return choices_of(word.body) + choices_of(word.orelse)
+    return [word.value if isinstance(word, ast.Constant) and isinstance(word.value, str) else ANYTHING]
+
+
+def texts_of(tree: ast.Module) -> Iterator[str]:
+    """Every string that is no docstring, ANYTHING in the place of what is filled in."""
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else ANYTHING for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings | inner:
+            yield node.value
+
+
+def problems(words: list[str], command: Any = None, name: str = "dikkat") -> list[str]:
+    """Why the command line would refuse these words."""
+    command = command or typer.main.get_command(app)
+    if hasattr(command, "commands"):
+        while words and words[0].startswith("-"):
+            if words[0] not in options_of(command):
+                return [f"{name} has no {words[0]}"]
+            words = words[1:]
+        if not words:
+            return []
+        chosen = list(command.commands) if words[0] == ANYTHING else words[:1]
+        unknown = [f"{name} has no {each}" for each in chosen if each not in command.commands]
+        return unknown or [
+            problem for each in chosen for problem in problems(words[1:], command.commands[each], f"{name} {each}")
+        ]
+    try:
+        command.make_context(name, list(words))
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        return [f"{name}: {error.format_message()}"]
+    return []
+
+
+def options_of(command: Any) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts} | {"--help", "-h"}
+
+
+def all_options(command: Any) -> set[str]:
+    parts = getattr(command, "commands", {}).values()
+    return options_of(command).union(*(all_options(part) for part in parts))
+
+
+def unquoted(text: str) -> list[str]:
+    """Commands within a text that are none, or that have arguments and so must be made by a helper."""
+    found = []
+    for match in re.finditer(r"\bdikkat ((?:[a-z-]+)(?: [a-z-]+)?)([^;.,)`]*)", text):
+        words, rest = match.group(1).split(), match.group(2)
+        if words[0] in PROSE:
+            continue
+        group = typer.main.get_command(app).commands.get(words[0])  # type: ignore[attr-defined]
+        is_alone = group is not None and not rest.strip() and len(words) <= (2 if hasattr(group, "commands") else 1)
+        if not is_alone or (len(words) == 2 and words[1] not in group.commands):
+            found.append(match.group())
+    return found
+
+
+def test_commands_for_copying_are_commands() -> None:
+    told = [(path.name, words) for path in SOURCES for words in told_by_helpers(tree_of(path))]
+    assert len(told) >= 8
+    assert [(name, words, problems(words)) for name, words in told if problems(words)] == []
+
+
+def test_no_command_with_arguments_is_printed_without_quotes() -> None:
+    assert {path.name: bad for path in SOURCES for text in texts_of(tree_of(path)) if (bad := unquoted(text))} == {}
+
+
+def test_every_option_that_is_named_exists() -> None:
+    known = all_options(typer.main.get_command(app)) | FOREIGN
+    named = {
+        (path.name, option)
+        for path in SOURCES
+        if "var(--" not in path.read_text(encoding="utf-8")  # where two dashes begin a colour of a page
+        for text in texts_of(tree_of(path))
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", text)
+    }
+    assert len(named) > 30
+    assert {(name, option) for name, option in named if option not in known} == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "is_wrong"),
+    [
+        ('command("translate", out)', False),
+        ('command("translate")', True),
+        ('command("translat", out)', True),
+        ('command("train", kind, "--out", out, "--resume")', False),
+        ('command("train", kind, "--out", out, "--resum")', True),
+        ('piped("embed" if x else "generat", out)', True),
+    ],
+)
+def test_a_wrong_command_is_seen(source: str, is_wrong: bool) -> None:
+    found = [problem for words in told_by_helpers(ast.parse(source)) for problem in problems(words)]
+    assert bool(found) == is_wrong
+
+
+@pytest.mark.parametrize(
+    ("source", "is_wrong"),
+    [
+        ('f"try: dikkat translate {out}"', True),
+        ('x = "write it anew with dikkat attend"', False),
+        ('x = "see dikkat train lm; then go on"', False),
+        ('x = "see dikkat trian"', True),
+        ('x = "nothing that dikkat computes"', False),
+    ],
+)
+def test_an_unquoted_command_is_seen(source: str, is_wrong: bool) -> None:
+    assert bool([bad for text in texts_of(ast.parse(source)) for bad in unquoted(text)]) == is_wrong
