@@ -11,7 +11,7 @@ from torch import nn
 from dikkat.errors import DataError
 from dikkat.explain.attention_map import AttentionMap, Kind, Stack
 from dikkat.explain.sentence_maps import axes_of, require_place
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of, record_attention
 
 MOST_WEIGHTS = 2**28

@@ -19,8 +19,8 @@ from dikkat.decoding.options import BeamOptions
 from dikkat.decoding.stepper import Stepper
 from dikkat.errors import DataError, UsageError
 from dikkat.explain.sentence_maps import SentenceMaps
-from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.functional import attention
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat.pipelines import attention_recorder as module
 from dikkat.pipelines.attending import Attending

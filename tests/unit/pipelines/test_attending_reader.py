@@ -18,9 +18,9 @@ from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.interop.importing import read_foreign, write_run
 from dikkat.models.factory import build_classifier, build_language_model
 from dikkat.models.language_model import Objective
-from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.functional import attention
 from dikkat.nn.masks import causal_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of
 from dikkat.pipelines.attending_reader import AttendingReader
 from dikkat.text.tokenizer import BOS_ID, Tokenizer
