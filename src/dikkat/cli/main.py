@@ -20,6 +20,7 @@ from dikkat.cli.explain import explain
 from dikkat.cli.generate import generate
 from dikkat.cli.heads import heads
 from dikkat.cli.import_checkpoint import import_checkpoint
+from dikkat.cli.library_warnings import hide_library_warnings
 from dikkat.cli.quickstart import quickstart
 from dikkat.cli.report import report
 from dikkat.cli.signals import Interrupted, StopSignal
@@ -66,6 +67,7 @@ def options(
 def main() -> None:
     """Run the command line and leave with its exit code; what does not ask for a signal is interrupted by it."""
     StopSignal()
+    hide_library_warnings()
     sys.exit(run(sys.argv[1:]))
 
 
