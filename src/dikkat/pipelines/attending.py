@@ -89,8 +89,8 @@ class Attending:
     def _record(
         self, text: str, source: Sequence[int], output: str, target: Sequence[int], wanted: Wanted
     ) -> SentenceMaps:
-        reads = (*self.translator.tokenizer.pieces(source), END)
-        writes = (BEGIN, *self.translator.tokenizer.pieces(target))
+        reads = (*self.translator.tokenizer.labels(source), END)
+        writes = (BEGIN, *self.translator.tokenizer.labels(target))
         ids, mask = pad_sources([source], self.translator.model.output_weight.device)
         model = self.translator.model
 

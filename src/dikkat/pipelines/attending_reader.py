@@ -53,7 +53,7 @@ class AttendingReader:
             # what is to be filled in is read both ways, a prompt as `generate` reads it
             return model.hidden(tokens) if model.objective == "masked" else model.read(tokens, model.start_cache())
 
-        return cls(model, "decoder", trained.read, trained.tokenizer.pieces, compute)
+        return cls(model, "decoder", trained.read, trained.tokenizer.labels, compute)
 
     @classmethod
     def _of_trunk(cls, trunk: Trunk) -> AttendingReader:

@@ -38,14 +38,14 @@ def explain_cell(
     source = translator.encode(sentence)
     if not source:
         raise DataError("there is nothing to attend to in an empty sentence; give a few words")
-    reads = (*translator.tokenizer.pieces(source), "<eos>")
+    reads = (*translator.tokenizer.labels(source), "<eos>")
     ids, mask = pad_sources([source], torch.device("cpu"))
     run: Callable[[], object] = lambda: translator.model.encode(ids, mask)  # noqa: E731
     writes: tuple[str, ...] = ()
     if name.stack == "decoder":
         target = next(translator.stream([sentence])).text if target is None else target
         written = translator.tokenizer.encode(target.strip(), translator.config.data.target_language)
-        writes = ("<bos>", *translator.tokenizer.pieces(written))
+        writes = ("<bos>", *translator.tokenizer.labels(written))
         run = lambda: translator.model(ids, torch.tensor([[BOS_ID, *written]]), mask)  # noqa: E731
     elif target is not None:
         raise UsageError("only the decoder reads a translation: leave out --target, or choose --stack decoder")

@@ -195,7 +195,7 @@ def _translations(found: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -
     def translation(hypothesis: Hypothesis) -> Translation:
         # a translation is one line, whatever the model writes
         text = next(texts).replace("\n", " ")
-        return Translation(text, hypothesis.score, tuple(tokenizer.pieces(hypothesis.tokens)))
+        return Translation(text, hypothesis.score, tuple(tokenizer.labels(hypothesis.tokens)))
 
     made = [[translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
     return [Translation(best.text, best.score, best.tokens, tuple(others)) for best, *others in made]

@@ -73,12 +73,10 @@ def test_what_is_no_font_is_passed_over(bundled: list[str], tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("characters", "package"),
     [
-        ("我語。、", "fonts-noto-cjk"),
-        ("ですカ", "fonts-noto-cjk"),
-        ("한국", "fonts-noto-cjk"),
-        ("ａ（", "fonts-noto-cjk"),
-    ]
-    + [("नम्ি", "fonts-noto-core"), ("ไทย", "fonts-noto-core"), ("ሰ", "fonts-noto-core"), ("🎉👍🦊", "fonts-symbola")],
+        ("我語。、ですカ한국ａ（", "fonts-noto-cjk"),
+        ("नम्িไทยሰ", "fonts-noto-core"),
+        ("🎉👍🦊", "fonts-symbola"),
+    ],
 )
 def test_the_package_that_has_a_character(characters: str, package: str) -> None:
     assert {debian_package(character) for character in characters} == {package}
@@ -120,7 +118,7 @@ def test_no_picture_warns_and_each_says_what_is_missing(
     assert all(path.read_bytes() != before for path, before in zip(paths, without, strict=True))
 
 
-@pytest.mark.parametrize("text", ["", " \t\n", "\u202e\u200f\u200d\ufe0f", "a\u0301", "\ud800", "$x$ \\frac"])
+@pytest.mark.parametrize("text", ["", " \t\n\u202e\u200f\u200d\ufe0f \ud800 a\u0301 $x$ \\frac{"])
 def test_marks_that_are_not_drawn_need_no_font(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     draw_all(tmp_path, text)
     assert capsys.readouterr().err == ""

@@ -89,8 +89,8 @@ def test_recorded_maps_are_those_of_the_reference(attending: Attending, translat
         found = (attending.greedy(SOURCE),)
     assert len(found) == len(outputs) == len({tuple(tokens) for tokens in outputs})
     for each, tokens in zip(found, outputs, strict=True):
-        assert each.output_tokens == ("<bos>", *translator.tokenizer.pieces(tokens))
-        assert each.source_tokens == (*translator.tokenizer.pieces(source), "<eos>")
+        assert each.output_tokens == ("<bos>", *translator.tokenizer.labels(tokens))
+        assert each.source_tokens == (*translator.tokenizer.labels(source), "<eos>")
         assert len(each.maps) == 3 * 2 * 4
         expected = reference_maps(translator, ids, torch.tensor([[BOS_ID, *tokens]]), mask)
         assert largest_difference(each, expected) <= 1e-5
@@ -138,7 +138,7 @@ def test_maps_recorded_live_are_the_teacher_forced_ones(
         reordered += sum(before != after for before, after in pairwise(path))
         ended += winner.finished
         (found,) = attending.hypotheses(text, BeamOptions(beam_size=rows))
-        assert found.output_tokens == ("<bos>", *translator.tokenizer.pieces(winner.tokens))
+        assert found.output_tokens == ("<bos>", *translator.tokenizer.labels(winner.tokens))
         for each in found.maps:
             if each.stack == "encoder":
                 continue

@@ -38,8 +38,8 @@ def copy(untrained: Path, tmp_path: Path) -> Path:
 
 def test_attention_has_a_map_for_every_head(translator: Translator) -> None:
     """Rows E13 and E15: two layers of four heads in encoder, decoder and between the two, each (T, S)."""
-    source = [*translator.tokenizer.pieces(translator.encode(SOURCE)), "<eos>"]
-    target = ["<bos>", *translator.tokenizer.pieces(translator.tokenizer.encode(TARGET))]
+    source = [*translator.tokenizer.labels(translator.encode(SOURCE)), "<eos>"]
+    target = ["<bos>", *translator.tokenizer.labels(translator.tokenizer.encode(TARGET))]
     maps = translator.attention(SOURCE, TARGET)
     names = {(each.stack, each.kind, each.layer, each.head) for each in maps}
     stacks = (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
