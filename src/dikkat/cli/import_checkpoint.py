@@ -14,7 +14,8 @@ from dikkat.cli.training import Out
 
 def import_checkpoint(
     path: Annotated[
-        Path, typer.Argument(help="Folder with config.json, model.safetensors, tokenizer.json.", show_default=False)
+        Path,
+        typer.Argument(help="Local folder: config.json, model.safetensors, tokenizer.json.", show_default=False),
     ],
     out: Out = ...,  # type: ignore[assignment]
 ) -> None:
@@ -24,6 +25,7 @@ def import_checkpoint(
     found = read_foreign(path)
     write_run(found, out, path, shlex.join(["dikkat", *sys.argv[1:]]))
     if found.left_out:
-        print(f"left out, heads of other tasks: {', '.join(found.left_out)}", file=sys.stderr)
+        named = ", ".join(found.left_out[:12]) + (", …" if len(found.left_out) > 12 else "")
+        print(f"left out, heads of other tasks: {named}", file=sys.stderr)
     use = "embed" if found.task == "encoder" else "generate"
     print(f"{out}: {found.parameters:,} parameters; try: echo … | dikkat {use} {out}", file=sys.stderr)

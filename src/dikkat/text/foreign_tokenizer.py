@@ -13,6 +13,7 @@ from pathlib import Path
 import tokenizers
 
 from dikkat.errors import DataError, MissingInputError
+from dikkat.text.foreign_tokenizer_check import check_foreign_tokenizer
 from dikkat.text.labels import whole_characters
 from dikkat.text.tokenizer import SPECIAL_TOKENS, Tokenizer, byte_label
 
@@ -44,7 +45,8 @@ class ForeignTokenizer:
 
     @classmethod
     def load(cls, path: Path) -> ForeignTokenizer:
-        """Read a `tokenizer.json`. Raises `MissingInputError`, or `DataError` when it is damaged."""
+        """Read a `tokenizer.json`. Raises as `check_foreign_tokenizer`, and `DataError` when it is damaged."""
+        check_foreign_tokenizer(path)
         return cls(_read(path))
 
     @property
