@@ -203,6 +203,17 @@ def test_an_empty_text_is_refused(attending: Attending, text: str) -> None:
             record(text)
 
 
+def test_a_text_of_thousands_of_tokens_is_refused_before_it_is_translated(
+    attending: Attending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dikkat.pipelines.attending.batch_decoder", None)
+    with pytest.raises(DataError, match="the text has 6,000 tokens, over the limit of 5,000; shorten it"):
+        attending.greedy("7" * 5999)
+    for pair in (("7" * 5999, TARGET), (SOURCE, "7" * 5999)):
+        with pytest.raises(DataError, match="over the limit of 5,000; shorten it"):
+            attending.forced(*pair)
+
+
 def test_more_maps_than_there_is_room_for(attending: Attending, monkeypatch: pytest.MonkeyPatch) -> None:
     found = attending.forced(SOURCE, TARGET)
     source, target = len(found.source_tokens), len(found.output_tokens)
