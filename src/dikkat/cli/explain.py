@@ -132,10 +132,11 @@ def _print(story: Story, found: Trace | ModelTrace, format: str) -> None:
     from dikkat.explain.as_json import as_json
     from dikkat.explain.as_markdown import as_markdown
     from dikkat.explain.as_table import as_table
+    from dikkat.text.visible import visible
 
     if format == "json":
         sys.stdout.write(as_json(story, found))
     elif format == "markdown":
-        sys.stdout.write(as_markdown(story))
+        sys.stdout.write(visible(as_markdown(story)))
     else:
-        sys.stdout.write(as_table(story, shutil.get_terminal_size((100, 24)).columns))
+        sys.stdout.write(visible(as_table(story, shutil.get_terminal_size((100, 24)).columns)))
