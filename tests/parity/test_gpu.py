@@ -12,8 +12,8 @@ from dikkat.decoding.hypothesis import EMPTY, Hypothesis
 from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.masks import causal_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.sliding_window import LONG
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision

@@ -16,8 +16,8 @@ import torch
 from tests.parity.weights import shake
 from torch import Tensor, nn
 
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.masks import causal_mask, key_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import record_attention
 
 transformers = pytest.importorskip(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,8 +10,12 @@ import torch
 from tests.parity.weights import shake
 from torch import Tensor, nn
 
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.config import ModelConfig
+from dikkat.models.factory import Factory
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
+from dikkat.nn.positions import SinusoidalPositions
 from dikkat.nn.rotary import RotaryPositions
 from dikkat.nn.torch_weights import ATTENTION, DECODER_BLOCK, ENCODER_BLOCK, Ours, load_torch, to_torch
 
@@ -103,9 +108,30 @@ def test_what_pytorch_cannot_compute_is_refused_both_ways() -> None:
         (EncoderBlock(12, 3, 20, activation="swiglu"), "no gated feed-forward, but activation is swiglu"),
         (DecoderBlock(12, 3, 20, norm="rms"), 'layer norm only, but norm is "rms"'),
         (EncoderBlock(12, 3, 20, positions="alibi"), "scaled dot score alone"),
+        (PositionedEncoderBlock(SinusoidalPositions(12), 12, 3, 20), "add no positions to their input"),
+        (PositionedDecoderBlock(SinusoidalPositions(12), 12, 3, 20), "add no positions to their input"),
     ]
     for module, message in cases:
         with pytest.raises(ValueError, match=message):
             to_torch(module)
         with pytest.raises(ValueError, match=message):
             load_torch(module, {})
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        Factory(ModelConfig(vocab_size=9, model_dim=12, num_heads=3, feed_forward_dim=20)).encoder_decoder(),
+        nn.ModuleList([EncoderBlock(12, 3, 20)]),
+        nn.TransformerEncoderLayer(12, 3, 20),
+    ],
+    ids=lambda module: type(module).__name__,
+)
+def test_a_module_without_a_counterpart_is_refused_by_its_name(module: nn.Module) -> None:
+    message = (
+        "PyTorch has counterparts of MultiHeadAttention, EncoderBlock and DecoderBlock,"
+        f" not of {type(module).__name__}; convert block by block, as in model.encoder.blocks[0]"
+    )
+    for call in (lambda: to_torch(module), lambda: load_torch(module, {})):
+        with pytest.raises(TypeError, match=re.escape(message)):
+            call()

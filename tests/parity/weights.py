@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.torch_weights import load_torch
 
 

@@ -220,3 +220,17 @@ def test_the_caution_of_a_map_goes_to_standard_error(
     _, output, complaint = dikkat("attend", trained, SENTENCE, "--n-best", "2", "--out", tmp_path / "a.json")
     assert complaint == "1: careful with 6 maps\n2: careful with 6 maps\n"
     assert "careful" not in output
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.html", "a.svg"])
+def test_no_byte_of_a_character_is_shown(dikkat: Command, trained: Path, tmp_path: Path, name: str) -> None:
+    """Case 06: the toy vocabulary has none of these characters whole."""
+    code, _, complaint = dikkat("attend", trained, "très güzel 我 😀", "--target", "déjà", "--out", tmp_path / name)
+    assert code == 0, complaint
+    content = (tmp_path / name).read_text(encoding="utf-8")
+    if name != "a.svg":
+        data = content if name == "a.json" else content.split('id="data"')[1]
+        assert "è(1/2)" in data
+        assert "é(2/2)" in data
+    assert "\\\\x" not in content
+    assert "Ã" not in content

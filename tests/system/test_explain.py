@@ -74,3 +74,18 @@ def test_bad_queries_and_sentences(dikkat: Command, trained: Path) -> None:
     assert dikkat.fails(2, "explain", SENTENCE, "--run", trained, "--query", "99").startswith("there is no query 99; ")
     assert "stands at" not in dikkat.fails(2, "explain", SENTENCE, "--run", trained, "--query", "unicorn")
     assert "an empty sentence" in dikkat.fails(65, "explain", " ", "--run", trained)
+    for place in (["7" * 3000], [SENTENCE, "--stack", "decoder", "--target", "7" * 3000]):
+        assert "tokens, over the limit of 2,000; shorten it" in dikkat.fails(65, "explain", *place, "--run", trained)
+
+
+def test_what_would_steer_a_terminal_is_shown_and_not_obeyed(dikkat: Command, trained: Path, tmp_path: Path) -> None:
+    hostile = "the \x1b[31mred\x1b]0;t\x07 \u202edog\0"
+    for arguments in (
+        ("explain", hostile, "--run", trained),
+        ("explain", hostile, "--run", trained, "--format", "markdown"),
+        ("attend", trained, SENTENCE, "--target", hostile, "--out", tmp_path / "a.json"),
+    ):
+        code, output, complaint = dikkat(*arguments)
+        assert code == 0, complaint
+        assert "\\x1b" in output
+        assert not {"\x1b", "\x07", "\0", "\u202e"} & set(output + complaint)

@@ -224,6 +224,7 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     from dikkat.explain.joined_words import join_words
     from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.plots import plot_heads
+    from dikkat.text.visible import visible
 
     outputs: list[str] = []
     cautions: list[str | None] = []
@@ -245,7 +246,7 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     else:
         {".json": write_json, ".npz": write_npz, ALIGNMENT: write_alignment}[suffix](shown(), out)
     for output in outputs:
-        print(output)
+        print(visible(output))
     for number, line in enumerate(cautions, start=1):
         if line is not None:
             print(line if len(cautions) == 1 else f"{number}: {line}", file=sys.stderr)

@@ -14,7 +14,8 @@ from dikkat.hints import command, piped
 
 def import_checkpoint(
     path: Annotated[
-        Path, typer.Argument(help="Folder with config.json, model.safetensors, tokenizer.json.", show_default=False)
+        Path,
+        typer.Argument(help="Local folder: config.json, model.safetensors, tokenizer.json.", show_default=False),
     ],
     out: Out = ...,  # type: ignore[assignment]
 ) -> None:
@@ -24,6 +25,7 @@ def import_checkpoint(
     found = read_foreign(path)
     write_run(found, out, path, command(*sys.argv[1:]))
     if found.left_out:
-        print(f"left out, heads of other tasks: {', '.join(found.left_out)}", file=sys.stderr)
+        named = ", ".join(found.left_out[:12]) + (", …" if len(found.left_out) > 12 else "")
+        print(f"left out, heads of other tasks: {named}", file=sys.stderr)
     following = piped("embed" if found.task == "encoder" else "generate", out)
     print(f"{out}: {found.parameters:,} parameters; try: {following}", file=sys.stderr)

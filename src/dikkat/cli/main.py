@@ -13,15 +13,17 @@ from contextlib import suppress
 from itertools import takewhile
 
 from dikkat.cli.failures import explain_failure
+from dikkat.cli.library_warnings import hide_library_warnings
 from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill
 from dikkat.cli.streams import NoReaderError, flush_output, prepare_streams
-from dikkat.cli.visible import one_visible_line
 from dikkat.errors import DiskError, UsageError
+from dikkat.text.visible import one_visible_line
 
 
 def main() -> None:
     """Run the command line and leave with its exit code; what does not ask for a signal is interrupted by it."""
     StopSignal()
+    hide_library_warnings()
     try:
         _require_utf8()
         prepare_streams()

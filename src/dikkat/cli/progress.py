@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from dikkat.cli.streams import terminal
-from dikkat.cli.visible import visible
+from dikkat.text.visible import visible
 
 if TYPE_CHECKING:
     from dikkat.config import RunConfig

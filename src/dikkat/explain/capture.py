@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from dikkat.errors import UsageError
 from dikkat.explain.trace import Array, Cell, ModelTrace, trace_cell
-from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.comparison import Comparison
 from dikkat.nn.functional import inverse_temperature
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of
 from dikkat.nn.scores import AdditiveScore
 

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.explain.pictures import check_format, new_figure, save_figure
+from dikkat.explain.fonts import fonts_with
+from dikkat.explain.pictures import check_format, new_figure, printable, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _CELL_INCHES = 0.6
 _LARGEST_INCHES = 30.0
 _NUMBERED_UP_TO = 20
 """Classes up to which the counts are written into the cells."""
+_LONGEST_LABEL, _LONGEST_TITLE = 40, 90
 _FOR, _AGAINST = "#c03a2b", "#3a6ea5"
 
 
@@ -23,6 +29,12 @@ def plot_confusion(labels: Sequence[str], confusion: NDArray[np.int64], path: Pa
     Raises `UsageError` for a suffix that is not .png or .svg, `DiskError` or `CannotCreateError`.
     """
     check_format(path)
+    names = [printable(label, _LONGEST_LABEL) for label in labels]
+    with fonts_with(names, path):
+        save_figure(_confusion(names, confusion), path)
+
+
+def _confusion(labels: Sequence[str], confusion: NDArray[np.int64]) -> Figure:
     size = min(2.2 + _CELL_INCHES * len(labels), _LARGEST_INCHES)
     figure = new_figure((size + 0.8, size))
     axes = figure.subplots()
@@ -37,7 +49,7 @@ def plot_confusion(labels: Sequence[str], confusion: NDArray[np.int64], path: Pa
             colour = "white" if shares[row, column] > 0.5 else "black"
             axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour, fontsize=8)
     figure.colorbar(image, ax=axes, shrink=0.7).set_label("share of the class")
-    save_figure(figure, path)
+    return figure
 
 
 def plot_words(
@@ -54,15 +66,21 @@ def plot_words(
     """
     check_format(path)
     chosen = np.sort(np.argsort(-np.abs(occlusion), kind="stable")[:most])
-    figure = new_figure((7.5, 1.2 + 0.24 * len(chosen)))
+    names = [printable(words[place], _LONGEST_LABEL) for place in chosen]
+    with fonts_with([title, *names], path):
+        save_figure(_words(names, occlusion[chosen], attention[chosen], printable(title, _LONGEST_TITLE)), path)
+
+
+def _words(names: Sequence[str], occlusion: NDArray[np.float64], attention: NDArray[np.float64], title: str) -> Figure:
+    figure = new_figure((7.5, 1.2 + 0.24 * len(names)))
     left, right = figure.subplots(1, 2, sharey=True)
-    places = np.arange(len(chosen))
-    left.barh(places, occlusion[chosen], color=[_FOR if value > 0 else _AGAINST for value in occlusion[chosen]])
+    places = np.arange(len(names))
+    left.barh(places, occlusion, color=[_FOR if value > 0 else _AGAINST for value in occlusion])
     left.axvline(0.0, color="black", linewidth=0.6)
     left.set_xlabel("evidence for the label (nats)")
-    right.barh(places, 100 * attention[chosen], color="gray")
+    right.barh(places, 100 * attention, color="gray")
     right.set_xlabel("attention (%)")
-    left.set_yticks(places, [words[place] for place in chosen], fontsize=8, parse_math=False)
+    left.set_yticks(places, names, fontsize=8, parse_math=False)
     left.invert_yaxis()
     figure.suptitle(title, parse_math=False)
-    save_figure(figure, path)
+    return figure

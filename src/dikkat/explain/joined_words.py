@@ -13,10 +13,11 @@ from jaxtyping import Bool
 
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.sentence_maps import SentenceMaps, axes_of
+from dikkat.text.labels import bytes_of
 
 _SPACE = "▁"
 _SPECIAL = frozenset({"<pad>", "<bos>", "<eos>", "<unk>"})
-_ESCAPED = re.compile(r"\\(?:x([0-9a-f]{2})|([ntr0]))")
+_ESCAPED = re.compile(r"\\([ntr0])")
 _CONTROL = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0"}
 
 
@@ -95,14 +96,10 @@ def _spell(labels: Sequence[str]) -> tuple[list[str], list[int]]:
 
 
 def _bytes(label: str) -> bytes:
-    """What `Tokenizer.pieces` made a label of. It never joins a typed backslash with the letter after it."""
+    """What a tokenizer's `labels` stand for. It never joins a typed backslash with the letter after it."""
     parts = _ESCAPED.split(label.replace(_SPACE, " "))
-    # text, hexadecimal or None, control letter or None, text, …
-    return b"".join(
-        part.encode() if place % 3 == 0 else bytes.fromhex(part) if place % 3 == 1 else _CONTROL[part]
-        for place, part in enumerate(parts)
-        if part is not None
-    )
+    # text, control letter, text, …
+    return b"".join(bytes_of(part) if place % 2 == 0 else _CONTROL[part] for place, part in enumerate(parts))
 
 
 def _as_written(names: list[str], written: list[str]) -> list[str]:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import io
 import json
-import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -26,10 +25,11 @@ from typing import Any
 import numpy as np
 
 from dikkat.disk import write_atomically
-from dikkat.errors import DataError, MissingInputError
+from dikkat.errors import DataError, DikkatError, MissingInputError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.sentence_maps import SentenceMaps, axes_of
 from dikkat.explain.word_alignment import as_pharaoh, word_links
+from dikkat.text.foreign_json import require_regular, shown
 
 FORMAT, VERSION = "dikkat-attention", 1
 MOST_JSON_WEIGHTS = 5_000_000
@@ -65,9 +65,14 @@ def read_json(path: Path) -> tuple[SentenceMaps, ...]:
     """What `write_json` wrote. Raises `MissingInputError`, or `DataError` for a damaged or foreign file."""
     try:
         document = json.loads(_content(path))
-    except ValueError as error:
-        raise DataError(f"{path}: is not JSON: {error}; write it anew with dikkat attend") from None
-    return _sentences(path, document, lambda rows: np.array(rows, dtype=np.float32))
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{path}: is not JSON: {shown(str(error))}; write it anew with dikkat attend") from None
+    return _sentences(path, document, _from_rows)
+
+
+def _from_rows(rows: Any) -> _Weights:
+    with np.errstate(over="ignore"):  # what becomes infinite is refused
+        return np.array(rows, dtype=np.float32)
 
 
 def write_npz(sentences: Iterable[SentenceMaps], path: Path) -> None:
@@ -97,8 +102,11 @@ def read_npz(path: Path) -> tuple[SentenceMaps, ...]:
         with np.load(io.BytesIO(_content(path)), allow_pickle=False) as arrays:
             document = json.loads(str(arrays["document"]))
             return _sentences(path, document, arrays.__getitem__)
-    except (ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: not a readable file of attention maps ({error}); write it anew") from None
+    except DikkatError:
+        raise
+    except Exception as error:  # of zip, its three compressions and the header of an array, each raises its own kinds
+        reason = shown(str(error))
+        raise DataError(f"{path}: not a readable file of attention maps ({reason}); write it anew") from None
 
 
 def _document(sentences: Iterable[SentenceMaps], weights: Callable[[int, AttentionMap], object]) -> dict[str, Any]:
@@ -131,18 +139,20 @@ def _sentences(path: Path, document: Any, weights: Callable[[Any], _Weights]) ->
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(f'{path}: is no file of attention maps: its "format" is not "{FORMAT}"')
     if document.get("version") != VERSION:
-        raise DataError(f"{path}: has version {document.get('version')}, this dikkat reads {VERSION}; update dikkat")
+        version = shown(repr(document.get("version")))
+        raise DataError(f"{path}: has version {version}, this dikkat reads {VERSION}; update dikkat")
     try:
         return tuple(_sentence(entry, weights) for entry in document["sentences"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise DataError(f"{path}: not a readable file of attention maps ({error}); write it anew") from None
+        reason = shown(str(error))
+        raise DataError(f"{path}: not a readable file of attention maps ({reason}); write it anew") from None
 
 
 def _sentence(entry: dict[str, Any], weights: Callable[[Any], _Weights]) -> SentenceMaps:
     reads, writes = tuple(entry["source_tokens"]), tuple(entry["output_tokens"])
     maps = tuple(
         AttentionMap(
-            weights(each["weights"]),
+            _finite(weights(each["weights"])),
             *axes_of(each["stack"], each["kind"], reads, writes),
             stack=each["stack"],
             layer=each["layer"] - 1,
@@ -154,7 +164,14 @@ def _sentence(entry: dict[str, Any], weights: Callable[[Any], _Weights]) -> Sent
     return SentenceMaps(entry["source"], entry["output"], reads, writes, maps)
 
 
+def _finite(weights: _Weights) -> _Weights:
+    if not np.isfinite(weights).all():
+        raise ValueError("a weight is not finite")
+    return weights
+
+
 def _content(path: Path) -> bytes:
+    require_regular(path)
     try:
         return path.read_bytes()
     except OSError as error:

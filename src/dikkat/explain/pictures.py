@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _FORMATS = (".png", ".svg")
+_JOINERS = "\u200c\u200d"
+"""Without marks of their own, they choose the forms of letters in Persian, Hindi and emoji."""
 
 
 def check_format(path: Path) -> None:
@@ -20,6 +22,12 @@ def check_format(path: Path) -> None:
     if path.suffix.lower() not in _FORMATS:
         wanted = " or ".join(_FORMATS)
         raise UsageError(f"{path}: a picture is {wanted}, not {path.suffix or 'a file without suffix'}; rename it")
+
+
+def printable(text: str, longest: int) -> str:
+    """`text` with a dot for each control character, cut to `longest` characters."""
+    shown = "".join(mark if mark.isprintable() or mark in _JOINERS else "·" for mark in text)
+    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def new_figure(size: tuple[float, float]) -> Figure:

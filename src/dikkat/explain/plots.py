@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +13,8 @@ import numpy as np
 
 from dikkat.errors import DataError
 from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.pictures import check_format, new_figure, save_figure
+from dikkat.explain.fonts import fonts_with
+from dikkat.explain.pictures import check_format, new_figure, printable, save_figure
 from dikkat.explain.tiles import tiled
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 Colours = Literal["Reds", "Blues"]
+_Curve = tuple[list[int], list[float]]
 
 _FONT_POINTS = 8.0
 _TITLE_POINTS = 11.0
@@ -52,22 +55,34 @@ def plot_heads(
     if not maps:
         raise DataError("there is no attention map to draw; choose at least one head")
     drawn, tiles = zip(*(tiled(each, _MOST_TILES) for each in maps), strict=True)
+    labels = {_label(token) for each in drawn for token in (*each.query_tokens, *each.key_tokens)}
+    with fonts_with([title, *labels], path):
+        save_figure(_heads(drawn, max(tiles), title, colours, inches), path)
+
+
+def _heads(
+    drawn: Sequence[AttentionMap],
+    tile: tuple[int, int],
+    title: str,
+    colours: Colours,
+    inches: tuple[float, float] | None,
+) -> Figure:
     grid = _Grid(drawn, inches)
     figure = new_figure(grid.size)
     cells = figure.subplots(grid.rows, grid.columns, squeeze=False).flatten()
-    largest = _largest(drawn, tiles)
+    largest = _largest(drawn, tile)
     images = [_draw_map(axes, each, largest, grid, colours) for axes, each in zip(cells, drawn, strict=False)]
     if grid.shares_tokens:
-        for index, axes in enumerate(cells[: len(maps)]):
-            axes.tick_params(labelleft=index % grid.columns == 0, labelbottom=index + grid.columns >= len(maps))
-    for axes in cells[len(maps) :]:
+        for index, axes in enumerate(cells[: len(drawn)]):
+            axes.tick_params(labelleft=index % grid.columns == 0, labelbottom=index + grid.columns >= len(drawn))
+    for axes in cells[len(drawn) :]:
         axes.set_axis_off()
     figure.supxlabel("key: attended to", fontsize=_FONT_POINTS + 1)
     figure.supylabel("query: attending", fontsize=_FONT_POINTS + 1)
     if title:
         _set_title(figure, title, inches[1] if inches else _LARGEST_INCHES)
-    _draw_scale(figure, images[0], list(cells), max(tiles))
-    save_figure(figure, path)
+    _draw_scale(figure, images[0], list(cells), tile)
+    return figure
 
 
 def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> None:
@@ -87,6 +102,11 @@ def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str =
     ]
     if not panels:
         raise DataError("there is no training curve to draw: no validation has been recorded yet")
+    with fonts_with([title], path):
+        save_figure(_training(panels, scores, title), path)
+
+
+def _training(panels: Sequence[tuple[Mapping[str, _Curve], str]], scores: Mapping[str, _Curve], title: str) -> Figure:
     figure = new_figure((7.0, 0.6 + 2.8 * len(panels)))
     stacked = figure.subplots(len(panels), 1, squeeze=False, sharex=True).flatten()
     for axes, (curves, label) in zip(stacked, panels, strict=True):
@@ -98,15 +118,15 @@ def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str =
     figure.align_ylabels()
     if title:
         _set_title(figure, title)
-    save_figure(figure, path)
+    return figure
 
 
-def _largest(drawn: Sequence[AttentionMap], tiles: Sequence[tuple[int, int]]) -> float:
+def _largest(drawn: Sequence[AttentionMap], tile: tuple[int, int]) -> float:
     """The darkest weight. In a map of thousands of tokens a single large weight would leave all others white."""
     weights = np.concatenate([each.weights.ravel() for each in drawn])
     if not weights.size:
         return 1.0
-    return float(np.quantile(weights, _TILES_IN_SCALE) if max(tiles) > _ONE else weights.max()) or 1.0
+    return float(np.quantile(weights, _TILES_IN_SCALE) if tile > _ONE else weights.max()) or 1.0
 
 
 class _Grid:
@@ -163,12 +183,7 @@ def _map_title(each: AttentionMap, several_layers: bool) -> str:
 
 
 def _label(token: str) -> str:
-    return _printable(token if token.strip(" ") else "␣" * len(token), _LONGEST_LABEL)
-
-
-def _printable(text: str, longest: int) -> str:
-    shown = "".join(character if character.isprintable() else "·" for character in text)
-    return shown if len(shown) <= longest else shown[: longest - 1] + "…"
+    return printable(token if token.strip(" ") else "␣" * len(token), _LONGEST_LABEL)
 
 
 def _label_inches(tokens: Iterable[str]) -> float:
@@ -178,9 +193,6 @@ def _label_inches(tokens: Iterable[str]) -> float:
     longest = sorted((_label(token).replace("$", "S") for token in tokens), key=len)[-5:]
     outlines = [TextPath((0, 0), label, size=_FONT_POINTS) for label in longest if label]
     return max((outline.get_extents().width / 72 for outline in outlines), default=0.0)
-
-
-_Curve = tuple[list[int], list[float]]
 
 
 def _series(metrics: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, _Curve]:
@@ -212,7 +224,9 @@ def _mark_best(axes: Axes, steps: list[int], values: list[float], name: str) -> 
 
 
 def _set_title(figure: Figure, title: str, highest: float = _LARGEST_INCHES) -> None:
-    per_line = int(figure.get_figwidth() * 72 / (0.62 * _TITLE_POINTS))  # 0.62: a mean character of DejaVu Sans, in ems
-    lines = textwrap.wrap(_printable(title, 4 * per_line), per_line)
+    # in ems: a Chinese, Japanese or Korean character, and a mean one of DejaVu Sans
+    widths = [1.0 if unicodedata.east_asian_width(character) in "WF" else 0.62 for character in title]
+    per_line = int(figure.get_figwidth() * 72 / (sum(widths) / len(widths) * _TITLE_POINTS))
+    lines = textwrap.wrap(printable(title, 4 * per_line), per_line)
     figure.set_figheight(min(figure.get_figheight() + (len(lines) - 1) * 1.4 * _TITLE_POINTS / 72, highest))
     figure.suptitle("\n".join(lines), fontsize=_TITLE_POINTS, parse_math=False)

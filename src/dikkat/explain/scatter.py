@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.explain.pictures import check_format, new_figure, save_figure
+from dikkat.explain.fonts import fonts_with
+from dikkat.explain.pictures import check_format, new_figure, printable, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,19 +44,20 @@ def plot_points(
     written.
     """
     check_format(path)
-    figure = new_figure(_INCHES)
-    axes = figure.subplots()
-    axes.scatter(points[:, 0], points[:, 1], s=14, color="#b03a2e", linewidths=0)
-    axes.margins(0.12)
-    axes.set(xticks=[], yticks=[])
-    axes.set_xlabel(caption, fontsize=_LABEL_POINTS + 1)
-    if title:
-        axes.set_title(_printable(title), fontsize=11, parse_math=False)
-    figure.draw_without_rendering()
-    shown = _place_labels(axes, points, labels)
-    # what was placed is measured for this layout: it must not move again
-    figure.set_layout_engine("none")
-    save_figure(figure, path)
+    with fonts_with([title, caption, *labels[:_MOST_LABELS]], path):
+        figure = new_figure(_INCHES)
+        axes = figure.subplots()
+        axes.scatter(points[:, 0], points[:, 1], s=14, color="#b03a2e", linewidths=0)
+        axes.margins(0.12)
+        axes.set(xticks=[], yticks=[])
+        axes.set_xlabel(caption, fontsize=_LABEL_POINTS + 1)
+        if title:
+            axes.set_title(printable(title, _LONGEST_LABEL), fontsize=11, parse_math=False)
+        figure.draw_without_rendering()
+        shown = _place_labels(axes, points, labels)
+        # what was placed is measured for this layout: it must not move again
+        figure.set_layout_engine("none")
+        save_figure(figure, path)
     return shown
 
 
@@ -67,7 +69,7 @@ def _place_labels(axes: Axes, points: NDArray[np.floating[Any]], labels: Sequenc
     shown = 0
     for (x, y), label in list(zip(points, labels, strict=True))[:_MOST_LABELS]:
         text = axes.annotate(
-            _printable(label), (x, y), xytext=(0, 0), textcoords="offset points",
+            printable(label, _LONGEST_LABEL), (x, y), xytext=(0, 0), textcoords="offset points",
             fontsize=_LABEL_POINTS, parse_math=False, annotation_clip=False,
         )  # fmt: skip
         box = _first_free(text, axes, taken)
@@ -90,8 +92,3 @@ def _first_free(text: Annotation, axes: Axes, taken: NDArray[np.floating[Any]]) 
         if inside and apart.all():
             return box
     return None
-
-
-def _printable(text: str) -> str:
-    shown = "".join(character if character.isprintable() else "·" for character in text)
-    return shown if len(shown) <= _LONGEST_LABEL else shown[: _LONGEST_LABEL - 1] + "…"

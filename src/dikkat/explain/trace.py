@@ -10,9 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.errors import UsageError
+from dikkat.text.foreign_json import shown
 
 Array = NDArray[np.float64]
 
+_MOST_NAMED = 40
+"""Tokens that a message lists."""
 PLAIN_EXPONENTIAL_LIMIT = 30.0
 """Up to this largest score the exponentials are taken as they are; beyond, the largest score is subtracted first."""
 
@@ -187,17 +190,19 @@ def find_query(wanted: str, tokens: Sequence[str]) -> int:
 
     Raises `UsageError` when there is none, or a token stands at more than one place.
     """
-    listed = " ".join(f"{number}:{token}" for number, token in enumerate(tokens, start=1))
+    listed = " ".join(f"{number}:{shown(token)}" for number, token in enumerate(tokens[:_MOST_NAMED], start=1))
+    listed += f" … {len(tokens)}" if len(tokens) > _MOST_NAMED else ""
     # only these digits: "²".isdigit() is true and int("²") fails
     if wanted.isascii() and wanted.isdigit():
-        if not 1 <= int(wanted) <= len(tokens):
-            raise UsageError(f"there is no query {wanted}; choose from {listed}")
+        # Python refuses to read thousands of digits
+        if len(wanted) > 9 or not 1 <= int(wanted) <= len(tokens):
+            raise UsageError(f"there is no query {shown(wanted)}; choose from {listed}")
         return int(wanted) - 1
     exact = [place for place, token in enumerate(tokens) if token == wanted]
     found = exact or [place for place, token in enumerate(tokens) if token.removeprefix("▁") == wanted]
     if not found:
-        raise UsageError(f'there is no query "{wanted}"; choose from {listed}')
+        raise UsageError(f'there is no query "{shown(wanted)}"; choose from {listed}')
     if len(found) > 1:
-        places = " and ".join(str(place + 1) for place in found)
-        raise UsageError(f'"{wanted}" stands at {places}; give the number')
+        places = " and ".join(str(place + 1) for place in found[:_MOST_NAMED])
+        raise UsageError(f'"{shown(wanted)}" stands at {places}; give the number')
     return found[0]

@@ -16,6 +16,7 @@ import numpy as np
 from dikkat.data.text_files import read_lines
 from dikkat.errors import DataError, UsageError
 from dikkat.explain.trace import Array, Cell, find_query
+from dikkat.text.foreign_json import shown
 
 _HELLO = {"hello": (0.34, 0.22, 0.54), "shiny": (0.53, 0.34, 0.98), "sun": (0.29, 0.54, 0.93)}
 _JOURNEY = {
@@ -29,6 +30,8 @@ _JOURNEY = {
 BUILT_IN: Mapping[str, tuple[float, ...]] = {**_HELLO, **_JOURNEY}
 """Vectors of the two textbook sentences (Raschka 2024, chapter 3, and its Turkish retelling), lower-cased words."""
 _DEFAULT_QUERIES = ("shiny", "journey")
+_MOST_NAMED = 20
+"""Words or numbers that a message lists."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -59,7 +62,7 @@ class WordVectors:
 def split_words(sentence: str) -> list[str]:
     """Words (Unicode form NFC) and the marks around them. Raises `DataError` when there is none, or no text."""
     if any("\ud800" <= character <= "\udfff" for character in sentence):
-        raise DataError(f"{sentence!r}: not text: it holds half of a surrogate pair")
+        raise DataError(f"{shown(repr(sentence))}: not text: it holds half of a surrogate pair")
     tokens = [token for chunk in unicodedata.normalize("NFC", sentence).split() for token in _peeled(chunk)]
     if not tokens:
         raise DataError("there is nothing to attend to in an empty sentence; give a few words")
@@ -75,7 +78,7 @@ def typed_vectors(sentence: str, typed: Sequence[str]) -> WordVectors:
     words = [token for token in tokens if _is_word(token)]
     if len(typed) not in (len(words), len(tokens)):
         raise UsageError(
-            f"the number of words is {len(words)} ({' '.join(words)}), that of --vector {len(typed)}; "
+            f"the number of words is {len(words)} ({shown(' '.join(words))}), that of --vector {len(typed)}; "
             "give one vector a word"
         )
     named = tokens if len(typed) == len(tokens) else words
@@ -126,8 +129,8 @@ def _finite(parts: Sequence[Any], where: str, error: type[DataError | UsageError
     except (TypeError, ValueError):
         vector = ()
     if not vector or not all(map(math.isfinite, vector)):
-        shown = " ".join(str(part) for part in parts)
-        raise error(f'{where}: "{shown}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3')
+        given = shown(" ".join(str(part) for part in parts[:_MOST_NAMED]))
+        raise error(f'{where}: "{given}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3')
     return vector
 
 
@@ -174,7 +177,7 @@ def _stacked(words: Sequence[str], vectors: Sequence[tuple[float, ...]]) -> Arra
 
 
 def _no_vector(words: Sequence[str], path: Path | None) -> str:
-    names = ", ".join(f'"{word}"' for word in words)
+    names = ", ".join(f'"{shown(word)}"' for word in words[:_MOST_NAMED]) + (" …" if len(words) > _MOST_NAMED else "")
     if path is not None:
         return f"{path}: no vector for {names}; add a line for it"
     return f'no vector for {names}: give each word one with --vector "0.1 0.2 0.3", or all with --vectors FILE'

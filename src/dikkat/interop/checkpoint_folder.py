@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-import safetensors.torch
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from dikkat.errors import DataError, MissingInputError
+from dikkat.text.foreign_json import require_regular, shown
 
 WEIGHTS = "model.safetensors"
 PICKLE = "pytorch_model.bin"
@@ -20,18 +21,39 @@ _OLD_SPELLINGS = ((".gamma", ".weight"), (".beta", ".bias"))
 """Of the norms, from the time of TensorFlow."""
 
 
+_TYPES = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "BOOL": torch.bool,
+    "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
+}  # fmt: skip
+_MOST_HEADER_BYTES = 4 * 2**20
+"""Of some 30,000 weights."""
+
+
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The weights of a trunk, and what of the file is none of it."""
+    """The weights of a trunk, at first their shapes and types alone, and what of the file is none of it."""
 
     path: Path
     weights: dict[str, Tensor]
+    """On the meta device, until `loaded`."""
     left_out: tuple[str, ...]
     """Weights of other tasks' heads."""
+    stored: Mapping[str, str]
+    """For each weight its name in the file."""
+
+    def loaded(self) -> Checkpoint:
+        """The same with the numbers. Raises `DataError` for a weight that is not finite."""
+        weights = {}
+        with safe_open(self.path, framework="pt") as file:
+            for name, full in self.stored.items():
+                weights[name] = file.get_tensor(full)
+                if not torch.isfinite(weights[name]).all():
+                    raise DataError(f"{self.path}: the weight {shown(full)} holds numbers that are not finite")
+        return replace(self, weights=weights)
 
 
 def read_checkpoint(folder: Path, prefix: str, heads: Sequence[str], constants: Sequence[str]) -> Checkpoint:
-    """The weights without `prefix`; names that start with one of `heads` are set aside.
+    """The weights without `prefix`, without their numbers; names that start with one of `heads` are set aside.
 
     Names that end with one of `constants` are passed over: computed, never trained. Raises `MissingInputError`, or
     `DataError` for a damaged file; a pickle is never opened.
@@ -40,23 +62,44 @@ def read_checkpoint(folder: Path, prefix: str, heads: Sequence[str], constants: 
     if not path.exists():
         hint = f"; {PICKLE} is a pickle, which may run any code: save it anew as safetensors"
         raise MissingInputError(f"{path}: there is no such file{hint if (folder / PICKLE).exists() else ''}")
-    try:
-        stored = safetensors.torch.load_file(path)
-    except (SafetensorError, OSError, ValueError) as error:
-        raise DataError(f"{path}: not a readable safetensors file ({error})") from None
-    weights, left_out = {}, []
-    for full, tensor in stored.items():
+    weights: dict[str, Tensor] = {}
+    stored, left_out = {}, []
+    for full, tensor in _header(path).items():
         name = _modern(full.removeprefix(prefix))
         if full.startswith(tuple(heads)):
-            left_out.append(full)
+            left_out.append(shown(full))
         elif not name.endswith(tuple(constants)):
-            weights[name] = tensor
-    return Checkpoint(path, weights, tuple(sorted(left_out)))
+            if name in weights:
+                raise DataError(f"{path}: the weight {shown(name)} is there twice, as {shown(full)} too")
+            weights[name], stored[name] = tensor, full
+    return Checkpoint(path, weights, tuple(sorted(left_out)), stored)
+
+
+def _header(path: Path) -> dict[str, Tensor]:
+    """Every weight of the file by name, as a tensor without numbers."""
+    require_regular(path)
+    try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+        if size > _MOST_HEADER_BYTES:
+            raise DataError(f"{path}: not a readable safetensors file (a header of {size:,} bytes)")
+        with safe_open(path, framework="pt") as opened:
+            slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+            return {name: _without_numbers(path, name, each) for name, each in slices.items()}
+    except (SafetensorError, OSError, ValueError) as error:
+        raise DataError(f"{path}: not a readable safetensors file ({shown(str(error))})") from None
+
+
+def _without_numbers(path: Path, name: str, found: Any) -> Tensor:
+    kind = found.get_dtype()
+    if kind not in _TYPES:
+        raise DataError(f"{path}: the weight {shown(name)} is of the type {shown(str(kind))}, which is not read")
+    return torch.empty(found.get_shape(), dtype=_TYPES[kind], device="meta")
 
 
 def same(one: Tensor, other: Tensor) -> bool:
-    """Whether two weights are one, stored twice."""
-    return one.shape == other.shape and torch.equal(one, other)
+    """Whether two weights are one, stored twice; without their numbers, whether they could be."""
+    return one.shape == other.shape and (one.is_meta or torch.equal(one, other))
 
 
 def _modern(name: str) -> str:

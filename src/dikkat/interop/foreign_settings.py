@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dikkat.errors import DataError, MissingInputError
+from dikkat.errors import DataError
+from dikkat.text.foreign_json import read_json, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +21,7 @@ class ForeignSettings:
     @classmethod
     def read(cls, path: Path) -> ForeignSettings:
         """Raises `MissingInputError` or `DataError` naming the file."""
-        try:
-            values = json.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
-            raise DataError(f"{path}: not valid JSON: {error}") from None
+        values = read_json(path)
         if not isinstance(values, dict):
             raise DataError(f"{path}: must be one object of settings")
         return cls(path, values)
@@ -36,24 +31,25 @@ class ForeignSettings:
         value = self.values.get(name)
         value = default if value is None else value
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise DataError(f"{self.path}: {name} must be a number, not {value!r}")
+            raise DataError(f"{self.path}: {name} must be a number, not {shown(repr(value))}")
         return value
 
     def choice(self, name: str, default: str, known: Mapping[str, str]) -> str:
         """Our name for their choice. Raises `DataError` for one that has none."""
         value = self.values.get(name, default)
-        if value not in known:
-            raise DataError(f"{self.path}: {name} must be one of {', '.join(known)}, not {value!r}")
+        if not isinstance(value, str) or value not in known:
+            raise DataError(f"{self.path}: {name} must be one of {', '.join(known)}, not {shown(repr(value))}")
         return known[value]
 
     def require(self, name: str, only: object) -> None:
         """Raises `DataError` if the setting is there and not the `only` value that our models compute."""
         if (value := self.values.get(name, only)) != only:
-            raise DataError(f"{self.path}: {name} = {value!r} is not something that dikkat computes; only {only!r} is")
+            given = shown(repr(value))
+            raise DataError(f"{self.path}: {name} = {given} is not something that dikkat computes; only {only!r} is")
 
     def family(self, known: Collection[str]) -> str:
         """The model type. Raises `DataError` for one that is not `known`."""
         found = self.values.get("model_type")
-        if found not in known:
-            raise DataError(f"{self.path}: model_type must be one of {', '.join(known)}, not {found!r}")
-        return str(found)
+        if not isinstance(found, str) or found not in known:
+            raise DataError(f"{self.path}: model_type must be one of {', '.join(known)}, not {shown(repr(found))}")
+        return found

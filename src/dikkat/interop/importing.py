@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from pydantic import ValidationError
-from torch import Tensor, nn
+from torch import Size, Tensor, nn
 
 from dikkat.config import EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
 from dikkat.disk import write_atomically
-from dikkat.errors import DataError, MissingInputError, UsageError
+from dikkat.errors import DataError, MissingInputError
 from dikkat.interop import bert, gpt2
 from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.key_table import Row, to_ours
 from dikkat.interop.sentence_transformers import around_the_trunk, trunk_folder
-from dikkat.models.factory import Factory, check_dimensions
+from dikkat.models.factory import Factory
 from dikkat.run_directory import RunDirectory
+from dikkat.text.foreign_json import shown
 from dikkat.text.foreign_tokenizer import ForeignTokenizer
 
 FAMILIES = ("bert", "gpt2")
+_DOWNLOAD = (
+    "dikkat downloads nothing: name a folder that holds config.json, model.safetensors and tokenizer.json, as"
+    " `hf download OWNER/NAME --local-dir FOLDER` leaves one"
+)
+_MOST_NAMED = 12
+_LAYER = re.compile(r"^((?:encoder|decoder)\.blocks)\.\d+\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +60,8 @@ def read_foreign(folder: Path) -> Imported:
     is missing or left over.
     """
     if not folder.is_dir():
-        raise MissingInputError(f"{folder}: there is no such folder; name one that holds config.json")
+        what = "is a file" if folder.exists() else "there is no such folder"
+        raise MissingInputError(f"{folder}: {what}; {_DOWNLOAD}")
     trunk = trunk_folder(folder)
     theirs = ForeignSettings.read(trunk / "config.json")
     found = _bert(folder, theirs) if theirs.family(FAMILIES) == "bert" else _gpt2(theirs)
@@ -83,50 +92,64 @@ def _bert(folder: Path, theirs: ForeignSettings) -> Imported:
     trunk = theirs.path.parent
     checkpoint = read_checkpoint(trunk, bert.PREFIX, bert.HEADS, bert.CONSTANTS)
     model = _checked(ModelConfig, bert.model_settings(theirs), theirs.path)
+    _check_layers(model.encoder_layers, "num_hidden_layers", theirs, checkpoint)
     around = {
         "max_length": model.max_positions,
         **bert.encoder_settings(theirs, list(checkpoint.weights)),
         **around_the_trunk(folder),
     }
     encoder = _checked(EncoderConfig, around, theirs.path)
-    _check_size(model, checkpoint, theirs.path)
-    with torch.device("meta"):  # only its shapes are asked for
-        ours = Factory(model).sentence_encoder(encoder)
-    return _imported("encoder", model, encoder, ours, bert.rows(model, encoder), checkpoint)
+    shapes = _shapes(model, lambda factory: factory.sentence_encoder(encoder), theirs)
+    return _imported("encoder", model, encoder, shapes, bert.rows(model, encoder), checkpoint)
 
 
 def _gpt2(theirs: ForeignSettings) -> Imported:
     checkpoint = read_checkpoint(theirs.path.parent, gpt2.PREFIX, gpt2.HEADS, gpt2.CONSTANTS)
     model = _checked(ModelConfig, gpt2.model_settings(theirs), theirs.path)
-    _check_size(model, checkpoint, theirs.path)
-    if model.tie_embeddings:
-        gpt2.without_copy(checkpoint)
+    _check_layers(model.decoder_layers, "n_layer", theirs, checkpoint)
     around = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
-    with torch.device("meta"):
-        ours = Factory(model).language_model(around.objective)
-    return _imported("lm", model, around, ours, gpt2.rows(model), checkpoint)
+    shapes = _shapes(model, lambda factory: factory.language_model(around.objective), theirs)
+    return _imported("lm", model, around, shapes, gpt2.rows(model), checkpoint)
+
+
+def _check_layers(layers: int, name: str, theirs: ForeignSettings, checkpoint: Checkpoint) -> None:
+    """Before a table of so many layers is made."""
+    if layers > len(checkpoint.weights):
+        count = len(checkpoint.weights)
+        raise DataError(f"{theirs.path}: {name} is {layers:,}, but {checkpoint.path.name} has only {count:,} weights")
+
+
+def _shapes(model: ModelConfig, build: Callable[[Factory], nn.Module], theirs: ForeignSettings) -> dict[str, Size]:
+    """The shape of each weight of ours, from a model of one layer without numbers: all layers are alike."""
+    short = dict.fromkeys(("encoder_layers", "decoder_layers"), 1)
+    try:
+        with torch.device("meta"):
+            ours = build(Factory(model.model_copy(update=short)))
+    except RuntimeError as error:  # such as more numbers than an address can count
+        raise DataError(f"{theirs.path}: there is no model of these sizes ({shown(str(error))})") from None
+    return {name: parameter.shape for name, parameter in ours.named_parameters()}
 
 
 def _imported(
     task: str,
     model: ModelConfig,
     around: EncoderConfig | LanguageModelConfig,
-    ours: nn.Module,
+    shapes: Mapping[str, Size],
     rows: list[Row],
     checkpoint: Checkpoint,
 ) -> Imported:
-    shapes = {name: parameter.shape for name, parameter in ours.named_parameters()}
-    weights = to_ours(rows, checkpoint.weights, shapes, str(checkpoint.path))
+    # by names, shapes and types first: numbers are read only where the whole file fits
+    _ours(model, shapes, rows, checkpoint)
+    weights = _ours(model, shapes, rows, checkpoint.loaded())
     tokenizer = checkpoint.path.parent / "tokenizer.json"
     return Imported(task, model, around, weights, tuple(rows), tokenizer, checkpoint.left_out)
 
 
-def _check_size(model: ModelConfig, checkpoint: Checkpoint, path: Path) -> None:
-    """Even a model without memory takes time for each of its layers."""
-    try:
-        check_dimensions(model, most_layers=len(checkpoint.weights))
-    except UsageError as error:
-        raise DataError(f"{path}: {error}") from None
+def _ours(model: ModelConfig, shapes: Mapping[str, Size], rows: list[Row], checkpoint: Checkpoint) -> dict[str, Tensor]:
+    if gpt2.OUTPUT in checkpoint.weights and model.tie_embeddings:
+        gpt2.without_copy(checkpoint)
+    of_layer = {row.ours: shapes[_LAYER.sub(r"\1.0.", row.ours)] for row in rows}
+    return to_ours(rows, checkpoint.weights, of_layer, str(checkpoint.path))
 
 
 def _checked(kind: Any, values: Mapping[str, object], path: Path) -> Any:
@@ -138,7 +161,7 @@ def _checked(kind: Any, values: Mapping[str, object], path: Path) -> Any:
 
 def _card(found: Imported, name: str, source: Path, command: str) -> str:
     kind = "sentence encoder" if found.task == "encoder" else "language model"
-    heads = ", ".join(found.left_out)
+    heads = ", ".join(found.left_out[:_MOST_NAMED]) + (", …" if len(found.left_out) > _MOST_NAMED else "")
     left_out = f"\nLeft out, since they are heads of other tasks: {heads}.\n" if heads else ""
     return (
         f"# {name}\n\nA {kind} of {found.parameters:,} parameters, imported from `{source}` and not trained here."

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from dikkat.errors import DataError
+from dikkat.text.foreign_json import shown
 
 Weights = Mapping[str, Tensor]
 
@@ -47,6 +48,7 @@ def to_ours(rows: Sequence[Row], theirs: Weights, shapes: Mapping[str, torch.Siz
     Raises `DataError` naming the first weight that is missing, left over, or of another shape.
     """
     _check_complete(rows, theirs.keys(), where)
+    _check_types(theirs, where)
     ours = {row.ours: _join(row, theirs, where).float() for row in rows}
     for row in rows:
         if ours[row.ours].shape != shapes[row.ours]:
@@ -72,15 +74,22 @@ def to_theirs(rows: Sequence[Row], ours: Weights) -> dict[str, Tensor]:
 def _check_complete(rows: Sequence[Row], names: Collection[str], where: str) -> None:
     wanted = [name for row in rows for name in row.theirs]
     if missing := [name for name in wanted if name not in names]:
-        raise DataError(f"{where}: the weight {missing[0]} is missing{_more(missing)}")
+        raise DataError(f"{where}: the weight {shown(missing[0])} is missing{_more(missing)}")
     if left := sorted(set(names) - set(wanted)):
-        raise DataError(f"{where}: the weight {left[0]} has no place in this model{_more(left)}")
+        raise DataError(f"{where}: the weight {shown(left[0])} has no place in this model{_more(left)}")
+
+
+def _check_types(theirs: Weights, where: str) -> None:
+    for name, tensor in theirs.items():
+        if not tensor.is_floating_point():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise DataError(f"{where}: the weight {name} is of the type {kind}, but weights are floating-point numbers")
 
 
 def _join(row: Row, theirs: Weights, where: str) -> Tensor:
-    parts = [theirs[name].T if row.transposed else theirs[name] for name in row.theirs]
-    if len({part.shape for part in parts}) > 1 or parts[0].dim() == 0 or not parts[0].is_floating_point():
-        kinds = ", ".join(f"{_sizes(part.shape)} {str(part.dtype).removeprefix('torch.')}" for part in parts)
+    parts = [theirs[name].movedim(0, -1) if row.transposed else theirs[name] for name in row.theirs]
+    if len({part.shape for part in parts}) > 1 or parts[0].dim() == 0:
+        kinds = ", ".join(_sizes(part.shape) or "a single number" for part in parts)
         raise DataError(f"{where}: the weights {', '.join(row.theirs)} cannot be one matrix: {kinds}")
     return torch.cat(parts)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from dikkat.errors import DataError
 from dikkat.interop.foreign_settings import ForeignSettings
+from dikkat.text.foreign_json import read_json, shown
 
 MODULES = "modules.json"
 """The file that lists the modules; a folder without it is a plain checkpoint."""
 
+_MOST_MODULES = 16
 _POOLINGS = {"mean_tokens": "mean", "mean": "mean", "cls_token": "first", "cls": "first"}
 
 
@@ -34,7 +34,7 @@ def around_the_trunk(folder: Path) -> dict[str, object]:
         elif kind == "Normalize":
             found["normalize"] = True
         else:
-            raise DataError(f'{folder / MODULES}: the module "{kind}" is not something that dikkat computes')
+            raise DataError(f'{folder / MODULES}: the module "{shown(kind)}" is not something that dikkat computes')
     return found
 
 
@@ -43,11 +43,17 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
     path = folder / MODULES
     if not path.exists():
         return []
+    listed = read_json(path, "a list of modules")
     try:
-        listed: Any = json.loads(path.read_text(encoding="utf-8"))
-        return [(str(each["type"]).rpartition(".")[2], str(each["path"])) for each in listed]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise DataError(f"{path}: not a list of modules ({error})") from None
+        modules = [(str(each["type"]).rpartition(".")[2], str(each["path"])) for each in listed]
+    except (LookupError, TypeError) as error:
+        raise DataError(f"{path}: not a list of modules ({shown(str(error))})") from None
+    if len(modules) > _MOST_MODULES:
+        raise DataError(f"{path}: {len(modules):,} modules, more than any such model has")
+    for kind, inner in modules:
+        if Path(inner).is_absolute() or ".." in Path(inner).parts:
+            raise DataError(f"{path}: the module {shown(kind)} is outside the folder: {shown(inner)}")
+    return modules
 
 
 def _longest(path: Path) -> dict[str, object]:
@@ -66,5 +72,7 @@ def _pooling(settings: ForeignSettings) -> str:
     if isinstance(named := settings.values.get("pooling_mode"), str):
         ways.append(named)
     if len(ways) != 1 or ways[0] not in _POOLINGS:
-        raise DataError(f"{settings.path}: pooling must be by the mean or the first token alone, not {ways}")
+        raise DataError(
+            f"{settings.path}: pooling must be by the mean or the first token alone, not {shown(repr(ways))}"
+        )
     return _POOLINGS[ways[0]]

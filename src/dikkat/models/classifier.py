@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dikkat.models.encoder import Encoder
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.dropout import Dropout, checked_probability
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.masks import key_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import Positions
 from dikkat.nn.pooling import Pooling
 

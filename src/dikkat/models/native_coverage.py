@@ -21,7 +21,6 @@ from dikkat.native.layers import LinearWeights, NormWeights
 from dikkat.native.layers_by_torch import has_tiles
 from dikkat.native.quantized import PackedWeights, pack
 from dikkat.native.quantized_by_torch import RoundedWeights, rounded
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.comparison import DotComparison
 from dikkat.nn.dropout import Dropout
@@ -31,6 +30,7 @@ from dikkat.nn.few_rows import Projection
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.gated_feed_forward import GatedFeedForward
 from dikkat.nn.learned_positions import LearnedPositions, NoPositions
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.norms import LayerNorm
 from dikkat.nn.positions import SinusoidalPositions
 from dikkat.nn.residual import PostNormResidual, PreNormResidual

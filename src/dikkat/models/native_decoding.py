@@ -31,12 +31,12 @@ from dikkat.native.decoder import DecoderSteps, DecoderWeights, can_step
 from dikkat.native.layers import LinearWeights
 from dikkat.native.search import BeamSearch, Found, Marks
 from dikkat.native.steps_by_torch import DecoderByTorch, StepsByTorch
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.blocks import DecoderBlock
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache, SelfAttentionCache
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.masks import key_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.residual import PostNormResidual, PreNormResidual
 
 STRETCH = 64

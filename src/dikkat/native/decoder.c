@@ -64,7 +64,7 @@ static void read_sentences(const Decoder *d, int64_t layer, const float *memory,
         }
 }
 
-/* Twin: nn/attention.py, project_memory. `memory` is (sentences, length, D), its rows padded with zeros; `linears` make
+/* Twin: nn/multi_head_attention.py, project_memory. `memory` is (sentences, length, D), its rows padded with zeros; `linears` make
  * keys and values, one a layer. Returns 0, or 1 for want of memory. */
 int decoder_read_source(const Decoder *d, const float *memory, int64_t length, const Linear *linears) {
     int64_t group = largest_of(1, SOURCE_ROWS / largest_of(1, length)), groups = (d->sentences + group - 1) / group;

@@ -221,7 +221,7 @@ static void attend_memory(const Decoder *d, int64_t layer, int64_t row, int64_t 
 }
 
 /* The worker's share of all heads of all rows. `projected` holds the query of each row, and in self-attention its newest
- * key and value. Twins: nn/attention.py, attend_memory; nn/cache.py, append, and the attention that follows. */
+ * key and value. Twins: nn/multi_head_attention.py, attend_memory; nn/cache.py, append, and the attention that follows. */
 static void attend_all(const Decoder *d, const Activations *a, int64_t attention, const Worker *worker) {
     int64_t joined = joined_width(d), pairs = d->rows * d->heads, end = share_start(pairs, worker->number + 1, worker);
     for (int64_t pair = share_start(pairs, worker->number, worker); pair < end; pair++) {

@@ -2,18 +2,18 @@
 
 from dikkat.nn.additive import AdditiveAttention
 from dikkat.nn.alibi import AlibiBias
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.feed_forward import FeedForward
-from dikkat.nn.functional import fused_attention
+from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.gated_feed_forward import GatedFeedForward
 from dikkat.nn.learned_positions import LearnedPositions, NoPositions
 from dikkat.nn.linear import LinearAttentionState, linear_attention
 from dikkat.nn.masks import causal_mask, key_mask, valid_length_mask, window_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import attention_positions, embedding_positions
 from dikkat.nn.norms import LayerNorm, RMSNorm
 from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
@@ -53,6 +53,7 @@ __all__ = [
     "RotaryPositions",
     "SinusoidalPositions",
     "TokenEmbedding",
+    "attention",
     "attention_positions",
     "causal_mask",
     "chunked_attention",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.checks import checked_head_dim
 from dikkat.nn.comparison import HeadScore
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.gated_feed_forward import GATES, GatedFeedForward
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import PositionName, attention_positions
 from dikkat.nn.residual import PostNormResidual, PreNormResidual, residual
 from dikkat.nn.selection import Selection

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Literal, NamedTuple
 
 from torch import Tensor, nn
 
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 
 class MapName(NamedTuple):
@@ -26,9 +27,9 @@ def record_attention(
     """Record the weights of every attention in `model` whose name is `wanted`.
 
     Yields a dictionary that fills while the body runs: one (B, H, T, S) float32 tensor a forward call, in order,
-    detached from the graph and owned by the dictionary alone. Weights are those before dropout. In stepwise decoding
-    each call adds one row (T = 1); the cross-attention rows of one sentence's hypotheses come as its T queries.
-    Raises `ValueError` if two attentions of `model` would get one name.
+    detached from the graph and owned by the dictionary alone. An attention that is not run has no entry. Weights are
+    those before dropout. In stepwise decoding each call adds one row (T = 1); the cross-attention rows of one
+    sentence's hypotheses come as its T queries. Raises `ValueError` if two attentions of `model` would get one name.
     """
     found: dict[MapName, MultiHeadAttention] = {}
     for path, module in model.named_modules():
@@ -38,13 +39,17 @@ def record_attention(
                     f"two attentions are both called {name}, the second at {path!r}: record one part alone"
                 )
             found[name] = module
-    maps: dict[MapName, list[Tensor]] = {name: [] for name in found}
-    handles = [module.read_weights(maps[name].append) for name, module in found.items()]
+    maps: dict[MapName, list[Tensor]] = {}
+    handles = [module.read_weights(partial(_append, maps, name)) for name, module in found.items()]
     try:
         yield maps
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _append(maps: dict[MapName, list[Tensor]], name: MapName, weights: Tensor) -> None:
+    maps.setdefault(name, []).append(weights)
 
 
 def name_of(path: str) -> MapName:

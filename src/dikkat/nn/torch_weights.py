@@ -11,10 +11,11 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.comparison import DotComparison
 from dikkat.nn.feed_forward import FeedForward
+from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 
 Ours = MultiHeadAttention | EncoderBlock | DecoderBlock
 Row = tuple[str, tuple[str, ...]]
@@ -62,25 +63,27 @@ DECODER_BLOCK = (
 )
 
 
-def to_torch(module: Ours) -> dict[str, Tensor]:
+def to_torch(module: nn.Module) -> dict[str, Tensor]:
     """Copies of the weights under PyTorch's names, for `load_state_dict` of its counterpart.
 
     The counterpart of a block is a `nn.TransformerEncoderLayer` or `nn.TransformerDecoderLayer` of the same sizes and
-    activation, `norm_first` for pre-norm. Raises `ValueError` for a module that computes what PyTorch's cannot.
+    activation, `norm_first` for pre-norm. Raises `ValueError` for a module that computes what PyTorch's cannot, and
+    `TypeError` for one that is neither an attention nor a block.
     """
-    _refuse_what_torch_lacks(module)
-    own = module.state_dict()
-    return {theirs: torch.cat([own[name] for name in names]).clone() for theirs, names in _rows(module, own)}
+    convertible = _convertible(module)
+    own = convertible.state_dict()
+    return {theirs: torch.cat([own[name] for name in names]).clone() for theirs, names in _rows(convertible, own)}
 
 
-def load_torch(module: Ours, weights: Mapping[str, Tensor]) -> None:
+def load_torch(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy the `state_dict` of PyTorch's counterpart into `module`, all of it.
 
     Raises `ValueError` naming the first weight that is missing, left over or of another shape; then nothing is copied.
+    Raises `TypeError` for a module that is neither an attention nor a block.
     """
-    _refuse_what_torch_lacks(module)
-    own = module.state_dict()
-    rows = _rows(module, own)
+    convertible = _convertible(module)
+    own = convertible.state_dict()
+    rows = _rows(convertible, own)
     if left := weights.keys() - {theirs for theirs, _ in rows}:
         raise ValueError(f"weight {min(left)} has no place in this {type(module).__name__}")
     filled: dict[str, Tensor] = {}
@@ -105,18 +108,27 @@ def _rows(module: Ours, own: Mapping[str, Tensor]) -> list[Row]:
     return [(theirs, names) for theirs, names in table if names[0] in own]
 
 
-def _refuse_what_torch_lacks(module: Ours) -> None:
+def _convertible(module: nn.Module) -> Ours:
+    """The module itself, where PyTorch has a counterpart that computes the same."""
+    if not isinstance(module, Ours):
+        raise TypeError(
+            "PyTorch has counterparts of MultiHeadAttention, EncoderBlock and DecoderBlock,"
+            f" not of {type(module).__name__}; convert block by block, as in model.encoder.blocks[0]"
+        )
     for part in module.modules():
         if isinstance(part, MultiHeadAttention):
             _refuse_attention(part)
     if isinstance(module, MultiHeadAttention):
-        return
+        return module
+    if isinstance(module, PositionedEncoderBlock | PositionedDecoderBlock):
+        raise ValueError("PyTorch's layers add no positions to their input, but this block does")
     if not isinstance(module.feed_forward, FeedForward):
         raise ValueError(
             f"PyTorch's layers have no gated feed-forward, but activation is {module.feed_forward.activation}"
         )
     if not isinstance(module.self_residual.norm, nn.LayerNorm):
         raise ValueError('PyTorch\'s layers have layer norm only, but norm is "rms"')
+    return module
 
 
 def _refuse_attention(module: MultiHeadAttention) -> None:

@@ -16,7 +16,7 @@ from dikkat.explain.attention_map import Kind, Stack
 from dikkat.explain.honesty.saliency import occlusion
 from dikkat.explain.sentence_maps import BEGIN, END, SentenceMaps
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.pipelines.attention_recorder import AttentionRecorder, Wanted, everything
+from dikkat.pipelines.attention_recorder import AttentionRecorder, Wanted, everything, require_short
 from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
 
 MOST_OCCLUDED = 64
@@ -78,19 +78,21 @@ class Attending:
         """The maps while reading `target`, whatever the model itself would write; an empty one has the row `<bos>`."""
         source, output = self._source(text), target.strip()
         written = self.translator.tokenizer.encode(output, self.translator.config.data.target_language)
+        require_short(len(written))
         return self._record(text, source, output, written, wanted)
 
     def _source(self, text: str) -> list[int]:
         source = self.translator.encode(text)
         if not source:
             raise DataError("there is nothing to attend to in an empty text; give a few words")
+        require_short(len(source))
         return source
 
     def _record(
         self, text: str, source: Sequence[int], output: str, target: Sequence[int], wanted: Wanted
     ) -> SentenceMaps:
-        reads = (*self.translator.tokenizer.pieces(source), END)
-        writes = (BEGIN, *self.translator.tokenizer.pieces(target))
+        reads = (*self.translator.tokenizer.labels(source), END)
+        writes = (BEGIN, *self.translator.tokenizer.labels(target))
         ids, mask = pad_sources([source], self.translator.model.output_weight.device)
         model = self.translator.model
 

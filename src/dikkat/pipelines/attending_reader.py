@@ -11,7 +11,7 @@ from dikkat.errors import DataError
 from dikkat.explain.attention_map import Kind, Stack
 from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.nn.recorder import MapName
-from dikkat.pipelines.attention_recorder import AttentionRecorder, Wanted, everything
+from dikkat.pipelines.attention_recorder import AttentionRecorder, Wanted, everything, require_short
 from dikkat.pipelines.classification import Classifier
 from dikkat.pipelines.embedding import Embedder
 from dikkat.pipelines.language_model import LanguageModel
@@ -53,7 +53,7 @@ class AttendingReader:
             # what is to be filled in is read both ways, a prompt as `generate` reads it
             return model.hidden(tokens) if model.objective == "masked" else model.read(tokens, model.start_cache())
 
-        return cls(model, "decoder", trained.read, trained.tokenizer.pieces, compute)
+        return cls(model, "decoder", trained.read, trained.tokenizer.labels, compute)
 
     @classmethod
     def _of_trunk(cls, trunk: Trunk) -> AttendingReader:
@@ -87,6 +87,7 @@ class AttendingReader:
         ids = self._read(text)
         if not ids:
             raise DataError("there is nothing to attend to in an empty text; give a few words")
+        require_short(len(ids))
         tokens = tuple(self._pieces(ids))
         nothing: tuple[str, ...] = ()
         reads, writes = (tokens, nothing) if self.stack == "encoder" else (nothing, tokens)

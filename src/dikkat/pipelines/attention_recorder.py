@@ -11,9 +11,11 @@ from torch import nn
 from dikkat.errors import DataError
 from dikkat.explain.attention_map import AttentionMap, Kind, Stack
 from dikkat.explain.sentence_maps import axes_of, require_place
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of, record_attention
 
+MOST_TOKENS = 5000
+"""Of one side of a text: what is refused for its maps should not be translated first."""
 MOST_WEIGHTS = 2**28
 """Of one sentence, 1 GiB in float32: two layers of four heads on 5,000 tokens."""
 
@@ -23,6 +25,12 @@ Wanted = Callable[[MapName], bool]
 def everything(name: MapName) -> bool:
     """Wants every map."""
     return True
+
+
+def require_short(tokens: int) -> None:
+    """Raise `DataError` for a text of more than `MOST_TOKENS` tokens."""
+    if tokens > MOST_TOKENS:
+        raise DataError(f"the text has {tokens:,} tokens, over the limit of {MOST_TOKENS:,}; shorten it")
 
 
 class AttentionRecorder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,6 +14,9 @@ from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
 from dikkat.pipelines.translation import Translator
 from dikkat.text.tokenizer import BOS_ID
+
+MOST_TOKENS = 2000
+"""Of one side: each is a row of every table."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,14 +41,16 @@ def explain_cell(
     source = translator.encode(sentence)
     if not source:
         raise DataError("there is nothing to attend to in an empty sentence; give a few words")
-    reads = (*translator.tokenizer.pieces(source), "<eos>")
+    _require_short(source)
+    reads = (*translator.tokenizer.labels(source), "<eos>")
     ids, mask = pad_sources([source], torch.device("cpu"))
     run: Callable[[], object] = lambda: translator.model.encode(ids, mask)  # noqa: E731
     writes: tuple[str, ...] = ()
     if name.stack == "decoder":
         target = next(translator.stream([sentence])).text if target is None else target
         written = translator.tokenizer.encode(target.strip(), translator.config.data.target_language)
-        writes = ("<bos>", *translator.tokenizer.pieces(written))
+        _require_short(written)
+        writes = ("<bos>", *translator.tokenizer.labels(written))
         run = lambda: translator.model(ids, torch.tensor([[BOS_ID, *written]]), mask)  # noqa: E731
     elif target is not None:
         raise UsageError("only the decoder reads a translation: leave out --target, or choose --stack decoder")
@@ -59,6 +64,11 @@ def explain_cell(
         positions_added=_adds_positions(translator),
     )
     return ExplainedCell(found, " ".join(sentence.split()), target, queries)
+
+
+def _require_short(ids: Sequence[int]) -> None:
+    if len(ids) > MOST_TOKENS:
+        raise DataError(f"the text has {len(ids):,} tokens, over the limit of {MOST_TOKENS:,}; shorten it")
 
 
 def _adds_positions(translator: Translator) -> bool:

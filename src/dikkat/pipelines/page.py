@@ -134,14 +134,19 @@ class _Collector:
 
     def _beam(self, hypothesis: Hypothesis, steps: Sequence[Sequence[Branch]]) -> Beam:
         path = path_of(hypothesis, steps)
-        pieces = self.translator.tokenizer.pieces
-        candidates = [
-            [
-                Candidate(each.parent, label, each.log_probability, each.score, each.fate)
-                for each, label in zip(step, pieces([each.token for each in step]), strict=True)
-            ]
-            for step in steps[: len(path)]
-        ]
+        labels = self.translator.tokenizer.labels
+        # what each hypothesis that lives on has written so far, since a candidate may be a part of a character
+        written: list[list[int]] = [[]]
+        candidates = []
+        for step in steps[: len(path)]:
+            grown = [[*written[each.parent], each.token] for each in step]
+            candidates.append(
+                [
+                    Candidate(each.parent, labels(tokens)[-1], each.log_probability, each.score, each.fate)
+                    for each, tokens in zip(step, grown, strict=True)
+                ]
+            )
+            written = [tokens for each, tokens in zip(step, grown, strict=True) if each.fate == "lives"]
         return Beam(BEAM.beam_size, candidates, path)
 
     def _saliency(self, source: Sequence[int], written: Sequence[int]) -> Saliency | None:

@@ -39,7 +39,7 @@ def translations_of(found: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer)
     def translation(hypothesis: Hypothesis) -> Translation:
         # a translation is one line, whatever the model writes
         text = next(texts).replace("\n", " ")
-        tokens = tuple(tokenizer.pieces(hypothesis.tokens))
+        tokens = tuple(tokenizer.labels(hypothesis.tokens))
         return Translation(text, hypothesis.score, tokens, finished=hypothesis.finished)
 
     made = [[translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]

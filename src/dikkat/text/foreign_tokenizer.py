@@ -13,6 +13,7 @@ from pathlib import Path
 import tokenizers
 
 from dikkat.errors import DataError
+from dikkat.text.labels import whole_characters
 from dikkat.text.tokenizer import SPECIAL_TOKENS, Tokenizer, byte_label, read_tokenizer
 
 PADDING = ("[PAD]", "<pad>")
@@ -98,6 +99,10 @@ class ForeignTokenizer:
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """A readable label for each id. Raises `IndexError` for an id that is not in the vocabulary."""
         return [self._piece(int(number)) for number in ids]
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """`pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""
+        return whole_characters(self.pieces(ids)) if self._is_bytes else self.pieces(ids)
 
     def _piece(self, token_id: int) -> str:
         token = self._inner.id_to_token(token_id)

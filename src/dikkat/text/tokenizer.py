@@ -28,6 +28,7 @@ from dikkat.config import TokenizerConfig
 from dikkat.disk import read_regular, write_atomically
 from dikkat.errors import DataError, MissingInputError
 from dikkat.text.casing import has_dotted_i, lower
+from dikkat.text.labels import whole_characters
 from dikkat.text.tokenizer_check import LARGEST_FILE, checked_tokenizer
 
 PAD_ID, BOS_ID, EOS_ID, UNK_ID = 0, 1, 2, 3
@@ -175,6 +176,10 @@ class Tokenizer:
         """
         labels = self._labels
         return [labels.get(i) or self._label(int(i)) for i in ids]
+
+    def labels(self, ids: Sequence[int]) -> list[str]:
+        """`pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""
+        return whole_characters(self.pieces(ids)) if self._is_bytes else self.pieces(ids)
 
     def _label(self, token_id: int) -> str:
         """Made at the first need."""

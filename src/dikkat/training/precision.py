@@ -12,8 +12,8 @@ from dikkat.errors import UsageError
 from dikkat.native.library import library
 from dikkat.native.narrow_linear import MOST_WEIGHTS
 from dikkat.native.processor import has_fast_bfloat16, has_fast_int8
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.comparison import DotComparison
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 
 class Precision(NamedTuple):

@@ -33,8 +33,8 @@ from dikkat.nn import (
     key_mask,
     record_attention,
 )
-from dikkat.nn.attention import Observation
 from dikkat.nn.functional import attention
+from dikkat.nn.multi_head_attention import Observation
 from dikkat.text.tokenizer import EOS_ID, PAD_ID
 
 # attention as a function ----------------------------------------------------------------------------------------------

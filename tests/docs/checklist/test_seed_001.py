@@ -20,8 +20,8 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dikkat.cli.main import run
 from dikkat.nn import MultiHeadAttention, causal_mask, few_rows, record_attention
-from dikkat.nn.attention import Observation
 from dikkat.nn.functional import attention, attention_scores, attention_weights
+from dikkat.nn.multi_head_attention import Observation
 
 PRINTED = 5e-5  # four decimals
 WORDS = "Your journey starts with one step"

@@ -111,3 +111,27 @@ def test_typed_words_need_no_torch() -> None:
     assert (
         subprocess.run([sys.executable, "-c", code], env=environment, check=False, capture_output=True).returncode == 0
     )
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["word " * 10_000],
+        ["x" * 50_000],
+        ["a\0b \x1b[31m\u202e"],
+        ["half \udcff"],
+        ["a b", "--vector", "1 2", "--vector", "3 " * 50_000 + "x"],
+        [HELLO, "--query", "9" * 5000],
+        [HELLO, "--query", "\x1b[31m" + "x" * 50_000],
+        ["a " * 5000, "--vector", "1 2"],
+    ],
+    ids=lambda arguments: repr(arguments[0][:12] + arguments[-1][:4]),
+)
+def test_a_message_stays_one_short_line_whatever_was_typed(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", *arguments]) in (2, 65)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.removesuffix("\n").isprintable()
+    assert len(captured.err) < 1000

@@ -15,8 +15,8 @@ from dikkat.errors import UsageError
 from dikkat.explain.capture import Capture, capture_attention
 from dikkat.explain.trace import ModelTrace
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.masks import causal_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName
 
 NAMES = [

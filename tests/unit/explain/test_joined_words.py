@@ -62,6 +62,8 @@ def test_rows_still_sum_to_one_and_the_future_stays_dark() -> None:
     [
         # bytes of one character in two tokens; the casing of the user, not of the tokenizer
         (["▁k\\xc4", "\\xb1", "z"], "kız", ["kız"]),
+        (["▁kı(1/2)", "ı(2/2)", "z"], "kız", ["kız"]),
+        (["▁kı(1/2)", "ı(2/2)", "z"], "", ["kız"]),
         (["▁the", "▁d", "og"], "The DOG", ["The", "DOG"]),
         # two spaces and a tab are no words; the last spaces belong to the last word
         (["▁", "▁a", "\\t", "b", "▁"], "a b", ["a", "b"]),
@@ -95,7 +97,7 @@ def test_in_a_vocabulary_of_words_every_token_is_one() -> None:
 def test_every_text_comes_back_in_its_words(tokenizer: Tokenizer, text: str) -> None:
     """White space is that of Unicode; the four separators that Python alone counts as such stay within words."""
     text = normalize("NFC", text).strip()
-    tokens = [*tokenizer.pieces(tokenizer.encode(text)), "<eos>"] if text else ["<eos>"]
+    tokens = [*tokenizer.labels(tokenizer.encode(text)), "<eos>"] if text else ["<eos>"]
     unknown_text = Words.of(tokens, "", spaced=True)
     assert (unknown_text.members.sum(axis=0) == 1).all()
     assert unknown_text.members.any(axis=1).all()

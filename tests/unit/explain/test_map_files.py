@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import random
+import struct
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,6 +161,65 @@ def test_an_npz_of_something_else(tmp_path: Path) -> None:
     np.savez(tmp_path / "b.npz", document=np.array([{}], dtype=object))
     with pytest.raises(DataError, match=r"b\.npz: not a readable file of attention maps"):
         read_npz(tmp_path / "b.npz")
+
+
+DAMAGE_NOT_MET_BY_CHANCE: dict[str, str] = {
+    "many numbers": "{'descr': '<f4', 'fortran_order': False, 'shape': (1000000000000,), }\n",
+    "a long text": "{'descr': '<U2000000000', 'fortran_order': False, 'shape': (), }\n",
+    "deep": "(" * 5000 + "\n",
+    "objects": "{'descr': '|O', 'fortran_order': False, 'shape': (), }\n",
+}
+
+
+@pytest.mark.parametrize("header", DAMAGE_NOT_MET_BY_CHANCE.values(), ids=DAMAGE_NOT_MET_BY_CHANCE)
+def test_an_array_that_names_more_than_there_is(tmp_path: Path, header: str) -> None:
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as file:
+        file.writestr("document.npy", b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
+    with pytest.raises(DataError, match=r"not a readable file of attention maps \("):
+        read_npz(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(("write", "read", "name"), FORMS)
+def test_hundreds_of_damaged_files(
+    tmp_path: Path, write: Callable[..., None], read: Callable[..., Any], name: str
+) -> None:
+    """Flipped bits, cut ends and other numbers: read as whole, or one line."""
+    path = tmp_path / name
+    write([PLAIN], path)
+    whole = path.read_bytes()
+    refused: list[str] = []
+    for seed in range(300):
+        chance = random.Random(seed)
+        damaged = bytearray(whole)
+        place = chance.randrange(len(whole))
+        if seed % 3 == 0:
+            damaged[place] ^= 1 << chance.randrange(8)
+        elif seed % 3 == 1:
+            del damaged[place:]
+        else:
+            damaged[place : place + 4] = chance.choice([b"\xff\xff\xff\xff", b"\0\0\0\0", b"[[[[", b"1e99", b" -1 "])
+        path.write_bytes(damaged)
+        try:
+            read(path)
+        except DataError as error:
+            refused.append(str(error))
+    assert len(refused) > 180
+    assert all(message.startswith(f"{path}: ") and message.isprintable() for message in refused)
+
+
+@pytest.mark.parametrize("weight", ["1e999", "-1e39", "NaN"])
+def test_a_weight_that_is_not_finite(tmp_path: Path, weight: str) -> None:
+    write_json([PLAIN], tmp_path / "a.json")
+    text = (tmp_path / "a.json").read_text().replace("0.1", weight, 1)
+    (tmp_path / "a.json").write_text(text)
+    with pytest.raises(DataError, match="a weight is not finite"):
+        read_json(tmp_path / "a.json")
+
+
+def test_json_without_end_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("[" * 100_000)
+    with pytest.raises(DataError, match="is not JSON: maximum recursion"):
+        read_json(tmp_path / "a.json")
 
 
 @pytest.mark.parametrize(("read", "name"), [(read, name) for _, read, name in FORMS])

@@ -132,7 +132,10 @@ def complaint(folder: Path, kind: type[DikkatError] = DataError) -> str:
 
 def test_a_folder_that_is_not_there_or_lacks_a_file(tmp_path: Path) -> None:
     missing = complaint(tmp_path / "nowhere", MissingInputError)
-    assert missing == "DIR: there is no such folder; name one that holds config.json"
+    assert missing == (
+        "DIR: there is no such folder; dikkat downloads nothing: name a folder that holds config.json,"
+        " model.safetensors and tokenizer.json, as `hf download OWNER/NAME --local-dir FOLDER` leaves one"
+    )
     for name in ("config.json", "tokenizer.json", "model.safetensors"):
         folder = bert_folder(tmp_path / name)
         (folder / name).unlink()
@@ -145,7 +148,7 @@ def test_a_folder_that_is_not_there_or_lacks_a_file(tmp_path: Path) -> None:
 
 def test_damaged_files(tmp_path: Path) -> None:
     for name, message in (
-        ("config.json", "DIR/config.json: not valid JSON: "),
+        ("config.json", "DIR/config.json: not valid JSON ("),
         ("tokenizer.json", "DIR/tokenizer.json: not a readable tokenizer ("),
         ("model.safetensors", "DIR/model.safetensors: not a readable safetensors file ("),
         ("modules.json", "DIR/modules.json: not a list of modules ("),

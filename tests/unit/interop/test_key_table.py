@@ -59,8 +59,14 @@ def test_a_weight_missing_left_over_or_of_another_shape_is_named() -> None:
         (without, r"^file: the weight h\.0\.p\.bias is missing, and 1 more$"),
         ({**theirs(), "extra": torch.zeros(1)}, "^file: the weight extra has no place in this model$"),
         ({**theirs(), "wte": torch.zeros(6, 3)}, "^file: the weight wte does not fit .*: 6 x 3 where 5 x 3 belongs$"),
-        ({**theirs(), "h.1.q.bias": torch.zeros(3)}, r"^file: the weights h\.1\.q\.bias, .* cannot be one matrix: 3 f"),
-        ({**theirs(), "wte": torch.zeros(5, 3).long()}, "^file: the weights wte cannot be one matrix: 5 x 3 int64$"),
+        (
+            {**theirs(), "h.1.q.bias": torch.zeros(3)},
+            r"^file: the weights h\.1\.q\.bias, .* cannot be one matrix: 3, 2",
+        ),
+        (
+            {**theirs(), "wte": torch.zeros(5, 3).long()},
+            "^file: the weight wte is of the type int64, but",
+        ),
     ]
     for given, message in cases:
         with pytest.raises(DataError, match=message):

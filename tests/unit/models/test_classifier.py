@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from dikkat.config import ClassifierConfig, ModelConfig, build_config, preset
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import PositionName
 from dikkat.nn.pooling import PoolingName
 

@@ -15,10 +15,10 @@ from dikkat.models import native_decoding
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.native_decoding import NativeCache
 from dikkat.native.library import library, why_absent
-from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.learned_positions import BeyondPositionsError
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import record_attention
 from dikkat.training.parameters import FlatParameters
 

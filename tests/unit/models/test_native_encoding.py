@@ -17,8 +17,8 @@ from dikkat.models.native_coverage import Bystanders
 from dikkat.models.native_encoding import EncoderParts
 from dikkat.native.encoder import EncoderWeights, encode
 from dikkat.native.library import library, why_absent
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.feed_forward import FeedForward
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import record_attention
 
 pytestmark = pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")

@@ -13,11 +13,11 @@ from torch import Tensor
 
 from dikkat.nn.additive import AdditiveAttention
 from dikkat.nn.alibi import AlibiBias
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention, attention_weights, fused_attention
 from dikkat.nn.linear import linear_attention
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import attention_positions
 from dikkat.nn.scores import AdditiveScore, BilinearScore
 from dikkat.nn.sliding_window import sliding_window_attention

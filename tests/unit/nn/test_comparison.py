@@ -14,11 +14,11 @@ from tests.unit.nn.reference import Array, softmax_over_allowed, to_numpy
 from torch import Tensor
 
 from dikkat.nn.alibi import alibi_slopes
-from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.cache import SelfAttentionCache
 from dikkat.nn.comparison import Comparison, DotComparison
 from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.masks import causal_mask, key_mask, window_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.named_positions import attention_positions
 from dikkat.nn.recorder import record_attention
 

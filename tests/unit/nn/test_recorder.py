@@ -11,9 +11,9 @@ from tests.unit.nn.reference import numpy_attention
 from torch import Tensor, nn
 
 from dikkat.nn import functional
-from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.masks import causal_mask, key_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of, record_attention
 
 
@@ -127,7 +127,15 @@ def test_nothing_listens_before_or_after_even_after_an_error(inputs: tuple[Tenso
     with record_attention(model) as maps:
         pass
     model(*inputs)
-    assert all(not calls for calls in maps.values())
+    assert maps == {}
+
+
+def test_an_attention_that_was_not_run_has_no_entry(inputs: tuple[Tensor, Tensor, Tensor]) -> None:
+    """So that the loop of the README, which takes one map a name, also works where one stack ran alone."""
+    model, (x, _, real) = Pair(), inputs
+    with record_attention(model) as maps:
+        model.encoder.blocks[0](x, key_mask(real))
+    assert [(name, tuple(weights.shape)) for name, (weights,) in maps.items()] == [(NAMES[0], (2, 2, 4, 4))]
 
 
 def test_two_recorders_do_not_disturb_each_other(inputs: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -181,8 +189,10 @@ def test_a_wrapper_around_the_model_changes_no_name() -> None:
         assert name_of(path) == MapName("decoder", 3, "cross")
     assert name_of("blocks.2.self_attention") == MapName("blocks", 2, "self")
     assert name_of("") == MapName("", 0, "self")
-    with record_attention(nn.ModuleDict({"module": Pair()})) as maps:
-        assert sorted(maps) == sorted(NAMES)
+    wrapped = nn.ModuleDict({"module": Pair()})
+    with record_attention(wrapped) as maps:
+        wrapped["module"](torch.randn(1, 4, 8), torch.randn(1, 3, 8), torch.ones(1, 4, dtype=torch.bool))
+    assert sorted(maps) == sorted(NAMES)
 
 
 def test_two_attentions_of_one_name_are_refused_before_anything_listens() -> None:

@@ -10,10 +10,10 @@ import torch
 from tests.unit.nn.reference import numpy_attention, to_numpy
 from torch import Tensor
 
-from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.cache import SelfAttentionCache
 from dikkat.nn.functional import attention
 from dikkat.nn.masks import causal_mask, key_mask, length_mask, window_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.named_positions import attention_positions
 from dikkat.nn.sliding_window import LONG, SMALLEST_BLOCK, sliding_window_attention
 

@@ -19,8 +19,8 @@ from dikkat.decoding.options import BeamOptions
 from dikkat.decoding.stepper import Stepper
 from dikkat.errors import DataError, UsageError
 from dikkat.explain.sentence_maps import SentenceMaps
-from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.functional import attention
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat.pipelines import attention_recorder as module
 from dikkat.pipelines.attending import Attending
@@ -89,8 +89,8 @@ def test_recorded_maps_are_those_of_the_reference(attending: Attending, translat
         found = (attending.greedy(SOURCE),)
     assert len(found) == len(outputs) == len({tuple(tokens) for tokens in outputs})
     for each, tokens in zip(found, outputs, strict=True):
-        assert each.output_tokens == ("<bos>", *translator.tokenizer.pieces(tokens))
-        assert each.source_tokens == (*translator.tokenizer.pieces(source), "<eos>")
+        assert each.output_tokens == ("<bos>", *translator.tokenizer.labels(tokens))
+        assert each.source_tokens == (*translator.tokenizer.labels(source), "<eos>")
         assert len(each.maps) == 3 * 2 * 4
         expected = reference_maps(translator, ids, torch.tensor([[BOS_ID, *tokens]]), mask)
         assert largest_difference(each, expected) <= 1e-5
@@ -138,7 +138,7 @@ def test_maps_recorded_live_are_the_teacher_forced_ones(
         reordered += sum(before != after for before, after in pairwise(path))
         ended += winner.finished
         (found,) = attending.hypotheses(text, BeamOptions(beam_size=rows))
-        assert found.output_tokens == ("<bos>", *translator.tokenizer.pieces(winner.tokens))
+        assert found.output_tokens == ("<bos>", *translator.tokenizer.labels(winner.tokens))
         for each in found.maps:
             if each.stack == "encoder":
                 continue
@@ -201,6 +201,17 @@ def test_an_empty_text_is_refused(attending: Attending, text: str) -> None:
     for record in (attending.greedy, lambda text: attending.forced(text, TARGET)):
         with pytest.raises(DataError, match="there is nothing to attend to in an empty text; give a few words"):
             record(text)
+
+
+def test_a_text_of_thousands_of_tokens_is_refused_before_it_is_translated(
+    attending: Attending, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dikkat.pipelines.attending.batch_decoder", None)
+    with pytest.raises(DataError, match="the text has 6,000 tokens, over the limit of 5,000; shorten it"):
+        attending.greedy("7" * 5999)
+    for pair in (("7" * 5999, TARGET), (SOURCE, "7" * 5999)):
+        with pytest.raises(DataError, match="over the limit of 5,000; shorten it"):
+            attending.forced(*pair)
 
 
 def test_more_maps_than_there_is_room_for(attending: Attending, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,9 @@ from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.interop.importing import read_foreign, write_run
 from dikkat.models.factory import build_classifier, build_language_model
 from dikkat.models.language_model import Objective
-from dikkat.nn.attention import MultiHeadAttention, Observation
 from dikkat.nn.functional import attention
 from dikkat.nn.masks import causal_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of
 from dikkat.pipelines.attending_reader import AttendingReader
 from dikkat.text.tokenizer import BOS_ID, Tokenizer
@@ -77,7 +77,7 @@ def test_a_classifier(tokenizer: Tokenizer) -> None:
     found = AttendingReader.of(trained).read(f" {TEXT} ")
     ids = [BOS_ID, *tokenizer.encode(TEXT)]
     assert (found.source, found.output, found.output_tokens) == (TEXT, "", ())
-    assert found.source_tokens == ("<bos>", *tokenizer.pieces(ids[1:]))
+    assert found.source_tokens == ("<bos>", *tokenizer.labels(ids[1:]))
     tokens = torch.tensor([ids])
     require_reference(found, trained.model, lambda: trained.model(tokens, torch.ones_like(tokens, dtype=torch.bool)))
 
@@ -94,7 +94,7 @@ def test_a_language_model(tokenizer: Tokenizer, objective: Objective) -> None:
     found = AttendingReader.of(trained).read(TEXT)
     ids = tokenizer.encode(TEXT)
     assert (found.source, found.output, found.source_tokens) == (TEXT, "", ())
-    assert found.output_tokens == tuple(tokenizer.pieces(ids))
+    assert found.output_tokens == tuple(tokenizer.labels(ids))
     mask = causal_mask(len(ids)) if objective == "causal" else torch.ones(1, 1, 1, len(ids), dtype=torch.bool)
     require_reference(found, trained.model, lambda: trained.model(torch.tensor([ids]), mask))
 

@@ -7,9 +7,9 @@ import torch
 from tests.unit.training.toy import toy_model
 from torch import Tensor
 
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.eight_bit import eight_bit_products
 from dikkat.nn.few_rows import Projection
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.training.parameters import FlatParameters
 
 

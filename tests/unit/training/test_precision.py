@@ -10,7 +10,7 @@ from torch import nn
 
 from dikkat.config import TrainingConfig
 from dikkat.errors import UsageError
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.training import precision
 from dikkat.training.precision import Precision, precision_of
 

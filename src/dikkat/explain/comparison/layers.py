@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dikkat.explain.comparison.kinds import Cell, Kind
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 _CELLS: dict[Cell, type[nn.GRU] | type[nn.RNN]] = {"gru": nn.GRU, "rnn": nn.RNN}
 

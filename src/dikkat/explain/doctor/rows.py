@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dikkat.explain.doctor.specimen import Specimen, worst
-from dikkat.nn.attention import MultiHeadAttention, Observation, Observer
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation, Observer
 from dikkat.nn.query_blocks import KEPT_WEIGHTS
 from dikkat.nn.recorder import MapName, name_of, record_attention
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from dikkat.explain.doctor.specimen import Specimen, distance, worst
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 
 def met_outside_attention(specimen: Specimen) -> tuple[float, str]:

@@ -12,9 +12,9 @@ from dikkat.config import ModelConfig
 from dikkat.explain.drawing.outline import Outline, Part, Stack, SubLayer
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import Factory
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.embedding import TokenEmbedding
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 _NORMS = {"layer": "LayerNorm", "rms": "RMSNorm"}
 _ADDED = {

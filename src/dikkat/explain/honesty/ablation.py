@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from dikkat.errors import UsageError
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of
 
 

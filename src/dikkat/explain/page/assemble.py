@@ -34,6 +34,8 @@ SCRIPTS = (
 """In the order in which they run, all in one scope."""
 
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
+# half a surrogate pair, as in the name of a file, is no UTF-8
+_ESCAPES |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 LANGUAGES = ("en", "tr")
 
 

@@ -11,8 +11,8 @@ from dikkat.explain.comparison.costs import cost, costs, formulas, layers_to_joi
 from dikkat.explain.comparison.kinds import KINDS, Cell, Kind
 from dikkat.explain.comparison.layers import Recurrence, build_layer
 from dikkat.nn import few_rows
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.functional import attention
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 SIZES = [(16, 8, 2), (40, 8, 3), (17, 24, 5)]
 

@@ -8,7 +8,7 @@ from torch import nn
 
 from dikkat.explain.comparison.kinds import KINDS, Kind
 from dikkat.explain.comparison.layers import CausalConvolution, Recurrence, build_layer, count_parameters
-from dikkat.nn.attention import MultiHeadAttention
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 
 @pytest.mark.parametrize("kind", KINDS)

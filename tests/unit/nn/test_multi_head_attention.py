@@ -10,10 +10,10 @@ import torch
 from tests.unit.nn.reference import Array, numpy_attention, to_numpy
 from torch import Tensor
 
-from dikkat.nn.attention import MultiHeadAttention
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
 from dikkat.nn.few_rows import Projection
 from dikkat.nn.masks import causal_mask, key_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 
 def projections(module: MultiHeadAttention) -> list[tuple[Tensor, Tensor | None]]:

@@ -1,0 +1,60 @@
+"""JSON of other people, read within bounds: a regular file, not large, of few parts, and without endless nesting."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from dikkat.errors import DataError, MissingInputError
+
+MOST_BYTES = 16 * 2**20
+"""Three times the largest tokenizer that is known, one of half a million entries."""
+MOST_PARTS = 1_500_000
+"""Lists, objects and their members, each of which takes about 100 bytes of memory."""
+_LONGEST_SHOWN = 80
+
+
+def read_json(path: Path, what: str = "valid JSON") -> Any:
+    """The content of the file. Raises `MissingInputError` or `DataError` naming it and that it is not `what`."""
+    content = read_regular(path, MOST_BYTES)
+    parts = sum(map(content.count, (b",", b"[", b"{")))
+    if parts > MOST_PARTS:
+        raise DataError(f"{path}: not {what} ({parts:,} parts, over the limit of {MOST_PARTS:,})")
+    try:
+        return json.loads(content.decode("utf-8"))
+    except RecursionError:
+        raise DataError(f"{path}: not {what} (nested too deep)") from None
+    except ValueError as error:
+        raise DataError(f"{path}: not {what} ({shown(str(error))})") from None
+
+
+def read_regular(path: Path, most: int) -> bytes:
+    """The bytes of a file. Raises `MissingInputError`, or `DataError` for what is no file and for one over `most`."""
+    require_regular(path)
+    try:
+        with path.open("rb") as file:
+            content = file.read(most + 1)
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+    if len(content) > most:
+        raise DataError(f"{path}: is larger than {most:,} bytes, which such a file never is")
+    return content
+
+
+def require_regular(path: Path) -> None:
+    """Raise `MissingInputError` where nothing is, `DataError` for a folder, pipe or device; a link is followed."""
+    try:
+        regular = path.is_file()
+        path.stat()
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+    if not regular:
+        raise DataError(f"{path}: is not a regular file")
+
+
+def shown(value: object) -> str:
+    """A foreign value within a message: on one line, without control characters, not long."""
+    text = value if isinstance(value, str) else repr(value)
+    escaped = "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in text[: _LONGEST_SHOWN + 1])
+    return escaped if len(escaped) <= _LONGEST_SHOWN else escaped[: _LONGEST_SHOWN - 1] + "…"

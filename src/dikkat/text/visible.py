@@ -1,0 +1,19 @@
+"""Foreign text on a terminal: what would steer it is shown, not obeyed."""
+
+from __future__ import annotations
+
+_CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
+# directions that reach beyond the text itself, and halves of characters, which no terminal can write
+_HIDDEN = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
+_SHOWN = {code: ascii(chr(code))[1:-1] for code in (*_CONTROLS, *_HIDDEN)}
+_SHOWN_IN_LINES = {code: shown for code, shown in _SHOWN.items() if chr(code) not in "\t\n"}
+
+
+def visible(text: str) -> str:
+    """Escape every character of `text` that steers a terminal but tab and line feed, as `\\x1b`."""
+    return text.translate(_SHOWN_IN_LINES)
+
+
+def one_visible_line(text: str) -> str:
+    """Escape every character of `text` that steers a terminal, tab and line feed too."""
+    return text.translate(_SHOWN)
