@@ -6,6 +6,7 @@ import bz2
 import json
 import lzma
 import random
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,7 +39,7 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "run"
 
 
-def write(folder: Path, name: str, rows: list[tuple[str, ...]], delimiter: str = "\t") -> Path:
+def write(folder: Path, name: str, rows: Sequence[tuple[str, ...]], delimiter: str = "\t") -> Path:
     path = folder / name
     path.write_text("".join(delimiter.join(row) + "\n" for row in rows), encoding="utf-8")
     return path
@@ -136,7 +137,7 @@ class TestFiles:
 
     @pytest.mark.parametrize(("suffix", "pack"), [(".bz2", bz2.compress), (".xz", lzma.compress)])
     def test_packed_files_are_read(
-        self, dikkat: Command, tmp_path: Path, out: Path, suffix: str, pack: type[bytes]
+        self, dikkat: Command, tmp_path: Path, out: Path, suffix: str, pack: Callable[[bytes], bytes]
     ) -> None:
         paths = [tmp_path / f"t.{language}{suffix}" for language in ("en", "tr")]
         for side, path in enumerate(paths):
