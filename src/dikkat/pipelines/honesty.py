@@ -162,7 +162,7 @@ def _halves(chosen: Sequence[int], prune: int, what: str) -> tuple[Sequence[int]
 
 def _points(prune: int) -> list[int]:
     """How many heads are switched off together at each step."""
-    return np.unique(np.linspace(1, prune, min(prune, MOST_POINTS)).astype(int)).tolist()
+    return [int(count) for count in np.unique(np.linspace(1, prune, min(prune, MOST_POINTS)).astype(int))]
 
 
 def _read_pairs(translator: Translator, run: RunDirectory, data: Sequence[str], gold: Path | None) -> list[_Pair]:

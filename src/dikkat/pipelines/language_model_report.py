@@ -47,7 +47,7 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
     if settings.objective == "masked":
         lines = [f"{label} {best[key]:.4f}" for key, label in scores.items()]
     else:
-        lines = evaluate_language_model(run.path, ()).lines()
+        lines = evaluate_language_model(run.path, (), stride=trained.context).lines()
     return ReaderFacts(
         title=own.language_model.format(objective=settings.objective),
         name=run.path.resolve().name,
@@ -58,7 +58,7 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
             (own.tokens_a_second, f"{last['tokens'] / max(last['seconds'], 1e-9):,.0f}"),
             (words.parameters, f"{parameters:,}"),
         ],
-        scores_told=own.on_validation_part.format(count=f"{len(held_out):,}"),
+        scores_told=own.on_held_out,
         score_lines=lines,
         rate=own.rate_tokens.format(passes=f"{last['epoch']:.1f}", count=f"{last['tokens']:,}", minutes=minutes),
         metrics=metrics,
@@ -127,7 +127,8 @@ def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderWording) -> list
             share, vocabulary = trained.config.language_model.masked_share, trained.model.output_weight.shape[0]
             asked = hidden_tokens(packed, share, vocabulary, np.random.default_rng((0, number)))
         nats = _nats(trained, asked)
-        starts = range(0, len(nats), PASSAGE)
+        # without anything before it every token surprises
+        starts = range(len(nats) // 2, len(nats), PASSAGE)
         losses = [float(np.ma.masked_invalid(nats[start : start + PASSAGE]).mean() or 0.0) for start in starts]
         start = starts[int(np.argmax(losses))]
         wanted = asked.wanted[0].tolist()
@@ -137,7 +138,7 @@ def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderWording) -> list
             found.append((max(losses), before, passage))
     found.sort(key=lambda each: -each[0])
     return [
-        Example(f"{loss:.2f} nat", [(own.before, before), (own.passage, passage)])
+        Example(own.surprise.format(loss=loss), [(own.before, before), (own.passage, passage)])
         for loss, before, passage in found[:WORST]
     ]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.joined_words import join_words
 from dikkat.explain.sentence_maps import mean_of_heads
 from dikkat.pipelines.attending_reader import AttendingReader
 from dikkat.pipelines.classification import Classifier
@@ -18,11 +19,11 @@ MOST_TOKENS = 40
 
 
 def attention_of(trained: Classifier | LanguageModel, texts: Sequence[str]) -> list[tuple[str, AttentionMap]]:
-    """Of at most `MAPS` of the `texts`, evenly spread, the mean of the heads of the last layer."""
+    """Of at most `MAPS` of the `texts`, evenly spread, the mean of the heads of the last layer, between words."""
     reader = AttendingReader.of(trained)
     ((stack, kind), layers), *_ = reader.layers.items()
     wanted = reader.choose(stack, kind, layers - 1)
     short = [text for text in texts if text.strip() and len(trained.tokenizer.encode(text.strip())) <= MOST_TOKENS]
     chosen = np.unique(np.linspace(0, len(short) - 1, MAPS).astype(int)).tolist() if short else []
-    found = [(short[index], reader.read(short[index], wanted)) for index in chosen]
+    found = [(short[index], join_words(reader.read(short[index], wanted))) for index in chosen]
     return [(text, mean_of_heads(maps.select(stack, kind, layers - 1, None))) for text, maps in found]

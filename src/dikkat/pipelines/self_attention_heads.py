@@ -158,4 +158,4 @@ def _stream(found: LanguageModel, run: RunDirectory, data: Sequence[str]) -> Cor
 def _spread(count: int, most: int, path: Path) -> list[int]:
     if not count:
         raise DataError(f"{path}: there is no text to examine the heads on")
-    return np.unique(np.linspace(0, count - 1, most).astype(int)).tolist()
+    return [int(index) for index in np.unique(np.linspace(0, count - 1, most).astype(int))]

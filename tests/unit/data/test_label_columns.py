@@ -17,9 +17,9 @@ def write(path: Path, rows: Sequence[Sequence[str]], delimiter: str = "\t") -> l
     return [str(path)]
 
 
-def found(data: list[str], **options: str) -> tuple[list[tuple[str, str]], list[str]]:
+def found(data: list[str]) -> tuple[list[tuple[str, str]], list[str]]:
     notes: list[str] = []
-    return [(each.label, each.text) for each in read_labelled(data, note=notes.append, **options)], notes
+    return [(each.label, each.text) for each in read_labelled(data, note=notes.append)], notes
 
 
 def test_the_usual_order_needs_no_word(tmp_path: Path) -> None:

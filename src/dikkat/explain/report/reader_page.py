@@ -30,7 +30,8 @@ def reader_page(run: ReaderFacts, language: str) -> str:
         heading(words.data),
         paragraph(", ".join(run.files), muted=True),
         f'<div class="side"><div>{table(run.data)}</div><div>{heading(words.faults, 3)}{table(run.faults)}</div></div>',
-        _lengths(run, own.lengths, words.lengths_axis, own.training),
+        # a language model may well learn from a single document
+        *([_lengths(run, own.lengths, words.lengths_axis, own.training)] if len(run.lengths) > 1 else []),
         heading(own.worst),
         paragraph(run.worst_note, muted=True),
         *(card(each.title, [(label, foreign(text)) for label, text in each.lines]) for each in run.worst),

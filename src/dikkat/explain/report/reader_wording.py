@@ -28,6 +28,7 @@ class ReaderWording:
     score_curve: str
     on_test_part: str
     on_validation_part: str
+    on_held_out: str
     texts_read: str
     train_texts: str
     validation_texts: str
@@ -50,6 +51,7 @@ class ReaderWording:
     text: str
     before: str
     passage: str
+    surprise: str
     attention_note: str
     layers: str
     width: str
@@ -81,6 +83,7 @@ ENGLISH = ReaderWording(
     score_curve="Validation scores",
     on_test_part="On the test part, {count} texts that training never looked at:",
     on_validation_part="On the validation part, {count} texts by which the weights were chosen:",
+    on_held_out="On the text that was held out, by which the weights were chosen:",
     texts_read="texts read",
     train_texts="texts to train on",
     validation_texts="texts to validate on",
@@ -103,7 +106,8 @@ ENGLISH = ReaderWording(
     text="text",
     before="before it",
     passage="passage",
-    attention_note="Where each token (down) looks (across): mean of the heads of the last layer.",
+    surprise="{loss:.2f} nats a token",
+    attention_note="Where each word (down) looks (across): mean of the heads of the last layer.",
     layers="layers",
     width="width",
     heads="attention heads",
@@ -134,6 +138,7 @@ TURKISH = ReaderWording(
     score_curve="Doğrulama puanları",
     on_test_part="Sınama bölümünde, eğitimin hiç görmediği {count} metinde:",
     on_validation_part="Doğrulama bölümünde, ağırlıkların seçildiği {count} metinde:",
+    on_held_out="Ayrılmış, ağırlıkların seçildiği metinde:",
     texts_read="okunan metin",
     train_texts="eğitim metni",
     validation_texts="doğrulama metni",
@@ -156,7 +161,8 @@ TURKISH = ReaderWording(
     text="metin",
     before="öncesi",
     passage="parça",
-    attention_note="Her belirtecin (aşağı doğru) baktığı yer (yana doğru): son katmanın kafalarının ortalaması.",
+    surprise="belirteç başına {loss:.2f} nat",
+    attention_note="Her sözcüğün (aşağı doğru) baktığı yer (yana doğru): son katmanın kafalarının ortalaması.",
     layers="katman",
     width="genişlik",
     heads="dikkat kafası",

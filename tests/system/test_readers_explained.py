@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 from pathlib import Path
 
 import pytest
 from tests.system.test_classifier import TRAIN, options, reviews, write_table
 from tests.system.toy import TINY, Command, kept_signals
+from tests.unit.explain.report.inspection import Seen
 
 from dikkat.cli.main import run as run_command
 from dikkat.pipelines.honesty import examine_heads
@@ -92,3 +94,51 @@ def test_what_is_for_a_translator_is_refused(dikkat: Command, classifier: Path, 
     assert (
         dikkat.fails(2, "heads", classifier, "--prune", "9") == "--prune 9: this model has only 2 heads to switch off"
     )
+
+
+class TestReport:
+    @pytest.mark.parametrize("language", ["en", "tr"])
+    def test_a_classifier_becomes_one_file(
+        self, dikkat: Command, classifier: Path, tmp_path: Path, language: str
+    ) -> None:
+        out = tmp_path / "report.html"
+        assert dikkat("report", classifier, "--out", out, "--language", language) == (
+            0,
+            "",
+            f"{out}: open it in a browser\n",
+        )
+        found = Seen()
+        found.feed(out.read_text(encoding="utf-8"))
+        wanted = {
+            "en": ("Classifier: neg, pos", "training texts of neg", "Worst mistakes", "accuracy, %"),
+            "tr": ("Sınıflandırıcı: neg, pos", "eğitim metni: neg", "En kötü yanlışlar", "doğruluk, %"),
+        }[language]
+        assert all(text in found.text for text in wanted), found.text
+        # two charts of training, one of lengths, and maps
+        assert len(found.named("svg")) >= 4
+
+    def test_a_language_model_becomes_one_file(self, dikkat: Command, language_model: Path, tmp_path: Path) -> None:
+        out = tmp_path / "report.html"
+        assert dikkat("report", language_model, "--out", out)[0] == 0
+        found = Seen()
+        found.feed(out.read_text(encoding="utf-8"))
+        assert "Language model (" in found.text
+        assert "perplexity a token" in found.text
+        assert "held-out runs of 16 tokens stand in training too" in found.text
+        assert "passage" in found.text
+
+    def test_mistakes_and_unfinished_runs_are_told(self, dikkat: Command, classifier: Path, tmp_path: Path) -> None:
+        copy = tmp_path / "a run"
+        shutil.copytree(classifier, copy)
+        labels = copy / "held_out" / "validation.target.txt"
+        turned = ["neg" if label == "pos" else "pos" for label in labels.read_text().split()]
+        labels.write_text("".join(f"{label}\n" for label in turned))
+        out = tmp_path / "report.html"
+        assert dikkat("report", copy, "--out", out)[0] == 0
+        found = Seen()
+        found.feed(out.read_text(encoding="utf-8"))
+        text = (copy / "held_out" / "validation.source.txt").read_text().split("\n")[0]
+        assert text in found.text
+        (copy / "card.md").unlink()
+        message = dikkat.fails(66, "report", copy)
+        assert message.endswith(f"finish it with: dikkat train classifier --out '{copy}' --resume")
