@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.training.toy import Recorder
 
-from dikkat.config import RunConfig, build_config, merge
+from dikkat.config import Device, RunConfig, build_config, merge
 from dikkat.pipelines import fitting, speed
 from dikkat.pipelines.fitting import language_model_settings_for, needed_updates, translator_settings
 from dikkat.pipelines.pace import PaceWatcher
@@ -77,7 +77,7 @@ def test_the_size_follows_the_speed_of_the_machine(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_a_size_that_was_chosen_is_left(
-    monkeypatch: pytest.MonkeyPatch, asked: dict[str, dict[str, float]], device: str
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, dict[str, float]], device: Device
 ) -> None:
     monkeypatch.setattr(fitting, "translator_seconds", lambda *_: pytest.fail("nothing is to be measured"))
     minutes = asked.get("training", {}).get("minutes")
