@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import nn
 
 from dikkat.config import RunConfig, TrainingConfig
@@ -20,7 +22,7 @@ from dikkat.training.budget import UpdateBudget
 from dikkat.training.language_modelling import batch_loss as language_model_loss
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
-from dikkat.training.task import BatchLoss, Stop, Validation, never
+from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, never
 from dikkat.training.validation import batch_loss
 
 SENTENCE = 16
@@ -43,6 +45,9 @@ class MadeUpTask:
 
     def loss(self, position: int, progress: float) -> BatchLoss:
         return self._loss(0.125 if position == 0 else 1.0)
+
+    def baseline(self) -> Baseline:
+        return Baseline(-math.inf, 0.0, "nothing")
 
     def limit_validation(self, share: float) -> float:
         return share
@@ -84,7 +89,7 @@ def language_model_seconds(config: RunConfig, limit: float) -> float:
     return _seconds(MadeUpTask(model, loss), config.training, limit)
 
 
-def _random_ids(shape: tuple[int, int], vocabulary: int) -> np.ndarray[tuple[int, int], np.dtype[np.int64]]:
+def _random_ids(shape: tuple[int, int], vocabulary: int) -> NDArray[np.int64]:
     return np.random.default_rng(0).integers(EOS_ID + 1, vocabulary, size=shape)
 
 

@@ -26,8 +26,8 @@ class Plan(NamedTuple):
 
     share: float
     """Of the held-out data."""
-    count: int
-    """Validations, the one at the end among them."""
+    validations: int
+    """Their number, the one at the end among them."""
 
 
 def plan_validations(allowed: float, validation: float, save: float, wanted: int) -> Plan:
@@ -62,7 +62,7 @@ class Overheads:
         seconds = self.budget.clock() - started
         plan = plan_validations(self.allowed - seconds, seconds / share, save_bytes / BYTES_PER_SECOND, self.wanted)
         state.validation_share, state.overhead_seconds = plan.share, seconds
-        state.next_validation = 1.0 / plan.count
+        state.next_validation = 1.0 / plan.validations
 
     def validated(self, state: TrainingState, seconds: float) -> None:
         """Place the next validation, after one that took `seconds` with its save."""

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.training.toy import Recorder
 
-from dikkat.config import RunConfig, build_config, merge
-from dikkat.pipelines import fitting
+from dikkat.config import Device, RunConfig, build_config, merge
+from dikkat.pipelines import fitting, speed
 from dikkat.pipelines.fitting import language_model_settings_for, needed_updates, translator_settings
 from dikkat.pipelines.pace import PaceWatcher
 from dikkat.pipelines.sizing import settings_for
@@ -51,14 +51,14 @@ def test_a_short_run_needs_only_its_own_updates() -> None:
     assert needed_updates(config, 20_000) == 600
 
 
-@pytest.mark.parametrize(("speed", "dim"), [(0.05, 384), (0.3, 256), (2.0, 128), (1e3, 128)])
-def test_the_size_follows_the_speed_of_the_machine(monkeypatch: pytest.MonkeyPatch, speed: float, dim: int) -> None:
+@pytest.mark.parametrize(("pace", "dim"), [(0.05, 384), (0.3, 256), (2.0, 128), (1e3, 128)])
+def test_the_size_follows_the_speed_of_the_machine(monkeypatch: pytest.MonkeyPatch, pace: float, dim: int) -> None:
     """Half a million pairs in five minutes; the time of an update rises with the cube of the width."""
     measured: list[int] = []
 
     def seconds(config: RunConfig, limit: float) -> float:
         measured.append(config.model.model_dim)
-        return speed * (config.model.model_dim / 256) ** 3
+        return pace * (config.model.model_dim / 256) ** 3
 
     monkeypatch.setattr(fitting, "translator_seconds", seconds)
     asked = {"training": {"minutes": 5.0}}
@@ -77,7 +77,7 @@ def test_the_size_follows_the_speed_of_the_machine(monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_a_size_that_was_chosen_is_left(
-    monkeypatch: pytest.MonkeyPatch, asked: dict[str, dict[str, float]], device: str
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, dict[str, float]], device: Device
 ) -> None:
     monkeypatch.setattr(fitting, "translator_seconds", lambda *_: pytest.fail("nothing is to be measured"))
     minutes = asked.get("training", {}).get("minutes")
@@ -91,7 +91,7 @@ def test_a_language_model_keeps_its_kind_of_tokens(monkeypatch: pytest.MonkeyPat
     assert small["model"]["model_dim"] < large["model"]["model_dim"]
 
 
-@pytest.mark.parametrize("measure", [fitting.translator_seconds, fitting.language_model_seconds])
+@pytest.mark.parametrize("measure", [speed.translator_seconds, speed.language_model_seconds])
 def test_an_update_is_measured(measure: object) -> None:
     config = build_config(
         {

@@ -294,5 +294,5 @@ def test_weights_that_are_lost_before_the_card_are_no_success(
     assert not (out / "card.md").exists()
     monkeypatch.undo()
     assert train(TranslatorJob(TrainRequest(())), out, watcher := Watcher(), resume=True).finished
-    assert any("rebuilt from the checkpoint" in note for note in watcher.notes)
+    assert any("model.safetensors" in note for note in watcher.notes)
     RunDirectory(out).load_weights()

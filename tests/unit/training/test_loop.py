@@ -269,9 +269,12 @@ def test_a_run_that_goes_back_goes_on_at_half_the_rate(tmp_path: Path, monkeypat
     rates: list[float] = []
     trainer = toy_trainer(tmp_path, updates=40, validations=20, warmup_steps=0)
     step = trainer.optimizer.step
-    monkeypatch.setattr(
-        trainer.optimizer, "step", lambda *found: (rates.append(found[2] / (1 - (found[1] - 1) / 40)), step(*found))[1]
-    )
+
+    def noted(gradient: Tensor, update: int, rate: float, count: int) -> Tensor:
+        rates.append(rate / (1 - (update - 1) / 40))
+        return step(gradient, update, rate, count)
+
+    monkeypatch.setattr(trainer.optimizer, "step", noted)
     assert trainer.train(watcher := Recorder())
     assert [round(rate, 6) for rate in rates] == [1.0] * 24 + [0.5] * 36
     assert len(watcher.notes) == 1
