@@ -39,7 +39,7 @@ class NativeNotices:
 def _is_plain_terminal() -> bool:
     """Whether standard error is a terminal that nothing else is drawn on, such as the bar of a training."""
     stream = sys.stderr
-    return stream is not None and stream is sys.__stderr__ and not stream.closed and stream.isatty()
+    return stream is not None and not stream.closed and stream.isatty() and stream is sys.__stderr__
 
 
 def _write(text: str) -> None:

@@ -123,6 +123,9 @@ def attention_backward(
         found = side_by_side(query, key, value)
     else:
         found = [*side_by_side(query), *side_by_side(key, value)]
+    if not (query.shape[2] and key.shape[2]):
+        # nothing flows where nothing is attended to
+        return found[0].zero_(), found[1].zero_(), found[2].zero_()
     job, _kept = _attention(query, key, value, mask, beta, draws, threshold, weights, table, places)
     strides = (c_int64 * 3)(*gradient.stride()[:3])
     gradients = _Gradients(*(each.data_ptr() for each in found), *(each.stride(2) for each in found))

@@ -153,9 +153,11 @@ def test_nothing_to_attend_to_gives_zeros_and_nothing_to_ask_gives_nothing() -> 
     assert torch.equal(output, torch.zeros(2, 3, 5, 8))
     output, weights = kernels.attention_forward(nothing, query, query, None, 0.3, None, 0, keep_weights=True)
     assert output.shape == (2, 3, 0, 8)
-    found = kernels.attention_backward(output, nothing, query, query, None, weights, 0.3, None, 0)
-    assert [part.shape[2] for part in found] == [0, 5, 5]
-    assert not any(part.any() for part in found)
+    of_nothing = kernels.attention_backward(output, nothing, query, query, None, weights, 0.3, None, 0)
+    assert [part.shape[2] for part in of_nothing] == [0, 5, 5]
+    of_query = kernels.attention_backward(query, query, nothing, nothing, None, None, 0.3, None, 0)
+    assert [part.shape[2] for part in of_query] == [5, 0, 0]
+    assert not any(part.any() for part in (*of_nothing, *of_query))
 
 
 def test_a_source_without_tokens_gives_logits() -> None:
