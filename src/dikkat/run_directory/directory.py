@@ -33,7 +33,7 @@ from dikkat.run_directory.checkpoints import (
 )
 from dikkat.run_directory.checks import check_kinds, checked, clear_leftovers, listed
 from dikkat.run_directory.lock import locked
-from dikkat.run_directory.manifest import read_manifest, verify_content, write_manifest
+from dikkat.run_directory.manifest import read_manifest, remove_manifest, verify_content, write_manifest
 from dikkat.run_directory.metrics import (
     SETTINGS_HASH,
     append_metrics,
@@ -173,8 +173,13 @@ class RunDirectory:
             for folder in parts.FOLDERS:
                 if (self.path / folder).is_dir():
                     sync_directory(self.path / folder)
+            # between two writes no manifest may speak of the other settings
+            remove_manifest(self.path)
+            if self.has_config:
+                self.write_text(self.config.name, content)
             write_manifest(self.path, parts.PREPARED, {self.config.name: content.encode()})
-        self.write_text(self.config.name, content)
+        if not self.has_config:
+            self.write_text(self.config.name, content)
 
     def write_card(self, text: str) -> None:
         """Write card.md, which ends the run. Raises `DiskError` or `CannotCreateError`."""

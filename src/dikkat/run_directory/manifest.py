@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dikkat.disk import read_regular, write_atomically
+from dikkat.disk import read_regular, sync_directory, write_atomically
 from dikkat.errors import DataError, MissingInputError
 from dikkat.run_directory.parts import ENDED, LIMITS, MANIFEST, PREPARED, check_file
 from dikkat.text.strict_json import parse_json
@@ -47,6 +47,13 @@ def write_manifest(folder: Path, names: Iterable[str], contents: Mapping[str, by
     files = {name: {"size": entry.size, "sha256": entry.sha256} for name, entry in sorted(entries.items())}
     content = json.dumps({"files": files, "sha256": _own_checksum(files)}, indent=1) + "\n"
     write_atomically(folder / MANIFEST, content.encode())
+
+
+def remove_manifest(folder: Path) -> None:
+    """Take the manifest away, for as long as what it lists is replaced. Raises `OSError`."""
+    if (folder / MANIFEST).exists():
+        (folder / MANIFEST).unlink()
+        sync_directory(folder)
 
 
 def read_manifest(folder: Path) -> dict[str, Entry] | None:
