@@ -146,7 +146,7 @@ def _serve() -> None:
     import dikkat.pipelines.training
 
     # a picture takes longer than all else in a tiny run, and reads nothing
-    dikkat.pipelines.training.plot_training = lambda *_, **__: None
+    vars(dikkat.pipelines.training)["plot_training"] = lambda *_, **__: None
     for line in sys.stdin:
         print(json.dumps(_forked(json.loads(line))), flush=True)
 

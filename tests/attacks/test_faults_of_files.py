@@ -159,7 +159,8 @@ def silent_damage(commands: Commands, runs: dict[str, Path], folder: Path, numbe
     where = f"{number} {kind} {act} {damages[0]}: "
     if result.is_bad:
         return where + result.is_bad
-    if result.code == 0 and "damaged" not in result.stderr and found != GOOD[good, act]:
+    is_told = any(word in result.stderr for word in ("damaged", "rebuilt", "forgotten", "restored"))
+    if result.code == 0 and not is_told and found != GOOD[good, act]:
         return where + "another answer without a word"
     return ""
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+from dikkat.config import RunConfig
 from dikkat.errors import UsageError
 from dikkat.explain.doctor import Proof, examine
 from dikkat.explain.doctor.specimen import Patient
@@ -36,16 +37,17 @@ def load_model(path: Path) -> Patient:
 
 
 def _new_model(run: RunDirectory, checkpoint: Path | None) -> Patient:
-    settings = run.read_config()
-    config = run_config(settings, str(run.config))
-    build: Callable[[], Patient]
-    match settings.get("task", "translator"):
+    config = run_config(run.read_config(), str(run.config))
+    return build_checked(run, config.model, _builder(run, config), checkpoint)
+
+
+def _builder(run: RunDirectory, config: RunConfig) -> Callable[[], Patient]:
+    match run.read_config().get("task", "translator"):
         case "translator":
-            build = partial(build_model, config.model, 0)
+            return partial(build_model, config.model, 0)
         case "classifier":
-            build = partial(build_classifier, config.model, config.classifier, len(run.labels()), 0)
+            return partial(build_classifier, config.model, config.classifier, len(run.labels()), 0)
         case "lm":
-            build = partial(build_language_model, config.model, config.language_model.objective, 0)
+            return partial(build_language_model, config.model, config.language_model.objective, 0)
         case task:
             raise UsageError(f'{run.path}: holds a "{task}", which the doctor cannot examine')
-    return build_checked(run, config.model, build, checkpoint)

@@ -170,11 +170,15 @@ class RunDirectory:
         versions = {"format_version": FORMAT_VERSION, "dikkat_version": _installed_version()}
         content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False) + "\n"
         with write_errors(self.config):
-            for folder in parts.FOLDERS:
-                if (self.path / folder).is_dir():
-                    sync_directory(self.path / folder)
-            write_manifest(self.path, parts.PREPARED, {self.config.name: content.encode()})
-        self.write_text(self.config.name, content)
+            for folder in filter(Path.is_dir, (self.path / name for name in parts.FOLDERS)):
+                sync_directory(folder)
+            # settings that are written again: whichever of the two are there after a crash, they are known
+            before = self.config.read_bytes() if self.has_config else None
+            new = {self.config.name: content.encode()}
+            write_manifest(self.path, parts.PREPARED, new, before)
+            self.write_text(self.config.name, content)
+            if before is not None:
+                write_manifest(self.path, parts.PREPARED, new)
 
     def write_card(self, text: str) -> None:
         """Write card.md, which ends the run. Raises `DiskError` or `CannotCreateError`."""
@@ -279,8 +283,7 @@ class RunDirectory:
         keep: int = 2,
     ) -> Path:
         """Save checkpoints/step-… whole or not at all, and keep the `keep` newest; see `checkpoints.py`."""
-        path = self.metrics
-        copies = {path.name: path.read_bytes()} if path.exists() else {}
+        copies = {self.metrics.name: self.metrics.read_bytes()} if self.metrics.exists() else {}
         return save_checkpoint(self.checkpoints, step, tensors_by_file, state, keep, copies)
 
     def latest_checkpoint(self) -> Checkpoint | None:

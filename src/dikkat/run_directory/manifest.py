@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +32,28 @@ class Entry:
 
     size: int
     sha256: str
+    before: str = ""
+    """SHA-256 of what the file held before, while it is being replaced."""
 
 
-def write_manifest(folder: Path, names: Iterable[str], contents: Mapping[str, bytes]) -> None:
-    """List the files `names` that are there, and those of `contents`, which are about to be written.
+def write_manifest(
+    folder: Path, names: Iterable[str], contents: Mapping[str, bytes], before: bytes | None = None
+) -> None:
+    """List the files `names` that are there, and those of `contents`, which are about to be written over `before`.
 
     Raises `OSError`, `DiskError` or `CannotCreateError`.
     """
-    entries = {name: Entry(len(content), hashlib.sha256(content).hexdigest()) for name, content in contents.items()}
+    old = "" if before is None else hashlib.sha256(before).hexdigest()
+    entries = {
+        name: Entry(len(content), hashlib.sha256(content).hexdigest(), old) for name, content in contents.items()
+    }
     for name in names:
         path = folder / name
         if name not in entries and (size := check_file(path)) is not None:
             entries[name] = Entry(size, _checksum(path))
-    files = {name: {"size": entry.size, "sha256": entry.sha256} for name, entry in sorted(entries.items())}
+    files = {
+        name: {key: value for key, value in asdict(entries[name]).items() if value != ""} for name in sorted(entries)
+    }
     content = json.dumps({"files": files, "sha256": _own_checksum(files)}, indent=1) + "\n"
     write_atomically(folder / MANIFEST, content.encode())
 
@@ -74,19 +83,19 @@ def verify(folder: Path, name: str, entry: Entry) -> None:
     size = check_file(path)
     if size is None:
         raise MissingInputError(f"{path}: is missing from the run; restore it from a copy")
-    if size != entry.size:
+    if size != entry.size and not entry.before:
         raise DataError(f"{path}: damaged: has {size:,} bytes, but {entry.size:,} were written; {_ADVICE}")
     try:
         actual = _checksum(path)
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
-    if actual != entry.sha256:
+    if actual not in (entry.sha256, entry.before):
         raise DataError(f"{path}: damaged: its content does not match its checksum; {_ADVICE}")
 
 
 def verify_content(path: Path, content: bytes, entry: Entry) -> None:
     """Compare what was read of a file with its entry. Raises `DataError`."""
-    if len(content) != entry.size or hashlib.sha256(content).hexdigest() != entry.sha256:
+    if hashlib.sha256(content).hexdigest() not in (entry.sha256, entry.before):
         raise DataError(f"{path}: damaged: its content does not match its checksum; {_ADVICE}")
 
 

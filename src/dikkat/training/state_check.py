@@ -20,6 +20,8 @@ def check_state(state: Mapping[str, Any], kind: type[Any]) -> None:
             raise TypeError(f"{field.name} is no amount")
         if expected == "float | None" and not (value is None or _is_number(value)):
             raise TypeError(f"{field.name} is no number")
+        if expected in ("str", "bool") and type(value).__name__ != expected:
+            raise TypeError(f"{field.name} is no {expected}")
 
 
 def _is_number(value: Any) -> bool:

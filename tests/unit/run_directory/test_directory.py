@@ -5,10 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import torch
+from tests.attacks.faulty_files import watched
 
 from dikkat.config import FORMAT_VERSION, RunConfig, build_config
 from dikkat.errors import CannotCreateError, DataError, DiskError, MissingInputError
@@ -220,3 +222,25 @@ def test_layout_is_the_one_of_the_design() -> None:
         "r/checkpoints", "r/corpus",
     ]  # fmt: skip
     assert run.held_out("test", "source") == Path("r/held_out/test.source.txt")
+
+
+@pytest.mark.parametrize("at", range(1, 40))
+def test_settings_that_are_written_again_never_meet_a_manifest_of_others(tmp_path: Path, at: int) -> None:
+    run = RunDirectory.create(tmp_path / "run")
+    run.write_config({"command": "old"})
+    changes = 0
+
+    def seen(*_: object) -> None:
+        nonlocal changes
+        changes += 1
+        if changes == at:
+            raise KeyboardInterrupt
+
+    with watched(tmp_path, seen), suppress(KeyboardInterrupt):
+        run.write_config({"command": "new"})
+    assert run.read_config()["command"] in ("old", "new")
+    run.write_config({"command": "newest"})
+    assert run.read_config() == {"command": "newest"}
+    run.config.write_text(run.config.read_text().replace("newest", "oldest"))
+    with pytest.raises(DataError, match=r"config\.json: damaged: its content does not match its checksum"):
+        run.read_config()
