@@ -20,7 +20,8 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     run = RunDirectory.create(Path(job["run"]))
     classifier = ClassifierJob(ClassifyRequest([job["data"]], settings=job["settings"]))
     config, _ = classifier.prepare(run)
-    task, corpus = classifier.task(run, config), Corpus.open(run.corpus, "train")
+    task = classifier.task(run, config)
+    corpus = Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size)
     arrays: dict[str, Any] = {}
     for place in range(job["batches"]):
         _, indices = task.plan.at(place)

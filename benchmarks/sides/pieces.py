@@ -18,7 +18,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     run, out = RunDirectory.open(Path(job["run"])), Path(job["out"])
     names = PeerTokenizer(job["run"]).vocabulary()
     for part in ("train", "validation"):
-        corpus = Corpus.open(run.corpus, part)
+        corpus = Corpus.open(run.corpus, part, vocab_size=run.read_config()["model"]["vocab_size"])
         write(out / f"{part}.en", (corpus.source(place) for place in range(len(corpus))), names)
         write(out / f"{part}.de", (corpus.target(place) for place in range(len(corpus))), names)
     (out / "vocabulary.txt").write_text("".join(f"{name}\n" for name in names), encoding="utf-8")

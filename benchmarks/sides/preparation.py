@@ -22,7 +22,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     data = Path(job["data"])
     train, validation = ([str(data / f"{part}.{side}.gz") for side in ("en", "de")] for part in ("train", "val"))
     config, _ = prepare(TrainRequest(train, validation, preset="small", settings=job["settings"]), run)
-    corpus = Corpus.open(run.corpus, "train")
+    corpus = Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size)
     batches = first_batches(corpus, config, job["batches"])
     write(Path(job["ids"]), batches)
     return {

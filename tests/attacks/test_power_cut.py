@@ -26,7 +26,7 @@ def save(run: RunDirectory, step: int) -> None:
 def is_prepared(run: RunDirectory) -> bool:
     return (
         RunDirectory.open(run.path).read_config()["model"]["vocab_size"] == 8000
-        and len(Corpus.open(run.corpus, "train")) == 2
+        and len(Corpus.open(run.corpus, "train", vocab_size=8000)) == 2
         and run.held_out("test", "source").read_text() == "a\n"
         and run.tokenizer.read_text() == "{}"
     )

@@ -39,6 +39,7 @@ def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
     parameters = sum(parameter.numel() for parameter in classifier.model.parameters())
     minutes = f"{last['seconds'] / 60:.1f}"
     model = classifier.config.model
+    corpus = Corpus.open(run.corpus, "train", vocab_size=model.vocab_size)
     shown = sorted((text.text for text in found.texts), key=len)[: len(found.texts) // 2 + 1]
     return ReaderFacts(
         title=own.classifier.format(labels=", ".join(classifier.labels[:_SHOWN_CLASSES])),
@@ -59,8 +60,8 @@ def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
         ],
         files=run.read_config()["data_source"]["data"],
         data=_data(run, own, words.left_out),
-        faults=_faults(run, classifier, found, own),
-        lengths=Corpus.open(run.corpus, "train").source_lengths,
+        faults=_faults(corpus, classifier, found, own),
+        lengths=corpus.source_lengths,
         worst_note=own.worst_texts,
         worst=_worst(found, own, (words.model, words.human)),
         maps=attention_of(classifier, shown),
@@ -96,8 +97,8 @@ def _data(run: RunDirectory, own: ReaderWording, left_out: str) -> Rows:
     ]
 
 
-def _faults(run: RunDirectory, classifier: Classifier, found: ClassifierEvaluation, own: ReaderWording) -> Rows:
-    corpus, settings = Corpus.open(run.corpus, "train"), classifier.config.classifier
+def _faults(corpus: Corpus, classifier: Classifier, found: ClassifierEvaluation, own: ReaderWording) -> Rows:
+    settings = classifier.config.classifier
     labels: dict[bytes, bytes] = {}
     others = unknown = 0
     for index in range(len(corpus)):

@@ -42,7 +42,7 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
     scores = {key: label for key, label in scores.items() if key in best}
     parameters = sum(parameter.numel() for parameter in trained.model.parameters())
     minutes = f"{last['seconds'] / 60:.1f}"
-    held_out = Corpus.open(run.corpus, "validation")
+    train, held_out = (Corpus.open(run.corpus, part, vocab_size=model.vocab_size) for part in ("train", "validation"))
     worst = _worst(trained, held_out, own)
     if settings.objective == "masked":
         lines = [f"{label} {best[key]:.4f}" for key, label in scores.items()]
@@ -67,9 +67,9 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
             *(Curve(label, (label,), (key,)) for key, label in scores.items()),
         ],
         files=run.read_config()["data_source"]["data"],
-        data=_data(run, held_out, own, (words.on_training, words.on_validation)),
-        faults=_faults(run, held_out, own),
-        lengths=Corpus.open(run.corpus, "train").source_lengths,
+        data=_data(run, train, held_out, own, (words.on_training, words.on_validation)),
+        faults=_faults(train, held_out, own),
+        lengths=train.source_lengths,
         worst_note=own.worst_passages,
         worst=worst,
         maps=attention_of(trained, [dict(each.lines)[own.passage] for each in worst]),
@@ -88,9 +88,8 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
     )
 
 
-def _data(run: RunDirectory, held_out: Corpus, own: ReaderWording, parts: tuple[str, str]) -> Rows:
+def _data(run: RunDirectory, train: Corpus, held_out: Corpus, own: ReaderWording, parts: tuple[str, str]) -> Rows:
     source = run.read_config()["data_source"]
-    train = Corpus.open(run.corpus, "train")
     return [
         (own.documents, f"{source['documents']:,}"),
         (own.characters.format(part=parts[0]), f"{source['train_characters']:,}"),
@@ -100,8 +99,8 @@ def _data(run: RunDirectory, held_out: Corpus, own: ReaderWording, parts: tuple[
     ]
 
 
-def _faults(run: RunDirectory, held_out: Corpus, own: ReaderWording) -> Rows:
-    train = np.asarray(Corpus.open(run.corpus, "train").ids[:_MOST_TOKENS], np.uint32)
+def _faults(corpus: Corpus, held_out: Corpus, own: ReaderWording) -> Rows:
+    train = np.asarray(corpus.ids[:_MOST_TOKENS], np.uint32)
     known = {row.tobytes() for row in _runs(train)}
     asked = [row.tobytes() for row in _runs(np.asarray(held_out.ids, np.uint32))[::_RUN]]
     seen = sum(row in known for row in asked)

@@ -39,8 +39,10 @@ class Quickstart:
 
 def quickstart_command(language: str, out: Path | None = None) -> str:
     """The command that makes a quickstart run, or goes on with it."""
-    where = [] if out is None or out == default_folder(language) else ["--out", out]
-    return command("quickstart", *([] if language == "fr" else ["--language", language]), *where)
+    words = [] if language == "fr" else ["--language", language]
+    if out is not None and out != default_folder(language):
+        return command("quickstart", *words, "--out", out)
+    return command("quickstart", *words)
 
 
 def default_folder(language: str) -> Path:

@@ -77,7 +77,7 @@ def _profile_of_corpus(run: RunDirectory, config: RunConfig, tokenizer: Tokenize
     if not run.corpus.is_dir():
         return None
     try:
-        corpus = Corpus.open(run.corpus, "train")
+        corpus = Corpus.open(run.corpus, "train", vocab_size=tokenizer.vocab_size)
     except DikkatError:
         return None
     if not len(corpus):

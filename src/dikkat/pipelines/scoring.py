@@ -37,7 +37,7 @@ def training_targets(run: RunDirectory, tokenizer: Tokenizer) -> list[str]:
     """Some of the texts that the run was trained to write; none where it has no corpus beside it."""
     if not run.corpus.is_dir():
         return []
-    corpus = Corpus.open(run.corpus, "train")
+    corpus = Corpus.open(run.corpus, "train", vocab_size=tokenizer.vocab_size)
     chosen = np.unique(np.linspace(0, len(corpus) - 1, _EXAMINED).astype(int)).tolist() if len(corpus) else []
     return tokenizer.decode_batch([corpus.target(index).tolist() for index in chosen])
 

@@ -149,7 +149,7 @@ def _stream(found: LanguageModel, run: RunDirectory, data: Sequence[str]) -> Cor
     if not data:
         if not run.corpus.is_dir():
             raise UsageError(f"{run.path}: this run held no text out; name data to examine the heads on")
-        return Corpus.open(run.corpus, "validation")
+        return Corpus.open(run.corpus, "validation", vocab_size=found.config.model.vocab_size)
     begin = [] if found.tokenizer.bos_id is None else [found.tokenizer.bos_id]
     rows = found.tokenizer.encode_batch([document.text for document in read_documents(data)])
     return Corpus.in_memory([([*begin, *ids], []) for ids in rows])

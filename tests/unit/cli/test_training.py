@@ -54,7 +54,7 @@ def test_a_signal_is_answered_at_once_and_honoured_after_the_update(
         return Outcome(finished=False, best_score=None)
 
     job = TranslatorJob(TrainRequest(["pairs.tsv"]))
-    assert run_job("translator", job, Path("run"), False, 0.0, "", "", "cpu", runner) == 128 + number
+    assert run_job("translator", job, Path("run"), False, 0.0, Ending("", ""), "cpu", runner) == 128 + number
 
 
 @pytest.mark.usefixtures("own_signals")
@@ -66,5 +66,5 @@ def test_a_second_signal_stops_at_once() -> None:
         raise AssertionError("it goes on")
 
     with pytest.raises(Interrupted) as interrupt:
-        run_job("lm", TranslatorJob(TrainRequest(["a"])), Path("run"), False, 0.0, "", "", "cpu", runner)
+        run_job("lm", TranslatorJob(TrainRequest(["a"])), Path("run"), False, 0.0, Ending("", ""), "cpu", runner)
     assert interrupt.value.exit_code == 129

@@ -52,7 +52,7 @@ def test_content() -> None:
 
 
 def test_signatures_are_those_of_the_scoring() -> None:
-    text = card(settings({}), ROWS, "", (), Scoring("zh", lowercase=True))
+    text = card(settings({}), ROWS, (), Scoring("zh", lowercase=True))
     assert "- BLEU 22.13 (nrefs:1|case:lc|eff:no|tok:zh|" in text
     assert "- chrF 41.24 (nrefs:1|case:lc|" in text
 

@@ -109,4 +109,4 @@ def test_the_card_does_not_call_seen_text_unseen(seen: dict[str, int], told: str
     source = {"data": ["a"], "train_pairs": 9, "validation_pairs": 20, "left_out": {}, "sha256": "", "preset": "tiny"}
     settings = {"data": {"source_language": "", "target_language": ""}, "data_source": {**source, **seen}}
     row = {"chrf": 1.0, "bleu": 1.0, "valid_loss": 1.0, "epoch": 1.0, "tokens": 1, "seconds": 1.0}
-    assert f"Validation, greedy, on text {told}:" in card(settings, [row], "")
+    assert f"Validation, greedy, on text {told}:" in card(settings, [row])

@@ -11,7 +11,7 @@ import pytest
 import typer
 from tests.unit.pipelines.test_training import Watcher
 
-from dikkat.cli.main import app
+from dikkat.cli.app import app
 from dikkat.data.phrasebook import phrasebook_split
 from dikkat.errors import CannotCreateError, DivergedError
 from dikkat.pipelines import preparation, quickstart

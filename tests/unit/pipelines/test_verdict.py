@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import typer
 
-from dikkat.cli.main import app
+from dikkat.cli.app import app
 from dikkat.config import TrainingConfig
 from dikkat.pipelines.verdict import Ending, is_still_falling, longer_run, problems
 from dikkat.training.task import Baseline
