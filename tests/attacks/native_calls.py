@@ -156,11 +156,11 @@ class Calls:
             self.refuses(lambda k=k: top(values, k))  # type: ignore[misc]
 
     def encoder(self) -> None:
-        from tests.unit.native import test_encoder, test_quantized
+        from tests.unit.native import test_decoder, test_encoder, test_quantized
 
         from dikkat.native.encoder import encode
 
-        weights = test_encoder.some_encoder(self._random.choice([*test_encoder.WIDTHS]), gelu=self.either())
+        weights = test_encoder.some_encoder(self._random.choice([*test_decoder.WIDTHS]), gelu=self.either())
         weights = test_quantized.in_bytes(weights) if self.either() else weights
         lengths = [self.size(0, 100) for _ in range(self._random.randint(0, 4))]
         width = weights.linears[0].weight.shape[1]
@@ -230,7 +230,7 @@ class Calls:
     def orthogonal(self) -> None:
         from dikkat.native import orthogonal
 
-        orthogonal.has_fast_int8 = lambda: True
+        vars(orthogonal)["has_fast_int8"] = lambda: True
         orthogonal.orthogonalized(self.numbers(self.size(1, 3), self.size(1, 130), self.size(1, 130)))
 
     def rows(self) -> None:

@@ -67,7 +67,8 @@ class Computer:
 
     def command(self) -> tuple[bool, str]:
         """What a command finds: whether there are kernels, and why not. The notices are those of this command."""
-        self.notes.clear(), self.steps.clear()
+        self.notes.clear()
+        self.steps.clear()
         loaded, why = library._load.__wrapped__()
         return loaded is not None, why
 

@@ -43,6 +43,7 @@ def test_every_head_is_measured(untrained: Path, data: str) -> None:
     for each in found.heads:
         assert (each.agreement is not None) == (each.head.kind == "cross")
         assert 0 < each.portrait.entropy_share <= 1 + 1e-9
+    assert found.alignment_head is not None
     assert found.alignment_head.agreement is not None
     agreements = [each.agreement.occlusion for each in found.heads if each.agreement is not None]
     assert found.alignment_head.agreement.occlusion == max(agreements)
@@ -66,6 +67,7 @@ def test_gold_alignments_judge_the_heads(untrained: Path, data: str, tmp_path: P
         each.agreement.scores.error for each in found.heads if each.agreement is not None and each.agreement.scores
     ]
     assert len(errors) == 8
+    assert found.alignment_head is not None
     assert found.alignment_head.agreement is not None
     assert found.alignment_head.agreement.scores is not None
     assert found.alignment_head.agreement.scores.error == min(errors) > 0
