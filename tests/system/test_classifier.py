@@ -544,7 +544,7 @@ class TestBadInput:
         data = write_table(tmp_path / "few.tsv", reviews(6))
         message = dikkat.fails(65, *TRAIN, data, "--out", out)
         assert message == (
-            f"{data}: 6 texts leave none to validate on, for which it takes 20; give more texts, or name validation"
+            f"{data}: 6 texts leave none to validate on, for which it takes 20 different ones; give more texts, or name validation"
             " data with --valid"
         )
 

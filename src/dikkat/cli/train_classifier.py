@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
+from dikkat.data.languages import language_code
 from dikkat.hints import piped
 
 
@@ -16,7 +17,7 @@ def classifier(
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            help="A .tsv, .csv or .jsonl with label and text (each also .gz), or two aligned files, labels first; in"
+            help="A .tsv, .csv or .jsonl with label and text (also packed), or two aligned files, labels first; in"
             ' JSONL a label may be a list: "label": ["a", "b"].',
             show_default=False,
         ),
@@ -33,6 +34,9 @@ def classifier(
         typer.Option(help="What stands between the labels of a text that may have several or none, as in 'a;b'."),
     ] = None,
     balance: Annotated[bool, typer.Option("--balance", help="Let each class count the same, however rare.")] = False,
+    language: Annotated[
+        str | None, typer.Option(help="Code of the language of the texts, as tr; else guessed from them.")
+    ] = None,
     init: Annotated[
         Path | None,
         typer.Option(help="Run of a translator, language model or classifier to take encoder and tokenizer from."),
@@ -48,6 +52,8 @@ def classifier(
     """Train a classifier from labelled texts."""
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
+    if language is not None:
+        settings.setdefault("data", {})["source_language"] = language_code(language)
     if balance:
         settings.setdefault("classifier", {})["balance"] = True
     if label_separator is not None:

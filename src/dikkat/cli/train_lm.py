@@ -14,7 +14,7 @@ from dikkat.hints import command
 def lm(
     data: Annotated[
         list[str] | None,
-        typer.Argument(help="Files of plain text (also .gz), or folders of such files.", show_default=False),
+        typer.Argument(help="Files of plain text (also packed), or folders of such files.", show_default=False),
     ] = None,
     out: Out = ...,  # type: ignore[assignment]
     preset: Annotated[

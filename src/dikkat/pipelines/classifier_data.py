@@ -11,8 +11,9 @@ from dikkat.data.cleaning import CleaningReport
 from dikkat.data.label_remarks import require_classes, split_remarks, table_remarks
 from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
 from dikkat.data.pairs import Pair
+from dikkat.data.splitting import near_key
 from dikkat.data.stratified import split_labelled
-from dikkat.errors import DataError, UsageError
+from dikkat.errors import DataError, UsageError, plural
 from dikkat.pipelines.sizing import Settings
 
 
@@ -108,9 +109,11 @@ def _require_enough(parts: Parts, name: str, config: ClassifierConfig) -> None:
     if config.objective == "binary" and len(labels) != 2:
         raise UsageError(f"{name}: classifier.objective = binary is for 2 classes, but there are {len(labels)}")
     if not parts.validation:
+        groups = len({near_key(each.text) for each in parts.train})
+        alike = f", in only {plural(groups, 'group')} of near-duplicates," if groups < len(parts.train) else ""
         raise DataError(
-            f"{name}: {_kept(parts)} leave none to validate on, for which it takes 20; give more texts, or name"
-            " validation data with --valid"
+            f"{name}: {_kept(parts)}{alike} leave none to validate on, for which it takes 20 different ones; give more"
+            " texts, or name validation data with --valid"
         )
 
 

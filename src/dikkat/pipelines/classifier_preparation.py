@@ -12,6 +12,7 @@ from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.label_remarks import texts_seen
 from dikkat.data.labelled import LabelledText, shortened
+from dikkat.data.language_guess import guess_language
 from dikkat.errors import UsageError
 from dikkat.pipelines.classifier_data import ClassifyRequest, Parts, read_parts
 from dikkat.pipelines.initial_weights import INITIAL, initial_model, shape_settings
@@ -34,7 +35,7 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
     """
     first = _config(request, texts=0)
     parts = read_parts(request, first.classifier, first.data, first.training.seed)
-    config = _learned(_config(request, len(parts.train)), parts, request)
+    config = _with_language(_learned(_config(request, len(parts.train)), parts, request), parts, request.where)
     tokenizer = _tokenizer(request, parts, config)
     config = build_config(
         merge(config.model_dump(), {"model": {"vocab_size": tokenizer.vocab_size}}), where=request.where
@@ -55,6 +56,14 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
 def read_ids(ids: Sequence[int], config: ClassifierConfig) -> list[int]:
     """What the model reads of a text: `<bos>`, which stands for the whole, and at most `max_tokens` ids."""
     return [BOS_ID, *shortened(ids, config.max_tokens, config.beginning)]
+
+
+def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
+    """The language of the texts, guessed and noted where none is named: it decides how I is lower-cased."""
+    if config.data.source_language or not (language := guess_language([each.text for each in parts.train])):
+        return config
+    parts.report.notes.append(f"language: the texts read like {language}; if not, say so with --language")
+    return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
 
 
 def _config(request: ClassifyRequest, texts: int) -> RunConfig:

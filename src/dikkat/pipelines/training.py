@@ -221,7 +221,8 @@ def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -
     if best is None:
         return Outcome(True, None)
     rows, overhead = run.read_metrics(), trainer.overhead_share
-    ending = Ending(rows, best, trainer.task.baseline(), overhead, job.shortcomings(trainer.task))
+    seconds = trainer.state.seconds
+    ending = Ending(rows, best, trainer.task.baseline(), overhead, seconds, job.shortcomings(trainer.task))
     if not (found := problems(ending)):
         return Outcome(True, best)
     settings = run.read_config()

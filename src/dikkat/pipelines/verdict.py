@@ -18,6 +18,8 @@ LEAST_FALL = 0.02
 """Share of the loss that a fall is worth the mention from."""
 MOST_OVERHEAD = 0.3
 """Share of the time of a run that validations and saves take without a word."""
+SHORT = 60.0
+"""Seconds of a run that nobody waits for."""
 
 MORE_TIMES, MANY_TIMES = 3, 10
 """As long as a run must be that is made again: one that had begun to learn, and one that had not."""
@@ -32,6 +34,8 @@ class Ending:
     baseline: Baseline
     overhead: float
     """Share of its time that went to validations and saves."""
+    seconds: float
+    """How long it took; of a short run no share of it is worth a word."""
     shortcomings: tuple[str, ...] = ()
     """What is wrong with its data."""
 
@@ -43,7 +47,7 @@ def problems(ending: Ending) -> list[str]:
         found.append(f"it has learned nothing of use: it is no better than {ending.baseline.what}")
     if is_still_falling(ending.rows):
         found.append("its loss was still falling steeply when it ended")
-    if ending.overhead > MOST_OVERHEAD:
+    if ending.overhead > MOST_OVERHEAD and ending.seconds > SHORT:
         found.append(f"{ending.overhead:.0%} of its time went to validations and saves")
     return [*found, *ending.shortcomings]
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dikkat.config import DataConfig
 from dikkat.data.cleaning import Cleaner, CleaningReport
 from dikkat.data.pairs import Pair
 from dikkat.pipelines.card import card
+from dikkat.pipelines.classifier_data import ClassifyRequest
+from dikkat.pipelines.classifier_preparation import prepare as prepare_classifier
 from dikkat.pipelines.data_checks import find_languages, note_losses, note_seen, too_little_left
+from dikkat.run_directory import RunDirectory
 
 ENGLISH = "The weather was good and we all went to the river, where my sister had left bicycle number {}."
 TURKISH = "Hava güzeldi ve hepimiz nehre gittik, kız kardeşim {} numaralı bisikletini orada bırakmıştı."
@@ -110,3 +115,19 @@ def test_the_card_does_not_call_seen_text_unseen(seen: dict[str, int], told: str
     settings = {"data": {"source_language": "", "target_language": ""}, "data_source": {**source, **seen}}
     row = {"chrf": 1.0, "bleu": 1.0, "valid_loss": 1.0, "epoch": 1.0, "tokens": 1, "seconds": 1.0}
     assert f"Validation, greedy, on text {told}:" in card(settings, [row])
+
+
+@pytest.mark.parametrize(("named", "expected"), [({}, "tr"), ({"data": {"source_language": "en"}}, "en")])
+def test_the_language_of_labelled_texts_is_guessed_unless_it_is_named(
+    tmp_path: Path, named: dict[str, dict[str, object]], expected: str
+) -> None:
+    """It decides how I is lower-cased, which classifiers do by default."""
+    texts = ["İstanbul'da çekilen sahneler çok güzeldi", "IŞIK kullanımı hiç iyi değildi, çok sıkıcıydı"]
+    table = tmp_path / "reviews.tsv"
+    seats = ("ön", "arka", "sol", "sağ", "orta", "üst", "alt")
+    lines = [
+        f"{('pos', 'neg')[i % 2]}\t{texts[i % 2]}, {seats[i % 7]} sıradaki {seats[i // 7]} koltuk" for i in range(49)
+    ]
+    table.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    config, _ = prepare_classifier(ClassifyRequest([str(table)], settings=named), RunDirectory.create(tmp_path / "run"))
+    assert config.data.source_language == expected

@@ -24,12 +24,12 @@ def rows(losses: list[tuple[int, float]]) -> list[dict[str, Any]]:
 
 
 def test_a_good_run_has_no_problems() -> None:
-    assert problems(Ending(rows(QUICKSTART), 99.0, COPYING, overhead=0.05)) == []
+    assert problems(Ending(rows(QUICKSTART), 99.0, COPYING, overhead=0.05, seconds=90.0)) == []
 
 
 def test_case_02_a_run_that_learned_nothing_says_so() -> None:
     found = problems(
-        Ending(rows(CASE_02), 2.3, COPYING, overhead=0.6, shortcomings=("no text of “x” was validated on",))
+        Ending(rows(CASE_02), 2.3, COPYING, 0.6, seconds=90.0, shortcomings=("no text of “x” was validated on",))
     )
     assert found == [
         "it has learned nothing of use: it is no better than copying the source (chrF 14.90)",
@@ -37,6 +37,10 @@ def test_case_02_a_run_that_learned_nothing_says_so() -> None:
         "60% of its time went to validations and saves",
         "no text of “x” was validated on",
     ]
+
+
+def test_of_a_run_of_seconds_no_share_is_worth_a_word() -> None:
+    assert problems(Ending(rows(QUICKSTART), 99.0, COPYING, overhead=0.6, seconds=20.0)) == []
 
 
 @pytest.mark.parametrize(
