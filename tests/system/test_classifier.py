@@ -544,8 +544,8 @@ class TestBadInput:
         data = write_table(tmp_path / "few.tsv", reviews(6))
         message = dikkat.fails(65, *TRAIN, data, "--out", out)
         assert message == (
-            f"{data}: 6 texts leave none to validate on, for which it takes 20 different ones; give more texts, or name validation"
-            " data with --valid"
+            f"{data}: 6 texts leave none to validate on, for which it takes 20 different ones; give more texts, or name"
+            " validation data with --valid"
         )
 
     def test_binary_with_three_classes(self, dikkat: Command, out: Path, tmp_path: Path) -> None:
