@@ -150,3 +150,19 @@ def _set(run: Path, name: str, value: object) -> None:
     config = json.loads(path.read_text())
     config["model"][name] = value
     path.write_text(json.dumps(config))
+
+
+def test_a_line_without_letters_comes_back_and_one_read_in_one_piece_is_told(
+    capsys: pytest.CaptureFixture[str], translator: Path, tmp_path: Path
+) -> None:
+    config = json.loads((translator / "config.json").read_text())
+    config["data_source"] = {"source_lines": {"longest": 20, "usual": 20, "several_sentences": 0.0}}
+    (translator / "config.json").write_text(json.dumps(config))
+    path = tmp_path / "odd.txt"
+    path.write_text(f"-\n00:01 --> 00:02\n  \nYes.\nYes. Where are my keys?\n{'my keys ' * 40}\n", encoding="utf-8")
+    assert run_command(["translate", str(translator), str(path)]) == 0
+    output, notes = capsys.readouterr()
+    assert output.split("\n")[:3] == ["-", "00:01 --> 00:02", "  "]
+    assert output.count("\n") == 6
+    assert "1 line of several sentences, where the model was trained on lines of one (line 5)" in notes
+    assert "1 line longer than the lines that the model was trained on (line 6)" in notes

@@ -94,6 +94,14 @@ def read_weights(path: Path) -> dict[str, Array]:
     return arrays | aliases
 
 
+def read_step(path: Path) -> str | None:
+    """The update at which weights that `read_weights` has read were saved; None for those of an older dikkat."""
+    with path.open("rb") as file:
+        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+    step = json.loads(header["__metadata__"][_NOTES])["metadata"].get("step")
+    return None if step is None else str(step)
+
+
 def _parse(content: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
     """Arrays and notes of a safetensors file: 8 bytes of length, a JSON header, then the values."""
     length = int.from_bytes(content[:8], "little")

@@ -25,6 +25,8 @@ def translate(options: Namespace) -> None:
         if number % window == 0:
             out.flush()
     out.flush()
+    for note in translator.notes.lines():
+        _say(note)
 
 
 def classify(options: Namespace) -> None:

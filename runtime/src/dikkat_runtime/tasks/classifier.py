@@ -17,7 +17,7 @@ from dikkat_runtime.engine.stack import Linear, Stack
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run_directory import read_config, read_metrics, section
+from dikkat_runtime.run_directory import read_config, read_metrics, read_step, section
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.loading import load_stack_weights, load_tokenizer, padded
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -104,13 +104,8 @@ class Classifier:
             raise DataError(f"{run / 'config.json'}: damaged: names no labels; restore the file")
         settings, weights = load_stack_weights(run, config)
         model = ClassifierModel(settings, weights, config, len(labels))
-        score = "macro_f1" if around.get("balance") else "accuracy"
-        try:
-            best = max(read_metrics(run), key=lambda row: float(row[score]))
-            temperature = float(best["temperature"])
-        except (LookupError, TypeError, ValueError) as error:
-            raise DataError(f"{run / 'metrics.jsonl'}: damaged: a row has no {error}; restore the file") from None
-        return cls(model, load_tokenizer(run, config, settings.vocab_size), labels, around, temperature)
+        tokenizer = load_tokenizer(run, config, settings.vocab_size)
+        return cls(model, tokenizer, labels, around, _temperature(run, bool(around.get("balance"))))
 
     def classify(self, texts: Iterable[str]) -> list[Classification]:
         """Classify all of `texts`; one without words is answered by `NOTHING`."""
@@ -145,3 +140,17 @@ class Classifier:
         """(B, C) of what the model reads of B texts."""
         tokens, mask = map(np.array, padded(rows))
         return softmax(self.model.logits(tokens, mask).astype(np.float64) / self.temperature)
+
+
+def _temperature(run: Path, balanced: bool) -> float:
+    """The temperature that was found for the weights that were kept. Raises `DataError` where it is not recorded."""
+    where, step = run / "metrics.jsonl", read_step(run / "model.safetensors")
+    score = "macro_f1" if balanced else "accuracy"
+    try:
+        kept = [row for row in read_metrics(run) if step in (None, str(row["step"]))]
+        temperature = float(max(kept, key=lambda row: float(row[score]))["temperature"])
+    except (LookupError, TypeError, ValueError):
+        raise DataError(f"{where}: has no temperature of the weights that were kept; restore the file") from None
+    if not 0.0 < temperature < math.inf:
+        raise DataError(f"{where}: damaged: the temperature is {temperature}; restore the file")
+    return temperature

@@ -12,6 +12,7 @@ from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Precision, Se
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.run_directory import read_config, read_weights
+from dikkat_runtime.tasks.line_notes import LineNotes, has_words
 from dikkat_runtime.tasks.loading import load_tokenizer
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -38,9 +39,11 @@ class Translation:
 class Translator:
     """A trained encoder-decoder with its tokenizer."""
 
-    def __init__(self, engine: NativeEngine, tokenizer: Tokenizer) -> None:
+    def __init__(self, engine: NativeEngine, tokenizer: Tokenizer, notes: LineNotes) -> None:
         self.engine = engine
         self.tokenizer = tokenizer
+        self.notes = notes
+        """What there is to say of the lines that were translated so far."""
 
     @classmethod
     def load(cls, path: str | Path, *, precision: Precision = "float32", threads: int | None = None) -> Translator:
@@ -54,7 +57,7 @@ class Translator:
         settings = model_settings(config, str(run / "config.json"), NATIVE)
         weights = run / "model.safetensors"
         engine = NativeEngine(settings, read_weights(weights), str(weights), precision=precision, threads=threads)
-        return cls(engine, load_tokenizer(run, config, settings.vocab_size))
+        return cls(engine, load_tokenizer(run, config, settings.vocab_size), LineNotes.of_run(config))
 
     @property
     def info(self) -> EngineInfo:
@@ -62,21 +65,25 @@ class Translator:
         return self.engine.info
 
     def translate(self, texts: Iterable[str], options: SearchOptions = BEAM) -> list[Translation]:
-        """Translate all of `texts`; an empty text gives an empty translation."""
+        """Translate all of `texts`; one without letters comes back as it is."""
         return list(self.stream(texts, options))
 
     def stream(
         self, lines: Iterable[str], options: SearchOptions = BEAM, *, batch_size: int = BATCH_SIZE, window: int = WINDOW
     ) -> Iterator[Translation]:
-        """Translate lines in their order; at most `window` of them are read ahead."""
-        reader = iter(lines)
-        while texts := [line.strip() for line in islice(reader, window)]:
-            yield from self._window(texts, options, batch_size)
+        """Translate lines in their order; at most `window` of them are read ahead. `notes` tell of odd ones."""
+        reader, first = iter(lines), 1
+        while texts := list(islice(reader, window)):
+            yield from self._window(texts, options, batch_size, first)
+            first += len(texts)
 
-    def _window(self, texts: Sequence[str], options: SearchOptions, batch_size: int) -> list[Translation]:
-        translations = [Translation("", 0.0)] * len(texts)
-        numbers = [number for number, text in enumerate(texts) if text]
-        ids = dict(zip(numbers, self.tokenizer.encode_batch([texts[number] for number in numbers]), strict=True))
+    def _window(self, texts: Sequence[str], options: SearchOptions, batch_size: int, first: int) -> list[Translation]:
+        translations = [Translation(text, 0.0) for text in texts]
+        numbers = [number for number, text in enumerate(texts) if has_words(text)]
+        encoded = self.tokenizer.encode_batch([texts[number].strip() for number in numbers])
+        ids = dict(zip(numbers, encoded, strict=True))
+        for number in numbers:
+            self.notes.note(first + number, texts[number].strip(), len(ids[number]))
         order = sorted((number for number in numbers if ids[number]), key=lambda number: -len(ids[number]))
         batches = list(_batches(order, [len(ids[number]) + 1 for number in order], batch_size))
         for batch, searched in zip(batches, self._side_by_side(batches, ids, options), strict=True):
