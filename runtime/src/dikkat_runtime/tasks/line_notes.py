@@ -34,8 +34,8 @@ class LineNotes:
     @classmethod
     def of_run(cls, config: Mapping[str, Any]) -> LineNotes:
         """From the settings of a run; one of an older dikkat does not say what its lines were like."""
-        source = config.get("data_source")
-        profile = source.get("source_lines") if isinstance(source, dict) else None
+        source: Any = config.get("data_source")
+        profile: Any = source.get("source_lines") if isinstance(source, dict) else None
         try:
             return cls(int(_SLACK * profile["longest"]), profile["several_sentences"] < _SHARE)
         except (TypeError, KeyError, ValueError, OverflowError):
