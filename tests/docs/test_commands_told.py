@@ -19,9 +19,9 @@ SOURCES = sorted(Path(dikkat.__file__).parent.rglob("*.py"))
 HELPERS = ("command", "piped")
 ANYTHING = "…"
 """Stands for a word that is known only when the message is made."""
-PROSE = {"computes", "reads", "knows", "cannot", "and", "in", "itself", "is"}
+PROSE = {"computes", "kafas", "does", "downloads", "reads", "knows", "cannot", "and", "in", "itself", "is"}
 """What follows the name of the program in a sentence."""
-FOREIGN = {"--upgrade", "--extra-index-url"}
+FOREIGN = {"--local-dir", "--upgrade", "--extra-index-url"}
 """Options of other programs."""
 
 
@@ -92,7 +92,7 @@ def unquoted(text: str) -> list[str]:
     found = []
     for match in re.finditer(r"\bdikkat ((?:[a-z-]+)(?: [a-z-]+)?)([^;.,)`]*)", text):
         words, rest = match.group(1).split(), match.group(2)
-        if words[0] in PROSE:
+        if not words or words[0] in PROSE:
             continue
         group = typer.main.get_command(app).commands.get(words[0])  # type: ignore[attr-defined]
         is_alone = group is not None and not rest.strip() and len(words) <= (2 if hasattr(group, "commands") else 1)

@@ -221,15 +221,20 @@ def test_what_a_finished_training_tells_to_try_is_done_by_a_shell(
 ) -> None:
     out = tmp_path / "it's {my} run; $(touch no)"
     told = server("train", "lm", made["TEXT"], "--out", out, *settings(training__max_updates=1))
-    line = told.stderr.rstrip("\n").partition("; try: ")[2]
+    # one update teaches nothing, so it is told how to train for longer
+    line = told.stderr.rstrip("\n").partition("for a better one: ")[2]
     program = "dikkat() { printf '%s\\0' \"$@\"; }; " + line
     words = subprocess.run(["bash", "-c", program], capture_output=True, check=True, cwd=tmp_path).stdout
-    assert words.split(b"\0")[:-1] == [b"generate", bytes(out)]
-    check(server(*words.decode().split("\0")[:-1], "--max-tokens", "2"), 0)
+    split = words.decode().split("\0")[:-1]
+    assert split[:2] == ["train", "lm"]
+    assert split[split.index("--out") + 1] == f"{out}-2"
+    assert not (tmp_path / "no").exists()
+    check(server(*split, "--set", "training.max_updates=1"), 0)
 
 
 def test_more_memory_than_there_is(server: ForkServer, made: dict[str, str]) -> None:
-    ended = server("train", "lm", made["TEXT"], "--out", "run", "--set", f"model.feed_forward_dim={2**31 - 1}")
+    large = [f"model.{name}={size}" for name, size in (("model_dim", 2**15), ("feed_forward_dim", 2**17))]
+    ended = server("train", "lm", made["TEXT"], "--out", "run", *(word for each in large for word in ("--set", each)))
     check(ended, 71)
     assert ended.stderr.endswith(
         "dikkat: out of memory; set a smaller training.tokens_per_batch, model or data.max_length\n"

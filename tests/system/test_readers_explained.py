@@ -133,6 +133,7 @@ class TestReport:
         labels = copy / "held_out" / "validation.target.txt"
         turned = ["neg" if label == "pos" else "pos" for label in labels.read_text().split()]
         labels.write_text("".join(f"{label}\n" for label in turned))
+        (copy / "manifest.json").unlink()
         out = tmp_path / "report.html"
         assert dikkat("report", copy, "--out", out)[0] == 0
         found = Seen()

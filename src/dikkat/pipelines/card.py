@@ -55,7 +55,7 @@ def making(settings: dict[str, Any]) -> list[str]:
 
 
 def _seen(source: dict[str, Any]) -> str:
-    seen, pairs = source.get("validation_seen", 0), source["validation_pairs"]
+    seen, pairs = source.get("validation_seen", 0), source.get("validation_pairs", 0)
     return f"of which {seen:,} of {pairs:,} pairs were trained on too" if seen else "the model never saw"
 
 

@@ -32,7 +32,7 @@ def load_model(path: Path) -> Patient:
     run = RunDirectory.open(path.resolve().parents[1] if is_checkpoint else path)
     checkpoint = path if is_checkpoint else None
     model = _new_model(run, checkpoint)
-    load_weights(model, run, checkpoint)
+    load_weights(model, run, checkpoint, must_be_finite=False)
     return model.eval()
 
 

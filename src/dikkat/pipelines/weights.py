@@ -51,11 +51,13 @@ def build_to_train(run: RunDirectory, config: ModelConfig, build: Callable[[], M
     return build()
 
 
-def load_weights(model: nn.Module, run: RunDirectory, checkpoint: Path | None = None) -> None:
+def load_weights(
+    model: nn.Module, run: RunDirectory, checkpoint: Path | None = None, *, must_be_finite: bool = True
+) -> None:
     """Copy the weights of `run`, or those that a checkpoint of it would train on with, into `model`.
 
     Raises `MissingInputError`, or `DataError` naming the file that is damaged or the first parameter that does not fit
-    or is not finite.
+    or, unless an examination is to find that out, is not finite.
     """
     file = run.weights if checkpoint is None else checkpoint / run.weights.name
     tensors = run.load_weights() if checkpoint is None else read_tensors(file)
@@ -67,7 +69,7 @@ def load_weights(model: nn.Module, run: RunDirectory, checkpoint: Path | None = 
         parameters.fill(parameters.master, tensors)
     except RuntimeError as error:
         raise DataError(f"{file}: does not fit {run.config}: {error}") from None
-    if not torch.isfinite(parameters.master).all():
+    if must_be_finite and not torch.isfinite(parameters.master).all():
         name = next(span.name for span in parameters.spans if not torch.isfinite(span.of(parameters.master)).all())
         raise DataError(f"{file}: damaged: {name} holds numbers that are not finite; restore the file")
 

@@ -23,6 +23,7 @@ from dikkat.data.batching import Batch, collate
 from dikkat.data.corpus import Corpus
 from dikkat.data.pairs import Pair
 from dikkat.data.splitting import split_pairs
+from dikkat.errors import DataError
 from dikkat.evaluation import bleu_k, score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import RunDirectory
@@ -47,7 +48,11 @@ def test_F12_every_row_of_metrics_carries_the_hash_of_its_settings(tmp_path: Pat
     def stale_row_is_found(run: RunDirectory, append: Callable[[dict[str, Any]], None]) -> bool:
         run.write_config({"model": {"encoder_layers": 3}})
         append({"step": 1, "chrf": 40.0})
-        if run.foreign_metrics():
+        try:
+            if run.foreign_metrics():
+                return False
+        except DataError:
+            # a row without its digest is refused, whatever settings it was measured under
             return False
         run.write_config({"model": {"encoder_layers": 1}})
         append({"step": 2, "chrf": 30.0})

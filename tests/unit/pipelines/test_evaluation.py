@@ -109,6 +109,7 @@ def test_a_run_that_writes_tokenised_text_is_said_to(untrained: Path, tmp_path: 
 def test_bleu_counts_words_as_the_target_language_has_them(untrained: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(untrained, tmp_path / "run"))
     config = json.loads((run / "config.json").read_text())
+    (run / "manifest.json").unlink()
     data = [write(tmp_path, [("go !", "我们明天去公园。")])]
     for language, tokenizer in (("zh", "tok:zh"), ("", "tok:zh"), ("fr", "tok:13a"), ("th", "tok:char")):
         config["data"]["target_language"] = language

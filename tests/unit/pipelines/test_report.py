@@ -54,7 +54,7 @@ def finished(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     }  # fmt: skip
     run.write_config({**run.read_config(), "data_source": source})
     run.append_metrics(ROW)
-    run.write_text("card.md", "# Translator\n\n    dikkat train translator toy.tsv\n")
+    run.write_card("# Translator\n\n    dikkat train translator toy.tsv\n")
     return path
 
 
@@ -123,6 +123,7 @@ def test_a_test_part_comes_before_the_validation_part(
     for place, side in enumerate(("source", "target")):
         text = f"{HELD_OUT[1][place]}\n"
         RunDirectory(path).held_out("test", side).write_text(text, encoding="utf-8")  # type: ignore[arg-type]
+    (path / "manifest.json").unlink()
     for run in (path, finished):
         with pytest.raises(EnoughError):
             write_report(run, tmp_path / "report.html")

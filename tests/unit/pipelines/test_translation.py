@@ -165,7 +165,7 @@ def test_a_translation_is_one_line(untrained: Path, options: BeamOptions) -> Non
     class Newlines:
         """A tokenizer that reads every output as two empty lines."""
 
-        encode_batch, pieces = real.encode_batch, real.pieces
+        encode_batch, labels = real.encode_batch, real.labels
 
         def decode_batch(self, batch: list[list[int]]) -> list[str]:
             return [decoded for _ in batch]
