@@ -19,7 +19,7 @@ SOURCES = sorted(Path(dikkat.__file__).parent.rglob("*.py"))
 HELPERS = ("command", "piped")
 ANYTHING = "…"
 """Stands for a word that is known only when the message is made."""
-PROSE = {"computes", "kafas", "does", "downloads", "reads", "knows", "cannot", "and", "in", "itself", "is"}
+PROSE = {"computes", "uses", "kafas", "does", "downloads", "reads", "knows", "cannot", "and", "in", "itself", "is"}
 """What follows the name of the program in a sentence."""
 FOREIGN = {"--local-dir", "--upgrade", "--extra-index-url"}
 """Options of other programs."""

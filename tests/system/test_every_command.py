@@ -230,12 +230,3 @@ def test_what_a_finished_training_tells_to_try_is_done_by_a_shell(
     assert split[split.index("--out") + 1] == f"{out}-2"
     assert not (tmp_path / "no").exists()
     check(server(*split, "--set", "training.max_updates=1"), 0)
-
-
-def test_more_memory_than_there_is(server: ForkServer, made: dict[str, str]) -> None:
-    large = [f"model.{name}={size}" for name, size in (("model_dim", 2**15), ("feed_forward_dim", 2**17))]
-    ended = server("train", "lm", made["TEXT"], "--out", "run", *(word for each in large for word in ("--set", each)))
-    check(ended, 71)
-    assert ended.stderr.endswith(
-        "dikkat: out of memory; set a smaller training.tokens_per_batch, model or data.max_length\n"
-    )

@@ -45,7 +45,7 @@ def read_config(run: Path, *tasks: str) -> dict[str, Any]:
         raise DataError(f"{path}: format version {version}, but this runtime knows up to {FORMAT_VERSION}; upgrade it")
     task = config.setdefault("task", "translator")
     if task not in KINDS:
-        raise UsageError(f"{run}: holds a {task!r}, which this runtime does not run; use dikkat for it")
+        raise UsageError(f"{run}: holds a model of the kind {task!r}, which this runtime does not run; use dikkat")
     if tasks and task not in tasks:
         raise UsageError(f"{run}: holds a {KINDS[task]}, not a {KINDS[tasks[0]]}")
     return dict(config)

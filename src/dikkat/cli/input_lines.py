@@ -16,14 +16,27 @@ class InputLines:
     def __init__(self, file: Path | None) -> None:
         self._lines = read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, "standard input")
         self._error: DikkatError | None = None
+        self._joined = 0
+        self._first_joined = 0
 
     def __iter__(self) -> Iterator[str]:
         try:
-            yield from self._lines
+            for number, line in enumerate(self._lines, start=1):
+                if "\r" in line:
+                    self._joined += 1
+                    self._first_joined = self._first_joined or number
+                yield line
         except DikkatError as error:
             self._error = error
 
     def finish(self) -> None:
-        """Raise the error that ended the lines, if one did; call it when the lines before are answered."""
+        """Say what was odd, and raise the error that ended the lines, if one did; call it when all are answered."""
+        if self._joined:
+            lines = "1 line" if self._joined == 1 else f"{self._joined:,} lines"
+            print(
+                f"{lines} had a carriage return (\\r) inside, which ends no line here; tr '\\r' '\\n' makes lines"
+                f" (line {self._first_joined})",
+                file=sys.stderr,
+            )
         if self._error is not None:
             raise self._error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from dikkat.data.labelled import LabelledText
 from dikkat.errors import DataError
@@ -40,6 +40,8 @@ def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
         remarks.append(f"{len(counts):,} different labels on {len(texts):,} texts: few texts to learn each from")
     if single := [label for label, count in counts.items() if count == 1]:
         remarks.append(f"{_classes(single)} a single text")
+    if alike := _alike_but_for_case(counts):
+        remarks.append(f"the labels {_listed(alike)} differ only in case, and are two classes")
     if ambiguous := _ambiguous(texts):
         first = ambiguous[0]
         remarks.append(
@@ -47,6 +49,15 @@ def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
             f" {first.line}: “{first.text[:40]}”"
         )
     return remarks
+
+
+def _alike_but_for_case(labels: Iterable[str]) -> list[str]:
+    """The first two labels that differ in nothing but upper and lower case; none where all differ in more."""
+    first: dict[str, str] = {}
+    for label in labels:
+        if (other := first.setdefault(label.casefold(), label)) != label:
+            return [other, label]
+    return []
 
 
 def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledText]) -> list[str]:

@@ -23,7 +23,7 @@ from dikkat.data.po_files import read_po
 from dikkat.data.tables import Dialect, read_table
 from dikkat.data.text_files import read_lines, read_text_lines
 from dikkat.data.tmx_files import read_tmx
-from dikkat.errors import DataError, UsageError, nearest
+from dikkat.errors import DataError, UsageError, nearest, plural
 
 __all__ = ["Pair", "languages_of", "read_pairs"]
 
@@ -119,7 +119,7 @@ def _read_aligned(source: Path, target: Path) -> Iterator[Pair]:
 
 
 def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
-    message = f"{paths[0]} has {counts[0]:,} lines, but {paths[1]} has {counts[1]:,}"
+    message = f"{paths[0]} has {plural(counts[0], 'line')}, but {paths[1]} has {counts[1]:,}"
     if all(path.is_file() for path in paths):  # a pipe cannot be read again
         line = shift_line(read_lines(paths[0]), read_lines(paths[1]))
         shorter = paths[counts[1] < counts[0]]

@@ -74,7 +74,7 @@ def read_table(path: Path) -> tuple[Dialect, Iterator[Row]]:
     Empty lines are no rows. Raises `DataError` where no separator gives the rows the same number of columns, and the
     iterator for bad quotation marks and for a row of too many columns, with file and line.
     """
-    lines = read_text_lines(path)
+    lines = _one_row_each(read_text_lines(path), path)
     sample = _sample(lines)
     dialect = find_dialect(sample, path)
     return dialect, _checked(_rows(chain(sample, lines), dialect, path), dialect, path)
@@ -90,6 +90,18 @@ def find_dialect(sample: Sequence[str], path: Path) -> Dialect:
     rows = list(_records(sample, delimiter)) if is_quoted else plain
     dialect = Dialect(delimiter, is_quoted, _agreement(map(len, rows))[1])
     return replace(dialect, header=tuple(cell.strip() for cell in rows[0])) if has_header(rows) else dialect
+
+
+def _one_row_each(lines: Iterator[str], path: Path) -> Iterator[str]:
+    """The lines, none of which may hold several rows that end as on old Macs; else raises `DataError`."""
+    for number, line in enumerate(lines, start=1):
+        before, carriage_return, after = line.partition("\r")
+        if carriage_return and '"' not in line and any(mark in before and mark in after for mark in _DELIMITERS):
+            raise DataError(
+                f"{path}:{number}: several rows in one line, with carriage returns (\\r) between them, as old Macs end"
+                " lines; tr '\\r' '\\n' makes lines of them"
+            )
+        yield line
 
 
 def _sample(lines: Iterator[str]) -> list[str]:

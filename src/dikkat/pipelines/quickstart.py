@@ -21,8 +21,8 @@ from dikkat.pipelines.translation import Translator
 from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
 
-SETTINGS: Settings = {"training": {"max_epochs": 8.0, "validations": 4}}
-"""Passes, not minutes: a slow or busy machine takes longer and ends at the same score. Two cores take 100 seconds."""
+SETTINGS: Settings = {"training": {"max_epochs": 12.0, "validations": 4}}
+"""Passes, not minutes: a slow or busy machine takes longer and ends at the same score."""
 LEAST_GAIN = 40.0
 """By so much chrF a run must be better than who copies the source: one that works is by eighty."""
 

@@ -113,6 +113,9 @@ def train(
         if not is_locked:
             watcher.note(f"{out} cannot be locked where it lies; see to it that nothing else trains in it")
         config, report = _settings(job, run, watcher, resume, is_new, command)
+        if report is None and not run.checkpoint_folders():
+            # prepared, but never trained: its whole time is left, or a small budget would never see an update
+            started = time.monotonic()
         trainer = _trainer(job, run, config, started, where)
         watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
         _take_up(trainer, run, watcher)

@@ -84,8 +84,15 @@ def longer_run(command: str, kind: str, data: Sequence[str], out: Path, training
         # a model that learned nothing at all is too large for the time; the one that is chosen will fit
         return shlex.join(_without(words, "--preset") if times >= MANY_TIMES else words)
     if training.max_updates is not None:
-        return shlex.join([*words, "--set", f"training.max_updates={times * training.max_updates}"])
-    return shlex.join([*words, "--set", f"training.max_epochs={times * training.max_epochs:g}"])
+        return shlex.join(_with_setting(words, "training.max_updates", f"{times * training.max_updates}"))
+    return shlex.join(_with_setting(words, "training.max_epochs", f"{times * training.max_epochs:g}"))
+
+
+def _with_setting(words: Sequence[str], name: str, value: str) -> list[str]:
+    """With `--set name=value` instead of what was set before."""
+    given = {place for place, word in enumerate(words) if word.startswith(f"{name}=") and words[place - 1] == "--set"}
+    kept = [word for place, word in enumerate(words) if place not in given and place + 1 not in given]
+    return [*kept, "--set", f"{name}={value}"]
 
 
 def _with(words: Sequence[str], option: str, value: str) -> list[str]:

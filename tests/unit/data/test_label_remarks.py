@@ -65,3 +65,8 @@ def test_validation_that_tells_little() -> None:
         " classified",
         "no validation text of “rare”: macro F1 is over the other 2",
     ]
+
+
+def test_labels_that_differ_only_in_case_are_told() -> None:
+    texts = [LabelledText((label,), f"text number {n}", n) for n, label in enumerate(["POS", "neg", "pos", "neg"] * 5)]
+    assert "the labels “POS”, “pos” differ only in case, and are two classes" in table_remarks(texts)

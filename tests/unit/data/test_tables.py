@@ -153,3 +153,13 @@ def test_nothing_is_told_of_a_plain_tsv(tmp_path: Path) -> None:
     told: list[str] = []
     list(read_pairs([str(_write(tmp_path, "Go.\tVa !\n", "a.tsv"))], note=told.append))
     assert told == []
+
+
+def test_rows_with_ends_of_old_macs_are_not_taken_for_one(tmp_path: Path) -> None:
+    table = tmp_path / "half.tsv"
+    table.write_bytes(b"one\tun\ntwo\tdeux\rthree\ttrois\n")
+    with pytest.raises(DataError, match=r"half\.tsv:2: several rows in one line, with carriage returns"):
+        list(read_table(table)[1])
+    # within quotation marks it is a part of a cell
+    table.write_bytes(b'one\t"un,\run"\ntwo\tdeux\n')
+    assert len(list(read_table(table)[1])) == 2

@@ -210,6 +210,9 @@ def test_time_that_ends_before_the_first_update_is_said(data: str, tmp_path: Pat
     with pytest.raises(StoppedError, match=r"time was over before the first update; .*--resume .*--minutes"):
         train(TranslatorJob(request), out, Watcher(), started=time.monotonic() - 60.0)
     assert RunDirectory.open(out).has_config, "what is prepared is kept"
+    # whoever follows the advice has an update at least
+    train(TranslatorJob(TrainRequest(())), out, watcher := Watcher(), resume=True, started=time.monotonic() - 60.0)
+    assert watcher.steps
 
 
 def test_case_18_the_card_has_the_command_that_made_the_run(data: str, tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_whether_the_loss_still_falls(losses: list[tuple[int, float]], is_fallin
             "dikkat train translator d.tsv --out r --set training.max_updates=20",
             {"max_updates": 20},
             10,
-            "dikkat train translator d.tsv --set training.max_updates=20 --out r-3 --set training.max_updates=200",
+            "dikkat train translator d.tsv --out r-3 --set training.max_updates=200",
         ),
         ("", {"minutes": 2}, 3, "dikkat train translator 'a b.en' a.fr --out r-3 --minutes 6"),
     ],

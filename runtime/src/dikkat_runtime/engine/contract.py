@@ -25,7 +25,8 @@ class EngineInfo:
 
     def __str__(self) -> str:
         threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
-        return f"{self.name} engine ({self.instructions}), {self.precision}, {threads}"
+        kernels = "compiled on this computer" if self.instructions == "native" else f"for {self.instructions}"
+        return f"{self.name} engine ({kernels}), {self.precision}, {threads}"
 
 
 @dataclass(frozen=True, slots=True)
