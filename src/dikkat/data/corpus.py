@@ -65,8 +65,16 @@ class Corpus:
         return cls.open(directory, name, vocab_size=largest + 1)
 
     @classmethod
-    def open(cls, directory: Path, name: str, *, vocab_size: int, num_classes: int | None = None) -> Corpus:
-        """Open what `build` wrote; with `num_classes`, each target is a single id, the number of a class.
+    def open(
+        cls,
+        directory: Path,
+        name: str,
+        *,
+        vocab_size: int,
+        num_classes: int | None = None,
+        any_number_of_classes: bool = False,
+    ) -> Corpus:
+        """Open what `build` wrote; with `num_classes`, each target is the number of a class, or any number of them.
 
         Raises `MissingInputError`, or `DataError` when the two files do not fit, or hold an id that is neither of the
         vocabulary nor a class.
@@ -80,7 +88,9 @@ class Corpus:
             raise DataError(f"{offsets_path}: does not fit {ids_path.name} ({ids.size} ids); prepare the data again")
         corpus = cls(ids, offsets)
         if num_classes is not None:
-            _check_classes(offsets_path, ids_path, corpus, num_classes)
+            if not any_number_of_classes:
+                _check_one_class(offsets_path, corpus)
+            _check_classes(ids_path, corpus, num_classes)
         _check_ids(ids_path, ids, max(vocab_size, num_classes or 0))
         return corpus
 
@@ -148,15 +158,19 @@ def _check_ids(path: Path, ids: Ids, vocab_size: int) -> None:
             )
 
 
-def _check_classes(offsets_path: Path, ids_path: Path, corpus: Corpus, num_classes: int) -> None:
+def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
     if bool((corpus.target_lengths != 1).any()):
         text = int((corpus.target_lengths != 1).argmax())
         raise DataError(f"{offsets_path}: text {text + 1} has not exactly one class; prepare the data again")
+
+
+def _check_classes(ids_path: Path, corpus: Corpus, num_classes: int) -> None:
     classes, _ = corpus.gather(np.arange(len(corpus)), "target")
     if bool((classes >= num_classes).any()):
-        text = int((classes >= num_classes).argmax())
+        place = int((classes >= num_classes).argmax())
+        text = int(np.repeat(np.arange(len(corpus)), corpus.target_lengths)[place])
         raise DataError(
-            f"{ids_path}: text {text + 1} is of class {classes[text]}, but the classes end at {num_classes - 1};"
+            f"{ids_path}: text {text + 1} is of class {classes[place]}, but the classes end at {num_classes - 1};"
             " prepare the data again"
         )
 

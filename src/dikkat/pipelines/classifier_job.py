@@ -52,8 +52,14 @@ class ClassifierJob:
             with torch.no_grad():
                 for name, parameter in model.named_parameters():
                     parameter.copy_(initial[name])
-        sizes = {"vocab_size": config.model.vocab_size, "num_classes": len(labels)}
-        train, validation = (Corpus.open(run.corpus, part, **sizes) for part in ("train", "validation"))
+        open_part = partial(
+            Corpus.open,
+            run.corpus,
+            vocab_size=config.model.vocab_size,
+            num_classes=len(labels),
+            any_number_of_classes=config.classifier.objective == "multi_label",
+        )
+        train, validation = (open_part(part) for part in ("train", "validation"))
         texts = list(read_lines(run.held_out("validation", "source")))
         task = MultiLabelTask if config.classifier.objective == "multi_label" else ClassificationTask
         return task(model, train, validation, texts, labels, config)

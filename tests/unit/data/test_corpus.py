@@ -153,6 +153,14 @@ def test_each_text_has_one_class_that_there_is(tmp_path: Path) -> None:
         Corpus.open(tmp_path, "train", vocab_size=8, num_classes=3)
 
 
+def test_a_text_may_have_any_number_of_classes_that_there_are(tmp_path: Path) -> None:
+    Corpus.build(tmp_path, "train", [([5, 6], []), ([7], [1, 0]), ([6], [2])])
+    opened = Corpus.open(tmp_path, "train", vocab_size=8, num_classes=3, any_number_of_classes=True)
+    assert [opened.target(text).tolist() for text in range(3)] == [[], [1, 0], [2]]
+    with pytest.raises(DataError, match=r"train\.ids\.npy: text 3 is of class 2, but the classes end at 1"):
+        Corpus.open(tmp_path, "train", vocab_size=8, num_classes=2, any_number_of_classes=True)
+
+
 def test_flipped_bits_of_the_headers_are_refused_or_change_nothing(tmp_path: Path) -> None:
     whole = Corpus.build(tmp_path, "train", PAIRS).fingerprint()
     for name in ("train.ids.npy", "train.offsets.npy"):
