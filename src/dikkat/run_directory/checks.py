@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from dikkat.disk import TEMPORARY_PREFIX
-from dikkat.run_directory import parts
 from dikkat.run_directory.checkpoints import remove_leftovers
 from dikkat.run_directory.manifest import Entry, read_manifest, verify
+from dikkat.run_directory.parts import ENDED, FOLDERS, MANIFEST, PREPARED, check_file, check_folder
 
 
 def checked(run: Path, name: str) -> Path:
@@ -16,7 +16,7 @@ def checked(run: Path, name: str) -> Path:
     Raises `DataError` when it is damaged, and `MissingInputError` when it alone is missing.
     """
     path = run / name
-    parts.check_file(path)
+    check_file(path)
     # a folder may be left out as a whole, for instance where a run is passed on without its data
     if (entry := listed(run).get(name)) and path.parent.exists():
         verify(run, name, entry)
@@ -32,20 +32,20 @@ def listed(run: Path) -> dict[str, Entry]:
         return {}
     is_finished = (run / "card.md").exists()
     entries = read_manifest(run) or {}
-    return {name: entry for name, entry in entries.items() if is_finished or name not in parts.ENDED}
+    return {name: entry for name, entry in entries.items() if is_finished or name not in ENDED}
 
 
 def check_kinds(run: Path) -> None:
     """Nothing in the run is a link, a pipe or a device. Raises `DataError` or `MissingInputError`."""
-    for name in (*parts.FOLDERS, "checkpoints"):
-        parts.check_folder(run / name)
-    for name in (*parts.PREPARED, *parts.ENDED, parts.MANIFEST, "model.safetensors"):
-        parts.check_file(run / name)
+    for name in (*FOLDERS, "checkpoints"):
+        check_folder(run / name)
+    for name in (*PREPARED, *ENDED, MANIFEST, "model.safetensors"):
+        check_file(run / name)
 
 
 def clear_leftovers(run: Path) -> None:
     """Remove what a killed process left half-written. Raises `OSError`."""
-    half_written = [f"{TEMPORARY_PREFIX}*", *(f"{folder}/{TEMPORARY_PREFIX}*" for folder in parts.FOLDERS)]
+    half_written = [f"{TEMPORARY_PREFIX}*", *(f"{folder}/{TEMPORARY_PREFIX}*" for folder in FOLDERS)]
     for pattern in (*half_written, "corpus/*.partial"):
         for entry in run.glob(pattern):
             if entry.is_file() or entry.is_symlink():

@@ -23,7 +23,6 @@ from dikkat.disk import (
     write_errors,
 )
 from dikkat.errors import CannotCreateError, DataError, MissingInputError
-from dikkat.run_directory import parts
 from dikkat.run_directory.checkpoints import (
     Checkpoint,
     checkpoint_folders,
@@ -42,11 +41,12 @@ from dikkat.run_directory.metrics import (
     settings_hash,
     truncate_metrics,
 )
+from dikkat.run_directory.parts import CORPUS, ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED, check_array, check_folder
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
 from dikkat.text.strict_json import parse_json
 
 # What a run writes before its config.json, which ends the preparation of the data.
-_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors", parts.MANIFEST})
+_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors", MANIFEST})
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,16 +143,16 @@ class RunDirectory:
     def corpus(self) -> Path:
         """The folder of the memory-mapped training data; raises as `checked`."""
         folder = self.path / "corpus"
-        parts.check_folder(folder)
-        for name in parts.CORPUS:
+        check_folder(folder)
+        for name in CORPUS:
             path = checked(self.path, name)
             if self.has_config:
-                parts.check_array(path)
+                check_array(path)
         return folder
 
     def held_out(self, part: Literal["validation", "test"], side: Literal["source", "target"]) -> Path:
         """The text file of one side of a part that is never trained on; raises as `checked`."""
-        parts.check_folder(self.path / "held_out")
+        check_folder(self.path / "held_out")
         return checked(self.path, f"held_out/{part}.{side}.txt")
 
     @property
@@ -170,21 +170,21 @@ class RunDirectory:
         versions = {"format_version": FORMAT_VERSION, "dikkat_version": _installed_version()}
         content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False) + "\n"
         with write_errors(self.config):
-            for folder in filter(Path.is_dir, (self.path / name for name in parts.FOLDERS)):
+            for folder in filter(Path.is_dir, (self.path / name for name in FOLDERS)):
                 sync_directory(folder)
             # settings that are written again: whichever of the two are there after a crash, they are known
             before = self.config.read_bytes() if self.has_config else None
             new = {self.config.name: content.encode()}
-            write_manifest(self.path, parts.PREPARED, new, before)
+            write_manifest(self.path, PREPARED, new, before)
             self.write_text(self.config.name, content)
             if before is not None:
-                write_manifest(self.path, parts.PREPARED, new)
+                write_manifest(self.path, PREPARED, new)
 
     def write_card(self, text: str) -> None:
         """Write card.md, which ends the run. Raises `DiskError` or `CannotCreateError`."""
         name = "card.md"
         with write_errors(self.path / name):
-            write_manifest(self.path, (*parts.PREPARED, *parts.ENDED), {name: text.encode()})
+            write_manifest(self.path, (*PREPARED, *ENDED), {name: text.encode()})
         training = self.read_config().get("training", {})
         if "keep_checkpoints" in training:
             prune_checkpoints(self.checkpoints, training["keep_checkpoints"])
@@ -196,7 +196,7 @@ class RunDirectory:
         Raises `MissingInputError`, or `DataError` for a damaged file or one of a newer format.
         """
         try:
-            content = read_regular(self.config, parts.LIMITS[self.config.name])
+            content = read_regular(self.config, LIMITS[self.config.name])
             loaded = parse_json(content)
         except OSError as error:
             reason = f"{self.config.name} cannot be read ({error.strerror})"
@@ -249,7 +249,7 @@ class RunDirectory:
             checked(self.path, name)
         notes = []
         if read_manifest(self.path) is None:
-            notes.append(f"{self.path} has no {parts.MANIFEST} (it is of an older dikkat): its data is not checked")
+            notes.append(f"{self.path} has no {MANIFEST} (it is of an older dikkat): its data is not checked")
         return notes + restore_metrics(self.metrics, checkpoint)
 
     def write_text(self, name: str, text: str) -> None:
@@ -324,7 +324,7 @@ class RunDirectory:
         if not self.has_config:
             return _PREPARATION.issuperset(names)
         try:
-            return "format_version" in parse_json(read_regular(self.config, parts.LIMITS[self.config.name]))
+            return "format_version" in parse_json(read_regular(self.config, LIMITS[self.config.name]))
         except (ValueError, TypeError, OSError, DataError):
             return self.checkpoints.is_dir()  # the damaged config.json of a run is still that of a run
 
