@@ -225,7 +225,7 @@ class TestData:
     def test_an_interrupted_preparation_needs_its_data(self, dikkat: Command, out: Path) -> None:
         out.mkdir()
         message = dikkat.fails(2, *TRAIN, "--out", out, "--resume")
-        assert message == f"{out}: its preparation was interrupted; give the data again"
+        assert message == f"{out}: its preparation was interrupted; give the data again, with --resume"
 
 
 def test_pairs_of_too_many_tokens_for_training(dikkat: Command, toy_data: Path, out: Path) -> None:

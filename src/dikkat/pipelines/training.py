@@ -143,7 +143,7 @@ def _settings(
             watcher.note(f"resuming with the data and settings in {run.path}; those of the command line are not read")
         return run_config(run.read_config(), str(run.config)), None
     if not job.data:
-        raise UsageError(f"{run.path}: its preparation was interrupted; give the data again")
+        raise UsageError(f"{run.path}: its preparation was interrupted; give the data again, with --resume")
     try:
         prepared = job.prepare(run)
     except DikkatError:

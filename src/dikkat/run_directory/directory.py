@@ -314,9 +314,10 @@ class RunDirectory:
         if self.is_finished:
             raise CannotCreateError(f"{self.path}: holds a finished run; give another --out")
         if not resume:
-            raise CannotCreateError(
-                f"{self.path}: holds an unfinished run; add --resume to go on with it, or give another --out"
-            )
+            what = "an unfinished run; add --resume to go on with it"
+            if not self.has_config:
+                what = "a preparation that was interrupted; add --resume to the same command to make it again"
+            raise CannotCreateError(f"{self.path}: holds {what}, or give another --out")
         if self.has_config:
             self.read_config()
 

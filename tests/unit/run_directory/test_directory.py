@@ -59,7 +59,7 @@ def test_unfinished_run_is_taken_up_only_with_resume(run: RunDirectory) -> None:
 def test_interrupted_preparation_is_taken_up_only_with_resume(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     (tmp_path / "corpus").mkdir()
-    with pytest.raises(CannotCreateError, match="unfinished run; add --resume"):
+    with pytest.raises(CannotCreateError, match="preparation that was interrupted; add --resume to the same command"):
         RunDirectory.create(tmp_path)
     assert not RunDirectory.create(tmp_path, resume=True).has_config
 
