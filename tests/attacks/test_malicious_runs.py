@@ -49,8 +49,8 @@ def good_megabytes(commands: Commands) -> float:
 
 
 @pytest.mark.parametrize("part", range(3))
-def test_a_hundred_malicious_runs(commands: Commands, runs: dict[str, Path], tmp_path: Path, part: int) -> None:
-    numbers = range(33 * part, 33 * part + 33 + (part == 2))
+def test_malicious_runs(commands: Commands, runs: dict[str, Path], tmp_path: Path, part: int) -> None:
+    numbers = range(20 * part, 20 * part + 20)
     found = [attack(commands, runs, tmp_path / "attack", number) for number in numbers]
     assert not list(filter(None, found)), "\n".join(filter(None, found))
 

@@ -19,7 +19,7 @@ def quickstart(
     language: Annotated[str, typer.Option(help="Language to translate into: fr or tr.")] = "fr",
     out: Annotated[Path | None, typer.Option(help="Run directory; runs/quickstart-LANGUAGE if absent.")] = None,
 ) -> int:
-    """Train on the bundled English-French or English-Turkish phrasebook: about two minutes on two cores.
+    """Train on the bundled English-French or English-Turkish phrasebook: some three minutes on two cores.
 
     The same command goes on with a run that was stopped, and shows a finished one again.
     """
