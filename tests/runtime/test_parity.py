@@ -44,9 +44,15 @@ STACKS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("name", TRANSLATORS)
-@pytest.mark.parametrize("beam_size", [1, 5])
+@pytest.mark.parametrize(
+    ("beam_size", "precision"),
+    [
+        (1, "float32"),
+        (5, "int8"),
+        *(pytest.param(*each, marks=pytest.mark.nightly) for each in ((1, "int8"), (5, "float32"))),
+    ],
+)
 def test_translations_and_scores_are_those_of_dikkat(
     tmp_path: Path, name: str, beam_size: int, precision: Literal["float32", "int8"]
 ) -> None:
@@ -75,9 +81,20 @@ def test_neither_threads_nor_batches_change_a_bit(tmp_path: Path, threads: int, 
 
 
 @pytest.mark.parametrize(
-    "around", [{}, {"pooling": "first"}, {"pooling": "attention"}, {"objective": "binary"}, {"balance": True}]
+    ("name", "around"),
+    [
+        *((name, {}) for name in STACKS),
+        *(
+            ("rotary positions", each)
+            for each in (
+                {"pooling": "first"},
+                {"pooling": "attention"},
+                {"objective": "binary"},
+                {"balance": True},
+            )
+        ),
+    ],
 )
-@pytest.mark.parametrize("name", STACKS)
 def test_probabilities_of_classes_are_those_of_dikkat(tmp_path: Path, name: str, around: dict[str, Any]) -> None:
     run = classifier_run(tmp_path / "run", around, **{**STACKS[name], "tie_embeddings": True})
     ours, found = Classifier.load(run).classify(SENTENCES), runtime.Classifier.load(run).classify(SENTENCES)
@@ -87,8 +104,13 @@ def test_probabilities_of_classes_are_those_of_dikkat(tmp_path: Path, name: str,
         assert list(other.probabilities.values()) == pytest.approx(list(mine.probabilities.values()), abs=1e-5)
 
 
-@pytest.mark.parametrize("name", STACKS)
-@pytest.mark.parametrize("sampling", [{"temperature": 0.0}, {"top_k": 20}, {"top_p": 0.9, "min_p": 0.01, "seed": 3}])
+@pytest.mark.parametrize(
+    ("name", "sampling"),
+    [
+        *((name, {"temperature": 0.0}) for name in STACKS),
+        *(("rotary positions", each) for each in ({"top_k": 20}, {"top_p": 0.9, "min_p": 0.01, "seed": 3})),
+    ],
+)
 def test_texts_are_written_on_as_by_dikkat(tmp_path: Path, name: str, sampling: dict[str, Any]) -> None:
     """60 tokens in a context of 24: what is forgotten and read anew is the same too."""
     run = language_model_run(tmp_path / "run", **STACKS[name])

@@ -213,13 +213,18 @@ OF_GPT2: dict[str, Damage] = {
     "merges of a number": tokenizer(lambda t: t["model"].update(merges=7)),
     "drops merges": tokenizer(lambda t: t["model"].update(dropout=0.5)),
 }
-CASES = [
-    pytest.param(make, damage, id=f"{family}: {name}")
+_NAMED = [
+    (make, damage, f"{family}: {name}")
     for family, make, cases in (
         ("BERT", bert_folder, {**OF_BOTH, **OF_BERT}),
         ("GPT-2", gpt2_folder, {**OF_BOTH, **OF_GPT2}),
     )
     for name, damage in cases.items()
+]
+# every third by day
+CASES = [
+    pytest.param(make, damage, id=name, marks=[pytest.mark.nightly] * (number % 3 > 0))
+    for number, (make, damage, name) in enumerate(_NAMED)
 ]
 MOST_SECONDS, MOST_KIB = 5.0, 400 * 1024
 
