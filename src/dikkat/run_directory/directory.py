@@ -314,9 +314,8 @@ class RunDirectory:
         if self.is_finished:
             raise CannotCreateError(f"{self.path}: holds a finished run; give another --out")
         if not resume:
-            what = "an unfinished run; add --resume to go on with it"
-            if not self.has_config:
-                what = "a preparation that was interrupted; add --resume to the same command to make it again"
+            interrupted = "a preparation that was interrupted; add --resume to the same command to make it again"
+            what = "an unfinished run; add --resume to go on with it" if self.has_config else interrupted
             raise CannotCreateError(f"{self.path}: holds {what}, or give another --out")
         if self.has_config:
             self.read_config()

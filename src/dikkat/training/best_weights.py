@@ -15,6 +15,9 @@ from dikkat.training.parameters import FlatParameters
 from dikkat.training.saving import checksum, write_weights
 from dikkat.training.state import TrainingState
 
+MOST_HEADER = 4 << 20
+"""Bytes that a file of weights may have beside their values."""
+
 
 def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParameters, optimizer: Optimizer) -> str:
     """Rebuild missing or damaged best weights from a checkpoint that holds them; else forget their score.
@@ -22,7 +25,9 @@ def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParame
     `parameters` and `optimizer` are those of `state`. Returns what to tell, or nothing where all is well. Raises
     `DiskError`.
     """
-    if state.best_score is None or _are_sound(run, state):
+    # nothing of a file that cannot be theirs is read: it may seem to be half a terabyte
+    most_bytes = 4 * parameters.master.numel() + MOST_HEADER
+    if state.best_score is None or (_is_small(run, most_bytes) and _are_sound(run, state)):
         return ""
     what = "does not hold the best weights any more" if run.weights.exists() else "is missing"
     if (weights := _held(run, state, parameters, optimizer)) is not None:
@@ -32,6 +37,13 @@ def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParame
     state.best_score, state.best_update, state.best_sha256, state.stale = None, 0, "", 0
     run.truncate_metrics(after_step=-1)
     return told
+
+
+def _is_small(run: RunDirectory, most_bytes: int) -> bool:
+    try:
+        return run.weights.stat().st_size <= most_bytes
+    except OSError:
+        return False
 
 
 def _are_sound(run: RunDirectory, state: TrainingState) -> bool:
