@@ -62,6 +62,12 @@ def test_a_profile_that_is_none_is_refused(run: Path, profile: object) -> None:
         Translator.load(run)
 
 
+def test_a_profile_without_end_is_refused(run: Path) -> None:
+    write_profile(run, {"longest": float("inf"), "usual": 1, "several_sentences": 0})
+    with pytest.raises(DataError, match=r"config\.json: damaged: not valid JSON"):
+        Translator.load(run)
+
+
 def test_a_table_of_positions_has_one_for_every_token_of_the_output() -> None:
     config = build_config({"model": {"positions": "learned", "max_positions": 60}})
     longest = default_limits(config).longest
