@@ -97,7 +97,7 @@ def test_C09_documents_in_a_row_begin_anew_in_every_layer() -> None:
 
 def test_positions_in_every_layer_need_positions_that_are_added() -> None:
     with pytest.raises(
-        UsageError, match="positions_in_every_layer needs positions of sinusoidal, .*, but they are rotary"
+        UsageError, match=r"positions_in_every_layer needs positions of sinusoidal, .*, but they are rotary"
     ):
         build_config({"model": {"positions": "rotary", "positions_in_every_layer": True}})
     assert ModelConfig(positions="learned", positions_in_every_layer=True).positions_in_every_layer
