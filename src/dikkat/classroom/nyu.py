@@ -38,8 +38,8 @@ class EncoderLayer(ours.EncoderBlock):
     """Self-attention, then two "1D convolutions", which are linear layers; each with a sum and a norm after it."""
 
     def __init__(self, d_model: int, num_heads: int, conv_hidden_dim: int, p: float = 0.1) -> None:
-        choices = {"attention_bias": False, "attention_output_bias": True, "norm_eps": 1e-6}
-        super().__init__(d_model, num_heads, conv_hidden_dim, dropout=p, **choices)
+        choices = ours.BlockSettings(dropout=p, attention_bias=False, attention_output_bias=True, norm_eps=1e-6)
+        super().__init__(d_model, num_heads, conv_hidden_dim, choices)
 
 
 class Embeddings(nn.Module):

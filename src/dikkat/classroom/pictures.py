@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor
@@ -30,8 +30,8 @@ def show_heatmaps(
         raise ValueError(f"matrices must be (rows, columns, queries, keys), but have {matrices.dim()} dimensions")
     figure = new_figure(figsize)
     rows, columns = matrices.shape[:2]
-    cells = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    image = None
+    cells: Any = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    image: Any = None
     for row, column in np.ndindex(rows, columns):
         axes = cells[row, column]
         image = axes.imshow(matrices[row, column].detach().cpu().float().numpy(), cmap=cmap)

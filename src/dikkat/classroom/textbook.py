@@ -7,6 +7,7 @@ Parts: `MultiHeadAttention`, `PositionalEncoding`, `PositionWiseFFN`, `AddNorm`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from dikkat import nn as ours
 from dikkat.nn.cache import SelfAttentionCache
 
 Shape = int | Sequence[int]
-State = list
+State = list[Any]
 """`[enc_outputs, enc_valid_lens, caches]`, one cache a layer, None before the first token."""
 
 
@@ -38,8 +39,15 @@ class MultiHeadAttention(nn.Module):
         bias: bool = False,
     ) -> None:
         super().__init__()
-        widths = {"query_dim": query_size, "key_dim": key_size, "value_dim": value_size}
-        self.attention = ours.MultiHeadAttention(num_hiddens, num_heads, **widths, dropout=dropout, bias=bias)
+        self.attention = ours.MultiHeadAttention(
+            num_hiddens,
+            num_heads,
+            query_dim=query_size,
+            key_dim=key_size,
+            value_dim=value_size,
+            dropout=dropout,
+            bias=bias,
+        )
         self.attention.read_weights(self._keep)
 
     def forward(self, queries: Tensor, keys: Tensor, values: Tensor, valid_lens: Tensor | None) -> Tensor:
@@ -165,10 +173,11 @@ class TransformerEncoder(nn.Module):
         self.embedding = ours.TokenEmbedding(vocab_size, num_hiddens)
         self.pos_encoding = PositionalEncoding(num_hiddens, dropout)
         sizes = num_hiddens, num_heads, ffn_num_hiddens, settings(dropout, use_bias)
-        self.blks = nn.ModuleList(ours.EncoderBlock(*sizes) for _ in range(num_layers))
+        blocks = [ours.EncoderBlock(*sizes) for _ in range(num_layers)]
+        self.blks = nn.ModuleList(blocks)
         self.attention_weights: list[Tensor] = []
         """(B * num_heads, num_steps, num_steps) of each layer."""
-        for block in self.blks:
+        for block in blocks:
             block.self_attention.read_weights(self._keep)
 
     def forward(self, X: Tensor, valid_lens: Tensor | None, *_: object) -> Tensor:
@@ -207,11 +216,12 @@ class TransformerDecoder(nn.Module):
         self.embedding = ours.TokenEmbedding(vocab_size, num_hiddens)
         self.pos_encoding = PositionalEncoding(num_hiddens, dropout)
         sizes = num_hiddens, num_heads, ffn_num_hiddens, settings(dropout, False)
-        self.blks = nn.ModuleList(ours.DecoderBlock(*sizes) for _ in range(num_layers))
+        blocks = [ours.DecoderBlock(*sizes) for _ in range(num_layers)]
+        self.blks = nn.ModuleList(blocks)
         self.dense = nn.Linear(num_hiddens, vocab_size)
         self.attention_weights: list[list[Tensor]] = [[], []]
         """Of self-attention and of attention to the encoder, (B * num_heads, T, keys) of each layer."""
-        for block in self.blks:
+        for block in blocks:
             block.self_attention.read_weights(lambda weights: self.attention_weights[0].append(weights.flatten(0, 1)))
             block.cross_attention.read_weights(lambda weights: self.attention_weights[1].append(weights.flatten(0, 1)))
 
@@ -224,7 +234,7 @@ class TransformerDecoder(nn.Module):
         begun = state[2][0]
         x = self.pos_encoding(self.embedding(X), 0 if begun is None else begun.length)
         for i, block in enumerate(self.blks):
-            x = decoded(block, x, state, i)
+            x = decoded(cast(ours.DecoderBlock, block), x, state, i)
         return self.dense(x), state
 
 

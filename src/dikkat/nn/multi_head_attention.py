@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -98,7 +98,8 @@ class MultiHeadAttention(nn.Module):
             self.query_projection, self.key_projection, self.value_projection = (
                 Projection(width, output, bias=bias) for width, output in zip(widths, outputs, strict=True)
             )
-        self.out_projection = output_layer(
+        # a Projection; Identity without an output projection
+        self.out_projection: Any = output_layer(
             num_heads * self.head_dim, model_dim, output_projection, bias if output_bias is None else output_bias
         )
         self.rotary = positions if isinstance(positions, RotaryPositions) else None
@@ -133,8 +134,8 @@ class MultiHeadAttention(nn.Module):
         not fit; and `TypeError` for a mask that is not boolean.
         """
         if query.dim() == 2:
-            batch = (check_unbatched(name, x) for name, x in (("key", key), ("value", value)))
-            return self.forward(query[None], *batch, mask, cache=cache, places=places)[0]
+            key, value = check_unbatched("key", key), check_unbatched("value", value)
+            return self.forward(query[None], key, value, mask, cache=cache, places=places)[0]
         if key is None:
             if value is not None:
                 raise ValueError("a value needs its key: pass key=query too if they are to be compared with the query")

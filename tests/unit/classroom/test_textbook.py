@@ -162,7 +162,9 @@ def test_E14_a_grid_of_heat_maps_with_the_book_s_labels(trained: Trained) -> Non
 def test_C05_columns_of_the_positions_are_drawn() -> None:
     part = textbook.PositionalEncoding(32, 0.0)
     axes = plot_positions(part.P[:, :60]).axes[0]
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["Col 6", "Col 7", "Col 8", "Col 9"]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ["Col 6", "Col 7", "Col 8", "Col 9"]
     assert axes.get_xlabel() == "Row (position)"
     drawn = torch.tensor(axes.lines[1].get_ydata())
     torch.testing.assert_close(drawn, part.P[0, :60, 7])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 import torch
@@ -14,10 +15,11 @@ from torch import Tensor, nn
 from dikkat.classroom import load_weights, nyu, scratch, textbook, weights_in
 from dikkat.errors import DataError, MissingInputError
 
+Network = TypeVar("Network", bound=nn.Module)
 D2L_SIZES = (32, 32, 32, 32, [32], 32, 64, 4, 2, 0.1)
 
 
-def shaken(module: nn.Module) -> nn.Module:
+def shaken(module: Network) -> Network:
     """No norm at one and no bias at zero, which would hide a mistake."""
     with torch.no_grad():
         for parameter in module.parameters():
@@ -42,7 +44,8 @@ def as_mxnet(weights: dict[str, Tensor]) -> dict[str, Tensor]:
 @pytest.mark.parametrize("layout", ["d2l", "d2l-mxnet"])
 @torch.no_grad()
 def test_a_textbook_translator_with_bias_and_two_vocabularies_gives_its_logits_and_maps(layout: str) -> None:
-    theirs, ours = shaken(D2lTranslator(17, 23)), translator()
+    theirs: Any = shaken(D2lTranslator(17, 23))
+    ours = translator()
     for half in (theirs.get_submodule("encoder"), theirs.get_submodule("decoder")):
         # else scores reach 80, where float32 itself is not exact to 1e-6
         half.get_parameter("embedding.weight").mul_(32**-0.5)

@@ -104,8 +104,8 @@ class D2lTranslator(nn.Module):
             memory = block(memory, real)
         for block in self.decoder.blks:
             x = block(x, memory, past, real)
-        dense: Tensor = self.decoder.dense(x)
-        return dense
+        logits: Tensor = self.decoder.get_submodule("dense")(x)
+        return logits
 
 
 class NyuAttention(nn.Module):

@@ -7,7 +7,8 @@ import torch
 from tests.unit.models.small import VOCABULARY, config, real_tokens, shake, small_model, some_tokens
 from torch.nn import functional as F
 
-from dikkat.config import ModelConfig, UsageError, build_config
+from dikkat.config import ModelConfig, build_config
+from dikkat.errors import UsageError
 from dikkat.models.factory import Factory, build_language_model, most_parameters
 from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat.training.objective import smoothed_cross_entropy

@@ -66,7 +66,8 @@ def test_a_cache_grows_by_a_sequence_alone() -> None:
 
 
 def test_its_weights_are_those_of_a_batch_of_one() -> None:
-    part, found = MultiHeadAttention(D, 2), []
+    found: list[Tensor] = []
+    part = MultiHeadAttention(D, 2)
     part.read_weights(found.append)
     part(torch.randn(T, D))
     assert found[0].shape == (1, 2, T, T)
