@@ -86,7 +86,7 @@ def test_the_d2l_preset_learns_in_keras() -> None:
 
 
 def test_what_it_does_not_compute_and_what_is_missing_is_named() -> None:
-    with pytest.raises(UsageError, match="model.positions = rotary is not something that the Keras layers compute"):
+    with pytest.raises(UsageError, match=r"model\.positions = rotary is not something that the Keras layers compute"):
         Translator(ModelConfig(vocab_size=VOCABULARY, positions="rotary"))
     config = ModelConfig(**{**preset("d2l")["model"], "vocab_size": VOCABULARY})
     weights, model = weights_of(build_model(config, seed=1)), Translator(config)

@@ -1,6 +1,6 @@
 """Attention, feed-forward and the blocks of both stacks as plain Keras layers, filled from our exported weights.
 
-Shapes: `B` batch, `S` source, `T` target, `D` width, `H` heads, `K` width of a head. Masks are boolean, True = may attend.
+Shapes: `B` batch, `S` source, `T` target, `D` width, `H` heads, `K` width of a head. Masks: boolean, True = may attend.
 """
 
 from __future__ import annotations
