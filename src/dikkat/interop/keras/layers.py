@@ -13,7 +13,7 @@ from keras import ops
 from numpy.typing import NDArray
 
 from dikkat.config import ModelConfig
-from dikkat.nn.positions import sinusoids
+from dikkat.nn.positions import Layout, sinusoids
 
 Weights = dict[str, NDArray[np.float32]]
 """By our names; what a layer takes is taken out."""
@@ -151,7 +151,7 @@ class Embedding(Composed):
     def _positions(self, length: int) -> Tensor:
         if self.learns_positions:
             return self.table(ops.arange(length))
-        layout = "interleaved" if self.config.positions == "sinusoidal" else "concatenated"
+        layout: Layout = "interleaved" if self.config.positions == "sinusoidal" else "concatenated"
         return ops.convert_to_tensor(sinusoids(length, self.config.model_dim, layout).numpy())
 
 
