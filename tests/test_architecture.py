@@ -23,6 +23,7 @@ LAYERS = (
     ("models", "data"),
     ("training", "decoding", "explain", "run_directory"),
     ("pipelines", "interop"),
+    ("classroom",),
     ("cli", "server"),
 )
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

@@ -23,6 +23,8 @@ Device = Literal["cpu", "cuda"]
 
 LARGEST = 2**31 - 1
 """No size or count of a run is larger: what computes with it would leave its range."""
+ABSOLUTE_POSITIONS = ("sinusoidal", "sinusoidal_concatenated", "learned")
+"""Positions that are added to vectors; the others act in self-attention."""
 LONGEST_SHOWN = 60
 """Characters of a wrong value that a message repeats."""
 
@@ -98,6 +100,10 @@ class ModelConfig(Section):
     """Whether the sum of embedding and position passes a norm before the first block (Devlin et al. 2019)."""
     tie_embeddings: bool = True
     """One matrix for source embedding, target embedding and output projection (Press and Wolf 2017)."""
+    output_bias: bool = False
+    """Whether each entry of the vocabulary has a bias in the logits."""
+    positions_in_every_layer: bool = False
+    """Whether positions are added to the input of every layer (Dehghani et al. 2019); learned, of a table each."""
 
     @model_validator(mode="after")
     def _heads_fit(self) -> ModelConfig:
@@ -113,6 +119,9 @@ class ModelConfig(Section):
         head_dim = self.head_dim or self.model_dim // self.num_heads
         if self.positions == "rotary" and head_dim % 2:
             raise ValueError(f"rotary positions need an even head_dim, but head_dim is {head_dim}")
+        if self.positions_in_every_layer and self.positions not in ABSOLUTE_POSITIONS:
+            known = ", ".join(ABSOLUTE_POSITIONS)
+            raise ValueError(f"positions_in_every_layer needs positions of {known}, but they are {self.positions}")
         if self.global_tokens and self.attention_window is None:
             raise ValueError(f"global_tokens = {self.global_tokens} needs an attention_window, but none is set")
         return self
@@ -153,8 +162,8 @@ class LanguageModelConfig(Section):
 class ClassifierConfig(Section):
     """What a classifier has around its encoder, and what it learns by."""
 
-    pooling: Literal["mean", "first", "attention"] = "mean"
-    """One vector from a text: the mean of its positions, the first one, or what a learned query attends to."""
+    pooling: Literal["mean", "first", "attention", "max"] = "mean"
+    """One vector from a text: the mean of its positions, the first, what a query attends to, or the largest numbers."""
     max_tokens: int = Field(400, gt=1)
     """Most tokens that are read of a text; of a longer one its beginning and its end."""
     beginning: float = Field(0.25, ge=0.0, le=1.0)

@@ -47,13 +47,14 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "model": {
             "model_dim": 32, "num_heads": 2, "feed_forward_dim": 128, "encoder_layers": 1, "norm_placement": "post",
             "attention_bias": False, "attention_output_bias": True, "embedding_norm": True, "scale_embeddings": False,
+            "norm_eps": 1e-6,
         },
         "tokenizer": {"kind": "words", "vocab_size": 50002, "min_frequency": 1, "lowercase": True},
         "training": {
-            "optimizer": "adamw", "tokens_per_batch": 16384, "learning_rate": 1e-3, "beta2": 0.999, "warmup_steps": 0,
+            "optimizer": "adamw", "tokens_per_batch": 32800, "learning_rate": 1e-3, "beta2": 0.999, "warmup_steps": 0,
             "max_epochs": 10.0, "label_smoothing": 0.0, "average": "none", "precision": "float32",
         },
-        "classifier": {"max_tokens": 200, "beginning": 1.0},
+        "classifier": {"max_tokens": 200, "beginning": 1.0, "pooling": "max"},
     },
 }  # fmt: skip
 """Named starting points; each lists only what differs from the defaults above."""

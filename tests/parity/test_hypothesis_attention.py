@@ -112,8 +112,9 @@ def any_booleans(draw: st.DrawFn, size: Size) -> tuple[Tensor | None, Allowed]:
     density = draw(st.sampled_from([0.15, 0.6, 1.0]))
     mask = torch.rand(shape, generator=size.random) < density
     mask &= torch.rand((*shape[:-1], 1), generator=size.random) > 0.25
-    # without the axes of size 1 in front it is still the same mask
+    # without the axes of size 1 in front it is still the same mask, unless a row could then be that of a text
     leading = draw(st.integers(0, kept.index(1)))
+    leading -= leading > 0 and shape[leading] == size.batch
     return mask.reshape(shape[leading:]), mask.numpy()
 
 

@@ -18,11 +18,18 @@ def import_checkpoint(
         typer.Argument(help="Local folder: config.json, model.safetensors, tokenizer.json.", show_default=False),
     ],
     out: Out = ...,  # type: ignore[assignment]
+    layout: Annotated[
+        str | None,
+        typer.Option(help="scratch: the classes of the book; its settings are config.json.", show_default=False),
+    ] = None,
 ) -> None:
-    """Import a pretrained model of the BERT family (for embed) or the GPT-2 family (for generate and embed)."""
+    """Import a pretrained model of the BERT family (for embed) or the GPT-2 family (for generate and embed).
+
+    With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
+    """
     from dikkat.interop.importing import read_foreign, write_run
 
-    found = read_foreign(path)
+    found = read_foreign(path, layout)
     write_run(found, out, path, command(*sys.argv[1:]))
     if found.left_out:
         named = ", ".join(found.left_out[:12]) + (", …" if len(found.left_out) > 12 else "")

@@ -52,7 +52,7 @@ class Capture:
             query_input=_exact(self.query_input[query]),
             # (H * K,) -> (H, K)
             module_output=_exact(self.output[query].view(num_heads, -1)[head]),
-            has_bias=self.module.out_projection.bias is not None,
+            has_bias=self.module.query_has_bias,
             turns=self._turns(),
             positions_added=positions_added,
         )

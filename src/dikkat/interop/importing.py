@@ -14,11 +14,12 @@ from torch import Size, Tensor, nn
 
 from dikkat.config import EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
 from dikkat.disk import write_atomically
-from dikkat.errors import DataError, MissingInputError
+from dikkat.errors import DataError, MissingInputError, UsageError, nearest
 from dikkat.interop import bert, gpt2
 from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.key_table import Row, to_ours
+from dikkat.interop.layouts import scratch_gpt
 from dikkat.interop.sentence_transformers import around_the_trunk, trunk_folder
 from dikkat.models.factory import Factory
 from dikkat.run_directory import RunDirectory
@@ -26,6 +27,7 @@ from dikkat.text.foreign_json import shown
 from dikkat.text.foreign_tokenizer import ForeignTokenizer
 
 FAMILIES = ("bert", "gpt2")
+LAYOUTS = ("scratch", "d2l", "nyu")
 _DOWNLOAD = (
     "dikkat downloads nothing: name a folder that holds config.json, model.safetensors and tokenizer.json, as"
     " `hf download OWNER/NAME --local-dir FOLDER` leaves one"
@@ -53,8 +55,10 @@ class Imported:
         return sum(tensor.numel() for tensor in self.weights.values())
 
 
-def read_foreign(folder: Path) -> Imported:
+def read_foreign(folder: Path, layout: str | None = None) -> Imported:
     """The model in a folder of the BERT or GPT-2 family: config.json, model.safetensors and tokenizer.json.
+
+    With the `layout` "scratch" it is the language model of that book, and config.json its dictionary of settings.
 
     Raises `MissingInputError` or `DataError` naming the file and what is wrong with it, such as the first weight that
     is missing or left over.
@@ -64,7 +68,11 @@ def read_foreign(folder: Path) -> Imported:
         raise MissingInputError(f"{folder}: {what}; {_DOWNLOAD}")
     trunk = trunk_folder(folder)
     theirs = ForeignSettings.read(trunk / "config.json")
-    found = _bert(folder, theirs) if theirs.family(FAMILIES) == "bert" else _gpt2(theirs)
+    if layout is not None:
+        check_layout(layout)
+        found = _scratch(theirs)
+    else:
+        found = _bert(folder, theirs) if theirs.family(FAMILIES) == "bert" else _gpt2(theirs)
     size = ForeignTokenizer.load(found.tokenizer).vocab_size
     if size > found.model.vocab_size:
         raise DataError(f"{found.tokenizer}: has {size} entries, but the model only {found.model.vocab_size}")
@@ -110,6 +118,26 @@ def _gpt2(theirs: ForeignSettings) -> Imported:
     around = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
     shapes = _shapes(model, lambda factory: factory.language_model(around.objective), theirs)
     return _imported("lm", model, around, shapes, gpt2.rows(model), checkpoint)
+
+
+def _scratch(theirs: ForeignSettings) -> Imported:
+    checkpoint = read_checkpoint(theirs.path.parent, "", (), scratch_gpt.CONSTANTS)
+    model = _checked(ModelConfig, scratch_gpt.model_settings(theirs), theirs.path)
+    _check_layers(model.decoder_layers, "n_layers", theirs, checkpoint)
+    around = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
+    shapes = _shapes(model, lambda factory: factory.language_model(around.objective), theirs)
+    return _imported("lm", model, around, shapes, scratch_gpt.rows(model), checkpoint)
+
+
+def check_layout(layout: str) -> None:
+    """Raise `UsageError` for a layout whose folders do not become runs."""
+    if layout in ("d2l", "nyu"):
+        raise UsageError(
+            f"--layout {layout}: its word lists do not make a tokenizer of a run; read its weights in Python with"
+            f' dikkat.classroom.load_weights(model, path, "{layout}")'
+        )
+    if layout != "scratch":
+        raise UsageError(f'there is no layout "{layout}"{nearest(layout, LAYOUTS)} known: {", ".join(LAYOUTS)}')
 
 
 def _check_layers(layers: int, name: str, theirs: ForeignSettings, checkpoint: Checkpoint) -> None:

@@ -42,7 +42,13 @@ def stacked(block: Sequence[Row], ours: str, theirs: str, layers: int) -> Iterat
             yield row.within(f"{ours}.{number}.", f"{theirs}.{number}.")
 
 
-def to_ours(rows: Sequence[Row], theirs: Weights, shapes: Mapping[str, torch.Size], where: str) -> dict[str, Tensor]:
+def to_ours(
+    rows: Sequence[Row],
+    theirs: Weights,
+    shapes: Mapping[str, torch.Size],
+    where: str,
+    described_by: str = "its config.json",
+) -> dict[str, Tensor]:
     """Our weights, of the given `shapes` and in float32, from all of theirs.
 
     Raises `DataError` naming the first weight that is missing, left over, or of another shape.
@@ -53,7 +59,7 @@ def to_ours(rows: Sequence[Row], theirs: Weights, shapes: Mapping[str, torch.Siz
     for row in rows:
         if ours[row.ours].shape != shapes[row.ours]:
             raise DataError(
-                f"{where}: the weight {row.theirs[0]} does not fit its config.json: {_sizes(ours[row.ours].shape)}"
+                f"{where}: the weight {row.theirs[0]} does not fit {described_by}: {_sizes(ours[row.ours].shape)}"
                 f" where {_sizes(shapes[row.ours])} belongs"
             )
     return ours

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from dikkat.nn.blocks import EncoderBlock
 from dikkat.nn.cache import SelfAttentionCache
+from dikkat.nn.positioned_blocks import PositionedEncoderBlock
 
 
 class Encoder(nn.Module):
@@ -18,6 +19,11 @@ class Encoder(nn.Module):
         super().__init__()
         self.blocks = nn.ModuleList(blocks)
         self.final_norm = final_norm
+
+    @property
+    def adds_positions(self) -> bool:
+        """Whether a block adds positions to its input."""
+        return any(isinstance(block, PositionedEncoderBlock) for block in self.blocks)
 
     def forward(
         self,

@@ -43,6 +43,7 @@ class EncoderDecoder(nn.Module):
         decoder: Decoder,
         output_weight: nn.Parameter,
         dropout: float = 0.0,
+        output_bias: nn.Parameter | None = None,
     ) -> None:
         super().__init__()
         self.source_embedding = source_embedding
@@ -52,6 +53,7 @@ class EncoderDecoder(nn.Module):
         self.encoder = encoder
         self.decoder = decoder
         self.output_weight = output_weight
+        self.output_bias = output_bias
         self.dropout = Dropout(dropout)
         self.quantized: QuantizedWeights | None = None
         """Where set, what linear layers multiply by; the weights must not change any more."""
@@ -88,7 +90,7 @@ class EncoderDecoder(nn.Module):
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits of hidden states."""
         with self._products():
-            return project(hidden, self.output_weight)
+            return project(hidden, self.output_weight, self.output_bias)
 
     def start_cache(
         self,
@@ -162,8 +164,9 @@ class EncoderDecoder(nn.Module):
         return make() if self.quantized is None else self.quantized.once("bystanders", make)
 
     def _steps_as_usual(self) -> bool:
-        # a derived class may step in another way, and the native step has no norm behind the embedding
-        return type(self) is EncoderDecoder and isinstance(self.embedding_norm, nn.Identity)
+        # a derived class may step in another way, and the native step has no norm behind the embedding, no output bias
+        plain = isinstance(self.embedding_norm, nn.Identity) and self.output_bias is None
+        return type(self) is EncoderDecoder and plain
 
     def search(
         self, cache: DecoderCache, best: int, caps: Int[Tensor, "B"], penalties: Float[Tensor, "P"], marks: Marks

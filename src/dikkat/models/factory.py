@@ -22,6 +22,7 @@ from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.named_positions import Positions, embedding_positions
 from dikkat.nn.norms import named_norm
 from dikkat.nn.pooling import named_pooling
+from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 
 Block = TypeVar("Block", bound=nn.Module)
 
@@ -57,6 +58,7 @@ class Factory:
             self.decoder(),
             self.output(target),
             self.config.dropout,
+            self.output_bias(),
         )
 
     def sentence_encoder(self, around: EncoderConfig) -> SentenceEncoder:
@@ -72,7 +74,7 @@ class Factory:
 
     def language_model(self, objective: Objective) -> LanguageModel:
         embedding = self.embedding()
-        blocks = [_initialized(self.writing_block(objective)) for _ in range(self.config.decoder_layers)]
+        blocks = [_initialized(self.writing_block(objective, layer)) for layer in range(self.config.decoder_layers)]
         return LanguageModel(
             embedding,
             self.embedding_norm(),
@@ -81,6 +83,7 @@ class Factory:
             self.output(embedding),
             self.config.dropout,
             objective,
+            self.output_bias(),
         )
 
     def classifier(self, around: ClassifierConfig, num_classes: int) -> EncoderClassifier:
@@ -109,20 +112,24 @@ class Factory:
         return self.norm() if self.config.embedding_norm else nn.Identity()
 
     def encoder(self) -> Encoder:
-        blocks = [_initialized(self.encoder_block()) for _ in range(self.config.encoder_layers)]
+        blocks = [_initialized(self.encoder_block(layer)) for layer in range(self.config.encoder_layers)]
         return Encoder(blocks, self.final_norm())
 
     def decoder(self) -> Decoder:
-        blocks = [_initialized(self.decoder_block()) for _ in range(self.config.decoder_layers)]
+        blocks = [_initialized(self.decoder_block(layer)) for layer in range(self.config.decoder_layers)]
         return Decoder(blocks, self.final_norm())
 
-    def encoder_block(self) -> EncoderBlock:
-        return EncoderBlock(*self._sizes(), self.block_settings())
+    def encoder_block(self, layer: int, *, causal: bool = False) -> EncoderBlock:
+        if self._adds_positions(layer):
+            return PositionedEncoderBlock(self.positions(), *self._sizes(), self.block_settings(), causal=causal)
+        return EncoderBlock(*self._sizes(), self.block_settings(), causal=causal)
 
-    def writing_block(self, objective: Objective) -> EncoderBlock:
-        return EncoderBlock(*self._sizes(), self.block_settings(), causal=objective == "causal")
+    def writing_block(self, objective: Objective, layer: int) -> EncoderBlock:
+        return self.encoder_block(layer, causal=objective == "causal")
 
-    def decoder_block(self) -> DecoderBlock:
+    def decoder_block(self, layer: int) -> DecoderBlock:
+        if self._adds_positions(layer):
+            return PositionedDecoderBlock(self.positions(), *self._sizes(), self.block_settings())
         return DecoderBlock(*self._sizes(), self.block_settings())
 
     def block_settings(self) -> BlockSettings:
@@ -140,6 +147,13 @@ class Factory:
             return target.weight
         weight = torch.empty(self.config.vocab_size, self.config.model_dim)
         return nn.Parameter(nn.init.xavier_uniform_(weight))
+
+    def output_bias(self) -> nn.Parameter | None:
+        return nn.Parameter(torch.zeros(self.config.vocab_size)) if self.config.output_bias else None
+
+    def _adds_positions(self, layer: int) -> bool:
+        # the first layer reads embeddings, which have theirs
+        return self.config.positions_in_every_layer and layer > 0
 
     def _sizes(self) -> tuple[int, int, int]:
         return self.config.model_dim, self.config.num_heads, self.config.feed_forward_dim
@@ -165,8 +179,10 @@ def most_parameters(config: ModelConfig) -> int:
     inner = heads * head_dim
     # attention twice, with its scores and positions; the feed-forward network with its gate; norms and biases
     block = 8 * dim * inner + 4 * inner * head_dim + 3 * dim * hidden + 16 * (dim + hidden + inner) + 1024 * inner
-    positions = config.max_positions * dim if config.positions == "learned" else 0
-    return (config.encoder_layers + config.decoder_layers) * block + 3 * config.vocab_size * dim + positions
+    tables = config.encoder_layers + config.decoder_layers if config.positions_in_every_layer else 1
+    positions = config.max_positions * dim * tables if config.positions == "learned" else 0
+    vocabulary = config.vocab_size * (3 * dim + 1)
+    return (config.encoder_layers + config.decoder_layers) * block + vocabulary + positions
 
 
 def build_model(config: ModelConfig, seed: int) -> EncoderDecoder:

@@ -35,6 +35,7 @@ class LanguageModel(nn.Module):
         output_weight: nn.Parameter,
         dropout: float = 0.0,
         objective: Objective = "causal",
+        output_bias: nn.Parameter | None = None,
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -42,6 +43,7 @@ class LanguageModel(nn.Module):
         self.positions = positions
         self.decoder = decoder
         self.output_weight = output_weight
+        self.output_bias = output_bias
         self.dropout = Dropout(dropout)
         self.objective: Objective = objective
 
@@ -69,7 +71,8 @@ class LanguageModel(nn.Module):
         if mask is None and self.objective != "masked":
             mask = causal_mask(tokens.shape[1], device=tokens.device)
         x = self._positioned(self.embedding(tokens), places)
-        return self.decoder(self.dropout(self.embedding_norm(x)), mask)
+        again = places if self.decoder.adds_positions else None
+        return self.decoder(self.dropout(self.embedding_norm(x)), mask, places=again)
 
     def _positioned(self, x: Tensor, places: Tensor | None) -> Tensor:
         if places is None:
@@ -79,7 +82,7 @@ class LanguageModel(nn.Module):
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits of hidden states."""
-        return project(hidden, self.output_weight)
+        return project(hidden, self.output_weight, self.output_bias)
 
     def start_cache(self) -> StackCache:
         """Begin to write: nothing was read yet."""

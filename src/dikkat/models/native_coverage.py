@@ -142,6 +142,7 @@ def have_width(modules: Iterable[nn.Module], width: int) -> bool:
 def is_plain_attention(attention: MultiHeadAttention, width: int) -> bool:
     """Dot-product attention of as many key as query heads, without window or relative positions."""
     as_usual = attention.packed and attention.num_kv_heads == attention.num_heads and not attention.self_only
+    as_usual = as_usual and isinstance(attention.out_projection, Projection)
     return as_usual and attention.widths[0] == width and type(attention.comparison) is DotComparison
 
 

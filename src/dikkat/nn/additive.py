@@ -30,12 +30,13 @@ class AdditiveAttention(nn.Module):
 
     def forward(
         self,
-        query: Float[Tensor, "B T Dq"],
-        key: Float[Tensor, "B S Dk"],
-        value: Float[Tensor, "B S Dv"] | None = None,
+        query: Float[Tensor, "*B T Dq"],
+        key: Float[Tensor, "*B S Dk"],
+        value: Float[Tensor, "*B S Dv"] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "B T Dv"]:
-        """The keys are also the values where no `value` is given. `mask` is boolean, broadcastable to (B, T, S).
+    ) -> Float[Tensor, "*B T Dv"]:
+        """The keys are also the values where no `value` is given. `mask` is boolean, broadcastable to (B, T, S), or
+        (B, 1, T, S).
 
         Raises `ValueError` for a width or a mask that does not fit and `TypeError` for a mask that is not boolean.
         """
@@ -46,10 +47,10 @@ class AdditiveAttention(nn.Module):
 
     def weights(
         self,
-        query: Float[Tensor, "B T Dq"],
-        key: Float[Tensor, "B S Dk"],
+        query: Float[Tensor, "*B T Dq"],
+        key: Float[Tensor, "*B S Dk"],
         mask: Bool[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "B T S"]:
+    ) -> Float[Tensor, "*B T S"]:
         """The weights before dropout; rows that may attend to nothing are zero."""
         check_width("query", query, self.query_projection.in_features)
         check_width("key", key, self.key_projection.in_features)

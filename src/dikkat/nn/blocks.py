@@ -41,11 +41,11 @@ class EncoderBlock(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B S D"],
+        x: Float[Tensor, "*B S D"],
         mask: Bool[Tensor, "..."] | None = None,
         cache: SelfAttentionCache | None = None,
         places: Int[Tensor, "B S"] | None = None,
-    ) -> Float[Tensor, "B S D"]:
+    ) -> Float[Tensor, "*B S D"]:
         """With `cache` (of a language model) the positions of `x` follow those in it, which are seen as well.
 
         `places` are the positions of `x` where some were left out; see `MultiHeadAttention.takes_places`.
@@ -79,11 +79,11 @@ class DecoderBlock(nn.Module):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
-        memory: Float[Tensor, "B S D"],
+        x: Float[Tensor, "*B T D"],
+        memory: Float[Tensor, "*B S D"],
         self_mask: Bool[Tensor, "..."] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    ) -> Float[Tensor, "*B T D"]:
         """All target positions at once; `self_mask` must be causal for a model that is to predict the next token."""
         x = self.self_residual(x, lambda y: self.self_attention(y, mask=self_mask))
         x = self.cross_residual(x, lambda y: self.cross_attention(y, memory, mask=memory_mask))

@@ -41,6 +41,13 @@ def check_sizes(**sizes: int | None) -> None:
             raise ValueError(f"{name} must be at least 1, not {size}")
 
 
+def check_unbatched(name: str, given: Tensor | None) -> Tensor | None:
+    """A batch of the one sequence `given`. Raises `ValueError` unless it is (S, D), as the query is."""
+    if given is not None and given.dim() != 2:
+        raise ValueError(f"{name} must be one sequence (S, D), as the query is, but has {given.dim()} dimensions")
+    return None if given is None else given[None]
+
+
 def check_width(name: str, given: Tensor, width: int) -> None:
     """Raise `ValueError` unless the last dimension of `given` has `width` entries."""
     if given.shape[-1] != width:
@@ -81,10 +88,21 @@ def check_sequences(query: Tensor, key: Tensor, value: Tensor) -> None:
 
 
 def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
-    """Raise `TypeError` for a mask that is not boolean, `ValueError` for one not broadcastable to `shape`."""
+    """Raise `TypeError` for a mask that is not boolean, `ValueError` for one not broadcastable to `shape`, or that
+    could be read in two ways: where as many texts as queries or heads go through, nothing tells what its rows are.
+    """
     # PyTorch's kernel would add a float mask to the scores, and nothing here ever does
     _check_boolean("mask", mask)
+    _check_rows(mask, shape)
     check_fits("mask", mask, shape)
+
+
+def mask_for(scores: Tensor, mask: Tensor) -> Tensor:
+    """The mask, checked against `scores`; without its one head where they have none: (B, 1, T, S) for (B, T, S)."""
+    if isinstance(mask, Tensor) and scores.dim() == 3 and mask.dim() == 4 and mask.shape[1] == 1:
+        mask = mask[:, 0]
+    check_mask(mask, scores.shape)
+    return mask
 
 
 def check_real(real: Tensor, batch: int, length: int) -> None:
@@ -103,7 +121,29 @@ def check_fits(name: str, given: Tensor, shape: Sequence[int]) -> None:
         )
 
 
+def _check_rows(mask: Tensor, shape: Sequence[int]) -> None:
+    """Raise `ValueError` for a mask whose first dimension may be that of the texts as well as the one it stands in."""
+    missing = len(shape) - mask.dim()
+    if len(shape) < 3 or missing < 1 or mask.dim() < 2 or (rows := mask.shape[0]) == 1 or rows != shape[0]:
+        return
+    texts = f"mask[:, {'None, ' * missing}...]" if missing < 2 else "key_mask(mask)"
+    if rows != shape[missing]:
+        raise ValueError(
+            f"mask must be broadcastable to the scores {tuple(shape)}, but has the shape {tuple(mask.shape)};"
+            f" for a row a text write {texts}"
+        )
+    which = "query" if missing == len(shape) - 2 else "head"
+    raise ValueError(
+        f"mask of the shape {tuple(mask.shape)} could have a row a {which} or a row a text, since there are {rows} of"
+        f" both: write mask[None] for the first, {texts} for the second"
+    )
+
+
 def _check_boolean(name: str, given: Tensor) -> None:
     kind = given.dtype if isinstance(given, Tensor) else f"a {type(given).__name__}, which is no tensor"
-    if kind is not torch.bool:
-        raise TypeError(f"{name} must be boolean (True = may attend), not {kind}")
+    if kind is torch.bool:
+        return
+    are_numbers = isinstance(given, Tensor) and not given.is_floating_point()
+    hint = "; valid lengths become a mask by valid_length_mask(lengths, S)"
+    may_be_lengths = are_numbers or isinstance(given, list | tuple | int)
+    raise TypeError(f"{name} must be boolean (True = may attend), not {kind}{hint if may_be_lengths else ''}")

@@ -32,6 +32,17 @@ class Projection(nn.Linear):
         return project(x, self.weight, self.bias, rectifies=rectifies, gate=gate)
 
 
+def output_layer(inputs: int, outputs: int, projects: bool, bias: bool) -> Projection | nn.Identity:
+    """A projection, or nothing. Raises `ValueError` for two widths with nothing between them."""
+    if projects:
+        return Projection(inputs, outputs, bias=bias)
+    if inputs != outputs:
+        raise ValueError(
+            f"without an output projection num_heads x head_dim must be model_dim = {outputs}, not {inputs}"
+        )
+    return nn.Identity()
+
+
 def project(
     x: Float[Tensor, "*rows D"],
     weight: Float[Tensor, "E D"],

@@ -23,6 +23,7 @@ from dikkat.nn.checks import (
     check_same_length,
     check_same_width,
     check_sequences,
+    mask_for,
 )
 from dikkat.nn.dropout import dropout as drop
 from dikkat.nn.explicit import explicit_attention
@@ -113,8 +114,7 @@ def attention_weights(
     choose = selection_rule("argmax" if hard else selection)
     if mask is None:
         return choose(scores)
-    check_mask(mask, scores.shape)
-    hidden = ~mask
+    hidden = ~mask_for(scores, mask)
     # in place: the product with beta is ours alone
     weights = choose(scores.masked_fill_(hidden, torch.finfo(scores.dtype).min))
     # a gradient needs the weights as they are

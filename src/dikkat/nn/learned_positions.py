@@ -27,13 +27,13 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.embedding)
 
     def forward(
-        self, x: Float[Tensor, "B T D"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T D"]:
+        self, x: Float[Tensor, "*B T D"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "*B T D"]:
         """`x` plus the rows `offset ... offset+T-1`: at step t of decoding the offset is the cache length.
 
         With `places`, those rows instead.
         """
-        end = offset + x.shape[1] if places is None else int(places.max()) + 1
+        end = offset + x.shape[-2] if places is None else int(places.max()) + 1
         if end > self.max_positions:
             raise BeyondPositionsError(
                 f"a sequence must fit into max_positions = {self.max_positions} learned positions, but reaches {end};"
@@ -46,6 +46,6 @@ class NoPositions(nn.Module):
     """Leaves the embeddings as they are: the positions enter in attention, or not at all."""
 
     def forward(
-        self, x: Float[Tensor, "B T D"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
-    ) -> Float[Tensor, "B T D"]:
+        self, x: Float[Tensor, "*B T D"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
+    ) -> Float[Tensor, "*B T D"]:
         return x

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
-from dikkat.nn.checks import check_sizes, check_width, checked_head_dim, checked_kv_heads
+from dikkat.nn.checks import check_sizes, check_unbatched, check_width, checked_head_dim, checked_kv_heads
 from dikkat.nn.comparison import HeadScore, comparison
 from dikkat.nn.dropout import checked_probability
-from dikkat.nn.few_rows import Projection, project
+from dikkat.nn.few_rows import Projection, output_layer, project
 from dikkat.nn.named_positions import RelativePositions
 from dikkat.nn.packed import split_widths
 from dikkat.nn.rotary import RotaryPositions, Rotation, both_turned
@@ -51,6 +51,7 @@ class MultiHeadAttention(nn.Module):
     decided by what is passed as `key`. `head_dim` is free; left out it is `model_dim / num_heads`. With fewer
     `num_kv_heads`, groups of heads share keys and values (Ainslie et al. 2023). Where query, key and value have one
     width, their projections are one packed matrix. `output_bias` is that of the last projection; left out, `bias`.
+    Without an `output_projection` the heads' outputs stand side by side as they are, H * K = model_dim of them.
 
     `score`, `beta` (inverse temperature) and `selection` say how the heads compare and choose; their defaults are the
     paper's and the fastest. `positions` (see `attention_positions`) and a `window`, with its `global_tokens` (see
@@ -71,6 +72,7 @@ class MultiHeadAttention(nn.Module):
         num_kv_heads: int | None = None,
         bias: bool = True,
         output_bias: bool | None = None,
+        output_projection: bool = True,
         dropout: float = 0.0,
         score: HeadScore = "scaled_dot",
         beta: float | None = None,
@@ -96,8 +98,9 @@ class MultiHeadAttention(nn.Module):
             self.query_projection, self.key_projection, self.value_projection = (
                 Projection(width, output, bias=bias) for width, output in zip(widths, outputs, strict=True)
             )
-        self.out_projection = Projection(
-            num_heads * self.head_dim, model_dim, bias=bias if output_bias is None else output_bias
+        # a Projection; Identity without an output projection
+        self.out_projection: Any = output_layer(
+            num_heads * self.head_dim, model_dim, output_projection, bias if output_bias is None else output_bias
         )
         self.rotary = positions if isinstance(positions, RotaryPositions) else None
         score_bias = None if isinstance(positions, RotaryPositions) else positions
@@ -112,16 +115,17 @@ class MultiHeadAttention(nn.Module):
 
     def forward(
         self,
-        query: Float[Tensor, "B T Dq"],
-        key: Float[Tensor, "B S Dk"] | None = None,
-        value: Float[Tensor, "B S Dv"] | None = None,
+        query: Float[Tensor, "*B T Dq"],
+        key: Float[Tensor, "*B S Dk"] | None = None,
+        value: Float[Tensor, "*B S Dv"] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
         *,
         cache: SelfAttentionCache | None = None,
         places: Int[Tensor, "B T"] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    ) -> Float[Tensor, "*B T D"]:
         """Self-attention with `query` alone, cross-attention with `key` (and `value`, by default the same).
 
+        A single sequence (T, Dq) is a batch of one, and comes back without it; who reads the weights gets (1, H, T, S).
         `mask` is boolean, True = may attend, broadcastable to (B, H, T, S). With `cache` (self-attention only) the
         newest keys and values are appended to it and all of them are attended to. `places` are the positions of a
         sequence of which some were left out, see `takes_places`. Raises `ValueError` for a `value` without a `key`, and
@@ -129,6 +133,9 @@ class MultiHeadAttention(nn.Module):
         window; for `places` that it does not take; for a wrong width, a sequence without positions or a mask that does
         not fit; and `TypeError` for a mask that is not boolean.
         """
+        if query.dim() == 2:
+            key, value = check_unbatched("key", key), check_unbatched("value", value)
+            return self.forward(query[None], key, value, mask, cache=cache, places=places)[0]
         if key is None:
             if value is not None:
                 raise ValueError("a value needs its key: pass key=query too if they are to be compared with the query")
@@ -148,6 +155,11 @@ class MultiHeadAttention(nn.Module):
             raise ValueError("places are those of one sequence: pass no key, or leave them out")
         memory = self.project_memory(key, value)
         return self._attend(self._project_query(query), memory.key, memory.value, mask)
+
+    @property
+    def query_has_bias(self) -> bool:
+        """Whether a query is more than a product; key and value are as it is."""
+        return (self.in_projection if self.packed else self.query_projection).bias is not None
 
     @property
     def takes_places(self) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from dikkat.nn.functional import attention_weights
 
-PoolingName = Literal["mean", "first", "attention"]
+PoolingName = Literal["mean", "first", "attention", "max"]
 
 
 class MeanPooling(nn.Module):
@@ -53,14 +53,38 @@ class AttentionPooling(nn.Module):
         return weighted_sum(self.weights(x, mask), x)
 
 
-Pooling = MeanPooling | FirstPooling | AttentionPooling
+class MaxPooling(nn.Module):
+    """In each dimension the largest number of the real positions (Collobert et al. 2011, section 3.3.2).
+
+    Padding never wins. Over no positions it is zero, as every sum over nothing is here.
+    """
+
+    def weights(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S"]:
+        """Share of the dimensions that each position wins, the first of equals; zero over no positions; float32."""
+        winners = _lowest_where_hidden(x, mask).argmax(dim=1)
+        # (B, D) -> (B, S, D) -> (B, S)
+        won = winners[:, None, :] == torch.arange(x.shape[1], device=x.device)[None, :, None]
+        return won.float().mean(dim=2) * mask
+
+    def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+        largest = _lowest_where_hidden(x, mask).amax(dim=1)
+        return largest.masked_fill(~mask.any(dim=1, keepdim=True), 0.0)
+
+
+Pooling = MeanPooling | FirstPooling | AttentionPooling | MaxPooling
 
 
 def named_pooling(name: PoolingName, model_dim: int) -> Pooling:
     """The pooling called `name`."""
     if name == "attention":
         return AttentionPooling(model_dim)
+    if name == "max":
+        return MaxPooling()
     return MeanPooling() if name == "mean" else FirstPooling()
+
+
+def _lowest_where_hidden(x: Tensor, mask: Tensor) -> Tensor:
+    return x.masked_fill(~mask[..., None], torch.finfo(x.dtype).min)
 
 
 def weighted_sum(weights: Float[Tensor, "B S"], x: Float[Tensor, "B S D"]) -> Float[Tensor, "B D"]:

@@ -24,13 +24,14 @@ class PositionedEncoderBlock(EncoderBlock):
 
     def forward(
         self,
-        x: Float[Tensor, "B S D"],
+        x: Float[Tensor, "*B S D"],
         mask: Bool[Tensor, "..."] | None = None,
         cache: SelfAttentionCache | None = None,
         places: Int[Tensor, "B S"] | None = None,
-    ) -> Float[Tensor, "B S D"]:
+    ) -> Float[Tensor, "*B S D"]:
         x = self.positions(x, offset=0 if cache is None else cache.length, places=places)
-        return super().forward(x, mask, cache, places)
+        # where distances count, attention goes by the row and what the mask says
+        return super().forward(x, mask, cache, places if self.self_attention.takes_places else None)
 
 
 class PositionedDecoderBlock(DecoderBlock):
@@ -42,11 +43,11 @@ class PositionedDecoderBlock(DecoderBlock):
 
     def forward(
         self,
-        x: Float[Tensor, "B T D"],
-        memory: Float[Tensor, "B S D"],
+        x: Float[Tensor, "*B T D"],
+        memory: Float[Tensor, "*B S D"],
         self_mask: Bool[Tensor, "..."] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "B T D"]:
+    ) -> Float[Tensor, "*B T D"]:
         return super().forward(self.positions(x), memory, self_mask, memory_mask)
 
     def step(

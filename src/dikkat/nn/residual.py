@@ -31,14 +31,14 @@ class _Residual(nn.Module):
 class PostNormResidual(_Residual):
     """`norm(x + dropout(sub_layer(x)))`: the order of the paper (Vaswani et al. 2017, section 3.1)."""
 
-    def forward(self, x: Float[Tensor, "B T D"], sub_layer: SubLayer) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "*B T D"], sub_layer: SubLayer) -> Float[Tensor, "*B T D"]:
         return self.norm(self._add(x, sub_layer(x)))
 
 
 class PreNormResidual(_Residual):
     """`x + dropout(sub_layer(norm(x)))` (Xiong et al. 2020); the stack ends in a norm of its own."""
 
-    def forward(self, x: Float[Tensor, "B T D"], sub_layer: SubLayer) -> Float[Tensor, "B T D"]:
+    def forward(self, x: Float[Tensor, "*B T D"], sub_layer: SubLayer) -> Float[Tensor, "*B T D"]:
         return self._add(x, sub_layer(self.norm(x)))
 
 

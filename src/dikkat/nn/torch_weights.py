@@ -132,6 +132,8 @@ def _convertible(module: nn.Module) -> Ours:
 
 
 def _refuse_attention(module: MultiHeadAttention) -> None:
+    if isinstance(module.out_projection, nn.Identity):
+        raise ValueError("PyTorch's attention has an output projection, but output_projection is False")
     model_dim = module.out_projection.out_features
     for name, theirs, given in (
         ("num_kv_heads", module.num_heads, module.num_kv_heads),

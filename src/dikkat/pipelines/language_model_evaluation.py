@@ -130,7 +130,8 @@ def _nats(model: LanguageModel, windows: Tensor, skipped: Tensor) -> float:
     network = model.model
     hidden = network.hidden(windows[:, :-1])
     fresh = torch.arange(hidden.shape[1]) >= skipped[:, None]
-    _, nats = smoothed_cross_entropy(hidden[fresh], network.output_weight, windows[:, 1:][fresh], 0.0)
+    wanted = windows[:, 1:][fresh]
+    _, nats = smoothed_cross_entropy(hidden[fresh], network.output_weight, wanted, 0.0, network.output_bias)
     return float(nats)
 
 

@@ -110,7 +110,9 @@ def batch_loss(model: LanguageModel, example: Example, smoothing: float) -> Batc
     if example.predicted is not None:
         real = np.flatnonzero(example.predicted)
         rows, wanted = rows.index_select(0, moved(real, device)), wanted[real]
-    objective, likelihood = smoothed_cross_entropy(rows, model.output_weight, moved(wanted, device), smoothing)
+    objective, likelihood = smoothed_cross_entropy(
+        rows, model.output_weight, moved(wanted, device), smoothing, model.output_bias
+    )
     return BatchLoss(objective, likelihood, len(wanted))
 
 

@@ -17,14 +17,22 @@ from dikkat.training.exact_chunks import ExactChunks
 
 
 def smoothed_cross_entropy(
-    hidden: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], targets: Int[Tensor, "N"], smoothing: float
+    hidden: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    targets: Int[Tensor, "N"],
+    smoothing: float,
+    bias: Float[Tensor, "V"] | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Sum over tokens of the smoothed loss, and of the plain negative log-likelihood (no gradient), in nats.
 
     The smoothed target puts `1 - smoothing` on the right entry and spreads `smoothing` evenly over all V (Szegedy et
     al. 2016, section 7). Statistics are float32; the products run in the type of `hidden`. Where products are in eight
-    bits, so are the logits, and gradients are drawn by PyTorch's generator; their mean is the exact one.
+    bits, so are the logits, and gradients are drawn by PyTorch's generator; their mean is the exact one. A `bias` is
+    one more column of the weight, whose input is 1.
     """
+    if bias is not None:
+        hidden = torch.cat((hidden, hidden.new_ones(len(hidden), 1)), dim=1)
+        weight = torch.cat((weight, bias[:, None]), dim=1)
     loss, likelihood = _SmoothedCrossEntropy.apply(hidden, weight, targets, smoothing)
     return loss, likelihood
 

@@ -144,5 +144,5 @@ def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float) -> BatchLo
     hidden = model.decode(target_input, model.encode(source, source_mask), source_mask)
     # (B, T, D) -> (N, D)
     rows = hidden.reshape(-1, hidden.shape[-1]).index_select(0, real)
-    objective, likelihood = smoothed_cross_entropy(rows, model.output_weight, wanted, smoothing)
+    objective, likelihood = smoothed_cross_entropy(rows, model.output_weight, wanted, smoothing, model.output_bias)
     return BatchLoss(objective, likelihood, len(places))

@@ -78,6 +78,12 @@ def test_D07_D08_D09_D10_the_numbers_of_the_steps() -> None:
         assert re.search(line, written), line
 
 
+def test_D09_only_a_weight_below_a_thousandth_drowns() -> None:
+    found = cell_of_a_model()
+    trace = replace(found.trace, weights=np.array([0.9980, 0.0011, 0.0009]))
+    assert told(replace(found, trace=trace)).steps[4].after == ("Drowned here, with a weight below 0.001: <eos>.",)
+
+
 def test_masked_keys_are_shown_as_masked() -> None:
     masked, free = told(cell_of_a_model("decoder", "self")), told(cell_of_a_model())
     assert "The mask then hides 1 of 3 tokens from “▁cat”; their weight is 0." in masked.steps[2].text

@@ -17,6 +17,7 @@ from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention, attention_weights, fused_attention
 from dikkat.nn.linear import linear_attention
+from dikkat.nn.masks import key_mask, valid_length_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import attention_positions
 from dikkat.nn.scores import AdditiveScore, BilinearScore
@@ -239,3 +240,42 @@ def test_sizes_below_one_are_refused(name: str) -> None:
     for sizes, named in (((0, 2), "model_dim"), ((8, 0), "num_heads"), ((-8, 2), "model_dim")):
         with pytest.raises(ValueError, match=f"{named} must be at least 1, not {min(sizes)}"):
             MultiHeadAttention(*sizes)
+
+
+@every_masked_function
+def test_what_may_be_valid_lengths_is_told_how_to_become_a_mask(attend: Attend) -> None:
+    for lengths in ([3, 2], (3, 2), 3, torch.tensor([3, 2])):
+        with pytest.raises(TypeError, match=re.escape("become a mask by valid_length_mask(lengths, S)")):
+            attend(heads(), heads(), heads(), lengths)
+    with pytest.raises(TypeError, match=r"not torch.float32$"):
+        attend(heads(), heads(), heads(), torch.zeros(T, T))
+
+
+def test_the_mask_of_valid_lengths_serves_every_attention_with_or_without_heads() -> None:
+    lengths = torch.tensor([2, 3])
+    mask, own = valid_length_mask(lengths, T), torch.arange(T) < lengths[:, None]
+    query, key = torch.randn(B, T, 3), torch.randn(B, T, 5)
+    assert torch.equal(AdditiveAttention(3, 5, 4).weights(query, key, mask) > 0, own[:, None].expand(B, T, T))
+    _, weights = attention(query, query, query, mask)
+    assert torch.equal(weights > 0, own[:, None].expand(B, T, T))
+    per_query = valid_length_mask(torch.tensor([[1, 2, 3], [3, 3, 1]]), T)
+    assert (attention(query, query, query, per_query)[1] > 0).sum(-1).tolist() == [[1, 2, 3], [3, 3, 1]]
+    with pytest.raises(ValueError, match="must be broadcastable"):
+        attention(query, query, query, torch.ones(B, H, T, T, dtype=torch.bool))
+
+
+@every_masked_function
+def test_a_mask_that_could_be_read_two_ways_is_refused(attend: Attend) -> None:
+    texts = torch.randn(T, H, T, K)
+    with pytest.raises(ValueError, match=re.escape("a row a query or a row a text, since there are 3 of both")):
+        attend(texts, texts, texts, torch.ones(T, T, dtype=torch.bool).tril())
+    with pytest.raises(ValueError, match=re.escape("a row a head or a row a text, since there are 2 of both")):
+        attend(heads(), heads(), heads(), torch.ones(H, T, T, dtype=torch.bool))
+    for plain in (torch.ones(T, T, dtype=torch.bool).tril()[None], key_mask(torch.ones(T, T, dtype=torch.bool))):
+        attend(texts, texts, texts, plain)
+
+
+@every_masked_function
+def test_a_row_a_text_is_told_to_be_a_key_mask(attend: Attend) -> None:
+    with pytest.raises(ValueError, match=re.escape("for a row a text write key_mask(mask)")):
+        attend(heads(), heads(), heads(), torch.ones(B, T, dtype=torch.bool))

@@ -21,6 +21,8 @@ NATIVE: Allowed = {
     "selection": ("soft",),
     "attention_window": (None,),
     "embedding_norm": (False,),
+    "output_bias": (False,),
+    "positions_in_every_layer": (False,),
 }
 """What the kernels compute."""
 NUMPY: Allowed = {

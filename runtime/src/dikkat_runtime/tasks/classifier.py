@@ -100,6 +100,8 @@ class Classifier:
         around, labels = section(config, "classifier", run), config.get("labels")
         if around.get("objective", "cross_entropy") not in ("cross_entropy", "binary"):
             raise UsageError(f"{run}: this runtime does not compute classifier.objective = {around['objective']}")
+        if (pooling := around.get("pooling", "mean")) not in ("mean", "first", "attention"):
+            raise UsageError(f"{run}: this runtime does not compute classifier.pooling = {pooling}; use dikkat")
         if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
             raise DataError(f"{run / 'config.json'}: damaged: names no labels; restore the file")
         settings, weights = load_stack_weights(run, config)

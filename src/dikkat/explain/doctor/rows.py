@@ -43,8 +43,7 @@ def masked_rows_at_work(specimen: Specimen) -> tuple[float, str]:
 
 
 def _masked_output(module: MultiHeadAttention, path: str, length: int) -> float:
-    weight = module.out_projection.weight
-    width = weight.shape[0]
+    weight, width = next(module.parameters()), module.widths[0]
     x = torch.randn(1, length, width, device=weight.device, dtype=weight.dtype, requires_grad=True)
     mask = torch.ones(1, 1, length, length, dtype=torch.bool, device=weight.device)
     mask[:, :, 1] = False
@@ -54,7 +53,7 @@ def _masked_output(module: MultiHeadAttention, path: str, length: int) -> float:
     if not all(bool(gradient.isfinite().all()) for gradient in gradients if gradient is not None):
         return math.inf
     # the sum of nothing is zero, so only the bias of the output projection is left
-    bias = module.out_projection.bias
+    bias = None if isinstance(module.out_projection, nn.Identity) else module.out_projection.bias
     nothing = torch.zeros_like(output[:, 1]) if bias is None else bias
     return float((output[:, 1] - nothing).detach().abs().max())
 

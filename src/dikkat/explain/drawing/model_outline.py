@@ -182,9 +182,10 @@ class _Reader:
 
     def _output(self) -> Part:
         rows, width = self.model.output_weight.shape
-        parameters = self._count(self.model.output_weight)
+        parameters, bias = self._count(self.model.output_weight), self.model.output_bias
         tied = () if parameters else ("the matrix of the embeddings",)
-        return Part("output", "Linear", (f"D × V = {width:,} × {rows:,}, no bias", *tied), parameters)
+        sizes = f"D × V = {width:,} × {rows:,}, {'no bias' if bias is None else 'bias'}"
+        return Part("output", "Linear", (sizes, *tied), parameters + self._count(*([] if bias is None else [bias])))
 
     def _count(self, *tensors: Tensor) -> int:
         fresh = [each for each in tensors if id(each) not in self.counted]

@@ -55,7 +55,7 @@ def without_heads(model: nn.Module, heads: Collection[HeadName]) -> Iterator[Non
 
 
 def _silencer(module: MultiHeadAttention, heads: list[int]) -> Callable[[nn.Module, tuple[Tensor, ...]], Tensor]:
-    off = torch.zeros(module.num_heads, dtype=torch.bool, device=module.out_projection.weight.device)
+    off = torch.zeros(module.num_heads, dtype=torch.bool, device=next(module.parameters()).device)
     off[heads] = True
     # (H,) -> (H * K,)
     columns = off.repeat_interleave(module.head_dim)

@@ -1,0 +1,62 @@
+"""A key-value store: a recipe book that is searched by how alike its titles are to what is asked (lecture 12-3)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Generic, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from dikkat.nn import attention
+
+Content = TypeVar("Content")
+
+
+class Found(NamedTuple, Generic[Content]):
+    """One entry of the store, and its share of the attention."""
+
+    share: float
+    title: str
+    content: Content
+
+
+class KeyValueStore(Generic[Content]):
+    """Titles are the keys and what they stand for the values; a text is compared by its pairs of letters."""
+
+    def __init__(self, entries: Mapping[str, Content]) -> None:
+        if not entries:
+            raise ValueError("a store needs at least one entry")
+        self.entries = dict(entries)
+        pairs = sorted({pair for title in entries for pair in letter_pairs(title)})
+        self._columns = {pair: column for column, pair in enumerate(pairs)}
+        self.keys = torch.stack([self.vector(title) for title in entries])
+        """(t, d): a row of unit length for each title."""
+
+    def vector(self, text: str) -> Tensor:
+        """How often each known pair of letters is in `text`, of unit length; zeros where there is none."""
+        row = torch.zeros(len(self._columns))
+        for pair, count in letter_pairs(text).items():
+            if pair in self._columns:
+                row[self._columns[pair]] = count
+        return row / row.norm().clamp_min(1e-9)
+
+    def search(self, query: str, beta: float = 5.0) -> list[Found[Content]]:
+        """Soft argmax: every entry, the most alike first; the shares sum to one."""
+        return sorted(self._found(query, beta, hard=False), key=lambda each: -each.share)
+
+    def get(self, query: str) -> Content:
+        """Argmax: the content of the one entry whose title is most alike, the first of equals."""
+        return next(each.content for each in self._found(query, 1.0, hard=True) if each.share)
+
+    def _found(self, query: str, beta: float, *, hard: bool) -> list[Found[Content]]:
+        # the values only have to be mixed in theory: of recipes, each is kept whole
+        _, weights = attention(self.vector(query)[None], self.keys, self.keys, score="dot", beta=beta, hard=hard)
+        return [Found(float(share), *entry) for share, entry in zip(weights[0], self.entries.items(), strict=True)]
+
+
+def letter_pairs(text: str) -> Counter[str]:
+    """Pairs of neighbouring letters in the words of `text`, with a space before and behind each word."""
+    words = [f" {word} " for word in text.lower().split()]
+    return Counter(word[at : at + 2] for word in words for at in range(len(word) - 1))

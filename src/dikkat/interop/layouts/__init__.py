@@ -1,0 +1,1 @@
+"""Where the classes of the source documents keep their weights, as reversible tables."""

@@ -1,0 +1,72 @@
+"""The two presets of the source documents, pinned field by field; what stands here is what the documents say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dikkat.config import RunConfig, build_config, preset
+
+IMDB: dict[str, dict[str, Any]] = {
+    # TransformerClassifier(num_layers=1, d_model=32, num_heads=2, conv_hidden_dim=128), p = 0.1, norms of 1e-6
+    "model": {
+        "encoder_layers": 1, "model_dim": 32, "num_heads": 2, "head_dim": None, "num_kv_heads": None,
+        "feed_forward_dim": 128, "dropout": 0.1, "norm": "layer", "norm_eps": 1e-6, "norm_placement": "post",
+        "activation": "relu", "positions": "sinusoidal", "positions_in_every_layer": False, "score": "scaled_dot",
+        "inverse_temperature": None, "selection": "soft", "attention_window": None,
+        # W_q, W_k and W_v have no bias, W_h has one; embeddings are not scaled, and pass a norm
+        "attention_bias": False, "attention_output_bias": True, "scale_embeddings": False, "embedding_norm": True,
+    },
+    "tokenizer": {"kind": "words", "vocab_size": 50_002, "min_frequency": 1, "lowercase": True},
+    # 164 texts of 200 words at a time, AdamW with 1e-3, ten passes
+    "training": {
+        "tokens_per_batch": 164 * 200, "accumulate": 1, "optimizer": "adamw", "learning_rate": 1e-3, "beta1": 0.9,
+        "beta2": 0.999, "max_epochs": 10.0, "max_updates": None, "warmup_steps": 0, "label_smoothing": 0.0,
+        "average": "none", "precision": "float32", "bidirectional_share": 0.0,
+    },
+    # the first 200 words, the maximum over them, cross-entropy over two answers
+    "classifier": {
+        "max_tokens": 200, "beginning": 1.0, "pooling": "max", "objective": "cross_entropy", "word_dropout": 0.0,
+    },
+}  # fmt: skip
+
+D2L: dict[str, dict[str, Any]] = {
+    # num_hiddens, num_layers, dropout = 32, 2, 0.1; ffn_num_hiddens, num_heads = 64, 4
+    "model": {
+        "encoder_layers": 2, "decoder_layers": 2, "model_dim": 32, "num_heads": 4, "head_dim": None,
+        "num_kv_heads": None, "feed_forward_dim": 64, "dropout": 0.1, "norm": "layer", "norm_eps": 1e-5,
+        "norm_placement": "post", "activation": "relu", "positions": "sinusoidal", "positions_in_every_layer": False,
+        "score": "scaled_dot", "inverse_temperature": None, "selection": "soft", "attention_window": None,
+        "attention_bias": False, "attention_output_bias": None, "scale_embeddings": True, "embedding_norm": False,
+        "tie_embeddings": False,
+    },
+    "tokenizer": {"kind": "words", "min_frequency": 2, "lowercase": True},
+    # batch_size, num_steps = 64, 10; lr, num_epochs = 0.005, 200; Adam, gradients clipped to 1
+    "training": {
+        "tokens_per_batch": 64 * 10, "accumulate": 1, "optimizer": "adamw", "learning_rate": 0.005, "beta1": 0.9,
+        "beta2": 0.999, "weight_decay": 0.0, "clip_norm": 1.0, "max_epochs": 200.0, "max_updates": None,
+        "warmup_steps": 0, "label_smoothing": 0.0, "average": "none", "precision": "float32",
+        "bidirectional_share": 0.0,
+    },
+}  # fmt: skip
+
+
+def settings_of(name: str, wanted: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Of the fields that are wanted, what a run with the preset has."""
+    config: RunConfig = build_config(preset(name))
+    return {section: {key: getattr(getattr(config, section), key) for key in keys} for section, keys in wanted.items()}
+
+
+def test_A28_the_preset_is_the_recipe_of_the_lecture_field_by_field() -> None:
+    assert settings_of("imdb_seed", IMDB) == IMDB
+
+
+def test_E10_E11_the_preset_is_the_recipe_of_the_textbook_field_by_field() -> None:
+    assert settings_of("d2l", D2L) == D2L
+
+
+@pytest.mark.parametrize(("name", "pinned"), [("imdb_seed", IMDB), ("d2l", D2L)])
+def test_a_preset_sets_nothing_that_is_not_pinned(name: str, pinned: dict[str, dict[str, Any]]) -> None:
+    for section, values in preset(name).items():
+        assert values.keys() <= pinned[section].keys()

@@ -1,0 +1,68 @@
+"""The lecture's functions and classes: sets of columns, [soft](arg)max, the recipe book, and the size of its model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from dikkat.classroom import KeyValueStore, nyu
+from dikkat.config import build_config, preset
+from dikkat.models.factory import build_classifier
+
+SHINY = torch.tensor([0.7842, 1.3569, 1.2487])
+RECIPES = {"Apple pie": "bake", "Bread": "knead", "Lasagne al forno": "layers", "Lemonade": "stir", "Pizza": "oven"}
+
+
+@pytest.mark.parametrize(
+    ("beta", "expected"),
+    [(0.0, [1 / 3] * 3), (1.0, [0.2291, 0.4063, 0.3646]), (10.0, [0.0024, 0.7451, 0.2525]), (1000.0, [0.0, 1.0, 0.0])],
+)
+def test_A06_the_temperature_sharpens_the_choice(beta: float, expected: list[float]) -> None:
+    torch.testing.assert_close(nyu.softargmax(SHINY[None], beta)[0], torch.tensor(expected), rtol=0, atol=1e-4)
+    assert nyu.softargmax(SHINY[None], hard=True)[0].tolist() == [0, 1, 0]
+
+
+def test_A03_columns_are_mixed_by_columns() -> None:
+    X = torch.randn(4, 6)
+    H, A = nyu.self_attention(X)
+    torch.testing.assert_close(A, (X.T @ X).softmax(0))
+    torch.testing.assert_close(H, X @ A)
+    torch.testing.assert_close(A.sum(0), torch.ones(6))
+
+
+def test_A07_argmax_gets_the_lasagne_and_softargmax_all_recipes_in_order() -> None:
+    store = KeyValueStore(RECIPES)
+    assert store.get("lasagne") == "layers"
+    found = store.search("lasagne")
+    assert found[0].title == "Lasagne al forno"
+    assert sorted(each.title for each in found) == sorted(RECIPES)
+    assert sum(each.share for each in found) == pytest.approx(1.0, abs=1e-6)
+    assert [each.share for each in found] == sorted((each.share for each in found), reverse=True)
+    assert found[0].share > 2 * found[1].share
+    assert [each.share for each in store.search("xyz")] == pytest.approx([0.2] * 5)
+    with pytest.raises(ValueError, match="a store needs at least one entry"):
+        KeyValueStore({})
+
+
+def test_A21_A24_output_and_weights_of_inputs_of_three_widths() -> None:
+    part = nyu.MultiHeadAttention(8, 2, 0.0, d_input=(3, 5, 7))
+    H, A = part(torch.randn(2, 4, 3), torch.randn(2, 6, 5), torch.randn(2, 6, 7))
+    assert H.shape == (2, 4, 8)
+    assert A.shape == (2, 2, 4, 6)
+    assert not part.attention.is_read, "nobody reads after the call"
+    with pytest.raises(ValueError, match="num_heads must divide model_dim"):
+        nyu.MultiHeadAttention(8, 3, 0.0)
+
+
+def test_A27_ids_become_vectors() -> None:
+    encoder = nyu.Encoder(2, 16, 2, 32, 50)
+    assert encoder(nyu.review_batch([[5, 6, 7], list(range(2, 40))], 20)).shape == (2, 20, 16)
+
+
+def test_A28_the_lecture_s_model_and_our_preset_have_1612802_parameters() -> None:
+    model = nyu.TransformerClassifier(1, 32, 2, 128, 50002, 2)
+    assert nyu.parameters(model) == 1_612_802
+    settings = preset("imdb_seed")
+    config = build_config({**settings, "model": {**settings["model"], "vocab_size": 50_002}})
+    ours = build_classifier(config.model, config.classifier, num_classes=2, seed=1)
+    assert nyu.parameters(ours) == 1_612_802
