@@ -11,6 +11,7 @@ from typing import NoReturn
 
 from dikkat_runtime import __version__
 from dikkat_runtime.cli.commands import classify, embed, generate, translate
+from dikkat_runtime.cli.serve import add_options as _serve
 from dikkat_runtime.cli.streams import discard_output
 from dikkat_runtime.errors import DikkatRuntimeError, UsageError
 
@@ -36,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
         if "action" not in options:
             _parser().print_help()
             return 0
-        options.action(options)
+        return options.action(options) or 0
     except DikkatRuntimeError as error:
         return _fail(str(error), error.exit_code)
     except MemoryError:
@@ -58,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     _classify(commands.add_parser("classify", help="Classify the lines of FILE or standard input."))
     _generate(commands.add_parser("generate", help="Write a text on, token by token."))
     _embed(commands.add_parser("embed", help="Turn each line into a vector."))
+    _serve(commands.add_parser("serve", help="Serve runs over HTTP, as clients of other translators expect it."))
     return parser
 
 
