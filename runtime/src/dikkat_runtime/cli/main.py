@@ -37,7 +37,8 @@ def run(arguments: Sequence[str]) -> int:
         if "action" not in options:
             _parser().print_help()
             return 0
-        return options.action(options) or 0
+        code: int | None = options.action(options)
+        return code or 0
     except DikkatRuntimeError as error:
         return _fail(str(error), error.exit_code)
     except MemoryError:
@@ -48,7 +49,6 @@ def run(arguments: Sequence[str]) -> int:
         return 141
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from dikkat_runtime.server.keys import Key, find_key, read_keys
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import LOOPBACK, ServeSettings
 
 KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
@@ -34,7 +34,7 @@ class Access:
         return bool(self.keys)
 
     def check_host(self, host: str) -> None:
-        """Raise `Problem` for a name that is not ours: a page elsewhere may have pointed it at this machine.
+        """Raise `RequestError` for a name that is not ours: a page elsewhere may have pointed it at this machine.
 
         Where a key is needed, such a page has none, so that any name will do.
         """
@@ -42,27 +42,31 @@ class Access:
             return
         name = _host_name(host)
         if name not in self._hosts and not _is_address(name):
-            raise Problem("forbidden", "the server does not answer to this host name; start it with --allow-host NAME")
+            raise RequestError(
+                "forbidden", "the server does not answer to this host name; start it with --allow-host NAME"
+            )
 
     def allows_origin(self, origin: str) -> bool:
         """Whether a page of another origin may read answers."""
         return "*" in self._origins or origin.lower() in self._origins
 
     def check_origin(self, origin: str, host: str) -> None:
-        """Raise `Problem` for a request that a page of another origin makes."""
+        """Raise `RequestError` for a request that a page of another origin makes."""
         if urlsplit(origin).netloc.lower() != host.lower() and not self.allows_origin(origin):
-            raise Problem("forbidden", "pages of other origins may not ask; start the server with --allow-origin URL")
+            raise RequestError(
+                "forbidden", "pages of other origins may not ask; start the server with --allow-origin URL"
+            )
 
     def key_of(self, request: Request, values: Mapping[str, object]) -> Key | None:
-        """The key of a request, None where none is needed. Raises `Problem`."""
+        """The key of a request, None where none is needed. Raises `RequestError`."""
         if not self.needs_key:
             return None
         presented = _presented(request, values)
         if presented is None:
-            raise Problem("unauthorized", "an API key is needed")
+            raise RequestError("unauthorized", "an API key is needed")
         key = find_key(self.keys, presented)
         if key is None:
-            raise Problem("unauthorized", "the API key is not known")
+            raise RequestError("unauthorized", "the API key is not known")
         return key
 
 

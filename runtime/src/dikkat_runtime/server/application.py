@@ -30,12 +30,10 @@ from dikkat_runtime.server.dialects import (
 )
 from dikkat_runtime.server.endpoint import Endpoint, serve
 from dikkat_runtime.server.openapi import describe
-from dikkat_runtime.server.problems import Kind, Problem
+from dikkat_runtime.server.request_error import Kind, RequestError
 
 ENDPOINTS = [
-    endpoint
-    for api in (libretranslate, deepl, google, openai, tei, huggingface, probes)
-    for endpoint in api.ENDPOINTS
+    endpoint for api in (libretranslate, deepl, google, openai, tei, huggingface, probes) for endpoint in api.ENDPOINTS
 ]
 """Every route but that of the description."""
 _DIALECTS: list[tuple[str, Dialect]] = [
@@ -82,7 +80,7 @@ class Gate:
             self._access.check_host(host)
             if origin is not None:
                 self._access.check_origin(origin, host)
-        except Problem as problem:
+        except RequestError as problem:
             await dialect_of(scope["path"]).response(problem)(scope, receive, send)
             return
         if scope["method"] == "OPTIONS" and origin is not None and "access-control-request-method" in headers:
@@ -131,7 +129,7 @@ def build_application(services: Services) -> Starlette:
 async def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     kind, message = _ROUTE_PROBLEMS.get(error.status_code, ("invalid", "the request is not understood"))
-    response = dialect_of(request.url.path).response(Problem(kind, message))
+    response = dialect_of(request.url.path).response(RequestError(kind, message))
     response.headers.update(error.headers or {})
     return response
 

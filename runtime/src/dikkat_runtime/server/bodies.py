@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
@@ -12,7 +12,7 @@ from starlette.datastructures import UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import ClientDisconnect, Request
 
-from dikkat_runtime.server.problems import ClientGone, Problem
+from dikkat_runtime.server.request_error import ClientGone, RequestError
 from dikkat_runtime.server.settings import Limits
 
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
@@ -23,19 +23,19 @@ _LONGEST_PART = 1 << 20
 async def read_values(request: Request, limits: Limits, takes_files: bool = False) -> dict[str, Any]:
     """All fields: those of the query, then those of the body; a field that comes twice in a form is a list.
 
-    Raises `Problem`, and `ClientGone`.
+    Raises `RequestError`, and `ClientGone`.
     """
     values = _collected(_parsed_query(request.scope["query_string"]))
     declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise Problem("media_type", "a compressed body is not read; send it as it is")
+        raise RequestError("media_type", "a compressed body is not read; send it as it is")
     try:
         async with asyncio.timeout(limits.body_seconds):
             if declared == PARTS:
                 return values | await _parts(request, limits.upload_bytes if takes_files else limits.body_bytes)
             body = b"".join([chunk async for chunk in _capped(request, limits.body_bytes)])
     except TimeoutError:
-        raise Problem("slow_client", f"the request was not complete after {limits.body_seconds:g} s") from None
+        raise RequestError("slow_client", f"the request was not complete after {limits.body_seconds:g} s") from None
     except ClientDisconnect:
         raise ClientGone from None
     if not body:
@@ -44,10 +44,10 @@ async def read_values(request: Request, limits: Limits, takes_files: bool = Fals
         return values | _collected(_parsed_query(body))
     if declared == JSON or declared.endswith("+json") or body.lstrip()[:1] in (b"{", b"["):
         return values | _parsed_json(body)
-    raise Problem("media_type", f"a body must be {JSON}, {FORM} or {PARTS}")
+    raise RequestError("media_type", f"a body must be {JSON}, {FORM} or {PARTS}")
 
 
-async def _capped(request: Request, most: int) -> AsyncIterator[bytes]:
+async def _capped(request: Request, most: int) -> AsyncGenerator[bytes, None]:
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and int(declared[:20]) > most:
         _too_large(most)
@@ -60,7 +60,7 @@ async def _capped(request: Request, most: int) -> AsyncIterator[bytes]:
 
 
 def _too_large(most: int) -> NoReturn:
-    raise Problem("too_large", f"the request has more than {most:,} bytes")
+    raise RequestError("too_large", f"the request has more than {most:,} bytes")
 
 
 async def _parts(request: Request, most: int) -> dict[str, Any]:
@@ -71,7 +71,7 @@ async def _parts(request: Request, most: int) -> dict[str, Any]:
     try:
         form = await parser.parse()
     except (MultiPartException, UnicodeDecodeError, ValueError, KeyError, LookupError) as error:
-        raise Problem("invalid", f"the parts of the body cannot be read: {type(error).__name__}") from None
+        raise RequestError("invalid", f"the parts of the body cannot be read: {type(error).__name__}") from None
     return _collected(form.multi_items())
 
 
@@ -90,9 +90,9 @@ def _parsed_query(text: bytes) -> list[tuple[str, str]]:
     try:
         return parse_qsl(text.decode("utf-8"), keep_blank_values=True, errors="strict", max_num_fields=_MOST_FIELDS)
     except UnicodeDecodeError:
-        raise Problem("invalid", "the fields are not valid UTF-8") from None
+        raise RequestError("invalid", "the fields are not valid UTF-8") from None
     except ValueError:
-        raise Problem("too_large", f"there are more than {_MOST_FIELDS:,} fields") from None
+        raise RequestError("too_large", f"there are more than {_MOST_FIELDS:,} fields") from None
 
 
 def _parsed_json(body: bytes) -> dict[str, Any]:
@@ -100,9 +100,9 @@ def _parsed_json(body: bytes) -> dict[str, Any]:
         value = json.loads(body.decode("utf-8-sig"), parse_constant=_refused)
     except (ValueError, RecursionError) as error:
         where = f" (line {error.lineno}, column {error.colno})" if isinstance(error, json.JSONDecodeError) else ""
-        raise Problem("invalid", f"the body is not valid JSON in UTF-8{where}") from None
+        raise RequestError("invalid", f"the body is not valid JSON in UTF-8{where}") from None
     if not isinstance(value, dict):
-        raise Problem("invalid", "the body must be a JSON object")
+        raise RequestError("invalid", "the body must be a JSON object")
     return value
 
 

@@ -17,7 +17,7 @@ from dikkat_runtime.server.glossaries import GlossaryStore
 from dikkat_runtime.server.keys import Key
 from dikkat_runtime.server.metrics import Metrics
 from dikkat_runtime.server.models import Classify, Embed, Translate
-from dikkat_runtime.server.problems import ClientGone, Problem
+from dikkat_runtime.server.request_error import ClientGone, RequestError
 from dikkat_runtime.server.settings import ServeSettings
 from dikkat_runtime.server.work import Ticket
 
@@ -58,7 +58,7 @@ class Call:
         return self.key.name if self.key else ""
 
     def count_characters(self, texts: Sequence[str]) -> None:
-        """Count what was sent. Raises `Problem` where the key may not send so much."""
+        """Count what was sent. Raises `RequestError` where the key may not send so much."""
         characters = sum(map(len, texts))
         if self.key:
             self.key.use("characters", characters)
@@ -67,7 +67,7 @@ class Call:
     async def compute(self, task: Translate | Classify | Embed, texts: Sequence[str]) -> list[Any]:
         """The result of each text, in order.
 
-        Raises `Problem` where the server is too busy or the time is up, and `ClientGone`.
+        Raises `RequestError` where the server is too busy or the time is up, and `ClientGone`.
         """
         if not texts:
             return []
@@ -85,7 +85,7 @@ class Call:
             queue.cancel(task, ticket)
 
     async def wait_for(self, awaited: asyncio.Future[Any], watch: bool = True) -> Any:
-        """The result of a future. Raises `Problem` when the time is up, and with `watch` `ClientGone`."""
+        """The result of a future. Raises `RequestError` when the time is up, and with `watch` `ClientGone`."""
         if watch and self._watch is None:
             self._watch = asyncio.ensure_future(self._until_gone())
         others = {self._watch} if watch and self._watch else set()
@@ -96,7 +96,7 @@ class Call:
         awaited.cancel()
         if others and self._watch and self._watch.done():
             raise ClientGone
-        raise Problem("timeout", "the time for this request is up", retry_after=1)
+        raise RequestError("timeout", "the time for this request is up", retry_after=1)
 
     def close(self) -> None:
         """Stop watching for the client to leave."""

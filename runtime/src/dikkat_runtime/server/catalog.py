@@ -8,7 +8,7 @@ from dikkat_runtime.engine.contract import Precision
 from dikkat_runtime.errors import DikkatRuntimeError, UsageError
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.models import ModelKind, ServedModel, load_model, split_spec
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 
 WARM_UP = "A short text, before anybody waits."
 
@@ -44,23 +44,23 @@ class Catalog:
         return [model for model in self.models if model.kind == kind]
 
     def named(self, name: str) -> ServedModel:
-        """The model of a name. Raises `Problem`."""
+        """The model of a name. Raises `RequestError`."""
         for model in self.models:
             if model.name == name:
                 return model
         known = ", ".join(model.name for model in self.models)
-        raise Problem("not_found", f"there is no model {name[:80]!r}; there are: {known}", param="model")
+        raise RequestError("not_found", f"there is no model {name[:80]!r}; there are: {known}", param="model")
 
     def chosen(self, name: str | None, kind: ModelKind) -> ServedModel:
-        """The model of that name, or the first of a kind. Raises `Problem` where it is of another kind."""
+        """The model of that name, or the first of a kind. Raises `RequestError` where it is of another kind."""
         if name:
             model = self.named(name)
             if model.kind != kind:
-                raise Problem("unprocessable", f"{name} is a {model.kind}, not a {kind}", param="model")
+                raise RequestError("unprocessable", f"{name} is a {model.kind}, not a {kind}", param="model")
             return model
         if models := self.of_kind(kind):
             return models[0]
-        raise Problem("unprocessable", f"no {kind} is served here", param="model")
+        raise RequestError("unprocessable", f"no {kind} is served here", param="model")
 
     @property
     def sources(self) -> list[str]:
@@ -103,12 +103,14 @@ def _check_names(models: Sequence[ServedModel], specs: Sequence[str]) -> None:
     pairs = dict[tuple[str, str], ServedModel]()
     for model, spec in zip(models, specs, strict=True):
         if other := names.get(model.name):
-            raise UsageError(f"{other.path} and {model.path} would both be called {model.name}; write NAME={model.path}")
+            raise UsageError(
+                f"{other.path} and {model.path} would both be called {model.name}; write NAME={model.path}"
+            )
         names[model.name] = model
         pair = normal(model.source), normal(model.target)
-        if model.kind == "translator" and (other := pairs.setdefault(pair, model)) is not model:
-            if not split_spec(spec)[0]:
-                raise UsageError(
-                    f"{other.path} and {model.path} both translate {pair[0]} to {pair[1]}; name the second one,"
-                    f" NAME={model.path}, so that clients can ask for it"
-                )
+        first = pairs.setdefault(pair, model) if model.kind == "translator" else model
+        if first is not model and not split_spec(spec)[0]:
+            raise UsageError(
+                f"{first.path} and {model.path} both translate {pair[0]} to {pair[1]}; name the second one,"
+                f" NAME={model.path}, so that clients can ask for it"
+            )

@@ -8,7 +8,7 @@ import threading
 from functools import cache
 from typing import Any
 
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.tasks.line_notes import has_words
 
 MOST_READ = 4000
@@ -23,14 +23,14 @@ def is_available() -> bool:
 
 
 async def detect(text: str, count: int = 3) -> list[tuple[str, float]]:
-    """The likeliest languages with their probabilities, best first. Raises `Problem` where nothing can be detected.
+    """The likeliest languages with their probabilities, best first. Raises `RequestError` where nothing can be detected.
 
     A text without letters is taken for English, at 0.
     """
     if not has_words(text):
         return [("en", 0.0)]
     if not is_available():
-        raise Problem("unsupported", "languages cannot be detected here: pip install 'dikkat-runtime[detect]'")
+        raise RequestError("unsupported", "languages cannot be detected here: pip install 'dikkat-runtime[detect]'")
     ranked = await asyncio.to_thread(_ranked, text[:MOST_READ])
     return ranked[:count]
 

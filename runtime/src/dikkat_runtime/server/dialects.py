@@ -10,9 +10,9 @@ from typing import Any
 
 from starlette.responses import Response
 
-from dikkat_runtime.server.problems import STATUS, Kind, Problem
+from dikkat_runtime.server.request_error import STATUS, Kind, RequestError
 
-Shape = Callable[[Problem, int], dict[str, Any]]
+Shape = Callable[[RequestError, int], dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,11 @@ class Dialect:
     schema: Mapping[str, Any] = field(default_factory=dict)
     """JSON schema of the shape."""
 
-    def status(self, problem: Problem) -> int:
+    def status(self, problem: RequestError) -> int:
         """The HTTP status of a problem."""
         return self.statuses.get(problem.kind, STATUS[problem.kind])
 
-    def response(self, problem: Problem) -> Response:
+    def response(self, problem: RequestError) -> Response:
         """The answer that tells of a problem."""
         status = self.status(problem)
         headers = {}
@@ -55,12 +55,12 @@ def _inside(schema: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "required": ["error"], "properties": {"error": schema}}
 
 
-def _libretranslate(problem: Problem, status: int) -> dict[str, Any]:
+def _libretranslate(problem: RequestError, status: int) -> dict[str, Any]:
     slow = problem.kind in ("rate", "overloaded")
     return {"error": f"Slowdown: {problem.message}" if slow else problem.message}
 
 
-def _deepl(problem: Problem, status: int) -> dict[str, Any]:
+def _deepl(problem: RequestError, status: int) -> dict[str, Any]:
     return {"message": problem.message} | ({"detail": f"field {problem.param}"} if problem.param else {})
 
 
@@ -76,7 +76,7 @@ _GOOGLE_REASONS: dict[Kind, tuple[str, str]] = {
 }
 
 
-def _google(problem: Problem, status: int) -> dict[str, Any]:
+def _google(problem: RequestError, status: int) -> dict[str, Any]:
     reason, name = _GOOGLE_REASONS.get(problem.kind, ("invalid", "INVALID_ARGUMENT"))
     each = {"message": problem.message, "domain": "global", "reason": reason}
     return {"error": {"code": status, "message": problem.message, "status": name, "errors": [each]}}
@@ -94,7 +94,7 @@ _OPENAI_TYPES: dict[Kind, tuple[str, str | None]] = {
 }
 
 
-def _openai(problem: Problem, status: int) -> dict[str, Any]:
+def _openai(problem: RequestError, status: int) -> dict[str, Any]:
     kind, code = _OPENAI_TYPES.get(problem.kind, ("invalid_request_error", None))
     return {"error": {"message": problem.message, "type": kind, "param": problem.param, "code": code}}
 
@@ -111,11 +111,11 @@ _TEI_TYPES: dict[Kind, str] = {
 }
 
 
-def _tei(problem: Problem, status: int) -> dict[str, Any]:
+def _tei(problem: RequestError, status: int) -> dict[str, Any]:
     return {"error": problem.message, "error_type": _TEI_TYPES.get(problem.kind, "validation")}
 
 
-def _error(problem: Problem, status: int) -> dict[str, Any]:
+def _error(problem: RequestError, status: int) -> dict[str, Any]:
     return {"error": problem.message}
 
 

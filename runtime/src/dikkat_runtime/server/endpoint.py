@@ -17,7 +17,7 @@ from dikkat_runtime.server.bodies import read_values
 from dikkat_runtime.server.call import Call, Services
 from dikkat_runtime.server.dialects import Dialect
 from dikkat_runtime.server.fields import Fields
-from dikkat_runtime.server.problems import ClientGone, Kind, Problem
+from dikkat_runtime.server.request_error import ClientGone, Kind, RequestError
 
 Handler = Callable[[Call], Awaitable[Response]]
 Schema = Mapping[str, Any]
@@ -82,7 +82,7 @@ async def _answer(endpoint: Endpoint, services: Services, request: Request) -> R
         services.metrics.client_gone()
         return Response(status_code=GONE)
     except Exception as error:
-        problem = as_problem(error)
+        problem = as_request_error(error)
         services.metrics.rejected(problem.kind)
         return endpoint.dialect.response(problem)
     finally:
@@ -90,18 +90,18 @@ async def _answer(endpoint: Endpoint, services: Services, request: Request) -> R
             call.close()
 
 
-def as_problem(error: Exception) -> Problem:
+def as_request_error(error: Exception) -> RequestError:
     """What a client is told of an error; one of ours goes to the log, without the text that caused it."""
-    if isinstance(error, Problem):
+    if isinstance(error, RequestError):
         return error
     if isinstance(error, DikkatRuntimeError):
-        return Problem("unprocessable", str(error))
+        return RequestError("unprocessable", str(error))
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     where = " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(frames))
     say(f"internal error: {type(error).__name__} at {where}")
     if isinstance(error, MemoryError):
-        return Problem("unavailable", "no memory left", retry_after=5)
-    return Problem("internal", "an internal error; the server's log says where")
+        return RequestError("unavailable", "no memory left", retry_after=5)
+    return RequestError("internal", "an internal error; the server's log says where")
 
 
 def say(text: str) -> None:

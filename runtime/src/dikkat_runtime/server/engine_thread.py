@@ -36,7 +36,7 @@ class EngineThread:
         self._thread.join()
 
     def write(self, stream: TextStream) -> None:
-        """Let a text be written. Raises `Problem` where it would wait too long."""
+        """Let a text be written. Raises `RequestError` where it would wait too long."""
         with self.queue.changed:
             self.streams.check()
             self.streams.waiting.append(stream)

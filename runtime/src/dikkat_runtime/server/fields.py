@@ -6,14 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dikkat_runtime.server.problems import Kind, Problem
+from dikkat_runtime.server.request_error import Kind, RequestError
 from dikkat_runtime.server.settings import Limits
 
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class Fields:
-    """What a client sent. Every method raises `Problem` that names the field."""
+    """What a client sent. Every method raises `RequestError` that names the field."""
 
     def __init__(self, values: Mapping[str, Any], limits: Limits, kind: Kind = "invalid") -> None:
         """`kind` is that of the problem of a wrong value."""
@@ -71,11 +71,15 @@ class Fields:
         """The texts themselves, when they are neither too many nor too long."""
         limits = self._limits
         if len(texts) > limits.texts:
-            raise Problem("too_large", f"{name} has {len(texts):,} texts; at most {limits.texts:,}", param=name)
+            raise RequestError("too_large", f"{name} has {len(texts):,} texts; at most {limits.texts:,}", param=name)
         if max(map(len, texts), default=0) > limits.text_characters:
-            raise Problem("too_large", f"a text of {name} has over {limits.text_characters:,} characters", param=name)
+            raise RequestError(
+                "too_large", f"a text of {name} has over {limits.text_characters:,} characters", param=name
+            )
         if sum(map(len, texts)) > limits.characters:
-            raise Problem("too_large", f"the texts of {name} have over {limits.characters:,} characters", param=name)
+            raise RequestError(
+                "too_large", f"the texts of {name} have over {limits.characters:,} characters", param=name
+            )
         return texts
 
     def whole(self, name: str, default: int, low: int, high: int) -> int:
@@ -126,9 +130,9 @@ class Fields:
             raise self.wrong(name, f"must be one of {', '.join(among)}")
         return value
 
-    def wrong(self, name: str, what: str) -> Problem:
+    def wrong(self, name: str, what: str) -> RequestError:
         """The problem of a field."""
-        return Problem(self._kind, f"{name} {what}", param=name)
+        return RequestError(self._kind, f"{name} {what}", param=name)
 
 
 def whole_characters(text: str) -> str:

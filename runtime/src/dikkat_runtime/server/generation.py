@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.streams import Piece
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.generator import Generator, SamplingOptions
@@ -12,10 +12,10 @@ from dikkat_runtime.text.text_stream import TextStream
 
 
 def prompt_ids(generator: Generator, prompt: str) -> list[int]:
-    """The tokens of a prompt. Raises `Problem` for one longer than what the model sees."""
+    """The tokens of a prompt. Raises `RequestError` for one longer than what the model sees."""
     ids = generator.tokenizer.encode_batch([prompt])[0] or [BOS_ID]
     if len(ids) > generator.context:
-        raise Problem(
+        raise RequestError(
             "invalid",
             f"the prompt has {len(ids):,} tokens, but the model sees at most {generator.context:,} (its context)",
             param="prompt",

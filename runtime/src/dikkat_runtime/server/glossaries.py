@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import Limits
 
 _START = re.compile(r"\w+|[^\w\s]")
@@ -63,10 +63,10 @@ class GlossaryStore:
         self._by_owner: dict[str, dict[str, Glossary]] = {}
 
     def add(self, owner: str, glossary: Glossary) -> None:
-        """Keep a glossary. Raises `Problem` for one too many."""
+        """Keep a glossary. Raises `RequestError` for one too many."""
         own = self._by_owner.setdefault(owner, {})
         if len(own) >= self._limits.glossaries:
-            raise Problem("too_large", f"there are {len(own)} glossaries already; delete one first")
+            raise RequestError("too_large", f"there are {len(own)} glossaries already; delete one first")
         own[glossary.identity] = glossary
 
     def all_of(self, owner: str) -> list[Glossary]:
@@ -74,33 +74,38 @@ class GlossaryStore:
         return list(self._by_owner.get(owner, {}).values())
 
     def get(self, owner: str, identity: str) -> Glossary:
-        """One glossary. Raises `Problem`."""
+        """One glossary. Raises `RequestError`."""
         glossary = self._by_owner.get(owner, {}).get(identity)
         if glossary is None:
-            raise Problem("not_found", "there is no such glossary", param="glossary_id")
+            raise RequestError("not_found", "there is no such glossary", param="glossary_id")
         return glossary
 
     def remove(self, owner: str, identity: str) -> None:
-        """Forget one glossary. Raises `Problem`."""
+        """Forget one glossary. Raises `RequestError`."""
         self.get(owner, identity)
         del self._by_owner[owner][identity]
 
     def parse(self, text: str, separator: str) -> dict[str, str]:
-        """The entries of lines like `term<TAB>translation`. Raises `Problem` that names the line."""
+        """The entries of lines like `term<TAB>translation`. Raises `RequestError` that names the line."""
         entries: dict[str, str] = {}
         for number, line in enumerate(text.split("\n"), start=1):
             line = line.removesuffix("\r")
             if not line.strip():
                 continue
-            term, mark, translation = (part.strip() for part in line.partition(separator))
-            if not mark or not term or not translation or separator in translation:
-                raise Problem("invalid", f"entries, line {number}: must be a term and its translation", param="entries")
+            term, _, translation = line.partition(separator)
+            term, translation = term.strip(), translation.strip()
+            if not term or not translation or separator in translation:
+                raise RequestError(
+                    "invalid", f"entries, line {number}: must be a term and its translation", param="entries"
+                )
             if entries.setdefault(term, translation) != translation:
-                raise Problem("invalid", f"entries, line {number}: a term that stood before", param="entries")
+                raise RequestError("invalid", f"entries, line {number}: a term that stood before", param="entries")
         if not entries:
-            raise Problem("invalid", "entries holds no term", param="entries")
+            raise RequestError("invalid", "entries holds no term", param="entries")
         if len(entries) > self._limits.glossary_entries:
-            raise Problem("too_large", f"entries has over {self._limits.glossary_entries:,} terms", param="entries")
+            raise RequestError(
+                "too_large", f"entries has over {self._limits.glossary_entries:,} terms", param="entries"
+            )
         return entries
 
 

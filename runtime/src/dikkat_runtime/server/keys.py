@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dikkat_runtime.errors import DataError, DiskError, MissingInputError, UsageError
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 
 _LINE = re.compile(r"(?P<name>[\w.-]{1,64})\s+sha256:(?P<hash>[0-9a-f]{64})(?P<limits>(?:\s+\w+=\d{1,12})*)", re.ASCII)
 _NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
@@ -28,15 +28,15 @@ class Allowance:
         self._left, self._at = float(per_minute), clock()
 
     def use(self, amount: int, what: str) -> None:
-        """Take `amount`. Raises `Problem` that says when there is enough again; more than a minute's worth is never."""
+        """Take `amount`. Raises `RequestError` that says when there is enough again; more than a minute's worth is never."""
         now = self._clock()
         self._left = min(self._per_minute, self._left + (now - self._at) * self._per_minute / 60)
         self._at = now
         if amount > self._per_minute:
-            raise Problem("too_large", f"this key may send {self._per_minute:,} {what} a minute, not {amount:,}")
+            raise RequestError("too_large", f"this key may send {self._per_minute:,} {what} a minute, not {amount:,}")
         if amount > self._left:
             seconds = (amount - self._left) * 60 / self._per_minute
-            raise Problem("rate", f"this key may send {self._per_minute:,} {what} a minute", retry_after=seconds)
+            raise RequestError("rate", f"this key may send {self._per_minute:,} {what} a minute", retry_after=seconds)
         self._left -= amount
 
 
@@ -52,7 +52,7 @@ class Key:
     """Sent since the server was started."""
 
     def use(self, what: str, amount: int) -> None:
-        """Count what is used. Raises `Problem` where it is too much."""
+        """Count what is used. Raises `RequestError` where it is too much."""
         if allowance := self.allowances.get(what):
             allowance.use(amount, what)
         if what == "characters":

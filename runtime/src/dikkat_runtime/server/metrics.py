@@ -23,9 +23,7 @@ class Metrics:
         self._queued = Histogram(
             "dikkat_queue_seconds", "Wait of a segment for the engine.", buckets=_SECONDS, registry=own
         )
-        self._segments = Histogram(
-            "dikkat_batch_segments", "Segments computed together.", buckets=_SIZES, registry=own
-        )
+        self._segments = Histogram("dikkat_batch_segments", "Segments computed together.", buckets=_SIZES, registry=own)
         self._tokens = Histogram(
             "dikkat_batch_tokens", "Source tokens computed together.", buckets=_TOKENS, registry=own
         )

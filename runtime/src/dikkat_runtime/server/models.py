@@ -111,7 +111,9 @@ def split_spec(spec: str) -> tuple[str, Path]:
 def _languages(name: str, path: Path) -> tuple[str, str]:
     """Those of the run, else of a name like en-fr."""
     data = read_config(path).get("data")
-    pair = [str(data.get(key) or "") for key in ("source_language", "target_language")] if isinstance(data, dict) else []
+    pair = (
+        [str(data.get(key) or "") for key in ("source_language", "target_language")] if isinstance(data, dict) else []
+    )
     if len(pair) == 2 and all(pair):
         return pair[0], pair[1]
     named = name.split("-")

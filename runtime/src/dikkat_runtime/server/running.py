@@ -8,7 +8,7 @@ import errno
 import os
 import signal
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import uvicorn
 
@@ -109,7 +109,7 @@ class _Server(uvicorn.Server):
         say(f"serving {models} at http://{shown}:{port}")
         _notify("READY=1")
 
-    def _actions(self) -> Iterator[tuple[int, object]]:
+    def _actions(self) -> Iterator[tuple[int, Callable[[], None]]]:
         yield signal.SIGTERM, lambda: self._end(0)
         yield signal.SIGINT, lambda: self._end(128 + signal.SIGINT)
         if hasattr(signal, "SIGHUP"):

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import Limits
 from dikkat_runtime.server.work import Batch, Segment, Task, Ticket
 
@@ -62,9 +62,9 @@ class SegmentQueue:
             return sum(lane.tokens * self._pace(task).seconds_per_token for task, lane in self._lanes.items())
 
     def check(self) -> None:
-        """Raise `Problem` where a new request would wait longer than the limit."""
+        """Raise `RequestError` where a new request would wait longer than the limit."""
         if (seconds := self.estimated_seconds) > self._limits.wait_seconds:
-            raise Problem("overloaded", f"too busy: about {seconds:.0f} s of work is waiting", retry_after=seconds)
+            raise RequestError("overloaded", f"too busy: about {seconds:.0f} s of work is waiting", retry_after=seconds)
 
     def put(self, task: Task, ticket: Ticket, texts: Sequence[str], tokens: Sequence[int]) -> None:
         """Let the segments of one request wait, with the number of tokens of each."""

@@ -12,9 +12,10 @@ from dikkat_runtime.tasks.line_notes import has_words
 LONGEST_SEGMENT = 400
 """Characters; a longer sentence is cut at a space, or where there is none, anywhere."""
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’»)\]]{0,3}(?=\s+\S)|[。！？][」』”’）]{0,3}(?=.)")
-_ABBREVIATIONS = frozenset(
-    "mr mrs ms dr prof st vs etc no vol fig inc ltd co jr sr m mm mme mlle art av bd ca bzw usw evtl nr str sn dok".split()
-)
+_ABBREVIATIONS = frozenset((
+    "mr", "mrs", "ms", "dr", "prof", "st", "vs", "etc", "no", "vol", "fig", "inc", "ltd", "co", "jr", "sr", "mm",
+    "mme", "mlle", "art", "av", "bd", "ca", "bzw", "usw", "evtl", "nr", "str", "sn", "dok",
+))  # fmt: skip
 _LAST_WORD = re.compile(r"(\w+)\W{0,4}$")
 
 

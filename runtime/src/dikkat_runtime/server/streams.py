@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segment_queue import Pace
 from dikkat_runtime.server.settings import Limits
 
@@ -78,9 +78,11 @@ class StreamTable:
         return tokens * self._pace.seconds_per_token
 
     def check(self) -> None:
-        """Raise `Problem` where a new text would wait longer than the limit."""
+        """Raise `RequestError` where a new text would wait longer than the limit."""
         if (seconds := self.estimated_seconds) > self._limits.wait_seconds:
-            raise Problem("overloaded", f"too busy: about {seconds:.0f} s of writing is waiting", retry_after=seconds)
+            raise RequestError(
+                "overloaded", f"too busy: about {seconds:.0f} s of writing is waiting", retry_after=seconds
+            )
 
     def refresh(self) -> list[TextStream]:
         """Drop what nobody reads any more, begin what has its turn, and return what is being written."""

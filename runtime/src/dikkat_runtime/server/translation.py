@@ -13,7 +13,7 @@ from dikkat_runtime.server.detection import detect, is_available
 from dikkat_runtime.server.glossaries import Terms
 from dikkat_runtime.server.markup import HTML_IGNORED, escaped, split_markup
 from dikkat_runtime.server.models import ServedModel, Translate
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, Part, segments_of, split_text
 from dikkat_runtime.tasks.translator import Translation
 
@@ -88,7 +88,7 @@ async def source_of(call: Call, text: str, source: str | None) -> tuple[str, Det
             return known, Detected(known, probability)
     if sources:
         return sources[0], Detected(sources[0], 0.0)
-    raise Problem("invalid", "no translator is served here", param="source")
+    raise RequestError("invalid", "no translator is served here", param="source")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +120,14 @@ async def answer_texts(
 
 
 def translator_for(call: Call, source: str, target: str, name: str | None = None) -> ServedModel:
-    """The translator between two languages, or the one of a name. Raises `Problem` that names what is served."""
+    """The translator between two languages, or the one of a name. Raises `RequestError` that names what is served."""
     if name:
         return call.catalog.chosen(name, "translator")
     model = call.catalog.translator(source, target)
     if model is None:
         served = ", ".join(f"{each.source} to {each.target}" for each in call.catalog.of_kind("translator"))
         param = "source" if call.catalog.known(source, call.catalog.sources) is None else "target"
-        raise Problem(
+        raise RequestError(
             "invalid",
             f"{source[:20]} to {target[:20]} is not translated here; what is: {served or 'nothing'}",
             param=param,

@@ -11,7 +11,7 @@ from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.generation import prompt_ids, write
 from dikkat_runtime.server.models import ServedModel
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.streams import Piece, TextStream
 from dikkat_runtime.server.translation import Wish, translate_texts
 from dikkat_runtime.tasks.generator import SamplingOptions
@@ -37,7 +37,7 @@ class Written:
         self.prompt_tokens = prompt_tokens
 
     async def pieces(self, *, watch: bool) -> AsyncIterator[Piece]:
-        """All pieces; with `watch`, `ClientGone` is raised when the client leaves. Raises `Problem` after the time."""
+        """All pieces; with `watch`, `ClientGone` is raised when the client leaves. Raises `RequestError` after the time."""
         if self._stream is None:
             assert self._ready is not None
             yield self._ready
@@ -65,13 +65,13 @@ class Written:
 
 
 async def begin(call: Call, model: ServedModel, prompt: str, writing: Writing) -> Written:
-    """Begin to write after a prompt. Raises `Problem`."""
+    """Begin to write after a prompt. Raises `RequestError`."""
     if model.kind == "translator":
         (translated,) = await translate_texts(call, model, [prompt], Wish())
         before, after = model.count_tokens([prompt, translated.text])
         return Written(call, None, Piece(translated.text, after - 1, "stop"), before - 1)
     if model.kind != "lm":
-        raise Problem("invalid", f"{model.name} is a {model.kind}, which writes no text", param="model")
+        raise RequestError("invalid", f"{model.name} is a {model.kind}, which writes no text", param="model")
     generator = model.model
     ids = prompt_ids(generator, prompt)
     stream = TextStream(lambda: write(generator, ids, writing.options, writing.stop), writing.options.max_tokens)
@@ -80,7 +80,7 @@ async def begin(call: Call, model: ServedModel, prompt: str, writing: Writing) -
 
 
 def read_writing(call: Call, fields: Fields, most: str, default_tokens: int) -> Writing:
-    """How a text is to be written, `most` being the field of its greatest number of tokens. Raises `Problem`."""
+    """How a text is to be written, `most` being the field of its greatest number of tokens. Raises `RequestError`."""
     limit = call.services.settings.limits.new_tokens
     options = SamplingOptions(
         max_tokens=fields.whole(most, default_tokens, 1, limit),
@@ -93,5 +93,5 @@ def read_writing(call: Call, fields: Fields, most: str, default_tokens: int) -> 
     )
     stop = tuple(fields.texts("stop")) if fields.raw("stop") else ()
     if len(stop) > MOST_STOPS or max(map(len, stop), default=0) > 1000:
-        raise Problem("invalid", f"stop must be at most {MOST_STOPS} short texts", param="stop")
+        raise RequestError("invalid", f"stop must be at most {MOST_STOPS} short texts", param="stop")
     return Writing(options, stop)

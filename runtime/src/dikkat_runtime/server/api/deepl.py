@@ -11,7 +11,7 @@ from dikkat_runtime.server.dialects import DEEPL, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.glossaries import Glossary, Terms
 from dikkat_runtime.server.languages import candidates, language_name, normal
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.translation import Wish, answer_texts
 
 NO_LIMIT = 1_000_000_000_000
@@ -27,10 +27,10 @@ async def translate(call: Call) -> Response:
     texts, target = fields.texts("text"), fields.text("target_lang")
     for name in _UNKNOWN:
         if name in fields:
-            raise Problem("invalid", f"{name} is not supported here", param=name)
+            raise RequestError("invalid", f"{name} is not supported here", param=name)
     formality = fields.choice("formality", "default", _FORMALITY)
     if formality in ("more", "less"):
-        raise Problem("invalid", "formality is not supported for this target language", param="formality")
+        raise RequestError("invalid", "formality is not supported for this target language", param="formality")
     glossary = _glossary(call)
     wish = _wish(call, glossary)
     call.count_characters(texts)
@@ -78,9 +78,9 @@ def _glossary(call: Call) -> Glossary | None:
     target, source = call.fields.text("target_lang"), call.fields.optional_text("source_lang") or ""
     for glossary in found:
         if not source:
-            raise Problem("invalid", "source_lang is needed with a glossary", param="source_lang")
+            raise RequestError("invalid", "source_lang is needed with a glossary", param="source_lang")
         if not _are_alike(glossary.source, source) or not _are_alike(glossary.target, target):
-            raise Problem("invalid", "the glossary is for other languages", param="glossary_id")
+            raise RequestError("invalid", "the glossary is for other languages", param="glossary_id")
     return Glossary(found[0].name, found[0].source, found[0].target, entries)
 
 
@@ -107,7 +107,7 @@ async def usage(call: Call) -> Response:
 
 async def no_documents(call: Call) -> Response:
     """Documents are not translated here."""
-    raise Problem("unsupported", "documents are not translated here")
+    raise RequestError("unsupported", "documents are not translated here")
 
 
 _BODY = fields(
@@ -138,7 +138,9 @@ _BOTH = ("GET", "POST")
 
 ENDPOINTS = [
     Endpoint(_BOTH, "/v2/translate", translate, DEEPL, "Translate texts.", _ANSWER, _BODY),
-    Endpoint(_BOTH, "/v2/languages", languages, DEEPL, "List languages.", _LANGUAGES, fields(type=words("source", "target"))),
+    Endpoint(
+        _BOTH, "/v2/languages", languages, DEEPL, "List languages.", _LANGUAGES, fields(type=words("source", "target"))
+    ),
     Endpoint(_BOTH, "/v2/usage", usage, DEEPL, "Tell how much was translated.", _USAGE),
     Endpoint(("POST",), "/v2/document", no_documents, DEEPL, "Refuse to translate a document.", fields(), fields()),
     *GLOSSARY_ENDPOINTS,

@@ -13,7 +13,7 @@ from dikkat_runtime.server.dialects import DEEPL, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.glossaries import Glossary
 from dikkat_runtime.server.languages import normal
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 
 TSV = "text/tab-separated-values"
 _SEPARATORS = {"tsv": "\t", "csv": ","}
@@ -25,9 +25,9 @@ async def create(call: Call) -> Response:
     separator = _SEPARATORS[fields.choice("entries_format", "tsv", tuple(_SEPARATORS))]
     name, source, target = (fields.text(field) for field in ("name", "source_lang", "target_lang"))
     if not name.strip() or len(name) > 1024:
-        raise Problem("invalid", "name must have 1 to 1024 characters", param="name")
+        raise RequestError("invalid", "name must have 1 to 1024 characters", param="name")
     if call.catalog.translator(source, target) is None:
-        raise Problem("invalid", "this pair of languages is not translated here", param="target_lang")
+        raise RequestError("invalid", "this pair of languages is not translated here", param="target_lang")
     entries = store.parse(fields.text("entries"), separator)
     glossary = Glossary(name, normal(source), normal(target), entries)
     store.add(call.owner, glossary)

@@ -9,7 +9,7 @@ import numpy as np
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.models import Embed, ServedModel
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 
 
 def embedding_model(call: Call, name: str | None) -> ServedModel:
@@ -25,11 +25,11 @@ async def embed_texts(call: Call, model: ServedModel, texts: Sequence[str], norm
 
 
 def texts_of_ids(model: ServedModel, batch: Sequence[Sequence[object]], name: str) -> list[str]:
-    """The texts of rows of token ids. Raises `Problem` for what is no id."""
+    """The texts of rows of token ids. Raises `RequestError` for what is no id."""
     size = model.model.tokenizer.vocab_size
     for row in batch:
         if not all(type(each) is int and 0 <= each < size for each in row):
-            raise Problem("invalid", f"{name} must be texts, or token ids below {size}", param=name)
+            raise RequestError("invalid", f"{name} must be texts, or token ids below {size}", param=name)
     return list(model.model.tokenizer.decode_batch(batch))
 
 

@@ -13,7 +13,7 @@ from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import HUGGING_FACE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.models import Classify, ServedModel
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.translation import Wish, translate_texts
 from dikkat_runtime.server.writing import begin, read_writing
 
@@ -40,9 +40,9 @@ async def _classified(call: Call, model: ServedModel, texts: list[str]) -> list[
 
 async def _written(call: Call, model: ServedModel, texts: list[str]) -> list[dict[str, Any]]:
     if len(texts) != 1:
-        raise Problem("invalid", "inputs must be one text for a language model", param="inputs")
+        raise RequestError("invalid", "inputs must be one text for a language model", param="inputs")
     if call.fields.flag("stream", False):
-        raise Problem("invalid", "stream is not supported here; /v1/completions streams", param="stream")
+        raise RequestError("invalid", "stream is not supported here; /v1/completions streams", param="stream")
     parameters = call.fields.section("parameters")
     writing = read_writing(call, parameters, "max_new_tokens", _DEFAULT_TOKENS)
     piece = await (await begin(call, model, texts[0], writing)).whole()

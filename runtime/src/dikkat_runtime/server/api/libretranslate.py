@@ -24,7 +24,7 @@ from dikkat_runtime.server.detection import is_available
 from dikkat_runtime.server.dialects import LIBRETRANSLATE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.languages import language_name
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.translation import AUTO, Detected, Wish, answer_texts
 
 _LIKELY = 0.01
@@ -100,12 +100,12 @@ async def settings(call: Call) -> Response:
 
 async def no_files(call: Call) -> Response:
     """Files are not translated here."""
-    raise Problem("unsupported", "files are not translated here")
+    raise RequestError("unsupported", "files are not translated here")
 
 
 async def no_suggestions(call: Call) -> Response:
     """Better translations are not taken here."""
-    raise Problem("unsupported", "suggestions are not taken here")
+    raise RequestError("unsupported", "suggestions are not taken here")
 
 
 _DETECTED = fields(("confidence", "language"), confidence=NUMBER, language=TEXT)
@@ -141,7 +141,9 @@ _OF, _POST = LIBRETRANSLATE, ("POST",)
 
 ENDPOINTS = [
     Endpoint(_POST, "/translate", translate, _OF, "Translate a text or a list of texts.", _ANSWER, _BODY),
-    Endpoint(_POST, "/detect", detect, _OF, "Tell the language of a text.", list_of(_DETECTED), fields(("q",), q=TEXTS)),
+    Endpoint(
+        _POST, "/detect", detect, _OF, "Tell the language of a text.", list_of(_DETECTED), fields(("q",), q=TEXTS)
+    ),
     Endpoint(
         ("GET",),
         "/languages",

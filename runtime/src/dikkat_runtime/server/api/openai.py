@@ -16,7 +16,7 @@ from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OPENAI, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.models import ServedModel
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 
 
 async def models(call: Call) -> Response:
@@ -35,7 +35,7 @@ async def embeddings(call: Call) -> Response:
     served = embedding_model(call, fields.text("model"))
     texts = input_texts(call, "input")
     if not all(text for text in texts):
-        raise Problem("invalid", "input holds an empty text", param="input")
+        raise RequestError("invalid", "input holds an empty text", param="input")
     as_base64 = fields.choice("encoding_format", "float", ("float", "base64")) == "base64"
     size = fields.whole("dimensions", 0, 1, 1 << 20)
     vectors = await embed_texts(call, served, texts, normalize=True)
@@ -63,9 +63,7 @@ def _shown(model: ServedModel) -> dict[str, Any]:
 _MODEL = fields(("id", "object", "created", "owned_by"), id=TEXT, object=TEXT, created=WHOLE, owned_by=TEXT)
 _VECTOR = fields(("object", "index", "embedding"), object=TEXT, index=WHOLE, embedding=either(TEXT, list_of(NUMBER)))
 _VECTORS = fields(("object", "data", "model"), object=TEXT, data=list_of(_VECTOR), model=TEXT)
-_BODY = fields(
-    ("input", "model"), input=TEXTS, model=TEXT, encoding_format=words("float", "base64"), dimensions=WHOLE
-)
+_BODY = fields(("input", "model"), input=TEXTS, model=TEXT, encoding_format=words("float", "base64"), dimensions=WHOLE)
 
 ENDPOINTS = [
     Endpoint(("GET",), "/v1/models", models, OPENAI, "List models.", fields(("data",), data=list_of(_MODEL))),

@@ -14,9 +14,9 @@ from starlette.types import Receive, Scope, Send
 from dikkat_runtime.server.api.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of, whole
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OPENAI, json_response
-from dikkat_runtime.server.endpoint import Endpoint, as_problem
+from dikkat_runtime.server.endpoint import Endpoint, as_request_error
 from dikkat_runtime.server.models import ServedModel
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.streams import Finish, Piece
 from dikkat_runtime.server.writing import Written, begin, read_writing
 
@@ -65,14 +65,14 @@ async def completions(call: Call) -> Response:
     model = _model(call)
     prompts = call.fields.texts("prompt") if "prompt" in call.fields else [""]
     if len(prompts) > _MOST_PROMPTS:
-        raise Problem("invalid", f"prompt must be at most {_MOST_PROMPTS} texts", param="prompt")
+        raise RequestError("invalid", f"prompt must be at most {_MOST_PROMPTS} texts", param="prompt")
     writing = read_writing(call, call.fields, "max_tokens", _DEFAULT_TOKENS["text"])
     call.count_characters(prompts)
     written = list[Written]()
     try:
         for prompt in prompts:
             written.append(await begin(call, model, prompt, writing))
-    except Problem:
+    except RequestError:
         for each in written:
             each.cancel()
         raise
@@ -84,16 +84,16 @@ async def completions(call: Call) -> Response:
 
 
 def _model(call: Call) -> ServedModel:
-    """The model that is asked for. Raises `Problem` for what it cannot do."""
+    """The model that is asked for. Raises `RequestError` for what it cannot do."""
     fields = call.fields
     name = fields.text("model")
     for field in _ONE:
         fields.whole(field, 1, 1, 1)
     for field in _NONE:
         if fields.raw(field):
-            raise Problem("invalid", f"{field} is not supported here", param=field)
+            raise RequestError("invalid", f"{field} is not supported here", param=field)
     if fields.section("response_format").choice("type", "text", ("text",)) != "text":
-        raise Problem("invalid", "response_format must be text", param="response_format")
+        raise RequestError("invalid", "response_format must be text", param="response_format")
     if name in _NO_NAME and all(model.name != name for model in call.catalog.models):
         return call.catalog.chosen(None, "lm" if call.catalog.of_kind("lm") else "translator")
     return call.catalog.named(name)
@@ -158,7 +158,7 @@ def _stream(
             if with_usage:
                 yield _event(head | {"choices": [], "usage": _usage(written, tokens)})
         except Exception as error:
-            problem = as_problem(error)
+            problem = as_request_error(error)
             yield _event(OPENAI.shape(problem, OPENAI.status(problem)))
         yield "data: [DONE]\n\n"
 
@@ -221,9 +221,7 @@ _ANSWER = fields(
 )
 
 ENDPOINTS = [
-    Endpoint(
-        ("POST",), "/v1/chat/completions", chat, OPENAI, "Answer messages.", _ANSWER, _CHAT, also={200: EVENTS}
-    ),
+    Endpoint(("POST",), "/v1/chat/completions", chat, OPENAI, "Answer messages.", _ANSWER, _CHAT, also={200: EVENTS}),
     Endpoint(
         ("POST",), "/v1/completions", completions, OPENAI, "Go on after a prompt.", _ANSWER, _TEXT, also={200: EVENTS}
     ),

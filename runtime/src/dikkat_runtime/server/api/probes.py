@@ -9,7 +9,7 @@ from dikkat_runtime.server.api.schemas import TEXT, fields
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OWN, json_response
 from dikkat_runtime.server.endpoint import Endpoint
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 
 _PLAIN, _PROMETHEUS = "text/plain; charset=utf-8", "text/plain; version=0.0.4; charset=utf-8"
 
@@ -22,7 +22,7 @@ async def health(call: Call) -> Response:
 async def ready(call: Call) -> Response:
     """The server takes requests; not while it finishes the last ones."""
     if call.services.is_draining:
-        raise Problem("unavailable", "the server is about to end")
+        raise RequestError("unavailable", "the server is about to end")
     return json_response({"status": "ready"})
 
 

@@ -16,7 +16,7 @@ from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import TEI, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.models import Classify
-from dikkat_runtime.server.problems import Problem
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.tasks.classifier import Classification
 
 
@@ -65,7 +65,7 @@ async def embed(call: Call) -> Response:
     model = embedding_model(call, fields.optional_text("model"))
     texts = input_texts(call, "inputs")
     if any(not text.strip() for text in texts):
-        raise Problem("invalid", "inputs holds an empty text", param="inputs")
+        raise RequestError("invalid", "inputs holds an empty text", param="inputs")
     size = fields.whole("dimensions", 0, 1, 1 << 20)
     normalize = fields.flag("normalize", True)
     vectors = await embed_texts(call, model, texts, normalize)
@@ -84,7 +84,7 @@ def cut_vector(vector: Any, size: int, normalize: bool) -> Any:
 
 
 def input_texts(call: Call, name: str) -> list[str]:
-    """One text, several, or token ids. Raises `Problem`."""
+    """One text, several, or token ids. Raises `RequestError`."""
     value = call.fields.raw(name)
     if not isinstance(value, list) or not value or isinstance(value[0], str):
         return call.fields.texts(name)

@@ -42,7 +42,7 @@ STATUS: dict[Kind, int] = {
 """The HTTP status of each kind, where an interface has no other."""
 
 
-class Problem(Exception):
+class RequestError(Exception):
     """A request that cannot be answered; the interface gives it its shape."""
 
     def __init__(self, kind: Kind, message: str, *, param: str | None = None, retry_after: float | None = None) -> None:
