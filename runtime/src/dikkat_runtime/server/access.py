@@ -42,9 +42,7 @@ class Access:
             return
         name = _host_name(host)
         if name not in self._hosts and not _is_address(name):
-            raise RequestError(
-                "forbidden", "the server does not answer to this host name; start it with --allow-host NAME"
-            )
+            raise RequestError("forbidden", "this host name is not the server's; start it with --allow-host NAME")
 
     def allows_origin(self, origin: str) -> bool:
         """Whether a page of another origin may read answers."""
@@ -54,7 +52,7 @@ class Access:
         """Raise `RequestError` for a request that a page of another origin makes."""
         if urlsplit(origin).netloc.lower() != host.lower() and not self.allows_origin(origin):
             raise RequestError(
-                "forbidden", "pages of other origins may not ask; start the server with --allow-origin URL"
+                "forbidden", "pages of this origin may not ask; start the server with --allow-origin URL"
             )
 
     def key_of(self, request: Request, values: Mapping[str, object]) -> Key | None:

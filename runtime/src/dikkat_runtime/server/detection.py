@@ -23,9 +23,9 @@ def is_available() -> bool:
 
 
 async def detect(text: str, count: int = 3) -> list[tuple[str, float]]:
-    """The likeliest languages with their probabilities, best first. Raises `RequestError` where nothing can be detected.
+    """The likeliest languages with their probabilities, best first.
 
-    A text without letters is taken for English, at 0.
+    A text without letters is taken for English, at 0. Raises `RequestError` where nothing can be detected.
     """
     if not has_words(text):
         return [("en", 0.0)]

@@ -130,6 +130,6 @@ LIBRETRANSLATE = Dialect(
 DEEPL = Dialect("DeepL", _deepl, {"unauthorized": 403}, _strings("message"))
 GOOGLE = Dialect("Google", _google, {"unauthorized": 403}, _inside(_DETAIL))
 OPENAI = Dialect("OpenAI", _openai, {}, _inside(_strings("message", "type", nullable=("param", "code"))))
-TEI = Dialect("TEI", _tei, {"invalid": 422, "unsupported": 422}, _strings("error", "error_type"))
+TEI = Dialect("TEI", _tei, {"unsupported": 422}, _strings("error", "error_type"))
 HUGGING_FACE = Dialect("Hugging Face", _error, {}, _strings("error"))
 OWN = Dialect("dikkat", _error, {}, _strings("error"))

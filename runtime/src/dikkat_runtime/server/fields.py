@@ -77,9 +77,7 @@ class Fields:
                 "too_large", f"a text of {name} has over {limits.text_characters:,} characters", param=name
             )
         if sum(map(len, texts)) > limits.characters:
-            raise RequestError(
-                "too_large", f"the texts of {name} have over {limits.characters:,} characters", param=name
-            )
+            raise RequestError("too_large", f"{name} has over {limits.characters:,} characters", param=name)
         return texts
 
     def whole(self, name: str, default: int, low: int, high: int) -> int:

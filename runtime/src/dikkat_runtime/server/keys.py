@@ -28,7 +28,7 @@ class Allowance:
         self._left, self._at = float(per_minute), clock()
 
     def use(self, amount: int, what: str) -> None:
-        """Take `amount`. Raises `RequestError` that says when there is enough again; more than a minute's worth is never."""
+        """Take `amount`. Raises `RequestError` that says when there will be enough, if ever."""
         now = self._clock()
         self._left = min(self._per_minute, self._left + (now - self._at) * self._per_minute / 60)
         self._at = now

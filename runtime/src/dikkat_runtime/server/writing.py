@@ -37,7 +37,7 @@ class Written:
         self.prompt_tokens = prompt_tokens
 
     async def pieces(self, *, watch: bool) -> AsyncIterator[Piece]:
-        """All pieces; with `watch`, `ClientGone` is raised when the client leaves. Raises `RequestError` after the time."""
+        """All pieces. Raises `RequestError` when the time is up, and with `watch` `ClientGone`."""
         if self._stream is None:
             assert self._ready is not None
             yield self._ready

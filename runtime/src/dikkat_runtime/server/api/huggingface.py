@@ -35,7 +35,10 @@ async def infer(call: Call) -> Response:
 
 async def _classified(call: Call, model: ServedModel, texts: list[str]) -> list[list[dict[str, Any]]]:
     count = call.fields.section("parameters").whole("top_k", 5, 1, 1 << 20)
-    return [ranked_labels(each)[:count] for each in await call.compute(Classify(model), texts)]
+    found = await call.compute(Classify(model), texts)
+    if not all(each.label for each in found):
+        raise RequestError("invalid", "inputs holds a text without words", param="inputs")
+    return [ranked_labels(each)[:count] for each in found]
 
 
 async def _written(call: Call, model: ServedModel, texts: list[str]) -> list[dict[str, Any]]:

@@ -28,6 +28,8 @@ async def predict(call: Call) -> Response:
     is_raw = fields.flag("raw_scores", False)
     call.count_characters(texts)
     found = await call.compute(Classify(model), texts)
+    if not all(each.label for each in found):
+        raise RequestError("invalid", "inputs holds a text without words", param="inputs")
     rows = [ranked_labels(each, is_raw) for each in found]
     return json_response(rows if is_batch else rows[0])
 
@@ -119,11 +121,21 @@ _PREDICT = fields(
 _EMBED = fields(("inputs",), inputs=TEXTS, normalize=FLAG, truncate=FLAG, dimensions=WHOLE, model=TEXT)
 _INFO = fields(("model_id", "version"), model_id=TEXT, version=TEXT, max_client_batch_size=WHOLE)
 
+_POST = ("POST",)
+_EITHER = either(_SCORES, list_of(_SCORES))
+
 ENDPOINTS = [
+    Endpoint(_POST, "/predict", predict, TEI, "Classify texts.", _EITHER, _PREDICT, wrong_field="unprocessable"),
     Endpoint(
-        ("POST",), "/predict", predict, TEI, "Classify texts.", either(_SCORES, list_of(_SCORES)), _PREDICT,
+        _POST,
+        "/embed",
+        embed,
+        TEI,
+        "Turn texts into vectors.",
+        list_of(list_of(NUMBER)),
+        _EMBED,
+        wrong_field="unprocessable",
     ),
-    Endpoint(("POST",), "/embed", embed, TEI, "Turn texts into vectors.", list_of(list_of(NUMBER)), _EMBED),
     Endpoint(("GET",), "/info", info, TEI, "Tell what is served.", _INFO),
-]  # fmt: skip
+]
 """The routes of Text Embeddings Inference."""
