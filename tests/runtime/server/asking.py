@@ -15,6 +15,7 @@ from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.settings import ServeSettings
 
 HERE = "http://localhost"
+BEAM = 2
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,6 @@ class Served:
 @contextmanager
 def served(catalog: Catalog, **settings: Any) -> Iterator[Served]:
     """A server of these models with these settings."""
-    services = Services(ServeSettings(runs=("x",), **settings), catalog)
+    services = Services(ServeSettings(**{"runs": ("x",), "beam_size": BEAM, **settings}), catalog)
     with TestClient(build_application(services), base_url=HERE) as client:
         yield Served(services, client)

@@ -11,9 +11,9 @@ from tests.runtime.runs import classifier_run, language_model_run, translator_ru
 for _module in ("dikkat_runtime", "starlette", "uvicorn", "prometheus_client", "python_multipart"):
     pytest.importorskip(_module, reason="needs dikkat-runtime[serve]: pip install -e './runtime[serve]'")
 
-from tests.runtime.server.asking import Served, served
+from tests.runtime.server.asking import Served, served  # noqa: E402
 
-from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.catalog import Catalog  # noqa: E402
 
 
 @pytest.fixture(scope="session")
