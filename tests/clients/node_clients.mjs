@@ -44,8 +44,8 @@ const CLIENTS = {
   },
   async libretranslate(url, key) {
     const { translate } = (await import("libretranslate")).default;
-    const ask = { query: TEXTS[0], source: "en", target: "fr", apiurl: `${url}/translate`, apikey: key };
-    return { translate: async () => (await translate(ask)).translatedText };
+    const ask = { query: TEXTS[0], source: "en", target: "fr", apiurl: url, apiKey: key };
+    return { translate: async () => translate(ask) };
   },
 };
 
