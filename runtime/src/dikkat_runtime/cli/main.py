@@ -7,20 +7,13 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from dikkat_runtime import __version__
 from dikkat_runtime.cli.commands import classify, embed, generate, translate
+from dikkat_runtime.cli.serve import OneLineParser
 from dikkat_runtime.cli.serve import add_options as _serve
 from dikkat_runtime.cli.streams import discard_output
-from dikkat_runtime.errors import DikkatRuntimeError, UsageError
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see {self.prog} --help")
+from dikkat_runtime.errors import DikkatRuntimeError
 
 
 def main() -> None:
@@ -52,9 +45,9 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="dikkat-runtime", description="Run models that dikkat trained, without PyTorch.")
+    parser = OneLineParser(prog="dikkat-runtime", description="Run models that dikkat trained, without PyTorch.")
     parser.add_argument("--version", action="version", version=f"dikkat-runtime {__version__}")
-    commands = parser.add_subparsers(title="commands", parser_class=_Parser)
+    commands = parser.add_subparsers(title="commands", parser_class=OneLineParser)
     _translate(commands.add_parser("translate", help="Translate FILE or standard input, line by line."))
     _classify(commands.add_parser("classify", help="Classify the lines of FILE or standard input."))
     _generate(commands.add_parser("generate", help="Write a text on, token by token."))

@@ -6,7 +6,9 @@ import argparse
 import importlib.util
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from dikkat_runtime.cli.streams import Output
 from dikkat_runtime.errors import UsageError
@@ -14,6 +16,18 @@ from dikkat_runtime.errors import UsageError
 NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "prometheus_client": "prometheus-client",
           "python_multipart": "python-multipart"}  # fmt: skip
 """Packages of the extra [serve], by the names of their modules."""
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Raises `UsageError` that says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Tell of a wrong option."""
+        raise UsageError(f"{message}; see {self.prog} --help")
+
+    def format_help(self) -> str:
+        """The help, which begins as that of dikkat does."""
+        return super().format_help().replace("usage:", "Usage:", 1)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +79,16 @@ def serve(options: Namespace) -> int | None:
         limits=Limits(wait_seconds=options.max_wait),
     )
     return run_server(settings)
+
+
+def serve_from(name: str, arguments: Sequence[str]) -> int:
+    """Serve as the options of a command line say; `name` is what the command is called."""
+    parser = OneLineParser(prog=name, description="Serve runs over HTTP, as clients of other translators expect it.")
+    add_options(parser)
+    try:
+        return serve(parser.parse_args(arguments)) or 0
+    except SystemExit as end:  # --help was printed
+        return int(end.code or 0)
 
 
 def _make_key(options: Namespace) -> int:
