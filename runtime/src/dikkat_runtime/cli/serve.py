@@ -45,6 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--beam", type=int, default=5, help="Hypotheses followed side by side; 1 is greedy.")
     parser.add_argument("--threads", type=int, help="Threads to compute with; all processors if absent.")
     parser.add_argument("--max-wait", type=float, default=10.0, help="Seconds in the queue that are too many.")
+    parser.add_argument("--batch-tokens", type=int, default=4096, help="Tokens read together; 1 is a text at a time.")
     parser.add_argument("--drain", type=float, default=30.0, help="Seconds for the last answers after SIGTERM.")
     parser.add_argument("--log-requests", action="store_true", help="One line a request, without its text.")
 
@@ -58,6 +59,8 @@ def serve(options: Namespace) -> int | None:
         return _make_key(options)
     if options.threads is not None and options.threads < 1:
         raise UsageError(f"--threads must be a whole number of at least 1, not {options.threads}")
+    if options.batch_tokens < 1:
+        raise UsageError(f"--batch-tokens must be a whole number of at least 1, not {options.batch_tokens}")
     if not 0 < options.max_wait <= 3600 or not 0 < options.drain <= 3600:
         raise UsageError("--max-wait and --drain must be above 0 and at most 3600 seconds")
     from dikkat_runtime.server.running import run_server
@@ -76,7 +79,7 @@ def serve(options: Namespace) -> int | None:
         beam_size=options.beam,
         drain_seconds=options.drain,
         log_requests=options.log_requests,
-        limits=Limits(wait_seconds=options.max_wait),
+        limits=Limits(wait_seconds=options.max_wait, batch_tokens=options.batch_tokens),
     )
     return run_server(settings)
 
