@@ -1,7 +1,7 @@
 """How a server of one translator bears one caller, many, too many, and those that hang up.
 
-The callers run in this process and the server in another, on one machine: compare figures within one run only. A batched
-server and one that computes one text after another (--batch-tokens 1) are measured in turn, round by round.
+The callers run in this process and the server in another, on one machine: compare figures within one run only. A
+batched server and one that computes one text after another (--batch-tokens 1) are measured in turn, round by round.
 """
 
 from __future__ import annotations
@@ -78,10 +78,16 @@ def measure_callers(run: Path, texts: Sequence[str], seconds: float, rounds: int
     with started(*options) as batched, started(*options, "--batch-tokens", "1") as alone:
         for callers in CALLERS:
             found: dict[str, list[Answer]] = {"batched": [], "one_at_a_time": []}
+            spent = dict.fromkeys(found, 0.0)
             for _ in range(rounds):
                 for name, server in (("batched", batched), ("one_at_a_time", alone)):
+                    before = server.processor_seconds()
                     found[name] += asyncio.run(closed_loop(server.port, callers, texts, seconds))
-            rows[str(callers)] = {name: speed(answers, seconds * rounds) for name, answers in found.items()}
+                    spent[name] += server.processor_seconds() - before
+            rows[str(callers)] = {
+                name: speed(answers, seconds * rounds) | {"processor_ms": 1000 * spent[name] / len(answers)}
+                for name, answers in found.items()
+            }
             ratio = rows[str(callers)]["batched"]["per_second"] / rows[str(callers)]["one_at_a_time"]["per_second"]
             rows[str(callers)]["times_as_fast"] = ratio
             note(f"{callers} callers: {json.dumps(rows[str(callers)])}")

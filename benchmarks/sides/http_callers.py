@@ -84,6 +84,11 @@ class Server:
         assert found
         return int(found[1]) / 1024
 
+    def processor_seconds(self) -> float:
+        """Time that all its threads have computed."""
+        numbers = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
+
 
 @contextmanager
 def started(*options: str | Path, port: int = 0) -> Iterator[Server]:

@@ -38,6 +38,9 @@ def libretranslate_aio(url, key):
     yield "languages", lambda: [each.code for each in client.languages()]
     yield "settings", lambda: asdict(client.frontend_settings())["language"]["target"]["code"]
     yield "health", lambda: str(client.health())
+    file = io.BytesIO(b"Yes.")
+    file.name = "a.txt"
+    yield "file", lambda: client.translate_file(file, "en", "fr").translated_file_url.endswith(".a.txt")
     yield "suggest", lambda: client.suggest("a", "b", "en", "fr")
     yield "unknown language", lambda: client.translate(TEXTS[0], "en", "tlh")
 
@@ -80,10 +83,14 @@ def deepl(url, key):
     yield "no glossary", lambda: client.get_glossary(glossary.glossary_id)
     yield "unknown language", lambda: client.translate_text(TEXTS[0], target_lang="DE")
     yield "wrong key", lambda: deepl.DeepLClient("wrong", server_url=url).get_usage()
-    yield (
-        "document",
-        lambda: client.translate_document(io.BytesIO(b"x"), io.BytesIO(), target_lang="FR", filename="a.xyz"),
-    )
+
+    def document(name):
+        out = io.BytesIO()
+        client.translate_document(io.BytesIO(TEXTS[0].encode()), out, target_lang="FR", filename=name)
+        return out.getvalue().decode()
+
+    yield "document", lambda: document("a.txt")
+    yield "unknown document", lambda: document("a.xyz")
 
 
 def google(url, key):

@@ -115,6 +115,7 @@ def test_libretranslate_aio(server: Server) -> None:
         detect="fr",
         languages=["en", "fr"],
         settings="fr",
+        file=True,
         suggest="raised ForbiddenError",
         unknown_language="raised BadRequestError",
         asynchronous=both,
@@ -147,7 +148,8 @@ def test_deepl(server: Server) -> None:
         no_glossary="raised GlossaryNotFoundException",
         unknown_language="raised DeepLException",
         wrong_key="raised AuthorizationException",
-        document="raised DeepLException",
+        document=server.translations(QUESTION)[0],
+        unknown_document="raised DeepLException",
     )
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dikkat_runtime.server.api import deepl, google, huggingface, libretranslate, openai, probes, tei
+from dikkat_runtime.server.api import deepl, files, google, huggingface, libretranslate, openai, probes, tei
 from dikkat_runtime.server.api.schemas import fields
 from dikkat_runtime.server.call import Call, Services
 from dikkat_runtime.server.dialects import (
@@ -33,7 +33,9 @@ from dikkat_runtime.server.openapi import describe
 from dikkat_runtime.server.request_error import Kind, RequestError
 
 ENDPOINTS = [
-    endpoint for api in (libretranslate, deepl, google, openai, tei, huggingface, probes) for endpoint in api.ENDPOINTS
+    endpoint
+    for api in (libretranslate, deepl, files, google, openai, tei, huggingface, probes)
+    for endpoint in api.ENDPOINTS
 ]
 """Every route but that of the description."""
 _DIALECTS: list[tuple[str, Dialect]] = [
@@ -45,6 +47,7 @@ _DIALECTS: list[tuple[str, Dialect]] = [
     ("/embed", TEI),
     ("/info", TEI),
     ("/translate", LIBRETRANSLATE),
+    ("/download_file", LIBRETRANSLATE),
     ("/detect", LIBRETRANSLATE),
     ("/languages", LIBRETRANSLATE),
     ("/frontend", LIBRETRANSLATE),
@@ -55,7 +58,8 @@ _ROUTE_PROBLEMS: dict[int, tuple[Kind, str]] = {
     405: ("method", "this address does not answer to this method"),
 }
 _ALLOWED_HEADERS = "Authorization, Content-Type, X-API-Key, X-Goog-Api-Key, X-Deadline-Ms"
-_SECURITY_HEADERS = {"X-Content-Type-Options": "nosniff", "Content-Security-Policy": "default-src 'none'"}
+_SECURITY_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"default-src 'none'")]
+Answer = Callable[[Request], Awaitable[Response]]
 
 
 def dialect_of(path: str) -> Dialect:
@@ -66,8 +70,9 @@ def dialect_of(path: str) -> Dialect:
 class Gate:
     """The checks that come before every route."""
 
-    def __init__(self, app: ASGIApp, services: Services) -> None:
-        self._app, self._access = app, services.access
+    def __init__(self, app: ASGIApp, services: Services, exact: Mapping[tuple[str, str], Answer]) -> None:
+        """`exact` are the routes without parameters, by method and path, which need no search."""
+        self._app, self._access, self._exact = app, services.access, exact
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that is turned away; else pass it on."""
@@ -89,15 +94,17 @@ class Gate:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                own = MutableHeaders(scope=message)
-                for name, value in _SECURITY_HEADERS.items():
-                    own[name] = value
+                message["headers"] += _SECURITY_HEADERS
                 if origin is not None:
-                    own["Access-Control-Allow-Origin"] = origin
-                    own["Vary"] = "Origin"
+                    message["headers"] += [(b"access-control-allow-origin", origin.encode()), (b"vary", b"Origin")]
             await send(message)
 
-        await self._app(scope, receive, send_with_headers)
+        answer = self._exact.get((scope["method"], scope["path"]))
+        if answer is None:
+            await self._app(scope, receive, send_with_headers)
+            return
+        response = await answer(Request(scope, receive, send))
+        await response(scope, receive, send_with_headers)
 
 
 def build_application(services: Services) -> Starlette:
@@ -116,12 +123,16 @@ def build_application(services: Services) -> Starlette:
         services.engine.close()
 
     handlers: dict[Any, Callable[[Request, Exception], Coroutine[Any, Any, Response]]] = {HTTPException: _no_route}
-    routes = [
-        Route(endpoint.path, serve(endpoint, services), methods=list(endpoint.methods))
-        for endpoint in [*ENDPOINTS, own]
-    ]
+    answers = [(endpoint, serve(endpoint, services)) for endpoint in [*ENDPOINTS, own]]
+    routes = [Route(endpoint.path, answer, methods=list(endpoint.methods)) for endpoint, answer in answers]
+    exact = {
+        (method, endpoint.path): answer
+        for endpoint, answer in answers
+        for method in endpoint.methods
+        if "{" not in endpoint.path
+    }
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
-    app.add_middleware(Gate, services=services)
+    app.add_middleware(Gate, services=services, exact=exact)
     app.router.redirect_slashes = False
     return app
 

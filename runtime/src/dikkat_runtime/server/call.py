@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from dikkat_runtime.server.access import Access
 from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.document_store import DocumentStore
 from dikkat_runtime.server.engine_thread import EngineThread
 from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.glossaries import GlossaryStore
@@ -21,8 +22,8 @@ from dikkat_runtime.server.request_error import ClientGone, RequestError
 from dikkat_runtime.server.settings import ServeSettings
 from dikkat_runtime.server.work import Ticket
 
-SHORT = 20_000
-"""Characters that are cut into tokens in the event loop; more are cut beside it."""
+_PATIENCE = 0.05
+"""Seconds after which it is watched whether the client is still there."""
 
 
 class Services:
@@ -34,6 +35,7 @@ class Services:
         self.access, self.metrics = Access(settings), Metrics()
         self.engine = EngineThread(settings.limits, self.metrics)
         self.glossaries = GlossaryStore(settings.limits)
+        self.documents = DocumentStore()
         self.is_draining = False
         self.characters = 0
         """Sent by anybody since the start."""
@@ -46,6 +48,7 @@ class Call:
         self.services, self.request, self.fields, self.key = services, request, fields, key
         self._deadline = time.monotonic() + _seconds_allowed(request, services.settings.limits.request_seconds)
         self._watch: asyncio.Task[None] | None = None
+        self._is_detached = False
 
     @property
     def catalog(self) -> Catalog:
@@ -72,13 +75,12 @@ class Call:
         if not texts:
             return []
         queue = self.services.engine.queue
-        queue.check()
-        if sum(map(len, texts)) <= SHORT:
-            tokens = task.model.count_tokens(texts)
-        else:
-            tokens = await asyncio.to_thread(task.model.count_tokens, texts)
+        while self._is_detached and queue.estimated_seconds > self.services.settings.limits.wait_seconds:
+            await asyncio.sleep(0.2)
+        if not self._is_detached:
+            queue.check()
         ticket = Ticket(len(texts))
-        queue.put(task, ticket, texts, tokens)
+        queue.put(task, ticket, texts, task.model.estimate_tokens(texts))
         try:
             return list(await self.wait_for(ticket.future))
         finally:
@@ -86,17 +88,24 @@ class Call:
 
     async def wait_for(self, awaited: asyncio.Future[Any], watch: bool = True) -> Any:
         """The result of a future. Raises `RequestError` when the time is up, and with `watch` `ClientGone`."""
-        if watch and self._watch is None:
+        watch = watch and not self._is_detached
+        seconds = max(0.0, self._deadline - time.monotonic())
+        if not (await asyncio.wait((awaited,), timeout=min(seconds, _PATIENCE)))[0] and watch and self._watch is None:
             self._watch = asyncio.ensure_future(self._until_gone())
         others = {self._watch} if watch and self._watch else set()
         seconds = max(0.0, self._deadline - time.monotonic())
-        await asyncio.wait({awaited, *others}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not awaited.done():
+            await asyncio.wait({awaited, *others}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if awaited.done():
             return awaited.result()
         awaited.cancel()
         if others and self._watch and self._watch.done():
             raise ClientGone
         raise RequestError("timeout", "the time for this request is up", retry_after=1)
+
+    def detach(self, seconds: float) -> None:
+        """Go on for so long without the client, and wait where the server is busy."""
+        self._is_detached, self._deadline = True, time.monotonic() + seconds
 
     def close(self) -> None:
         """Stop watching for the client to leave."""

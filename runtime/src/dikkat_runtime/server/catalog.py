@@ -7,10 +7,8 @@ from collections.abc import Callable, Sequence
 from dikkat_runtime.engine.contract import Precision
 from dikkat_runtime.errors import DikkatRuntimeError, UsageError
 from dikkat_runtime.server.languages import candidates, normal
-from dikkat_runtime.server.models import ModelKind, ServedModel, load_model, split_spec
+from dikkat_runtime.server.models import SAMPLE, ModelKind, ServedModel, load_model, split_spec
 from dikkat_runtime.server.request_error import RequestError
-
-WARM_UP = "A short text, before anybody waits."
 
 
 class Catalog:
@@ -94,7 +92,7 @@ class Catalog:
         model = load_model(spec, self._precision, self._threads)
         if model.kind == "translator":
             # the first sentence costs more than any later one
-            model.model.translate([WARM_UP])
+            model.model.translate([SAMPLE])
         return model
 
 

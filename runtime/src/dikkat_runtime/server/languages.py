@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 NAMES = {
     "af": "Afrikaans", "am": "Amharic", "ar": "Arabic", "az": "Azerbaijani", "be": "Belarusian", "bg": "Bulgarian",
     "bn": "Bengali", "bs": "Bosnian", "ca": "Catalan", "cs": "Czech", "cy": "Welsh", "da": "Danish", "de": "German",
@@ -36,11 +38,12 @@ def normal(code: str) -> str:
     return code.strip().lower().replace("_", "-")
 
 
-def candidates(code: str) -> list[str]:
+@lru_cache(maxsize=1024)
+def candidates(code: str) -> tuple[str, ...]:
     """The codes under which a language may be served, the likeliest first: itself, its other names, its base."""
     own = normal(code)
     base = own.partition("-")[0]
-    return list(dict.fromkeys([own, *_ALIASES.get(own, ()), base, *_ALIASES.get(base, ())]))
+    return tuple(dict.fromkeys([own, *_ALIASES.get(own, ()), base, *_ALIASES.get(base, ())]))
 
 
 def language_name(code: str) -> str:

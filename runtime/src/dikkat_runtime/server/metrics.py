@@ -21,7 +21,7 @@ class Metrics:
             "dikkat_request_seconds", "From the request to its answer.", ("route",), buckets=_SECONDS, registry=own
         )
         self._queued = Histogram(
-            "dikkat_queue_seconds", "Wait of a segment for the engine.", buckets=_SECONDS, registry=own
+            "dikkat_queue_seconds", "Wait of the oldest segment of a batch.", buckets=_SECONDS, registry=own
         )
         self._segments = Histogram("dikkat_batch_segments", "Segments computed together.", buckets=_SIZES, registry=own)
         self._tokens = Histogram(
@@ -31,13 +31,19 @@ class Metrics:
         self._written = Counter("dikkat_decode_tokens", "Tokens written by language models.", registry=own)
         self._rejected = Counter("dikkat_rejected", "Requests not answered as asked.", ("reason",), registry=own)
         self._left = Counter("dikkat_clients_gone", "Clients that left before their answer.", registry=own)
+        # looking a label up costs more than counting
+        self._by_route: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self.waiting = Gauge("dikkat_queue_segments", "Segments that wait now.", registry=own)
         self.inflight = Gauge("dikkat_inflight_requests", "Requests being answered now.", registry=own)
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count one request; `route` is a path of the server's own list."""
-        self._requests.labels(route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        known = self._by_route.get((route, status))
+        if known is None:
+            known = self._requests.labels(route, str(status)), self._seconds.labels(route)
+            self._by_route[route, status] = known
+        known[0].inc()
+        known[1].observe(seconds)
 
     def rejected(self, reason: str) -> None:
         """Count one request that could not be answered, by the kind of its problem."""
@@ -52,8 +58,8 @@ class Metrics:
         self._segments.observe(len(batch.segments))
         self._tokens.observe(batch.tokens)
         self._source.inc(batch.tokens)
-        for segment in batch.segments:
-            self._queued.observe(start - segment.since)
+        # one for the oldest: the others have waited less
+        self._queued.observe(start - min(segment.since for segment in batch.segments))
 
     def written(self, tokens: int) -> None:
         """Count tokens that a language model wrote."""

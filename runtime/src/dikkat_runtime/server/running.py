@@ -8,6 +8,7 @@ import errno
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Iterator
 
 import uvicorn
@@ -16,7 +17,7 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.call import Services
 from dikkat_runtime.server.catalog import Catalog
-from dikkat_runtime.server.connections import BoundedProtocol
+from dikkat_runtime.server.connections import bounded_protocol
 from dikkat_runtime.server.endpoint import say
 from dikkat_runtime.server.settings import ServeSettings
 
@@ -32,7 +33,10 @@ def run_server(settings: ServeSettings) -> int:
         _raise_file_limit()
         services = Services(settings, Catalog(settings.runs, settings.precision, settings.threads))
         server = _Server(services, listener)
-        return asyncio.run(server.run())
+        # the event loop must not wait long while the engine thread runs Python
+        sys.setswitchinterval(0.001)
+        with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+            return runner.run(server.run())
     finally:
         listener.close()
 
@@ -67,10 +71,9 @@ class _Server(uvicorn.Server):
     def __init__(self, services: Services, listener: socket.socket) -> None:
         self._services, self._listener = services, listener
         limits = services.settings.limits
-        protocol = type("Protocol", (BoundedProtocol,), {"most_connections": limits.connections})
         config = uvicorn.Config(
             build_application(services),
-            http=protocol,
+            http=bounded_protocol(limits.connections),
             ws="none",
             lifespan="on",
             log_config=None,

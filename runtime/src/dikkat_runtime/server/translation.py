@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dikkat_runtime.engine.contract import SearchOptions
-from dikkat_runtime.server.call import SHORT, Call
+from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.detection import detect, is_available
 from dikkat_runtime.server.glossaries import Terms
 from dikkat_runtime.server.markup import HTML_IGNORED, escaped, split_markup
@@ -18,6 +18,8 @@ from dikkat_runtime.server.segments import Fixed, Part, segments_of, split_text
 from dikkat_runtime.tasks.translator import Translation
 
 AUTO = "auto"
+_SHORT = 20_000
+"""Characters that are cut into sentences in the event loop; more are cut beside it."""
 Markup = Literal["text", "html", "xml"]
 
 
@@ -56,7 +58,7 @@ class Detected:
 
 async def translate_texts(call: Call, model: ServedModel, texts: Sequence[str], wish: Wish) -> list[Translated]:
     """Translate texts in their order. Raises as `Call.compute`."""
-    if sum(map(len, texts)) <= SHORT:
+    if sum(map(len, texts)) <= _SHORT:
         parts = [_split(text, wish) for text in texts]
     else:
         parts = await asyncio.to_thread(lambda: [_split(text, wish) for text in texts])

@@ -105,11 +105,6 @@ async def usage(call: Call) -> Response:
     return json_response({"character_count": count, "character_limit": NO_LIMIT})
 
 
-async def no_documents(call: Call) -> Response:
-    """Documents are not translated here."""
-    raise RequestError("unsupported", "documents are not translated here")
-
-
 _BODY = fields(
     ("text", "target_lang"),
     text=TEXTS,
@@ -142,7 +137,6 @@ ENDPOINTS = [
         _BOTH, "/v2/languages", languages, DEEPL, "List languages.", _LANGUAGES, fields(type=words("source", "target"))
     ),
     Endpoint(_BOTH, "/v2/usage", usage, DEEPL, "Tell how much was translated.", _USAGE),
-    Endpoint(("POST",), "/v2/document", no_documents, DEEPL, "Refuse to translate a document.", fields(), fields()),
     *GLOSSARY_ENDPOINTS,
 ]
 """The routes of DeepL."""

@@ -22,6 +22,7 @@ from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.detection import detect as detected_languages
 from dikkat_runtime.server.detection import is_available
 from dikkat_runtime.server.dialects import LIBRETRANSLATE, json_response
+from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.languages import language_name
 from dikkat_runtime.server.request_error import RequestError
@@ -85,7 +86,7 @@ async def settings(call: Call) -> Response:
     content = {
         "apiKeys": services.access.needs_key,
         "charLimit": services.settings.limits.text_characters,
-        "filesTranslation": False,
+        "filesTranslation": True,
         "frontendTimeout": 500,
         "keyRequired": services.access.needs_key,
         "language": {
@@ -93,14 +94,9 @@ async def settings(call: Call) -> Response:
             "target": {"code": target, "name": language_name(target)},
         },
         "suggestions": False,
-        "supportedFilesFormat": [],
+        "supportedFilesFormat": supported_suffixes(),
     }
     return json_response(content)
-
-
-async def no_files(call: Call) -> Response:
-    """Files are not translated here."""
-    raise RequestError("unsupported", "files are not translated here")
 
 
 async def no_suggestions(call: Call) -> Response:
@@ -154,7 +150,6 @@ ENDPOINTS = [
         needs_key=False,
     ),
     Endpoint(("GET",), "/frontend/settings", settings, _OF, "Tell what is served.", _SETTINGS, needs_key=False),
-    Endpoint(_POST, "/translate_file", no_files, _OF, "Refuse to translate a file.", fields(), fields()),
     Endpoint(_POST, "/suggest", no_suggestions, _OF, "Refuse a better translation.", fields(), fields()),
 ]
 """The routes of LibreTranslate; /health is among the probes."""
