@@ -14,6 +14,7 @@ LAYERS = (
     ("native",),
     ("engine", "text", "run_directory"),
     ("tasks",),
+    ("server",),
     ("cli",),
     ("__init__", "__main__"),
 )

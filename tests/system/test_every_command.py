@@ -52,6 +52,7 @@ TRIES = {
     "draw positions": Try("draw positions --out table.svg --length 20 --dim 12"),
     "data diversify": Try("data diversify MT MT PAIRS --out more.tsv", bad=4),
     "import": Try("import TEXT --out run", writes=False, code=66, bad=1),
+    "serve": Try("serve TEXT --port 0", writes=False, code=66, bad=1),
     "train translator": Try("train translator PAIRS --out run", writes=False, is_slow=True, bad=2),
     "train classifier": Try("train classifier LABELS --out run", writes=False, is_slow=True, bad=2),
     "train lm": Try("train lm TEXT --out run", writes=False, is_slow=True, bad=2),
@@ -153,7 +154,7 @@ def test_bad_files(name: str, server: ForkServer, made: dict[str, str], tmp_path
     empty.write_bytes(b"")
     binary.write_bytes(bytes(range(256)) * 12)
     folder.mkdir()
-    is_of_run = tried.words.split()[tried.bad] == "MT" or name == "import"
+    is_of_run = tried.words.split()[tried.bad] == "MT" or name in ("import", "serve")
     codes = {empty: 65, binary: 65, folder: 66, missing: 66}
     if is_of_run:  # a folder is asked for
         codes = {empty: 66, binary: 66, folder: 66, missing: 66}

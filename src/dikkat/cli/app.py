@@ -22,6 +22,7 @@ from dikkat.cli.heads import heads
 from dikkat.cli.import_checkpoint import import_checkpoint
 from dikkat.cli.quickstart import quickstart
 from dikkat.cli.report import report
+from dikkat.cli.serve import serve
 from dikkat.cli.train import train
 from dikkat.cli.translate import translate
 
@@ -49,6 +50,8 @@ app.command()(compare)
 app.command()(doctor)
 app.add_typer(data, name="data")
 app.command("import")(import_checkpoint)
+_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+app.command(context_settings=_PASSED_ON)(serve)
 
 
 def _show_version(is_wanted: bool) -> None:

@@ -7,21 +7,15 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from dikkat_runtime import __version__
 from dikkat_runtime.cli.commands import classify, embed, generate, translate
 from dikkat_runtime.cli.native_notices import NativeNotices
+from dikkat_runtime.cli.serve import OneLineParser
+from dikkat_runtime.cli.serve import add_options as _serve
 from dikkat_runtime.cli.streams import discard_output
-from dikkat_runtime.errors import DikkatRuntimeError, UsageError
+from dikkat_runtime.errors import DikkatRuntimeError
 from dikkat_runtime.native.notices import listen
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line."""
-
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see {self.prog} --help")
 
 
 def main() -> None:
@@ -39,7 +33,8 @@ def run(arguments: Sequence[str]) -> int:
         if "action" not in options:
             _parser().print_help()
             return 0
-        options.action(options)
+        code: int | None = options.action(options)
+        return code or 0
     except DikkatRuntimeError as error:
         return _fail(str(error), error.exit_code)
     except MemoryError:
@@ -50,17 +45,17 @@ def run(arguments: Sequence[str]) -> int:
         return 141
     except KeyboardInterrupt:
         return _fail("interrupted", 130)
-    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="dikkat-runtime", description="Run models that dikkat trained, without PyTorch.")
+    parser = OneLineParser(prog="dikkat-runtime", description="Run models that dikkat trained, without PyTorch.")
     parser.add_argument("--version", action="version", version=f"dikkat-runtime {__version__}")
-    commands = parser.add_subparsers(title="commands", parser_class=_Parser)
+    commands = parser.add_subparsers(title="commands", parser_class=OneLineParser)
     _translate(commands.add_parser("translate", help="Translate FILE or standard input, line by line."))
     _classify(commands.add_parser("classify", help="Classify the lines of FILE or standard input."))
     _generate(commands.add_parser("generate", help="Write a text on, token by token."))
     _embed(commands.add_parser("embed", help="Turn each line into a vector."))
+    _serve(commands.add_parser("serve", help="Serve runs over HTTP, as clients of other translators expect it."))
     return parser
 
 

@@ -1,0 +1,95 @@
+"""Who may ask: the host that a request names, the page that it comes from, and its key."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from dikkat_runtime.server.keys import Key, find_key, read_keys
+from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.settings import LOOPBACK, ServeSettings
+
+KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
+KEY_FIELDS = ("api_key", "apiKey", "auth_key", "key")
+_SCHEMES = ("bearer", "deepl-auth-key", "token")
+
+
+class Access:
+    """The rules of one server."""
+
+    def __init__(self, settings: ServeSettings) -> None:
+        """Raises as `read_keys`."""
+        self.keys = read_keys(settings.keys) if settings.keys else []
+        self._hosts = {*LOOPBACK, settings.host.lower(), socket.gethostname().lower()}
+        self._hosts |= {host.lower() for host in settings.allowed_hosts}
+        self._origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
+
+    @property
+    def needs_key(self) -> bool:
+        """Whether a key must be given."""
+        return bool(self.keys)
+
+    def check_host(self, host: str) -> None:
+        """Raise `RequestError` for a name that is not ours: a page elsewhere may have pointed it at this machine.
+
+        Where a key is needed, such a page has none, so that any name will do.
+        """
+        if self.needs_key:
+            return
+        name = _host_name(host)
+        if name not in self._hosts and not _is_address(name):
+            raise RequestError("forbidden", "this host name is not the server's; start it with --allow-host NAME")
+
+    def allows_origin(self, origin: str) -> bool:
+        """Whether a page of another origin may read answers."""
+        return "*" in self._origins or origin.lower() in self._origins
+
+    def check_origin(self, origin: str, host: str) -> None:
+        """Raise `RequestError` for a request that a page of another origin makes."""
+        if urlsplit(origin).netloc.lower() != host.lower() and not self.allows_origin(origin):
+            raise RequestError(
+                "forbidden", "pages of this origin may not ask; start the server with --allow-origin URL"
+            )
+
+    def key_of(self, request: Request, values: Mapping[str, object]) -> Key | None:
+        """The key of a request, None where none is needed. Raises `RequestError`."""
+        if not self.needs_key:
+            return None
+        presented = _presented(request, values)
+        if presented is None:
+            raise RequestError("unauthorized", "an API key is needed")
+        key = find_key(self.keys, presented)
+        if key is None:
+            raise RequestError("unauthorized", "the API key is not known")
+        return key
+
+
+def _presented(request: Request, values: Mapping[str, object]) -> str | None:
+    scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() in _SCHEMES and credentials.strip():
+        return credentials.strip()
+    named: Sequence[object] = [
+        *(request.headers.get(name) for name in KEY_HEADERS),
+        *(values.get(name) for name in KEY_FIELDS),
+    ]
+    return next((each for each in named if isinstance(each, str) and each), None)
+
+
+def _host_name(host: str) -> str:
+    """Without the port and brackets."""
+    try:
+        return (urlsplit(f"//{host}").hostname or "").lower()
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,1 @@
+"""The interfaces, one file each: what a client sends, and the shape of what it is answered."""

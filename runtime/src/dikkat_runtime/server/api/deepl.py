@@ -1,0 +1,142 @@
+"""DeepL v2: translate, languages and usage."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from dikkat_runtime.server.api.deepl_glossaries import ENDPOINTS as GLOSSARY_ENDPOINTS
+from dikkat_runtime.server.api.schemas import FLAG, TEXT, TEXTS, WHOLE, fields, list_of, words
+from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.dialects import DEEPL, json_response
+from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.glossaries import Glossary, Terms
+from dikkat_runtime.server.languages import candidates, language_name, normal
+from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.translation import Wish, answer_texts
+
+NO_LIMIT = 1_000_000_000_000
+"""Characters; the clients must be told some limit."""
+_UNKNOWN = ("style_id", "custom_instructions", "translation_memory_id")
+"""What clients may ask for and no model here can do."""
+_FORMALITY = ("default", "prefer_more", "prefer_less", "more", "less")
+
+
+async def translate(call: Call) -> Response:
+    """Each text, in the language that it is in itself."""
+    fields = call.fields
+    texts, target = fields.texts("text"), fields.text("target_lang")
+    for name in _UNKNOWN:
+        if name in fields:
+            raise RequestError("invalid", f"{name} is not supported here", param=name)
+    formality = fields.choice("formality", "default", _FORMALITY)
+    if formality in ("more", "less"):
+        raise RequestError("invalid", "formality is not supported for this target language", param="formality")
+    glossary = _glossary(call)
+    wish = _wish(call, glossary)
+    call.count_characters(texts)
+    answers = await answer_texts(call, texts, fields.optional_text("source_lang"), target, wish)
+    rows = [
+        {
+            "detected_source_language": normal(answer.model.source).upper(),
+            "text": answer.translated.text,
+            "billed_characters": len(text),
+        }
+        for text, answer in zip(texts, answers, strict=True)
+    ]
+    return json_response({"translations": rows})
+
+
+def _wish(call: Call, glossary: Glossary | None) -> Wish:
+    fields = call.fields
+    split = fields.choice("split_sentences", "1", ("0", "1", "nonewlines"))
+    handling = fields.choice("tag_handling", "", ("xml", "html"))
+    for name in ("splitting_tags", "non_splitting_tags"):
+        _names(call, name)  # every tag splits here
+    return Wish(
+        markup="xml" if handling == "xml" else "html" if handling == "html" else "text",
+        ignored=[name.lower() for name in _names(call, "ignore_tags")],
+        sentences=split != "0",
+        lines=split == "1",
+        terms=Terms.of(glossary),
+    )
+
+
+def _names(call: Call, field: str) -> list[str]:
+    """Names of tags, as a list or with commas between them."""
+    if field not in call.fields:
+        return []
+    return [name.strip() for text in call.fields.texts(field) for name in text.split(",") if name.strip()]
+
+
+def _glossary(call: Call) -> Glossary | None:
+    """The one that was asked for; of several, all their terms."""
+    named = [name for field in ("glossary_id", "glossary_ids") for name in _names(call, field)]
+    found = [call.services.glossaries.get(call.owner, name) for name in named]
+    if not found:
+        return None
+    entries = {term: text for glossary in reversed(found) for term, text in glossary.entries.items()}
+    target, source = call.fields.text("target_lang"), call.fields.optional_text("source_lang") or ""
+    for glossary in found:
+        if not source:
+            raise RequestError("invalid", "source_lang is needed with a glossary", param="source_lang")
+        if not _are_alike(glossary.source, source) or not _are_alike(glossary.target, target):
+            raise RequestError("invalid", "the glossary is for other languages", param="glossary_id")
+    return Glossary(found[0].name, found[0].source, found[0].target, entries)
+
+
+def _are_alike(one: str, other: str) -> bool:
+    return normal(one).partition("-")[0] in candidates(other)
+
+
+async def languages(call: Call) -> Response:
+    """Languages to translate from, or with `type=target` into."""
+    catalog = call.catalog
+    is_target = call.fields.choice("type", "source", ("source", "target")) == "target"
+    rows = [
+        {"language": code.upper(), "name": language_name(code)} | ({"supports_formality": False} if is_target else {})
+        for code in (catalog.targets if is_target else catalog.sources)
+    ]
+    return json_response(rows)
+
+
+async def usage(call: Call) -> Response:
+    """Characters of this key since the server was started."""
+    count = call.key.characters if call.key else call.services.characters
+    return json_response({"character_count": count, "character_limit": NO_LIMIT})
+
+
+_BODY = fields(
+    ("text", "target_lang"),
+    text=TEXTS,
+    target_lang=TEXT,
+    source_lang=TEXT,
+    formality=words(*_FORMALITY),
+    split_sentences=words("0", "1", "nonewlines"),
+    tag_handling=words("xml", "html"),
+    ignore_tags=TEXTS,
+    glossary_id=TEXT,
+)
+_ANSWER = fields(
+    ("translations",),
+    translations=list_of(
+        fields(
+            ("detected_source_language", "text", "billed_characters"),
+            detected_source_language=TEXT,
+            text=TEXT,
+            billed_characters=WHOLE,
+        )
+    ),
+)
+_LANGUAGES = list_of(fields(("language", "name"), language=TEXT, name=TEXT, supports_formality=FLAG))
+_USAGE = fields(("character_count", "character_limit"), character_count=WHOLE, character_limit=WHOLE)
+_BOTH = ("GET", "POST")
+
+ENDPOINTS = [
+    Endpoint(_BOTH, "/v2/translate", translate, DEEPL, "Translate texts.", _ANSWER, _BODY),
+    Endpoint(
+        _BOTH, "/v2/languages", languages, DEEPL, "List languages.", _LANGUAGES, fields(type=words("source", "target"))
+    ),
+    Endpoint(_BOTH, "/v2/usage", usage, DEEPL, "Tell how much was translated.", _USAGE),
+    *GLOSSARY_ENDPOINTS,
+]
+"""The routes of DeepL."""

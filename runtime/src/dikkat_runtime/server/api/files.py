@@ -1,0 +1,112 @@
+"""Whole files: the routes of DeepL's documents and of LibreTranslate's files."""
+
+from __future__ import annotations
+
+import math
+from urllib.parse import quote
+
+from starlette.responses import Response
+
+from dikkat_runtime.server.api.schemas import TEXT, WHOLE, fields
+from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.dialects import DEEPL, LIBRETRANSLATE, json_response
+from dikkat_runtime.server.document_store import DocumentJob
+from dikkat_runtime.server.documents import begin_document
+from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.models import ServedModel
+from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.translation import AUTO, translator_for
+
+BYTES = "application/octet-stream"
+
+
+async def upload(call: Call) -> Response:
+    """Take a document; it is translated meanwhile."""
+    source, target = call.fields.optional_text("source_lang"), call.fields.text("target_lang")
+    model = _model(call, source, target)
+    if wished := call.fields.optional_text("output_format"):
+        raise RequestError("unsupported", f"output_format {wished[:20]} is not supported here", param="output_format")
+    job, _ = await begin_document(call, model)
+    return json_response({"document_id": job.identity, "document_key": job.key})
+
+
+async def status(call: Call) -> Response:
+    """How far a document is."""
+    job = _job(call)
+    content: dict[str, object] = {"document_id": job.identity, "status": job.status}
+    if job.status in ("queued", "translating"):
+        content["seconds_remaining"] = max(1, math.ceil(call.services.engine.queue.estimated_seconds))
+    if job.status == "done":
+        content["billed_characters"] = job.characters
+    if job.status == "error":
+        content["error_message"] = job.problem
+    return json_response(content)
+
+
+async def result(call: Call) -> Response:
+    """The translated document, once."""
+    job = _job(call)
+    if job.status != "done":
+        raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
+    call.services.documents.remove(job)
+    return _attachment(job)
+
+
+async def translate_file(call: Call) -> Response:
+    """Translate a file, and tell where the translation is."""
+    source, target = call.fields.text("source"), call.fields.text("target")
+    model = _model(call, None if source.lower() == AUTO else source, target)
+    job, task = await begin_document(call, model)
+    await task
+    if job.status != "done":
+        raise RequestError("invalid", job.problem, param="file")
+    path = f"/download_file/{job.identity}.{quote(job.name)}"
+    return json_response({"translatedFileUrl": f"{call.request.base_url}".rstrip("/") + path})
+
+
+async def download(call: Call) -> Response:
+    """A translated file; its address, which nobody can guess, is its key."""
+    identity = call.request.path_params["name"].partition(".")[0]
+    return _attachment(call.services.documents.get(identity))
+
+
+def _model(call: Call, source: str | None, target: str) -> ServedModel:
+    """The translator; where the language is left open, the first one into `target`."""
+    sources = [source] if source else call.catalog.sources
+    served = [each for each in sources if call.catalog.translator(each, target)]
+    return translator_for(call, (served or sources or [AUTO])[0], target)
+
+
+def _job(call: Call) -> DocumentJob:
+    identity, key = call.request.path_params["document_id"], call.fields.text("document_key")
+    return call.services.documents.get_own(identity, key, call.owner)
+
+
+def _attachment(job: DocumentJob) -> Response:
+    disposition = f"attachment; filename*=UTF-8''{quote(job.name)}"
+    return Response(job.result, media_type=BYTES, headers={"Content-Disposition": disposition})
+
+
+_FILE = {"type": "string", "contentEncoding": "binary"}
+_UPLOAD = fields(("file", "target_lang"), file=_FILE, target_lang=TEXT, source_lang=TEXT, filename=TEXT)
+_TAKEN = fields(("document_id", "document_key"), document_id=TEXT, document_key=TEXT)
+_KEY = fields(("document_key",), document_key=TEXT)
+_STATUS = fields(("document_id", "status"), document_id=TEXT, status=TEXT, billed_characters=WHOLE)
+_ONE = "/v2/document/{document_id}"
+_POST = ("POST",)
+_LT_FILE = fields(("file", "source", "target"), file=_FILE, source=TEXT, target=TEXT)
+_URL = fields(("translatedFileUrl",), translatedFileUrl=TEXT)
+
+ENDPOINTS = [
+    Endpoint(_POST, "/v2/document", upload, DEEPL, "Send a document.", _TAKEN, _UPLOAD, takes_files=True),
+    Endpoint(_POST, _ONE, status, DEEPL, "Tell how far a document is.", _STATUS, _KEY),
+    Endpoint(_POST, f"{_ONE}/result", result, DEEPL, "Fetch a document.", TEXT, _KEY, media_type=BYTES),
+    Endpoint(
+        _POST, "/translate_file", translate_file, LIBRETRANSLATE, "Translate a file.", _URL, _LT_FILE, takes_files=True
+    ),
+    Endpoint(
+        ("GET",), "/download_file/{name}", download, LIBRETRANSLATE, "Fetch a file.", TEXT,
+        media_type=BYTES, needs_key=False,
+    ),
+]  # fmt: skip
+"""The routes of files."""

@@ -1,0 +1,76 @@
+"""Hugging Face inference: one address for each model, what it does by its kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from dikkat_runtime.server.api.embedding import embed_texts
+from dikkat_runtime.server.api.schemas import TEXTS, either, fields, list_of
+from dikkat_runtime.server.api.tei import ranked_labels
+from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.dialects import HUGGING_FACE, json_response
+from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.models import Classify, ServedModel
+from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.translation import Wish, translate_texts
+from dikkat_runtime.server.writing import begin, read_writing
+
+_DEFAULT_TOKENS = 100
+
+
+async def infer(call: Call) -> Response:
+    """Translate, classify or go on writing."""
+    model = call.catalog.named(call.request.path_params["model"])
+    texts = call.fields.texts("inputs")
+    call.count_characters(texts)
+    if model.kind == "translator":
+        translated = await translate_texts(call, model, texts, Wish())
+        return json_response([{"translation_text": each.text} for each in translated])
+    if model.kind == "classifier":
+        return json_response(await _classified(call, model, texts))
+    return json_response(await _written(call, model, texts))
+
+
+async def _classified(call: Call, model: ServedModel, texts: list[str]) -> list[list[dict[str, Any]]]:
+    count = call.fields.section("parameters").whole("top_k", 5, 1, 1 << 20)
+    found = await call.compute(Classify(model), texts)
+    if not all(each.label for each in found):
+        raise RequestError("invalid", "inputs holds a text without words", param="inputs")
+    return [ranked_labels(each)[:count] for each in found]
+
+
+async def _written(call: Call, model: ServedModel, texts: list[str]) -> list[dict[str, Any]]:
+    if len(texts) != 1:
+        raise RequestError("invalid", "inputs must be one text for a language model", param="inputs")
+    if call.fields.flag("stream", False):
+        raise RequestError("invalid", "stream is not supported here; /v1/completions streams", param="stream")
+    parameters = call.fields.section("parameters")
+    writing = read_writing(call, parameters, "max_new_tokens", _DEFAULT_TOKENS)
+    piece = await (await begin(call, model, texts[0], writing)).whole()
+    before = texts[0] if parameters.flag("return_full_text", False) else ""
+    return [{"generated_text": before + piece.text}]
+
+
+async def features(call: Call) -> Response:
+    """A vector for each text; for one text, still a list of one."""
+    model = call.catalog.named(call.request.path_params["model"])
+    texts = call.fields.texts("inputs")
+    normalize = call.fields.section("parameters").flag("normalize", call.fields.flag("normalize", False))
+    vectors = await embed_texts(call, model, texts, normalize)
+    return json_response([vector.tolist() for vector in vectors])
+
+
+_BODY = fields(("inputs",), inputs=TEXTS, parameters=fields())
+_ROWS = list_of(either(fields(), list_of(fields())))
+_VECTORS = list_of(list_of({"type": "number"}))
+_OF, _POST = HUGGING_FACE, ("POST",)
+
+ENDPOINTS = [
+    Endpoint(_POST, "/models/{model}", infer, _OF, "Translate, classify or write.", _ROWS, _BODY),
+    Endpoint(
+        _POST, "/models/{model}/pipeline/feature-extraction", features, _OF, "Turn texts into vectors.", _VECTORS, _BODY
+    ),
+]
+"""The routes of Hugging Face's inference clients."""

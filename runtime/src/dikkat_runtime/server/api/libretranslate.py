@@ -1,0 +1,155 @@
+"""LibreTranslate: translate, detect, languages and settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from dikkat_runtime.server.api.schemas import (
+    FLAG,
+    NUMBER,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    either,
+    fields,
+    list_of,
+    whole,
+    words,
+)
+from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.detection import detect as detected_languages
+from dikkat_runtime.server.detection import is_available
+from dikkat_runtime.server.dialects import LIBRETRANSLATE, json_response
+from dikkat_runtime.server.documents import supported_suffixes
+from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.languages import language_name
+from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.translation import AUTO, Detected, Wish, answer_texts
+
+_LIKELY = 0.01
+"""Least probability of a second or third language that is told."""
+
+
+async def translate(call: Call) -> Response:
+    """A text, or each of a list in the language that it is in itself."""
+    fields, limits = call.fields, call.services.settings.limits
+    texts, source, target = fields.texts("q"), fields.text("source"), fields.text("target")
+    count = fields.whole("alternatives", 0, 0, limits.alternatives)
+    markup = fields.choice("format", "text", ("text", "html"))
+    call.count_characters(texts)
+    wish = Wish(markup="html" if markup == "html" else "text", alternatives=count)
+    answers = await answer_texts(call, texts, source, target, wish, fields.optional_text("model"))
+    content: dict[str, Any] = {"translatedText": [each.translated.text for each in answers]}
+    if source.lower() == AUTO:
+        content["detectedLanguage"] = [_shown(each.detected) for each in answers if each.detected]
+    if count:
+        content["alternatives"] = [each.translated.alternatives for each in answers]
+    if not isinstance(fields.raw("q"), list):
+        content = {name: values[0] for name, values in content.items()}
+    return json_response(content)
+
+
+def _shown(detected: Detected) -> dict[str, Any]:
+    return {"confidence": round(100 * detected.confidence), "language": detected.language}
+
+
+async def languages(call: Call) -> Response:
+    """Every language, with those that it is translated into."""
+    catalog = call.catalog
+    codes = dict.fromkeys([*catalog.sources, *catalog.targets])
+    rows = [
+        {
+            "code": code,
+            "name": language_name(code),
+            "targets": list(dict.fromkeys([code, *catalog.targets_of(code)])),
+        }
+        for code in codes
+    ]
+    return json_response(rows)
+
+
+async def detect(call: Call) -> Response:
+    """The likeliest languages of a text; of a list, of all its texts together."""
+    text = "\n".join(call.fields.texts("q"))
+    ranked = await detected_languages(text)
+    kept = [row for number, row in enumerate(ranked) if number == 0 or row[1] >= _LIKELY]
+    return json_response([_shown(Detected(*row)) for row in kept])
+
+
+async def settings(call: Call) -> Response:
+    """What a page for the server needs to know."""
+    services = call.services
+    models = services.catalog.of_kind("translator")
+    source, target = (models[0].source, models[0].target) if models else ("", "")
+    content = {
+        "apiKeys": services.access.needs_key,
+        "charLimit": services.settings.limits.text_characters,
+        "filesTranslation": True,
+        "frontendTimeout": 500,
+        "keyRequired": services.access.needs_key,
+        "language": {
+            "source": {"code": AUTO if is_available() else source, "name": language_name(source)},
+            "target": {"code": target, "name": language_name(target)},
+        },
+        "suggestions": False,
+        "supportedFilesFormat": supported_suffixes(),
+    }
+    return json_response(content)
+
+
+async def no_suggestions(call: Call) -> Response:
+    """Better translations are not taken here."""
+    raise RequestError("unsupported", "suggestions are not taken here")
+
+
+_DETECTED = fields(("confidence", "language"), confidence=NUMBER, language=TEXT)
+_CODE = fields(("code", "name"), code=TEXT, name=TEXT)
+_BODY = fields(
+    ("q", "source", "target"),
+    q=TEXTS,
+    source=TEXT,
+    target=TEXT,
+    format=words("text", "html"),
+    alternatives=whole(0, 10),
+    api_key=TEXT,
+    model=TEXT,
+)
+_ANSWER = fields(
+    ("translatedText",),
+    translatedText=either(TEXT, list_of(TEXT)),
+    detectedLanguage=either(_DETECTED, list_of(_DETECTED)),
+    alternatives=either(list_of(TEXT), list_of(list_of(TEXT))),
+)
+_SETTINGS = fields(
+    ("apiKeys", "charLimit", "language"),
+    apiKeys=FLAG,
+    charLimit=WHOLE,
+    filesTranslation=FLAG,
+    frontendTimeout=WHOLE,
+    keyRequired=FLAG,
+    language=fields(("source", "target"), source=_CODE, target=_CODE),
+    suggestions=FLAG,
+    supportedFilesFormat=list_of(TEXT),
+)
+_OF, _POST = LIBRETRANSLATE, ("POST",)
+
+ENDPOINTS = [
+    Endpoint(_POST, "/translate", translate, _OF, "Translate a text or a list of texts.", _ANSWER, _BODY),
+    Endpoint(
+        _POST, "/detect", detect, _OF, "Tell the language of a text.", list_of(_DETECTED), fields(("q",), q=TEXTS)
+    ),
+    Endpoint(
+        ("GET",),
+        "/languages",
+        languages,
+        _OF,
+        "List the languages.",
+        list_of(fields(("code", "name", "targets"), code=TEXT, name=TEXT, targets=list_of(TEXT))),
+        needs_key=False,
+    ),
+    Endpoint(("GET",), "/frontend/settings", settings, _OF, "Tell what is served.", _SETTINGS, needs_key=False),
+    Endpoint(_POST, "/suggest", no_suggestions, _OF, "Refuse a better translation.", fields(), fields()),
+]
+"""The routes of LibreTranslate; /health is among the probes."""

@@ -1,0 +1,43 @@
+"""Pieces of JSON schema that several interfaces share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+WHOLE: Schema = {"type": "integer"}
+FLAG: Schema = {"type": "boolean"}
+
+
+def list_of(items: Schema) -> Schema:
+    """A list."""
+    return {"type": "array", "items": dict(items)}
+
+
+def either(*schemas: Schema) -> Schema:
+    """Any of several."""
+    return {"anyOf": [dict(schema) for schema in schemas]}
+
+
+def words(*among: str) -> Schema:
+    """One of some words."""
+    return {"type": "string", "enum": list(among)}
+
+
+def whole(low: int, high: int) -> Schema:
+    """A whole number within limits."""
+    return {"type": "integer", "minimum": low, "maximum": high}
+
+
+def fields(required: Sequence[str] = (), **properties: Schema) -> Schema:
+    """An object; other fields may stand beside these."""
+    schema: dict[str, Any] = {"type": "object", "properties": {name: dict(each) for name, each in properties.items()}}
+    return schema | ({"required": list(required)} if required else {})
+
+
+TEXTS: Schema = either(TEXT, {"type": "array", "items": {"type": "string"}, "minItems": 1})
+"""One text or several."""

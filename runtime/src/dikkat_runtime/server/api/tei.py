@@ -1,0 +1,141 @@
+"""Text Embeddings Inference: predict, embed and info."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from starlette.responses import Response
+
+from dikkat_runtime import __version__
+from dikkat_runtime.server.api.embedding import embed_texts, embedding_model, texts_of_ids
+from dikkat_runtime.server.api.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of
+from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.dialects import TEI, json_response
+from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.models import Classify
+from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.tasks.classifier import Classification
+
+
+async def predict(call: Call) -> Response:
+    """Label and probability of every class, the likeliest first."""
+    fields = call.fields
+    texts, is_batch = _classified_texts(call)
+    model = call.catalog.chosen(fields.optional_text("model"), "classifier")
+    is_raw = fields.flag("raw_scores", False)
+    call.count_characters(texts)
+    found = await call.compute(Classify(model), texts)
+    if not all(each.label for each in found):
+        raise RequestError("invalid", "inputs holds a text without words", param="inputs")
+    rows = [ranked_labels(each, is_raw) for each in found]
+    return json_response(rows if is_batch else rows[0])
+
+
+def ranked_labels(found: Classification, as_logarithm: bool = False) -> list[dict[str, Any]]:
+    """Score and label of every class; raw scores are logarithms, which differ from logits by a constant."""
+    ranked = sorted(found.probabilities.items(), key=lambda item: -item[1])
+    return [
+        {"score": math.log(max(share, 1e-30)) if as_logarithm else share, "label": label} for label, share in ranked
+    ]
+
+
+def _classified_texts(call: Call) -> tuple[list[str], bool]:
+    """Texts, and whether they came as a batch; a pair of texts is one text of two lines."""
+    fields, value = call.fields, call.fields.raw("inputs")
+    if isinstance(value, str):
+        return fields.texts("inputs"), False
+    if not isinstance(value, list) or not value:
+        raise fields.wrong("inputs", "must be a text, a pair, or a list of lists")
+    if all(isinstance(each, str) for each in value):
+        return fields.within_limits("inputs", [_pair(call, value)]), False
+    return fields.within_limits("inputs", [_pair(call, each) for each in value]), True
+
+
+def _pair(call: Call, value: Any) -> str:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not 1 <= len(texts) <= 2 or not all(isinstance(each, str) for each in texts):
+        raise call.fields.wrong("inputs", "must be a text, a pair, or a list of lists of one or two texts")
+    return "\n".join(texts)
+
+
+async def embed(call: Call) -> Response:
+    """A vector for each text; always a list."""
+    fields = call.fields
+    model = embedding_model(call, fields.optional_text("model"))
+    texts = input_texts(call, "inputs")
+    if any(not text.strip() for text in texts):
+        raise RequestError("invalid", "inputs holds an empty text", param="inputs")
+    size = fields.whole("dimensions", 0, 1, 1 << 20)
+    normalize = fields.flag("normalize", True)
+    vectors = await embed_texts(call, model, texts, normalize)
+    if size > len(vectors[0]):
+        raise fields.wrong("dimensions", f"must be at most {len(vectors[0])}")
+    if size:
+        vectors = [cut_vector(vector, size, normalize) for vector in vectors]
+    return json_response([vector.tolist() for vector in vectors])
+
+
+def cut_vector(vector: Any, size: int, normalize: bool) -> Any:
+    """The first numbers of a vector, of length 1 again if `normalize`."""
+    first = vector[:size]
+    length = float(np.linalg.norm(first))
+    return first / np.float32(length) if normalize and length else first
+
+
+def input_texts(call: Call, name: str) -> list[str]:
+    """One text, several, or token ids. Raises `RequestError`."""
+    value = call.fields.raw(name)
+    if not isinstance(value, list) or not value or isinstance(value[0], str):
+        return call.fields.texts(name)
+    rows: Sequence[Any] = [value] if type(value[0]) is int else value
+    if not all(isinstance(row, list) for row in rows):
+        raise call.fields.wrong(name, "must be texts or token ids")
+    model = embedding_model(call, call.fields.optional_text("model"))
+    return call.fields.within_limits(name, texts_of_ids(model, rows, name))
+
+
+async def info(call: Call) -> Response:
+    """What is served, and the limits."""
+    limits = call.services.settings.limits
+    model = call.catalog.models[0]
+    content = {
+        "model_id": model.name,
+        "model_sha": None,
+        "model_dtype": "float32",
+        "max_input_length": limits.text_characters,
+        "max_batch_tokens": limits.batch_tokens,
+        "max_client_batch_size": limits.texts,
+        "max_concurrent_requests": limits.connections,
+        "version": __version__,
+    }
+    return json_response(content)
+
+
+_SCORES = list_of(fields(("score", "label"), score=NUMBER, label=TEXT))
+_PREDICT = fields(
+    ("inputs",), inputs=either(TEXT, list_of(TEXT), list_of(list_of(TEXT))), raw_scores=FLAG, truncate=FLAG, model=TEXT
+)
+_EMBED = fields(("inputs",), inputs=TEXTS, normalize=FLAG, truncate=FLAG, dimensions=WHOLE, model=TEXT)
+_INFO = fields(("model_id", "version"), model_id=TEXT, version=TEXT, max_client_batch_size=WHOLE)
+
+_POST = ("POST",)
+_EITHER = either(_SCORES, list_of(_SCORES))
+
+ENDPOINTS = [
+    Endpoint(_POST, "/predict", predict, TEI, "Classify texts.", _EITHER, _PREDICT, wrong_field="unprocessable"),
+    Endpoint(
+        _POST,
+        "/embed",
+        embed,
+        TEI,
+        "Turn texts into vectors.",
+        list_of(list_of(NUMBER)),
+        _EMBED,
+        wrong_field="unprocessable",
+    ),
+    Endpoint(("GET",), "/info", info, TEI, "Tell what is served.", _INFO),
+]
+"""The routes of Text Embeddings Inference."""

@@ -1,0 +1,156 @@
+"""The web application: all routes, behind the checks of host and origin."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from dikkat_runtime.server.api import deepl, files, google, huggingface, libretranslate, openai, probes, tei
+from dikkat_runtime.server.api.schemas import fields
+from dikkat_runtime.server.call import Call, Services
+from dikkat_runtime.server.dialects import (
+    DEEPL,
+    GOOGLE,
+    HUGGING_FACE,
+    LIBRETRANSLATE,
+    OPENAI,
+    OWN,
+    TEI,
+    Dialect,
+    json_response,
+)
+from dikkat_runtime.server.endpoint import Endpoint, serve
+from dikkat_runtime.server.openapi import describe
+from dikkat_runtime.server.request_error import Kind, RequestError
+
+ENDPOINTS = [
+    endpoint
+    for api in (libretranslate, deepl, files, google, openai, tei, huggingface, probes)
+    for endpoint in api.ENDPOINTS
+]
+"""Every route but that of the description."""
+_DIALECTS: list[tuple[str, Dialect]] = [
+    ("/v2/", DEEPL),
+    ("/language/", GOOGLE),
+    ("/v1/", OPENAI),
+    ("/models/", HUGGING_FACE),
+    ("/predict", TEI),
+    ("/embed", TEI),
+    ("/info", TEI),
+    ("/translate", LIBRETRANSLATE),
+    ("/download_file", LIBRETRANSLATE),
+    ("/detect", LIBRETRANSLATE),
+    ("/languages", LIBRETRANSLATE),
+    ("/frontend", LIBRETRANSLATE),
+    ("/suggest", LIBRETRANSLATE),
+]
+_ROUTE_PROBLEMS: dict[int, tuple[Kind, str]] = {
+    404: ("not_found", "there is nothing at this address"),
+    405: ("method", "this address does not answer to this method"),
+}
+_ALLOWED_HEADERS = "Authorization, Content-Type, X-API-Key, X-Goog-Api-Key, X-Deadline-Ms"
+_SECURITY_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"default-src 'none'")]
+Answer = Callable[[Request], Awaitable[Response]]
+
+
+def dialect_of(path: str) -> Dialect:
+    """The interface that an address belongs to."""
+    return next((dialect for start, dialect in _DIALECTS if path.startswith(start)), OWN)
+
+
+class Gate:
+    """The checks that come before every route."""
+
+    def __init__(self, app: ASGIApp, services: Services, exact: Mapping[tuple[str, str], Answer]) -> None:
+        """`exact` are the routes without parameters, by method and path, which need no search."""
+        self._app, self._access, self._exact = app, services.access, exact
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that is turned away; else pass it on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        origin, host = headers.get("origin"), headers.get("host", "")
+        try:
+            self._access.check_host(host)
+            if origin is not None:
+                self._access.check_origin(origin, host)
+        except RequestError as problem:
+            await dialect_of(scope["path"]).response(problem)(scope, receive, send)
+            return
+        if scope["method"] == "OPTIONS" and origin is not None and "access-control-request-method" in headers:
+            await _preflight(origin)(scope, receive, send)
+            return
+
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] += _SECURITY_HEADERS
+                if origin is not None:
+                    message["headers"] += [(b"access-control-allow-origin", origin.encode()), (b"vary", b"Origin")]
+            await send(message)
+
+        answer = self._exact.get((scope["method"], scope["path"]))
+        if answer is None:
+            await self._app(scope, receive, send_with_headers)
+            return
+        response = await answer(Request(scope, receive, send))
+        await response(scope, receive, send_with_headers)
+
+
+def build_application(services: Services) -> Starlette:
+    """The application of one server."""
+    description = describe(ENDPOINTS, services.access.needs_key)
+
+    async def openapi(call: Call) -> Response:
+        return json_response(description)
+
+    own = Endpoint(("GET",), "/openapi.json", openapi, OWN, "Describe all routes.", fields(), needs_key=False)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        services.engine.start()
+        yield
+        services.engine.close()
+
+    handlers: dict[Any, Callable[[Request, Exception], Coroutine[Any, Any, Response]]] = {HTTPException: _no_route}
+    answers = [(endpoint, serve(endpoint, services)) for endpoint in [*ENDPOINTS, own]]
+    routes = [Route(endpoint.path, answer, methods=list(endpoint.methods)) for endpoint, answer in answers]
+    exact = {
+        (method, endpoint.path): answer
+        for endpoint, answer in answers
+        for method in endpoint.methods
+        if "{" not in endpoint.path
+    }
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
+    app.add_middleware(Gate, services=services, exact=exact)
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    kind, message = _ROUTE_PROBLEMS.get(error.status_code, ("invalid", "the request is not understood"))
+    response = dialect_of(request.url.path).response(RequestError(kind, message))
+    response.headers.update(error.headers or {})
+    return response
+
+
+def _preflight(origin: str) -> Response:
+    headers = {
+        "Access-Control-Allow-Origin": origin,
+        "Access-Control-Allow-Methods": "GET, POST, DELETE",
+        "Access-Control-Allow-Headers": _ALLOWED_HEADERS,
+        "Access-Control-Max-Age": "600",
+        "Vary": "Origin",
+    }
+    return Response(status_code=204, headers=headers)

@@ -1,0 +1,122 @@
+"""One request while it is answered: its fields, who sent it, and what it asks of the engine."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from starlette.requests import Request
+
+from dikkat_runtime.server.access import Access
+from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.document_store import DocumentStore
+from dikkat_runtime.server.engine_thread import EngineThread
+from dikkat_runtime.server.fields import Fields
+from dikkat_runtime.server.glossaries import GlossaryStore
+from dikkat_runtime.server.keys import Key
+from dikkat_runtime.server.metrics import Metrics
+from dikkat_runtime.server.models import Classify, Embed, Translate
+from dikkat_runtime.server.request_error import ClientGone, RequestError
+from dikkat_runtime.server.settings import ServeSettings
+from dikkat_runtime.server.work import Ticket
+
+_PATIENCE = 0.05
+"""Seconds after which it is watched whether the client is still there."""
+
+
+class Services:
+    """What all requests share."""
+
+    def __init__(self, settings: ServeSettings, catalog: Catalog) -> None:
+        """Raises as `Access`."""
+        self.settings, self.catalog = settings, catalog
+        self.access, self.metrics = Access(settings), Metrics()
+        self.engine = EngineThread(settings.limits, self.metrics)
+        self.glossaries = GlossaryStore(settings.limits)
+        self.documents = DocumentStore()
+        self.is_draining = False
+        self.characters = 0
+        """Sent by anybody since the start."""
+
+
+class Call:
+    """One request."""
+
+    def __init__(self, services: Services, request: Request, fields: Fields, key: Key | None) -> None:
+        self.services, self.request, self.fields, self.key = services, request, fields, key
+        self._deadline = time.monotonic() + _seconds_allowed(request, services.settings.limits.request_seconds)
+        self._watch: asyncio.Task[None] | None = None
+        self._is_detached = False
+
+    @property
+    def catalog(self) -> Catalog:
+        """The models that are served."""
+        return self.services.catalog
+
+    @property
+    def owner(self) -> str:
+        """Whose glossaries a request sees."""
+        return self.key.name if self.key else ""
+
+    def count_characters(self, texts: Sequence[str]) -> None:
+        """Count what was sent. Raises `RequestError` where the key may not send so much."""
+        characters = sum(map(len, texts))
+        if self.key:
+            self.key.use("characters", characters)
+        self.services.characters += characters
+
+    async def compute(self, task: Translate | Classify | Embed, texts: Sequence[str]) -> list[Any]:
+        """The result of each text, in order.
+
+        Raises `RequestError` where the server is too busy or the time is up, and `ClientGone`.
+        """
+        if not texts:
+            return []
+        queue = self.services.engine.queue
+        while self._is_detached and queue.estimated_seconds > self.services.settings.limits.wait_seconds:
+            await asyncio.sleep(0.2)
+        if not self._is_detached:
+            queue.check()
+        ticket = Ticket(len(texts))
+        queue.put(task, ticket, texts, task.model.estimate_tokens(texts))
+        try:
+            return list(await self.wait_for(ticket.future))
+        finally:
+            queue.cancel(task, ticket)
+
+    async def wait_for(self, awaited: asyncio.Future[Any], watch: bool = True) -> Any:
+        """The result of a future. Raises `RequestError` when the time is up, and with `watch` `ClientGone`."""
+        watch = watch and not self._is_detached
+        seconds = max(0.0, self._deadline - time.monotonic())
+        if not (await asyncio.wait((awaited,), timeout=min(seconds, _PATIENCE)))[0] and watch and self._watch is None:
+            self._watch = asyncio.ensure_future(self._until_gone())
+        others = {self._watch} if watch and self._watch else set()
+        seconds = max(0.0, self._deadline - time.monotonic())
+        if not awaited.done():
+            await asyncio.wait({awaited, *others}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if awaited.done():
+            return awaited.result()
+        awaited.cancel()
+        if others and self._watch and self._watch.done():
+            raise ClientGone
+        raise RequestError("timeout", "the time for this request is up", retry_after=1)
+
+    def detach(self, seconds: float) -> None:
+        """Go on for so long without the client, and wait where the server is busy."""
+        self._is_detached, self._deadline = True, time.monotonic() + seconds
+
+    def close(self) -> None:
+        """Stop watching for the client to leave."""
+        if self._watch is not None:
+            self._watch.cancel()
+
+    async def _until_gone(self) -> None:
+        while (await self.request.receive())["type"] != "http.disconnect":
+            pass
+
+
+def _seconds_allowed(request: Request, most: float) -> float:
+    declared = request.headers.get("x-deadline-ms", "")
+    return min(most, int(declared) / 1000) if declared.isascii() and declared.isdigit() and len(declared) < 10 else most

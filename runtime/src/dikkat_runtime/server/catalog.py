@@ -1,0 +1,114 @@
+"""All models that are served, found by name, kind or pair of languages; a run can be loaded anew while others work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dikkat_runtime.engine.contract import Precision
+from dikkat_runtime.errors import DikkatRuntimeError, UsageError
+from dikkat_runtime.server.languages import candidates, normal
+from dikkat_runtime.server.models import SAMPLE, ModelKind, ServedModel, load_model, split_spec
+from dikkat_runtime.server.request_error import RequestError
+
+
+class Catalog:
+    """The models of some runs."""
+
+    def __init__(self, specs: Sequence[str], precision: Precision = "float32", threads: int | None = None) -> None:
+        """Load DIR or NAME=DIR of each of `specs`. Raises `UsageError` for two of one name, or one pair unnamed."""
+        self._specs, self._precision, self._threads = tuple(specs), precision, threads
+        self.models = [self._load(spec) for spec in self._specs]
+        _check_names(self.models, self._specs)
+
+    def reload(self, say: Callable[[str], None]) -> int:
+        """Load every run anew; one that is broken goes on as it was. How many were replaced."""
+        fresh, replaced = list(self.models), 0
+        for number, spec in enumerate(self._specs):
+            old = fresh[number]
+            try:
+                model = self._load(spec)
+                if (model.kind, model.source, model.target) != (old.kind, old.source, old.target):
+                    raise UsageError(f"{old.path}: holds a model of another kind or other languages now; start again")
+            except (DikkatRuntimeError, OSError, MemoryError) as error:
+                say(f"{error}; the model that was loaded before goes on serving")
+                continue
+            fresh[number] = model
+            replaced += 1
+        self.models = fresh
+        return replaced
+
+    def of_kind(self, kind: ModelKind) -> list[ServedModel]:
+        """All models of a kind, in the order of the command."""
+        return [model for model in self.models if model.kind == kind]
+
+    def named(self, name: str) -> ServedModel:
+        """The model of a name. Raises `RequestError`."""
+        for model in self.models:
+            if model.name == name:
+                return model
+        known = ", ".join(model.name for model in self.models)
+        raise RequestError("not_found", f"there is no model {name[:80]!r}; there are: {known}", param="model")
+
+    def chosen(self, name: str | None, kind: ModelKind) -> ServedModel:
+        """The model of that name, or the first of a kind. Raises `RequestError` where it is of another kind."""
+        if name:
+            model = self.named(name)
+            if model.kind != kind:
+                raise RequestError("unprocessable", f"{name} is a {model.kind}, not a {kind}", param="model")
+            return model
+        if models := self.of_kind(kind):
+            return models[0]
+        raise RequestError("unprocessable", f"no {kind} is served here", param="model")
+
+    @property
+    def sources(self) -> list[str]:
+        """Languages that are translated from, in order."""
+        return list(dict.fromkeys(normal(model.source) for model in self.of_kind("translator")))
+
+    @property
+    def targets(self) -> list[str]:
+        """Languages that are translated into, in order."""
+        return list(dict.fromkeys(normal(model.target) for model in self.of_kind("translator")))
+
+    def targets_of(self, source: str) -> list[str]:
+        """Languages that one is translated into."""
+        models = [model for model in self.of_kind("translator") if normal(model.source) == normal(source)]
+        return list(dict.fromkeys(normal(model.target) for model in models))
+
+    def known(self, code: str, among: Sequence[str]) -> str | None:
+        """The code under which a language is served, None where it is not."""
+        return next((each for each in candidates(code) if each in among), None)
+
+    def translator(self, source: str, target: str) -> ServedModel | None:
+        """The first translator between two languages, however a client writes their codes."""
+        for from_code in candidates(source):
+            for to_code in candidates(target):
+                for model in self.of_kind("translator"):
+                    if (normal(model.source), normal(model.target)) == (from_code, to_code):
+                        return model
+        return None
+
+    def _load(self, spec: str) -> ServedModel:
+        model = load_model(spec, self._precision, self._threads)
+        if model.kind == "translator":
+            # the first sentence costs more than any later one
+            model.model.translate([SAMPLE])
+        return model
+
+
+def _check_names(models: Sequence[ServedModel], specs: Sequence[str]) -> None:
+    names = dict[str, ServedModel]()
+    pairs = dict[tuple[str, str], ServedModel]()
+    for model, spec in zip(models, specs, strict=True):
+        if other := names.get(model.name):
+            raise UsageError(
+                f"{other.path} and {model.path} would both be called {model.name}; write NAME={model.path}"
+            )
+        names[model.name] = model
+        pair = normal(model.source), normal(model.target)
+        first = pairs.setdefault(pair, model) if model.kind == "translator" else model
+        if first is not model and not split_spec(spec)[0]:
+            raise UsageError(
+                f"{first.path} and {model.path} both translate {pair[0]} to {pair[1]}; name the second one,"
+                f" NAME={model.path}, so that clients can ask for it"
+            )

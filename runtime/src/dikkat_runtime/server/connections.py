@@ -1,0 +1,77 @@
+"""Connections that send nothing, or too slowly, are closed, and so are those beyond a number."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+from typing import Any
+
+HEAD_SECONDS = 10.0
+"""For the lines before a body."""
+HEAD_BYTES = 65_536
+"""Of the lines before a body."""
+
+
+class BoundedProtocol(asyncio.Protocol):
+    """What is added to a protocol of uvicorn: the request line and headers must come in time, and end."""
+
+    most_connections: int
+    loop: asyncio.AbstractEventLoop
+    transport: Any
+    connections: set[Any]
+    cycle: Any
+    """The request that is being answered, None before the first."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin, unless there are too many already."""
+        super().connection_made(transport)
+        self._head_bytes = 0
+        self._head_timer: asyncio.TimerHandle | None = None
+        if len(self.connections) > self.most_connections:
+            self.transport.close()
+            return
+        self._wait_for_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on; a request that has begun must have its head in time."""
+        if self._head_timer is None and self._is_idle():
+            self._wait_for_head()
+        super().data_received(data)
+        if not self._is_idle():
+            self._stop_waiting()
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > HEAD_BYTES:
+            self.transport.close()
+
+    def _is_idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def _wait_for_head(self) -> None:
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._close_slow)
+
+    def _stop_waiting(self) -> None:
+        self._head_bytes = 0
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _close_slow(self) -> None:
+        self._head_timer = None
+        if self._is_idle() and not self.transport.is_closing():
+            self.transport.close()
+
+
+def bounded_protocol(most_connections: int) -> type[asyncio.Protocol]:
+    """The protocol for so many connections, over httptools where it is installed, else over h11."""
+    has_httptools = importlib.util.find_spec("httptools") is not None
+    module, name = ("httptools_impl", "HttpToolsProtocol") if has_httptools else ("h11_impl", "H11Protocol")
+    base: type[Any] = getattr(importlib.import_module(f"uvicorn.protocols.http.{module}"), name)
+    return type("Protocol", (BoundedProtocol, base), {"most_connections": most_connections})

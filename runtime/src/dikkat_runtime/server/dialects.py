@@ -1,0 +1,135 @@
+"""The shape that each interface gives to what went wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.responses import Response
+
+from dikkat_runtime.server.request_error import STATUS, Kind, RequestError
+
+Shape = Callable[[RequestError, int], dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How one interface tells of errors."""
+
+    name: str
+    shape: Shape
+    statuses: Mapping[Kind, int] = field(default_factory=dict)
+    """Where they differ from the usual ones."""
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    """JSON schema of the shape."""
+
+    def status(self, problem: RequestError) -> int:
+        """The HTTP status of a problem."""
+        return self.statuses.get(problem.kind, STATUS[problem.kind])
+
+    def response(self, problem: RequestError) -> Response:
+        """The answer that tells of a problem."""
+        status = self.status(problem)
+        headers = {}
+        if problem.retry_after is not None or status in (429, 503):
+            headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after or 1)))
+        return json_response(self.shape(problem, status), status, headers)
+
+
+def json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """JSON in UTF-8, without spaces."""
+    body = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
+    return Response(body, status, dict(headers or {}), media_type="application/json")
+
+
+def _strings(*names: str, nullable: tuple[str, ...] = ()) -> dict[str, Any]:
+    properties: dict[str, Any] = {name: {"type": "string"} for name in names}
+    properties |= {name: {"type": ["string", "null"]} for name in nullable}
+    return {"type": "object", "required": [*names, *nullable], "properties": properties}
+
+
+def _inside(schema: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "required": ["error"], "properties": {"error": schema}}
+
+
+def _libretranslate(problem: RequestError, status: int) -> dict[str, Any]:
+    slow = problem.kind in ("rate", "overloaded")
+    return {"error": f"Slowdown: {problem.message}" if slow else problem.message}
+
+
+def _deepl(problem: RequestError, status: int) -> dict[str, Any]:
+    return {"message": problem.message} | ({"detail": f"field {problem.param}"} if problem.param else {})
+
+
+_GOOGLE_REASONS: dict[Kind, tuple[str, str]] = {
+    "unauthorized": ("forbidden", "PERMISSION_DENIED"),
+    "forbidden": ("forbidden", "PERMISSION_DENIED"),
+    "not_found": ("notFound", "NOT_FOUND"),
+    "rate": ("rateLimitExceeded", "RESOURCE_EXHAUSTED"),
+    "overloaded": ("rateLimitExceeded", "RESOURCE_EXHAUSTED"),
+    "timeout": ("backendError", "UNAVAILABLE"),
+    "unavailable": ("backendError", "UNAVAILABLE"),
+    "internal": ("backendError", "INTERNAL"),
+}
+
+
+def _google(problem: RequestError, status: int) -> dict[str, Any]:
+    reason, name = _GOOGLE_REASONS.get(problem.kind, ("invalid", "INVALID_ARGUMENT"))
+    each = {"message": problem.message, "domain": "global", "reason": reason}
+    return {"error": {"code": status, "message": problem.message, "status": name, "errors": [each]}}
+
+
+_OPENAI_TYPES: dict[Kind, tuple[str, str | None]] = {
+    "unauthorized": ("authentication_error", "invalid_api_key"),
+    "forbidden": ("permission_error", None),
+    "not_found": ("invalid_request_error", "model_not_found"),
+    "rate": ("rate_limit_error", "rate_limit_exceeded"),
+    "overloaded": ("rate_limit_error", "rate_limit_exceeded"),
+    "timeout": ("server_error", "timeout"),
+    "unavailable": ("server_error", None),
+    "internal": ("server_error", None),
+}
+
+
+def _openai(problem: RequestError, status: int) -> dict[str, Any]:
+    kind, code = _OPENAI_TYPES.get(problem.kind, ("invalid_request_error", None))
+    return {"error": {"message": problem.message, "type": kind, "param": problem.param, "code": code}}
+
+
+_TEI_TYPES: dict[Kind, str] = {
+    "invalid": "validation",
+    "unprocessable": "validation",
+    "too_large": "validation",
+    "rate": "overloaded",
+    "overloaded": "overloaded",
+    "timeout": "overloaded",
+    "unavailable": "unhealthy",
+    "internal": "backend",
+}
+
+
+def _tei(problem: RequestError, status: int) -> dict[str, Any]:
+    return {"error": problem.message, "error_type": _TEI_TYPES.get(problem.kind, "validation")}
+
+
+def _error(problem: RequestError, status: int) -> dict[str, Any]:
+    return {"error": problem.message}
+
+
+_DETAIL = {"type": "object", "required": ["message"], "properties": {"message": {"type": "string"}}}
+
+LIBRETRANSLATE = Dialect(
+    "LibreTranslate",
+    _libretranslate,
+    {"unauthorized": 403, "too_large": 400, "unsupported": 403, "unprocessable": 400},
+    _strings("error"),
+)
+DEEPL = Dialect("DeepL", _deepl, {"unauthorized": 403}, _strings("message"))
+GOOGLE = Dialect("Google", _google, {"unauthorized": 403}, _inside(_DETAIL))
+OPENAI = Dialect("OpenAI", _openai, {}, _inside(_strings("message", "type", nullable=("param", "code"))))
+TEI = Dialect("TEI", _tei, {"unsupported": 422}, _strings("error", "error_type"))
+HUGGING_FACE = Dialect("Hugging Face", _error, {}, _strings("error"))
+OWN = Dialect("dikkat", _error, {}, _strings("error"))

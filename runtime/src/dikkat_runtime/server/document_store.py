@@ -1,0 +1,78 @@
+"""The files of all clients while they are translated, and for a while after."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import secrets
+import time
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from dikkat_runtime.server.request_error import RequestError
+
+Status = Literal["queued", "translating", "done", "error"]
+KEPT_SECONDS = 3600.0
+"""For which a translated file can be fetched."""
+MOST_JOBS = 16
+"""Files that are held, translated or not."""
+
+
+@dataclass
+class DocumentJob:
+    """One file on its way."""
+
+    name: str
+    """As the client called it, without folders; never used as a path."""
+    owner: str
+    identity: str = field(default_factory=lambda: secrets.token_hex(16))
+    key: str = field(default_factory=lambda: secrets.token_hex(16))
+    status: Status = "queued"
+    result: bytes = b""
+    problem: str = ""
+    characters: int = 0
+    created: float = field(default_factory=time.monotonic)
+
+
+class DocumentStore:
+    """The files of all clients, in memory; the oldest finished one gives way to a new one."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, DocumentJob] = {}
+        self._running = set[asyncio.Task[None]]()
+
+    def add(self, job: DocumentJob) -> None:
+        """Hold a new one. Raises `RequestError` where too many are not finished."""
+        now = time.monotonic()
+        self._jobs = {name: each for name, each in self._jobs.items() if now - each.created < KEPT_SECONDS}
+        while len(self._jobs) >= MOST_JOBS:
+            finished = [each for each in self._jobs.values() if each.status in ("done", "error")]
+            if not finished:
+                raise RequestError("overloaded", f"{MOST_JOBS} documents are being translated", retry_after=10)
+            del self._jobs[finished[0].identity]
+        self._jobs[job.identity] = job
+
+    def run(self, work: Any) -> asyncio.Task[None]:
+        """Begin to translate one."""
+        task: asyncio.Task[None] = asyncio.ensure_future(work)
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
+
+    def get(self, identity: str) -> DocumentJob:
+        """One file; nobody can guess what it is called. Raises `RequestError`."""
+        job = self._jobs.get(identity)
+        if job is None:
+            raise RequestError("not_found", "there is no such document", param="document_id")
+        return job
+
+    def get_own(self, identity: str, key: str, owner: str) -> DocumentJob:
+        """One file of an owner by its key. Raises `RequestError`."""
+        job = self.get(identity)
+        if job.owner != owner or not hmac.compare_digest(job.key.encode(), key.encode()):
+            raise RequestError("not_found", "there is no such document", param="document_id")
+        return job
+
+    def remove(self, job: DocumentJob) -> None:
+        """Forget one."""
+        self._jobs.pop(job.identity, None)

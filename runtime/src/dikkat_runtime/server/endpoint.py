@@ -1,0 +1,110 @@
+"""From a handler of a call to an endpoint of the web framework: fields, key, limits, errors and counters."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from dikkat_runtime.errors import DikkatRuntimeError
+from dikkat_runtime.server.bodies import read_values
+from dikkat_runtime.server.call import Call, Services
+from dikkat_runtime.server.dialects import Dialect
+from dikkat_runtime.server.fields import Fields
+from dikkat_runtime.server.request_error import ClientGone, Kind, RequestError
+
+Handler = Callable[[Call], Awaitable[Response]]
+Schema = Mapping[str, Any]
+
+GONE = 499
+"""What the counters call a request whose client has left; nobody receives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One route of an interface: the handler, and what the OpenAPI page says of it."""
+
+    methods: tuple[str, ...]
+    path: str
+    handler: Handler
+    dialect: Dialect
+    summary: str
+    answer: Schema
+    """JSON schema of what a successful answer holds."""
+    body: Schema | None = None
+    """JSON schema of the fields, None where there are none."""
+    status: int = 200
+    media_type: str = "application/json"
+    needs_key: bool = True
+    takes_files: bool = False
+    wrong_field: Kind = "invalid"
+    """Kind of the problem of a field with a wrong value."""
+    also: Mapping[int, str] = field(default_factory=dict)
+    """Other statuses of success and their media types."""
+
+
+def serve(endpoint: Endpoint, services: Services) -> Callable[[Request], Awaitable[Response]]:
+    """What the web framework calls for a request of this route."""
+    metrics = services.metrics
+
+    async def answer(request: Request) -> Response:
+        start = time.perf_counter()
+        metrics.inflight.inc()
+        try:
+            response = await _answer(endpoint, services, request)
+        finally:
+            metrics.inflight.dec()
+        seconds = time.perf_counter() - start
+        metrics.answered(endpoint.path, response.status_code, seconds)
+        if services.settings.log_requests:
+            say(f"{request.method} {endpoint.path} {response.status_code} {1000 * seconds:.1f} ms")
+        return response
+
+    return answer
+
+
+async def _answer(endpoint: Endpoint, services: Services, request: Request) -> Response:
+    call: Call | None = None
+    try:
+        values = await read_values(request, services.settings.limits, endpoint.takes_files)
+        key = services.access.key_of(request, values) if endpoint.needs_key else None
+        if key:
+            key.use("requests", 1)
+        call = Call(services, request, Fields(values, services.settings.limits, endpoint.wrong_field), key)
+        return await endpoint.handler(call)
+    except ClientGone:
+        services.metrics.client_gone()
+        return Response(status_code=GONE)
+    except Exception as error:
+        problem = as_request_error(error)
+        services.metrics.rejected(problem.kind)
+        return endpoint.dialect.response(problem)
+    finally:
+        if call is not None:
+            call.close()
+
+
+def as_request_error(error: Exception) -> RequestError:
+    """What a client is told of an error; one of ours goes to the log, without the text that caused it."""
+    if isinstance(error, RequestError):
+        return error
+    if isinstance(error, DikkatRuntimeError):
+        return RequestError("unprocessable", str(error))
+    frames = traceback.extract_tb(error.__traceback__)[-3:]
+    where = " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(frames))
+    say(f"internal error: {type(error).__name__} at {where}")
+    if isinstance(error, MemoryError):
+        return RequestError("unavailable", "no memory left", retry_after=5)
+    return RequestError("internal", "an internal error; the server's log says where")
+
+
+def say(text: str) -> None:
+    """Write one line for whoever runs the server."""
+    if sys.stderr is not None:
+        print(f"dikkat-runtime: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,95 @@
+"""The one thread that owns the models: it takes whatever waits, at once, and hands the results to the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+from dikkat_runtime.server.metrics import Metrics
+from dikkat_runtime.server.segment_queue import SegmentQueue
+from dikkat_runtime.server.settings import Limits
+from dikkat_runtime.server.streams import StreamTable, TextStream
+from dikkat_runtime.server.work import Batch
+
+
+class EngineThread:
+    """Computes batches of segments, and between them a piece of each text that is being written."""
+
+    def __init__(self, limits: Limits, metrics: Metrics) -> None:
+        self.queue, self.streams, self._metrics = SegmentQueue(limits), StreamTable(limits), metrics
+        self._is_closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
+
+    def start(self) -> None:
+        """Begin to work for the event loop that runs now."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    def close(self) -> None:
+        """End when nothing waits any more."""
+        with self.queue.changed:
+            self._is_closed = True
+            self.queue.changed.notify()
+        self._thread.join()
+
+    def write(self, stream: TextStream) -> None:
+        """Let a text be written. Raises `RequestError` where it would wait too long."""
+        with self.queue.changed:
+            self.streams.check()
+            self.streams.waiting.append(stream)
+            self.queue.changed.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self.queue.changed:
+                batch, streams = self.queue.take(), self.streams.refresh()
+                if batch is None and not streams:
+                    if self._is_closed:
+                        return
+                    self.queue.changed.wait()
+                    continue
+            if batch is not None:
+                self._compute(batch)
+            for stream in streams:
+                self._step(stream)
+
+    def _compute(self, batch: Batch) -> None:
+        start = time.monotonic()
+        texts = [segment.text for segment in batch.segments]
+        try:
+            results: list[Any] = batch.task.run(texts)
+        except Exception as error:
+            # one segment may be at fault; the others must not suffer for it
+            results = [error] if len(texts) == 1 else [_alone(batch, text) for text in texts]
+        seconds = time.monotonic() - start
+        self.queue.measured(batch, seconds)
+        self._metrics.batch(batch, start, seconds)
+        self._in_loop(_deliver, batch, results)
+
+    def _step(self, stream: TextStream) -> None:
+        start = time.monotonic()
+        goes_on, tokens = stream.step()
+        self.streams.measured(tokens, time.monotonic() - start)
+        self._metrics.written(tokens)
+        if not goes_on:
+            stream.is_cancelled = True
+
+    def _in_loop(self, function: Any, *arguments: Any) -> None:
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *arguments)
+
+
+def _alone(batch: Batch, text: str) -> Any:
+    try:
+        return batch.task.run([text])[0]
+    except Exception as error:
+        return error
+
+
+def _deliver(batch: Batch, results: list[Any]) -> None:
+    for segment, result in zip(batch.segments, results, strict=True):
+        segment.ticket.deliver(segment.index, result)

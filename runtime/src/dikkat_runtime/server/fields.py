@@ -1,0 +1,140 @@
+"""The fields of a request, each checked when it is asked for; `null` is the same as not given."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dikkat_runtime.server.request_error import Kind, RequestError
+from dikkat_runtime.server.settings import Limits
+
+_YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
+
+
+class Fields:
+    """What a client sent. Every method raises `RequestError` that names the field."""
+
+    def __init__(self, values: Mapping[str, Any], limits: Limits, kind: Kind = "invalid") -> None:
+        """`kind` is that of the problem of a wrong value."""
+        self._values, self._limits, self._kind = values, limits, kind
+
+    def __contains__(self, name: str) -> bool:
+        """Whether a field was given."""
+        return self._values.get(name) is not None
+
+    def raw(self, name: str) -> Any:
+        """A field as it came."""
+        return self._values.get(name)
+
+    def section(self, name: str) -> Fields:
+        """The fields inside a field; none where it is not given."""
+        value = self._values.get(name)
+        if value is None:
+            value = {}
+        if not isinstance(value, Mapping):
+            raise self.wrong(name, "must be an object")
+        return Fields(value, self._limits, self._kind)
+
+    def optional_text(self, name: str) -> str | None:
+        """One text."""
+        value = self._values.get(name)
+        if value is None:
+            return None
+        if isinstance(value, list) and len(value) == 1:
+            value = value[0]
+        if not isinstance(value, str):
+            raise self.wrong(name, "must be a text")
+        return whole_characters(value)
+
+    def text(self, name: str) -> str:
+        """One text that must be given."""
+        value = self.optional_text(name)
+        if value is None:
+            raise self.wrong(name, "is missing")
+        return value
+
+    def texts(self, name: str) -> list[str]:
+        """One text or several; within the limits."""
+        value = self._values.get(name)
+        if value is None:
+            raise self.wrong(name, "is missing")
+        if isinstance(value, str):
+            value = [value]
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise self.wrong(name, "must be a text or a list of texts")
+        if not value:
+            raise self.wrong(name, "is an empty list")
+        return self.within_limits(name, [whole_characters(each) for each in value])
+
+    def within_limits(self, name: str, texts: list[str]) -> list[str]:
+        """The texts themselves, when they are neither too many nor too long."""
+        limits = self._limits
+        if len(texts) > limits.texts:
+            raise RequestError("too_large", f"{name} has {len(texts):,} texts; at most {limits.texts:,}", param=name)
+        if max(map(len, texts), default=0) > limits.text_characters:
+            raise RequestError(
+                "too_large", f"a text of {name} has over {limits.text_characters:,} characters", param=name
+            )
+        if sum(map(len, texts)) > limits.characters:
+            raise RequestError("too_large", f"{name} has over {limits.characters:,} characters", param=name)
+        return texts
+
+    def whole(self, name: str, default: int, low: int, high: int) -> int:
+        """A whole number."""
+        value = self._values.get(name)
+        if value is None or value == "":
+            return default
+        if isinstance(value, str) and value.isascii() and value.removeprefix("-").isdigit() and len(value) < 20:
+            value = int(value)
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if type(value) is not int or not low <= value <= high:
+            raise self.wrong(name, f"must be a whole number from {low} to {high}")
+        return value
+
+    def number(self, name: str, default: float, low: float, high: float) -> float:
+        """A number."""
+        value = self._values.get(name)
+        if value is None or value == "":
+            return default
+        if isinstance(value, str):
+            try:
+                value = float(value)
+            except ValueError:
+                raise self.wrong(name, "must be a number") from None
+        if type(value) not in (int, float) or not math.isfinite(value) or not low <= value <= high:
+            raise self.wrong(name, f"must be a number from {low:g} to {high:g}")
+        return float(value)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Yes or no."""
+        value = self._values.get(name)
+        if value is None or value == "":
+            return default
+        if isinstance(value, bool):
+            return value
+        word = str(value).lower() if isinstance(value, str | int) else ""
+        if word not in _YES and word not in _NO:
+            raise self.wrong(name, "must be true or false")
+        return word in _YES
+
+    def choice(self, name: str, default: str, among: Sequence[str]) -> str:
+        """One of some words."""
+        value = self.optional_text(name)
+        if value is None or value == "":
+            return default
+        if value not in among:
+            raise self.wrong(name, f"must be one of {', '.join(among)}")
+        return value
+
+    def wrong(self, name: str, what: str) -> RequestError:
+        """The problem of a field."""
+        return RequestError(self._kind, f"{name} {what}", param=name)
+
+
+def whole_characters(text: str) -> str:
+    """The text, half a surrogate pair replaced by U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,0 +1,116 @@
+"""API keys: a file of their hashes, each with a name and limits, and how a new one is made."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dikkat_runtime.errors import DataError, DiskError, MissingInputError, UsageError
+from dikkat_runtime.server.request_error import RequestError
+
+_LINE = re.compile(r"(?P<name>[\w.-]{1,64})\s+sha256:(?P<hash>[0-9a-f]{64})(?P<limits>(?:\s+\w+=\d{1,12})*)", re.ASCII)
+_NAME = re.compile(r"[\w.-]{1,64}", re.ASCII)
+_LIMITS = ("requests", "characters")
+
+
+class Allowance:
+    """So much a minute, evenly refilled; a full minute's worth may be used at once."""
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_minute, self._clock = per_minute, clock
+        self._left, self._at = float(per_minute), clock()
+
+    def use(self, amount: int, what: str) -> None:
+        """Take `amount`. Raises `RequestError` that says when there will be enough, if ever."""
+        now = self._clock()
+        self._left = min(self._per_minute, self._left + (now - self._at) * self._per_minute / 60)
+        self._at = now
+        if amount > self._per_minute:
+            raise RequestError("too_large", f"this key may send {self._per_minute:,} {what} a minute, not {amount:,}")
+        if amount > self._left:
+            seconds = (amount - self._left) * 60 / self._per_minute
+            raise RequestError("rate", f"this key may send {self._per_minute:,} {what} a minute", retry_after=seconds)
+        self._left -= amount
+
+
+@dataclass(slots=True)
+class Key:
+    """One who may use the server."""
+
+    name: str
+    digest: bytes
+    """SHA-256 of the key itself, which is long and random."""
+    allowances: dict[str, Allowance] = field(default_factory=dict)
+    characters: int = 0
+    """Sent since the server was started."""
+
+    def use(self, what: str, amount: int) -> None:
+        """Count what is used. Raises `RequestError` where it is too much."""
+        if allowance := self.allowances.get(what):
+            allowance.use(amount, what)
+        if what == "characters":
+            self.characters += amount
+
+
+def read_keys(path: Path) -> list[Key]:
+    """The keys of a file, which nobody else may read. Raises `MissingInputError`, `DataError` or `UsageError`."""
+    try:
+        with path.open(encoding="utf-8") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            text = file.read()
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}; make a key with --new-key NAME") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{path}: not a file of keys: not valid UTF-8") from None
+    if os.name == "posix" and mode & 0o077:
+        raise UsageError(f"{path}: others may read or change this file of keys; run chmod 600 {path}")
+    keys = list(_keys(path, text))
+    if not keys:
+        raise DataError(f"{path}: holds no key; make one with --new-key NAME")
+    return keys
+
+
+def find_key(keys: list[Key], presented: str) -> Key | None:
+    """The key that was presented; every one is compared, so that time tells nothing."""
+    digest, found = hashlib.sha256(presented.encode("utf-8", "replace")).digest(), None
+    for key in keys:
+        if hmac.compare_digest(digest, key.digest):
+            found = key
+    return found
+
+
+def new_key(path: Path, name: str) -> str:
+    """Make a key, write its hash to the file and return it. Raises `UsageError` or `DiskError`."""
+    if not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name for a key: write up to 64 letters, digits, -, _ and .")
+    if path.exists() and any(key.name == name for key in _keys(path, path.read_text(encoding="utf-8"))):
+        raise UsageError(f"{path}: there is a key called {name} already; choose another name, or delete its line")
+    key = f"dk-{secrets.token_urlsafe(32)}"
+    line = f"{name} sha256:{hashlib.sha256(key.encode()).hexdigest()}\n"
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
+            file.write(line)
+    except OSError as error:
+        raise DiskError(f"{path}: cannot be written: {error.strerror}") from None
+    return key
+
+
+def _keys(path: Path, text: str) -> Iterator[Key]:
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        parsed = _LINE.fullmatch(line.strip())
+        limits = dict(part.split("=") for part in parsed["limits"].split()) if parsed else {}
+        if parsed is None or not set(limits) <= set(_LIMITS) or "0" in limits.values():
+            raise DataError(
+                f"{path}:{number}: not a key: write NAME sha256:HASH, and requests=N or characters=N a minute"
+            )
+        allowances = {name: Allowance(int(value)) for name, value in limits.items()}
+        yield Key(parsed["name"], bytes.fromhex(parsed["hash"]), allowances)

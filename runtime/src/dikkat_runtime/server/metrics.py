@@ -1,0 +1,70 @@
+"""What the server counts, for Prometheus; no label holds a text, a key or an address."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from dikkat_runtime.server.work import Batch
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+_TOKENS = (8, 32, 128, 512, 2048, 8192, 32768)
+
+
+class Metrics:
+    """Counters of one server; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        own = self._registry = CollectorRegistry()
+        self._requests = Counter("dikkat_requests", "Requests answered.", ("route", "status"), registry=own)
+        self._seconds = Histogram(
+            "dikkat_request_seconds", "From the request to its answer.", ("route",), buckets=_SECONDS, registry=own
+        )
+        self._queued = Histogram(
+            "dikkat_queue_seconds", "Wait of the oldest segment of a batch.", buckets=_SECONDS, registry=own
+        )
+        self._segments = Histogram("dikkat_batch_segments", "Segments computed together.", buckets=_SIZES, registry=own)
+        self._tokens = Histogram(
+            "dikkat_batch_tokens", "Source tokens computed together.", buckets=_TOKENS, registry=own
+        )
+        self._source = Counter("dikkat_source_tokens", "Tokens read by models.", registry=own)
+        self._written = Counter("dikkat_decode_tokens", "Tokens written by language models.", registry=own)
+        self._rejected = Counter("dikkat_rejected", "Requests not answered as asked.", ("reason",), registry=own)
+        self._left = Counter("dikkat_clients_gone", "Clients that left before their answer.", registry=own)
+        # looking a label up costs more than counting
+        self._by_route: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
+        self.waiting = Gauge("dikkat_queue_segments", "Segments that wait now.", registry=own)
+        self.inflight = Gauge("dikkat_inflight_requests", "Requests being answered now.", registry=own)
+
+    def answered(self, route: str, status: int, seconds: float) -> None:
+        """Count one request; `route` is a path of the server's own list."""
+        known = self._by_route.get((route, status))
+        if known is None:
+            known = self._requests.labels(route, str(status)), self._seconds.labels(route)
+            self._by_route[route, status] = known
+        known[0].inc()
+        known[1].observe(seconds)
+
+    def rejected(self, reason: str) -> None:
+        """Count one request that could not be answered, by the kind of its problem."""
+        self._rejected.labels(reason).inc()
+
+    def client_gone(self) -> None:
+        """Count one client that left."""
+        self._left.inc()
+
+    def batch(self, batch: Batch, start: float, seconds: float) -> None:
+        """Count what was computed together, begun at `start` on the queue's clock."""
+        self._segments.observe(len(batch.segments))
+        self._tokens.observe(batch.tokens)
+        self._source.inc(batch.tokens)
+        # one for the oldest: the others have waited less
+        self._queued.observe(start - min(segment.since for segment in batch.segments))
+
+    def written(self, tokens: int) -> None:
+        """Count tokens that a language model wrote."""
+        self._written.inc(tokens)
+
+    def page(self) -> bytes:
+        """All counters in the text format of Prometheus."""
+        return generate_latest(self._registry)

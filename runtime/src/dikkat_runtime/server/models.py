@@ -1,0 +1,130 @@
+"""The models that are served: each run with its name, its kind and, for a translator, its languages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from dikkat_runtime.engine.contract import Precision, SearchOptions
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run_directory import read_config
+from dikkat_runtime.tasks.classifier import Classification, Classifier
+from dikkat_runtime.tasks.embedder import Embedder
+from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.tasks.translator import Translation, Translator
+
+SAMPLE = "A short text, that the first one who asks does not have to wait for."
+ModelKind = Literal["translator", "classifier", "lm"]
+
+
+@dataclass(eq=False)
+class ServedModel:
+    """One loaded run."""
+
+    name: str
+    kind: ModelKind
+    path: Path
+    model: Any
+    """A `Translator`, `Classifier` or `Generator`."""
+    source: str = ""
+    target: str = ""
+    created: int = 0
+    """When its weights were written, in seconds since 1970."""
+    tokens_per_byte: float = 0.3
+    """Of a short English text."""
+    _embedder: Embedder | None = field(default=None, repr=False)
+
+    def embedder(self) -> Embedder:
+        """The model as a source of vectors, loaded when it is first asked for; in the engine thread."""
+        if self._embedder is None:
+            self._embedder = Embedder.load(self.path)
+        return self._embedder
+
+    def estimate_tokens(self, texts: Sequence[str]) -> list[int]:
+        """About as many tokens as each text has, from its length alone."""
+        return [int(len(text.encode("utf-8", "replace")) * self.tokens_per_byte) + 1 for text in texts]
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Tokens of each text, with one for the mark at its end or start."""
+        return [len(ids) + 1 for ids in self.model.tokenizer.encode_batch(list(texts))]
+
+
+@dataclass(frozen=True, slots=True)
+class Translate:
+    """Segments are translated."""
+
+    model: ServedModel
+    options: SearchOptions
+
+    def run(self, texts: Sequence[str]) -> list[Translation]:
+        """One translation for each text."""
+        translations: list[Translation] = self.model.model.translate(texts, self.options)
+        return translations
+
+
+@dataclass(frozen=True, slots=True)
+class Classify:
+    """Texts are classified."""
+
+    model: ServedModel
+
+    def run(self, texts: Sequence[str]) -> list[Classification]:
+        """One classification for each text."""
+        found: list[Classification] = self.model.model.classify(texts)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """Texts are turned into vectors."""
+
+    model: ServedModel
+
+    def run(self, texts: Sequence[str]) -> list[Any]:
+        """One vector (D,) for each text."""
+        return [np.asarray(vector, np.float32) for vector in self.model.embedder().stream(texts)]
+
+
+def load_model(spec: str, precision: Precision, threads: int | None) -> ServedModel:
+    """The run of DIR or NAME=DIR. Raises as the loading of its kind, and `UsageError` for unknown languages."""
+    name, path = split_spec(spec)
+    kind: ModelKind = read_config(path)["task"]
+    loaders: dict[str, Callable[[], Any]] = {
+        "translator": lambda: Translator.load(path, precision=precision, threads=threads),
+        "classifier": lambda: Classifier.load(path),
+        "lm": lambda: Generator.load(path),
+    }
+    model = ServedModel(name or path.resolve().name, kind, path, loaders[kind]())
+    model.created = int((path / "model.safetensors").stat().st_mtime)
+    model.tokens_per_byte = model.count_tokens([SAMPLE])[0] / len(SAMPLE)
+    if kind == "translator":
+        model.source, model.target = _languages(name, path)
+    return model
+
+
+def split_spec(spec: str) -> tuple[str, Path]:
+    """Name and directory; the name is empty where none is given. Raises `UsageError` for a name that no URL holds."""
+    name, mark, path = spec.partition("=")
+    if not mark or Path(spec).exists():
+        return "", Path(spec)
+    if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name[0] == ".":
+        raise UsageError(f"{spec}: a name has letters, digits, -, _ and . only; write NAME=DIR")
+    return name, Path(path)
+
+
+def _languages(name: str, path: Path) -> tuple[str, str]:
+    """Those of the run, else of a name like en-fr."""
+    data = read_config(path).get("data")
+    pair = (
+        [str(data.get(key) or "") for key in ("source_language", "target_language")] if isinstance(data, dict) else []
+    )
+    if len(pair) == 2 and all(pair):
+        return pair[0], pair[1]
+    named = name.split("-")
+    if len(named) == 2 and all(part.isalpha() and 2 <= len(part) <= 3 for part in named):
+        return named[0], named[1]
+    raise UsageError(f"{path}: the run does not say what languages it translates; write them as its name: en-fr={path}")

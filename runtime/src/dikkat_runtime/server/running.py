@@ -1,0 +1,156 @@
+"""From settings to a process that serves: the port, the models, the signals, and an orderly end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+
+import uvicorn
+
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.server.application import build_application
+from dikkat_runtime.server.call import Services
+from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.connections import bounded_protocol
+from dikkat_runtime.server.endpoint import say
+from dikkat_runtime.server.settings import ServeSettings
+
+_GRACE_SECONDS = 0.3
+"""Between telling that no more requests are taken and closing the port: connections that wait there are answered."""
+_BACKLOG = 1024
+
+
+def run_server(settings: ServeSettings) -> int:
+    """Serve until a signal comes, and return the exit code. Raises the errors of a run, a key file or the port."""
+    listener = listen(settings.host, settings.port)
+    try:
+        _raise_file_limit()
+        services = Services(settings, Catalog(settings.runs, settings.precision, settings.threads))
+        server = _Server(services, listener)
+        # the event loop must not wait long while the engine thread runs Python
+        sys.setswitchinterval(0.001)
+        with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
+            return runner.run(server.run())
+    finally:
+        listener.close()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens. Raises `UsageError` where the port is taken or the host is not this machine."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = found[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise UsageError(f"{host}: not an address of this machine ({error.strerror or error})") from None
+    if os.name == "posix":
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(address)
+        listener.listen(_BACKLOG)
+    except OSError as error:
+        listener.close()
+        reasons = {
+            errno.EADDRINUSE: "the port is taken; give another --port",
+            errno.EACCES: "the port may not be used; give --port a number above 1023",
+        }
+        reason = reasons.get(error.errno or 0, f"cannot be listened to: {error.strerror}")
+        raise UsageError(f"{host}:{port}: {reason}") from None
+    return listener
+
+
+class _Server(uvicorn.Server):
+    """The web server with signals of our own: TERM and INT end it in order, HUP loads the models anew."""
+
+    def __init__(self, services: Services, listener: socket.socket) -> None:
+        self._services, self._listener = services, listener
+        limits = services.settings.limits
+        config = uvicorn.Config(
+            build_application(services),
+            http=bounded_protocol(limits.connections),
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+            server_header=False,
+            proxy_headers=False,
+            backlog=_BACKLOG,
+            timeout_keep_alive=15,
+            timeout_graceful_shutdown=max(1, round(services.settings.drain_seconds)),
+        )
+        super().__init__(config)
+        self._exit_code = 0
+        self._reloading: asyncio.Task[None] | None = None
+
+    async def run(self) -> int:  # type: ignore[override]
+        """Serve until a signal comes; the exit code."""
+        loop = asyncio.get_running_loop()
+        for number, action in self._actions():
+            with contextlib.suppress(NotImplementedError):
+                loop.add_signal_handler(number, action)
+        await self.serve(sockets=[self._listener])
+        return self._exit_code
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals to `run`."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Tell where the server is, once it answers."""
+        await super().startup(sockets)
+        host, port = self._listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        models = ", ".join(f"{model.name} ({model.kind})" for model in self._services.catalog.models)
+        say(f"serving {models} at http://{shown}:{port}")
+        _notify("READY=1")
+
+    def _actions(self) -> Iterator[tuple[int, Callable[[], None]]]:
+        yield signal.SIGTERM, lambda: self._end(0)
+        yield signal.SIGINT, lambda: self._end(128 + signal.SIGINT)
+        if hasattr(signal, "SIGHUP"):
+            yield signal.SIGHUP, self._reload
+
+    def _end(self, exit_code: int) -> None:
+        if self._services.is_draining:
+            self.force_exit = self.should_exit = True
+            return
+        self._services.is_draining, self._exit_code = True, exit_code
+        say("ending: what was accepted is answered first; once more ends at once")
+        _notify("STOPPING=1")
+        asyncio.get_running_loop().call_later(_GRACE_SECONDS, setattr, self, "should_exit", True)
+
+    def _reload(self) -> None:
+        if self._reloading is None or self._reloading.done():
+            self._reloading = asyncio.get_running_loop().create_task(self._load_anew())
+
+    async def _load_anew(self) -> None:
+        say("loading the models anew")
+        catalog = self._services.catalog
+        count = await asyncio.to_thread(catalog.reload, say)
+        self._services.engine.queue.forget_paces()
+        say(f"serving {count} of {len(catalog.models)} models anew")
+
+
+def _raise_file_limit() -> None:
+    """Let there be as many connections as the system allows."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def _notify(state: str) -> None:
+    """Tell systemd, where it asked to be told."""
+    address = os.environ.get("NOTIFY_SOCKET", "")
+    if address and hasattr(socket, "AF_UNIX"):
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+            told.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)

@@ -1,0 +1,156 @@
+"""The queue of segments: two priorities with ageing, batches within a budget, and admission by estimated seconds."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.settings import Limits
+from dikkat_runtime.server.work import Batch, Segment, Task, Ticket
+
+FIRST_GUESS = 0.0005
+"""Seconds a token, until a batch has been measured."""
+_DECAY = 0.9
+"""What a measurement keeps of its weight when the next one comes."""
+
+
+class Pace:
+    """Seconds a token, from the batches so far, newer ones counting more."""
+
+    def __init__(self) -> None:
+        self._tokens, self._seconds = 0.0, 0.0
+
+    def add(self, tokens: int, seconds: float) -> None:
+        """Take one batch into account."""
+        self._tokens = _DECAY * self._tokens + tokens
+        self._seconds = _DECAY * self._seconds + seconds
+
+    @property
+    def seconds_per_token(self) -> float:
+        """The estimate."""
+        return self._seconds / self._tokens if self._tokens else FIRST_GUESS
+
+
+class _Lane:
+    """The segments of one task."""
+
+    def __init__(self) -> None:
+        self.interactive, self.bulk = deque[Segment](), deque[Segment]()
+        self.tokens = 0
+
+
+class SegmentQueue:
+    """Segments that wait; put from the event loop, taken by the engine thread."""
+
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits, self._clock = limits, clock
+        self.changed = threading.Condition()
+        """Held while the queue is changed; told of every change."""
+        self._lanes: dict[Task, _Lane] = {}
+        self._paces: dict[Task, Pace] = {}
+        self._order = 0
+        self.segments = 0
+        """Segments for which somebody still waits."""
+
+    @property
+    def estimated_seconds(self) -> float:
+        """Time until all that waits now has been computed."""
+        with self.changed:
+            return sum(lane.tokens * self._pace(task).seconds_per_token for task, lane in self._lanes.items())
+
+    def check(self) -> None:
+        """Raise `RequestError` where a new request would wait longer than the limit."""
+        if (seconds := self.estimated_seconds) > self._limits.wait_seconds:
+            raise RequestError("overloaded", f"too busy: about {seconds:.0f} s of work is waiting", retry_after=seconds)
+
+    def put(self, task: Task, ticket: Ticket, texts: Sequence[str], tokens: Sequence[int]) -> None:
+        """Let the segments of one request wait, with the number of tokens of each."""
+        is_interactive = len(texts) <= self._limits.interactive_segments
+        with self.changed:
+            lane, now = self._lanes.setdefault(task, _Lane()), self._clock()
+            waiting = lane.interactive if is_interactive else lane.bulk
+            for index, (text, count) in enumerate(zip(texts, tokens, strict=True)):
+                waiting.append(Segment(ticket, index, text, count, self._order, now))
+                self._order += 1
+            lane.tokens += sum(tokens)
+            self.segments += len(texts)
+            ticket.waiting_tokens, ticket.waiting_segments = sum(tokens), len(texts)
+            self.changed.notify()
+
+    def cancel(self, task: Task, ticket: Ticket) -> None:
+        """Forget the segments of a request for which nobody waits any more."""
+        with self.changed:
+            if ticket.is_cancelled:
+                return
+            ticket.is_cancelled = True
+            if lane := self._lanes.get(task):
+                lane.tokens -= ticket.waiting_tokens
+            self.segments -= ticket.waiting_segments
+            ticket.waiting_segments = ticket.waiting_tokens = 0
+
+    def take(self) -> Batch | None:
+        """The next batch, None where nothing waits; held by whoever calls: `changed`."""
+        task = self._next_task()
+        if task is None:
+            return None
+        lane = self._lanes[task]
+        first, second = lane.interactive, lane.bulk
+        if not first or (second and self._is_old(second[0]) and second[0].order < first[0].order):
+            first, second = second, first
+        segments, longest = list[Segment](), 0
+        for waiting in (first, second):
+            while head := _head(waiting):
+                longest = max(longest, head.tokens)
+                if segments and (len(segments) + 1) * longest > self._limits.batch_tokens:
+                    break
+                segments.append(waiting.popleft())
+                self._taken(lane, head)
+        if not lane.interactive and not lane.bulk:
+            del self._lanes[task]
+        return Batch(task, segments)
+
+    def measured(self, batch: Batch, seconds: float) -> None:
+        """Learn from a batch how long tokens take."""
+        with self.changed:
+            self._paces.setdefault(batch.task, Pace()).add(batch.tokens, seconds)
+
+    def forget_paces(self) -> None:
+        """Measure anew, since other models are served from now on."""
+        with self.changed:
+            self._paces = {task: pace for task, pace in self._paces.items() if task in self._lanes}
+
+    def _pace(self, task: Task) -> Pace:
+        return self._paces.get(task) or Pace()
+
+    def _next_task(self) -> Task | None:
+        """The task of the segment whose turn it is: interactive and old ones by age, then bulk by age."""
+        best: tuple[tuple[bool, int], Task] | None = None
+        for task, lane in list(self._lanes.items()):
+            heads = [(False, _head(lane.interactive)), (True, _head(lane.bulk))]
+            for is_bulk, head in heads:
+                if head is not None:
+                    rank = is_bulk and not self._is_old(head), head.order
+                    if best is None or rank < best[0]:
+                        best = rank, task
+            if not lane.interactive and not lane.bulk:
+                del self._lanes[task]
+        return best[1] if best else None
+
+    def _is_old(self, segment: Segment) -> bool:
+        return self._clock() - segment.since >= self._limits.ageing_seconds
+
+    def _taken(self, lane: _Lane, segment: Segment) -> None:
+        lane.tokens -= segment.tokens
+        segment.ticket.waiting_tokens -= segment.tokens
+        segment.ticket.waiting_segments -= 1
+        self.segments -= 1
+
+
+def _head(waiting: deque[Segment]) -> Segment | None:
+    """The first segment that somebody waits for; those before it are dropped."""
+    while waiting and waiting[0].ticket.is_cancelled:
+        waiting.popleft()
+    return waiting[0] if waiting else None

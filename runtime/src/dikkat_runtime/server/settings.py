@@ -1,0 +1,84 @@
+"""Everything about the server that whoever starts it can choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dikkat_runtime.engine.contract import Precision
+from dikkat_runtime.errors import UsageError
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one request, and all waiting ones together, may ask for."""
+
+    body_bytes: int = 2_000_000
+    upload_bytes: int = 20_000_000
+    texts: int = 2048
+    """Texts in one request."""
+    characters: int = 200_000
+    """Of all texts of one request."""
+    text_characters: int = 50_000
+    """Of one text."""
+    alternatives: int = 10
+    new_tokens: int = 4096
+    """Tokens that a language model writes for one request."""
+    body_seconds: float = 20.0
+    """For a client to send its request."""
+    wait_seconds: float = 10.0
+    """Estimated time in the queue from which on a request is turned away."""
+    request_seconds: float = 120.0
+    """Time that a request may take, unless it names a shorter one."""
+    connections: int = 2000
+    batch_tokens: int = 4096
+    """Source tokens that are computed together, padding included."""
+    interactive_segments: int = 8
+    """A request of more segments is bulk, which is taken after the others."""
+    ageing_seconds: float = 1.0
+    """Bulk that has waited so long is bulk no longer."""
+    glossaries: int = 100
+    glossary_entries: int = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class ServeSettings:
+    """How to serve. Raises `UsageError` for values that do not go together."""
+
+    runs: tuple[str, ...]
+    """Run directories, each as DIR or NAME=DIR."""
+    host: str = "127.0.0.1"
+    port: int = 5000
+    keys: Path | None = None
+    """File of hashed API keys."""
+    is_open: bool = False
+    """Answer anybody who reaches the port."""
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    precision: Precision = "float32"
+    threads: int | None = None
+    beam_size: int = 5
+    drain_seconds: float = 30.0
+    log_requests: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        if not self.runs:
+            raise UsageError("name at least one run directory to serve")
+        if not 0 <= self.port <= 65535:
+            raise UsageError(f"the port must be a whole number from 0 to 65535, not {self.port}")
+        if not 1 <= self.beam_size <= 64:
+            raise UsageError(f"the beam must be a whole number from 1 to 64, not {self.beam_size}")
+        if not self.is_loopback and self.keys is None and not self.is_open:
+            raise UsageError(
+                f"others can reach {self.host}: give --keys FILE to ask for an API key, or --open to answer anybody"
+            )
+        if self.keys is not None and self.is_open:
+            raise UsageError("--keys asks for a key and --open answers anybody; give one of the two")
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach the server."""
+        return self.host in LOOPBACK

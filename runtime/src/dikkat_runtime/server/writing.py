@@ -1,0 +1,97 @@
+"""Text that a model writes after a prompt: a language model goes on, a translator translates."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.fields import Fields
+from dikkat_runtime.server.generation import prompt_ids, write
+from dikkat_runtime.server.models import ServedModel
+from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.streams import Piece, TextStream
+from dikkat_runtime.server.translation import Wish, translate_texts
+from dikkat_runtime.tasks.generator import SamplingOptions
+
+MOST_STOPS = 16
+_SEEDS = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How a text is to be written."""
+
+    options: SamplingOptions
+    stop: tuple[str, ...] = ()
+
+
+class Written:
+    """A text that is being written: its pieces come in order, the last one with the reason why it is the last."""
+
+    def __init__(self, call: Call, stream: TextStream | None, ready: Piece | None, prompt_tokens: int) -> None:
+        """Either a `stream`, or one piece that is `ready`."""
+        self._call, self._stream, self._ready = call, stream, ready
+        self.prompt_tokens = prompt_tokens
+
+    async def pieces(self, *, watch: bool) -> AsyncIterator[Piece]:
+        """All pieces. Raises `RequestError` when the time is up, and with `watch` `ClientGone`."""
+        if self._stream is None:
+            assert self._ready is not None
+            yield self._ready
+            return
+        try:
+            is_over = False
+            while not is_over:
+                coming = asyncio.ensure_future(self._stream.next_piece())
+                piece: Piece = await self._call.wait_for(coming, watch=watch)
+                is_over = piece.finish is not None
+                yield piece
+        finally:
+            self.cancel()
+
+    async def whole(self) -> Piece:
+        """All pieces together."""
+        pieces = [piece async for piece in self.pieces(watch=True)]
+        tokens = sum(piece.tokens for piece in pieces)
+        return Piece("".join(piece.text for piece in pieces), tokens, pieces[-1].finish)
+
+    def cancel(self) -> None:
+        """Let the engine stop writing."""
+        if self._stream is not None:
+            self._stream.is_cancelled = True
+
+
+async def begin(call: Call, model: ServedModel, prompt: str, writing: Writing) -> Written:
+    """Begin to write after a prompt. Raises `RequestError`."""
+    if model.kind == "translator":
+        (translated,) = await translate_texts(call, model, [prompt], Wish())
+        before, after = model.count_tokens([prompt, translated.text])
+        return Written(call, None, Piece(translated.text, after - 1, "stop"), before - 1)
+    if model.kind != "lm":
+        raise RequestError("invalid", f"{model.name} is a {model.kind}, which writes no text", param="model")
+    generator = model.model
+    ids = prompt_ids(generator, prompt)
+    stream = TextStream(lambda: write(generator, ids, writing.options, writing.stop), writing.options.max_tokens)
+    call.services.engine.write(stream)
+    return Written(call, stream, None, len(ids))
+
+
+def read_writing(call: Call, fields: Fields, most: str, default_tokens: int) -> Writing:
+    """How a text is to be written, `most` being the field of its greatest number of tokens. Raises `RequestError`."""
+    limit = call.services.settings.limits.new_tokens
+    options = SamplingOptions(
+        max_tokens=fields.whole(most, default_tokens, 1, limit),
+        temperature=fields.number("temperature", 1.0, 0.0, 100.0),
+        top_k=fields.whole("top_k", 0, 0, 1 << 24),
+        top_p=fields.number("top_p", 1.0, 1e-6, 1.0),
+        min_p=fields.number("min_p", 0.0, 0.0, 1.0),
+        repetition_penalty=fields.number("repetition_penalty", 1.0, 0.01, 100.0),
+        seed=fields.whole("seed", secrets.randbelow(_SEEDS), -(1 << 63), (1 << 64) - 1) % (1 << 63),
+    )
+    stop = tuple(fields.texts("stop")) if fields.raw("stop") else ()
+    if len(stop) > MOST_STOPS or max(map(len, stop), default=0) > 1000:
+        raise RequestError("invalid", f"stop must be at most {MOST_STOPS} short texts", param="stop")
+    return Writing(options, stop)

@@ -1,0 +1,59 @@
+"""Environments of the clients' own: one of Python, one of Node, made when they are first needed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+FOLDER = Path(os.environ.get("DIKKAT_CLIENTS", Path.home() / ".cache" / "dikkat-clients"))
+PATIENCE = 600
+"""Seconds for a registry."""
+
+
+@cache
+def python_environment() -> Path:
+    """The Python that has the clients; skips the test where they cannot be installed."""
+    folder, wanted = FOLDER / "python", HERE / "requirements.txt"
+    python, installed = folder / "bin/python", folder / "installed.txt"
+    if installed.exists() and installed.read_text() == wanted.read_text():
+        return python
+    _run([sys.executable, "-m", "venv", str(folder)], "no virtual environment")
+    install = [str(python), "-m", "pip", "install", "--quiet", "--requirement", str(wanted)]
+    _run(install, "PyPI does not answer, or lacks a client")
+    shutil.copy(wanted, installed)
+    return python
+
+
+@cache
+def node_environment() -> Path:
+    """The folder that has the clients of Node and the script; skips the test where they cannot be installed."""
+    if shutil.which("npm") is None:
+        pytest.skip("CLIENTS NOT TESTED: there is no npm here")
+    folder, wanted = FOLDER / "node", HERE / "package.json"
+    folder.mkdir(parents=True, exist_ok=True)
+    installed = folder / "installed.json"
+    if not installed.exists() or installed.read_text() != wanted.read_text():
+        shutil.copy(wanted, folder / "package.json")
+        install = ["npm", "install", "--silent", "--no-fund", "--no-audit", "--prefix", str(folder)]
+        _run(install, "npm's registry does not answer, or lacks a client")
+        shutil.copy(wanted, installed)
+    # a module finds packages beside itself only
+    shutil.copy(HERE / "node_clients.mjs", folder / "node_clients.mjs")
+    return folder
+
+
+def _run(command: list[str], why_not: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"CLIENTS NOT TESTED: {why_not} (no answer in {PATIENCE} s)")
+    if done.returncode:
+        last = (done.stderr.strip() or "no message").splitlines()[-1]
+        pytest.skip(f"CLIENTS NOT TESTED: {why_not} ({last})")

@@ -1,0 +1,86 @@
+"""Hostile and broken requests: an error in the shape of the interface, never a 500."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from tests.runtime.server.asking import Served
+
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+PARTS = "multipart/form-data; boundary=b"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "status"),
+    [
+        (JSON, b"{", 400),
+        (JSON, b"[1]", 400),
+        (JSON, b"\xff{}", 400),
+        (JSON, b"[" * 100_000, 400),
+        (JSON, b'{"q":' + b"[" * 100_000, 400),
+        (JSON, b'{"q": NaN}', 400),
+        (JSON, b'{"q": ' + b"9" * 10_000 + b"}", 400),
+        (JSON, b'{"q": "a", "source": "en", "target": "fr", "alternatives": 1e999}', 400),
+        (JSON, b'{"q": "a", "source": ["en", "fr"], "target": "fr"}', 400),
+        (JSON, b'{"q": [], "source": "en", "target": "fr"}', 400),
+        (JSON, b'{"q": [1], "source": "en", "target": "fr"}', 400),
+        (JSON, b"x" * 2_000_001, 400),
+        (FORM, b"q=%ff&source=en&target=fr", 400),
+        (FORM, b"a&" * 10_000, 400),
+        (PARTS, b"--b\r\n", 400),
+        (PARTS, b"garbage", 400),
+        (PARTS, b'--b\r\nContent-Disposition: form-data; name="q"\r\n\r\nx', 400),
+        (PARTS, b"--b\r\nContent-Disposition: form-data\r\n\r\nx\r\n--b--\r\n", 400),
+        ("multipart/form-data", b"x", 400),
+        (f"{PARTS}; charset=nonsense", b'--b\r\nContent-Disposition: form-data; name="q"\r\n\r\nx\r\n--b--\r\n', 400),
+        ("application/octet-stream", b"\x00\x01", 415),
+    ],
+    ids=range(21),
+)  # fmt: skip
+def test_a_broken_body_is_the_mistake_of_the_client(server: Served, kind: str, body: bytes, status: int) -> None:
+    answer = server.client.post("/translate", content=body, headers={"content-type": kind})
+    assert answer.status_code == status, answer.text
+    assert list(answer.json()) == ["error"]
+
+
+def test_a_compressed_body_is_refused_before_it_is_read(server: Served) -> None:
+    body = gzip.compress(json.dumps({"q": "a" * 1_000_000, "source": "en", "target": "fr"}).encode())
+    headers = {"content-type": JSON, "content-encoding": "gzip"}
+    assert server.client.post("/translate", content=body, headers=headers).status_code == 415
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "\x00",
+        "\ufffe\uffff",
+        "\u202eabc",
+        "e" + "\u0301" * 60,
+        "<" * 5000,
+        "<a '" * 9,
+        "😀",
+        "\r\n",
+        "a" * 401,
+    ],
+    ids=range(11),
+)
+@pytest.mark.parametrize("markup", ["text", "html"])
+def test_any_text_is_answered(server: Served, text: str, markup: str) -> None:
+    fields = {"q": text, "source": "en", "target": "fr", "format": markup}
+    assert isinstance(server.post("/translate", **fields)["translatedText"], str)
+
+
+def test_half_a_surrogate_pair_is_answered_as_a_replacement_character(server: Served) -> None:
+    body = rb'{"q": "\ud800 1", "source": "en", "target": "fr"}'
+    answer = server.client.post("/translate", content=body, headers={"content-type": JSON})
+    assert answer.json() == {"translatedText": "\ufffd 1"}
+
+
+def test_no_answer_repeats_a_whole_hostile_field(server: Served) -> None:
+    answer = server.client.post("/v1/embeddings", json={"model": "x" * 100_000, "input": "a"})
+    assert answer.status_code == 404
+    assert len(answer.text) < 1000

@@ -1,0 +1,118 @@
+"""The real server in a process of its own: it starts, answers, finishes what it accepted, and complains in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.server.process import started
+
+from dikkat_runtime.cli.main import run as run_command
+
+
+def post(url: str, **fields: Any) -> Any:
+    request = urllib.request.Request(url, json.dumps(fields).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=60) as answer:
+        return json.loads(answer.read())
+
+
+def test_on_sigterm_what_was_accepted_is_answered_and_the_process_ends_with_0(runs: dict[str, Path]) -> None:
+    with started(f"en-fr={runs['mt']}", "--threads", "1") as (process, url):
+        answers = list[Any]()
+        text = "Where are my keys?\n" * 40
+        callers = [
+            threading.Thread(target=lambda: answers.append(post(f"{url}/translate", q=text, source="en", target="fr")))
+            for _ in range(4)
+        ]
+        for caller in callers:
+            caller.start()
+        while post_inflight(url) < 5:  # the four and the one that asks
+            pass
+        process.send_signal(signal.SIGTERM)
+        for caller in callers:
+            caller.join(60)
+        assert process.wait(30) == 0
+        assert len(answers) == 4
+        assert {answer["translatedText"].count("\n") for answer in answers} == {40}
+        with pytest.raises(urllib.error.URLError):
+            post(f"{url}/translate", q="x", source="en", target="fr")
+
+
+def post_inflight(url: str) -> float:
+    with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
+        page = answer.read().decode()
+    found = re.search(r"^dikkat_inflight_requests (\S+)$", page, re.MULTILINE)
+    assert found
+    return float(found[1])
+
+
+def test_slow_heads_and_silent_connections_do_not_keep_others_waiting(runs: dict[str, Path]) -> None:
+    with started(f"lm={runs['lm']}") as (process, url):
+        host, port = url.removeprefix("http://").split(":")
+        slow = [socket.create_connection((host, int(port))) for _ in range(50)]
+        for connection in slow:
+            connection.sendall(b"POST /translate HTTP/1.1\r\nHost: localhost\r\n")
+        assert post(f"{url}/v1/completions", model="lm", prompt="The", max_tokens=2)["choices"]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        for connection in slow:
+            connection.close()
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """The one line of a command that must fail as a mistake of the user."""
+    code = run_command(["serve", *map(str, arguments)])
+    output, complaint = capsys.readouterr()
+    assert code in (2, 66)
+    assert output == ""
+    assert complaint.startswith("dikkat-runtime: ")
+    assert complaint.count("\n") == 1
+    return complaint
+
+
+def test_what_cannot_be_served_is_one_line(
+    capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert "the port is taken" in fails(capsys, runs["lm"], "--port", port)
+    free = ["--port", "0"]
+    assert "not a run directory" in fails(capsys, tmp_path, *free)
+    assert "no such run" in fails(capsys, tmp_path / "none", *free)
+    assert "would both be called lm" in fails(capsys, runs["lm"], runs["lm"], *free)
+    assert "write them as its name" in fails(capsys, f"x={runs['mt']}", *free)
+    pair = [f"en-fr={runs['mt']}", f"en-fr={runs['mt']}"]
+    assert "would both be called en-fr" in fails(capsys, *pair, *free)
+    assert "letters, digits" in fails(capsys, f"a b={runs['lm']}", *free)
+    assert "--keys FILE" in fails(capsys, runs["lm"], "--host", "0.0.0.0")
+    assert "at least one run" in fails(capsys)
+    assert "not an address of this machine" in fails(capsys, runs["lm"], "--host", "no.such.host.invalid", "--open")
+    assert "--threads" in fails(capsys, runs["lm"], "--threads", "0")
+
+
+def test_a_key_is_made_by_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert run_command(["serve", "--new-key", "bob", "--keys", str(tmp_path / "keys")]) == 0
+    printed, note = capsys.readouterr()
+    assert printed.startswith("dk-")
+    assert "this is shown once" in note
+    assert "name it with --keys" in fails(capsys, "--new-key", "bob")
+
+
+def test_it_serves_where_torch_cannot_be_imported() -> None:
+    blocked = (
+        "import sys\nclass Blocked:\n    def find_spec(self, name, path=None, target=None):\n"
+        "        if name.partition('.')[0] in ('torch', 'dikkat', 'pydantic'):\n            raise ImportError(name)\n"
+        "sys.meta_path.insert(0, Blocked())\nimport dikkat_runtime.server.running\n"
+    )
+    done = subprocess.run([sys.executable, "-c", blocked], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
