@@ -90,11 +90,24 @@ class Commands:
             cwd=REPOSITORY,
         )
 
-    def __call__(self, *arguments: str | Path, timeout: float = 120.0, faults: Path | None = None) -> Result:
-        """Run `dikkat` with these arguments; `faults` is a plan for `tests.attacks.faulty_files`."""
+    def __call__(
+        self,
+        *arguments: str | Path,
+        timeout: float = 120.0,
+        faults: Path | None = None,
+        more_megabytes: int | None = None,
+    ) -> Result:
+        """Run `dikkat` with these arguments; `faults` is a plan for `tests.attacks.faulty_files`, and `more_megabytes`
+        is all the memory that the command can ask for.
+        """
         assert self._server.stdin is not None
         assert self._server.stdout is not None
-        order = {"arguments": [str(one) for one in arguments], "timeout": timeout, "faults": faults and str(faults)}
+        order = {
+            "arguments": [str(one) for one in arguments],
+            "timeout": timeout,
+            "faults": faults and str(faults),
+            "more_megabytes": more_megabytes,
+        }
         self._server.stdin.write(json.dumps(order) + "\n")
         self._server.stdin.flush()
         return Result(**json.loads(self._server.stdout.readline()))
@@ -216,6 +229,10 @@ def _run(order: dict[str, Any], out: int, complaints: int) -> None:
             from tests.attacks.faulty_files import install
 
             install(json.loads(Path(order["faults"]).read_text()))
+        if order["more_megabytes"] is not None:
+            pages = int(Path("/proc/self/statm").read_text().split()[0])
+            most = pages * resource.getpagesize() + (order["more_megabytes"] << 20)
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
         from dikkat.cli.main import run
 
         code = run(order["arguments"])

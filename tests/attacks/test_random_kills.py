@@ -12,7 +12,11 @@ from tests.attacks.commands import Commands, training
 
 LONG = ("training.max_updates=40", "training.validations=10", "training.patience=99", "model.dropout=0.2")
 """Half of its time goes into saving."""
-SAME = ("model.safetensors", "checkpoints/step-000040/optimizer.safetensors", "checkpoints/step-000040/model.safetensors")
+SAME = (
+    "model.safetensors",
+    "checkpoints/step-000040/optimizer.safetensors",
+    "checkpoints/step-000040/model.safetensors",
+)
 
 
 def command(data: Path, out: Path, precision: str) -> list[str]:
