@@ -70,23 +70,23 @@ class Result:
 
 
 class Commands:
-    """The command line, each call in a child of its own that computes with so many `threads`."""
+    """The command line, each call in a child of its own."""
 
-    def __init__(self, threads: int = 1) -> None:
-        variables = {
+    def __init__(self) -> None:
+        environment = {
             **os.environ,
             "PYTHONPATH": PYTHON_PATH,
-            "OMP_NUM_THREADS": str(threads),
+            "OMP_NUM_THREADS": "1",
             "TOKENIZERS_PARALLELISM": "false",
             "COLUMNS": "100",
         }
-        variables.pop("PYTEST_XDIST_WORKER", None)
+        environment.pop("PYTEST_XDIST_WORKER", None)
         self._server = subprocess.Popen(
             [sys.executable, "-m", "tests.attacks.commands"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=variables,
+            env=environment,
             cwd=REPOSITORY,
         )
 
@@ -96,9 +96,12 @@ class Commands:
         timeout: float = 120.0,
         faults: Path | None = None,
         more_megabytes: int | None = None,
+        threads: int = 1,
+        native: bool = True,
     ) -> Result:
         """Run `dikkat` with these arguments; `faults` is a plan for `tests.attacks.faulty_files`, and `more_megabytes`
-        is all the memory that the command can ask for.
+        is all the memory that the command can ask for. It computes with so many `threads`, and without the native
+        kernels unless `native`.
         """
         assert self._server.stdin is not None
         assert self._server.stdout is not None
@@ -107,6 +110,8 @@ class Commands:
             "timeout": timeout,
             "faults": faults and str(faults),
             "more_megabytes": more_megabytes,
+            "threads": threads,
+            "native": native,
         }
         self._server.stdin.write(json.dumps(order) + "\n")
         self._server.stdin.flush()
@@ -233,6 +238,7 @@ def _run(order: dict[str, Any], out: int, complaints: int) -> None:
             pages = int(Path("/proc/self/statm").read_text().split()[0])
             most = pages * resource.getpagesize() + (order["more_megabytes"] << 20)
             resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        _choose_engine(order["threads"], order["native"])
         from dikkat.cli.main import run
 
         code = run(order["arguments"])
@@ -244,6 +250,18 @@ def _run(order: dict[str, Any], out: int, complaints: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _choose_engine(threads: int, native: bool) -> None:
+    import torch
+
+    from dikkat.native.library import library, why_absent
+
+    torch.set_num_threads(threads)
+    if not native:
+        os.environ["DIKKAT_NATIVE"] = "0"
+        library.cache_clear()
+        why_absent.cache_clear()
 
 
 if __name__ == "__main__":
