@@ -6,6 +6,7 @@ files that a checkpoint of ours has.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -33,6 +34,7 @@ from dikkat.text.strict_json import parse_json
 
 _FOLDER_NAME = re.compile(r"step-(\d{6,15})")
 _REPLACED_PREFIX = ".replaced-"
+_SHORTAGES = frozenset({errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ def prune_checkpoints(parent: Path, keep: int) -> None:
 def latest_checkpoint(parent: Path) -> Checkpoint | None:
     """The newest sound checkpoint with the `problems` of the damaged ones after it; None when there is none at all.
 
-    Raises `DataError` when there are checkpoints and every one is damaged.
+    Raises `DataError` when there are checkpoints and every one is damaged, and `MemoryError` or `OSError` where this
+    process lacks memory or files to look: what it cannot read now is not damaged, and must not be given up.
     """
     check_folder(parent)
     if not parent.is_dir():
@@ -112,6 +115,8 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
         try:
             return replace(_open(step, folder), problems=tuple(problems))
         except DataError as error:
+            if (shortage := _shortage_behind(error)) is not None:
+                raise shortage from None
             problems.append(str(error))
     if problems:
         raise DataError(f"{parent}: no checkpoint is sound: {'; '.join(problems)}; start again with another --out")
@@ -210,6 +215,16 @@ def _open(step: int, folder: Path) -> Checkpoint:
     for name, expected in checksums.items():
         _verify(folder / name, expected)
     return Checkpoint(step, folder, _read_state(folder / "state.json"))
+
+
+def _shortage_behind(error: BaseException) -> BaseException | None:
+    """What this process lacked, where that and nothing in the file made the `error`."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _SHORTAGES):
+            return cause
+        cause = cause.__context__
+    return None
 
 
 def _verify(path: Path, expected: object) -> None:
