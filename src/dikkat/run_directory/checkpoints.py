@@ -133,16 +133,25 @@ def remove_leftovers(parent: Path) -> None:
     """Clear away what an interrupted save left: half-written folders go, a folder moved aside comes back."""
     for entry in parent.iterdir():
         if entry.name.startswith(TEMPORARY_PREFIX):
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
+            _remove(entry)
         elif entry.name.startswith(_REPLACED_PREFIX):
             original = entry.with_name(entry.name.removeprefix(_REPLACED_PREFIX))
-            if original.exists():
-                shutil.rmtree(entry, ignore_errors=True)
+            if original.exists() or not _is_folder(entry):
+                _remove(entry)
             else:
                 entry.rename(original)
+
+
+def _is_folder(entry: Path) -> bool:
+    return entry.is_dir() and not entry.is_symlink()
+
+
+def _remove(entry: Path, ignore_errors: bool = True) -> None:
+    """Remove a folder with all in it, or whatever else a stranger put in its place: `rmtree` waits at a pipe."""
+    if _is_folder(entry):
+        shutil.rmtree(entry, ignore_errors=ignore_errors)
+    else:
+        entry.unlink(missing_ok=True)
 
 
 def _write_files(
@@ -181,7 +190,7 @@ def _put_in_place(temporary: Path, folder: Path) -> None:
         raise
     # what replaces it must be on the disk before it goes
     sync_directory(folder.parent)
-    shutil.rmtree(aside)
+    _remove(aside, ignore_errors=False)
 
 
 def _prune(parent: Path, step: int, keep: int) -> None:
@@ -197,7 +206,7 @@ def _prune(parent: Path, step: int, keep: int) -> None:
 
 def _list(parent: Path) -> list[tuple[int, Path]]:
     """Folders of checkpoints, not links to any, by their step."""
-    entries = [entry for entry in parent.iterdir() if entry.is_dir() and not entry.is_symlink()]
+    entries = [entry for entry in parent.iterdir() if _is_folder(entry)]
     matches = [(_FOLDER_NAME.fullmatch(entry.name), entry) for entry in entries]
     return sorted((int(match[1]), entry) for match, entry in matches if match)
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +141,25 @@ def test_damage_after_opening_is_noticed_when_loading(run: RunDirectory) -> None
     flip_bit(checkpoint.path / "model.safetensors", -1)
     with pytest.raises(DataError, match=r"step-000400/model\.safetensors: damaged"):
         checkpoint.tensors("model")
+
+
+@pytest.mark.parametrize("name", ["step-000200", ".replaced-step-000100", ".replaced-step-000300", ".writing-x"])
+@pytest.mark.parametrize("make", [os.mkfifo, Path.touch, lambda path: path.symlink_to("/dev/zero")])
+def test_what_a_stranger_put_in_the_place_of_a_folder_is_removed_without_a_wait(
+    run: RunDirectory, name: str, make: Callable[[Path], object]
+) -> None:
+    """A pipe of the name of the next checkpoint kept a training waiting for ever at its first save."""
+    save(run, 100)
+    make(run.checkpoints / name)
+    signal.alarm(20)
+    try:
+        assert latest(run).step == 100
+        save(run, 200)
+    finally:
+        signal.alarm(0)
+    assert latest(run).step == 200
+    assert {path.name for path in run.checkpoints.iterdir() if path.is_dir()} == {"step-000100", "step-000200"}
+    assert not [path for path in run.checkpoints.iterdir() if path.is_fifo()]
 
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
