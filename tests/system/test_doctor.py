@@ -124,7 +124,8 @@ def untrained_run(path: Path, norm_placement: str) -> Path:
 
 
 def copied_sources(folder: Path) -> Path:
-    return shutil.copytree(PACKAGE_ROOT / "dikkat", folder / "dikkat", ignore=shutil.ignore_patterns("__pycache__"))
+    # with what Python compiled of them: a changed file has another time, and is compiled anew
+    return shutil.copytree(PACKAGE_ROOT / "dikkat", folder / "dikkat")
 
 
 def in_copy(copy: Path, *arguments: str | Path, **variables: str) -> subprocess.CompletedProcess[str]:
