@@ -37,7 +37,16 @@ SMALLER = {
 }
 """What to do where memory is too small, by command."""
 
-_MEMORY = ("can't allocate memory", "out of memory", "size calculation overflowed", "bad allocation", "std::bad_alloc")
+_MEMORY = (
+    "can't allocate memory",
+    "cannot allocate memory",
+    "out of memory",
+    "size calculation overflowed",
+    "bad allocation",
+    "std::bad_alloc",
+    # of a module that is loaded where it finds no place
+    "failed to map segment",
+)
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 _NOT_CREATED = frozenset({errno.EROFS, errno.EEXIST, errno.ENOTEMPTY})
 _PARSERS = tuple(str(Path(module.__path__[0])) for module in (json, tomllib))
@@ -49,14 +58,14 @@ def explain_failure(error: BaseException, arguments: Sequence[str]) -> tuple[str
     """Return the line and the exit code that tell of `error`, which ended the command of these `arguments`."""
     if isinstance(error, Interrupted):
         return "interrupted", error.exit_code
-    known = error if isinstance(error, DikkatError) else _as_known(error, arguments)
+    known = error if isinstance(error, DikkatError) and not _came_of_memory(error) else _as_known(error, arguments)
     return str(known), known.exit_code
 
 
 def _as_known(error: BaseException, arguments: Sequence[str]) -> DikkatError:
     if hasattr(error, "format_message"):
         return UsageError(_usage(error))
-    if _is_of_memory(error):
+    if _came_of_memory(error):
         name = next((word for word in arguments if not word.startswith("-")), "")
         return OutOfMemoryError(f"out of memory; {SMALLER.get(name, 'give fewer or shorter lines')}")
     if isinstance(error, OSError):
@@ -77,11 +86,19 @@ def _usage(error: BaseException) -> str:
     return f"{' '.join(message.split())} Try `{name} --help`."
 
 
+def _came_of_memory(error: BaseException) -> bool:
+    """Whether memory was too small, also where that was taken for a damaged or unreadable file."""
+    cause: BaseException | None = error
+    while cause is not None and not _is_of_memory(cause):
+        cause = cause.__context__
+    return cause is not None
+
+
 def _is_of_memory(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    is_of_torch = isinstance(error, RuntimeError) and any(word in str(error) for word in _MEMORY)
-    return isinstance(error, MemoryError) or is_of_torch
+    is_told = isinstance(error, RuntimeError | ImportError) and any(word in str(error).lower() for word in _MEMORY)
+    return isinstance(error, MemoryError) or is_told
 
 
 def _of_a_file(error: OSError) -> DikkatError:

@@ -34,7 +34,8 @@ Settings = dict[str, dict[str, Any]]
 
 def gather_settings(config: Path | None, assignments: list[str] | None, **training: object) -> Settings:
     """Settings of a file, then of `--set`, then of the options of `training` that were given."""
-    options = {"training": {name: value for name, value in training.items() if value is not None}}
+    given = {name: value for name, value in training.items() if value is not None}
+    options = {"training": given} if given else {}
     return merge(read_toml(config) if config else {}, parse_settings(assignments or []), options)
 
 

@@ -6,6 +6,7 @@ files that a checkpoint of ours has.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import re
@@ -33,6 +34,7 @@ from dikkat.text.strict_json import parse_json
 
 _FOLDER_NAME = re.compile(r"step-(\d{6,15})")
 _REPLACED_PREFIX = ".replaced-"
+_SHORTAGES = frozenset({errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,8 @@ def prune_checkpoints(parent: Path, keep: int) -> None:
 def latest_checkpoint(parent: Path) -> Checkpoint | None:
     """The newest sound checkpoint with the `problems` of the damaged ones after it; None when there is none at all.
 
-    Raises `DataError` when there are checkpoints and every one is damaged.
+    Raises `DataError` when there are checkpoints and every one is damaged, and `MemoryError` or `OSError` where this
+    process lacks memory or files to look: what it cannot read now is not damaged, and must not be given up.
     """
     check_folder(parent)
     if not parent.is_dir():
@@ -112,6 +115,8 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
         try:
             return replace(_open(step, folder), problems=tuple(problems))
         except DataError as error:
+            if (shortage := _shortage_behind(error)) is not None:
+                raise shortage from None
             problems.append(str(error))
     if problems:
         raise DataError(f"{parent}: no checkpoint is sound: {'; '.join(problems)}; start again with another --out")
@@ -128,16 +133,25 @@ def remove_leftovers(parent: Path) -> None:
     """Clear away what an interrupted save left: half-written folders go, a folder moved aside comes back."""
     for entry in parent.iterdir():
         if entry.name.startswith(TEMPORARY_PREFIX):
-            if entry.is_dir() and not entry.is_symlink():
-                shutil.rmtree(entry, ignore_errors=True)
-            else:
-                entry.unlink(missing_ok=True)
+            _remove(entry)
         elif entry.name.startswith(_REPLACED_PREFIX):
             original = entry.with_name(entry.name.removeprefix(_REPLACED_PREFIX))
-            if original.exists():
-                shutil.rmtree(entry, ignore_errors=True)
+            if original.exists() or not _is_folder(entry):
+                _remove(entry)
             else:
                 entry.rename(original)
+
+
+def _is_folder(entry: Path) -> bool:
+    return entry.is_dir() and not entry.is_symlink()
+
+
+def _remove(entry: Path, ignore_errors: bool = True) -> None:
+    """Remove a folder with all in it, or whatever else a stranger put in its place: `rmtree` waits at a pipe."""
+    if _is_folder(entry):
+        shutil.rmtree(entry, ignore_errors=ignore_errors)
+    else:
+        entry.unlink(missing_ok=True)
 
 
 def _write_files(
@@ -176,7 +190,7 @@ def _put_in_place(temporary: Path, folder: Path) -> None:
         raise
     # what replaces it must be on the disk before it goes
     sync_directory(folder.parent)
-    shutil.rmtree(aside)
+    _remove(aside, ignore_errors=False)
 
 
 def _prune(parent: Path, step: int, keep: int) -> None:
@@ -192,7 +206,7 @@ def _prune(parent: Path, step: int, keep: int) -> None:
 
 def _list(parent: Path) -> list[tuple[int, Path]]:
     """Folders of checkpoints, not links to any, by their step."""
-    entries = [entry for entry in parent.iterdir() if entry.is_dir() and not entry.is_symlink()]
+    entries = [entry for entry in parent.iterdir() if _is_folder(entry)]
     matches = [(_FOLDER_NAME.fullmatch(entry.name), entry) for entry in entries]
     return sorted((int(match[1]), entry) for match, entry in matches if match)
 
@@ -210,6 +224,16 @@ def _open(step: int, folder: Path) -> Checkpoint:
     for name, expected in checksums.items():
         _verify(folder / name, expected)
     return Checkpoint(step, folder, _read_state(folder / "state.json"))
+
+
+def _shortage_behind(error: BaseException) -> BaseException | None:
+    """What this process lacked, where that and nothing in the file made the `error`."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, MemoryError) or (isinstance(cause, OSError) and cause.errno in _SHORTAGES):
+            return cause
+        cause = cause.__context__
+    return None
 
 
 def _verify(path: Path, expected: object) -> None:

@@ -13,7 +13,7 @@ from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import failures, main
 from dikkat.cli.signals import Interrupted
-from dikkat.errors import DataError
+from dikkat.errors import DataError, MissingInputError
 from dikkat.text.visible import one_visible_line, visible
 
 
@@ -68,6 +68,36 @@ def test_an_error_is_one_line(
     monkeypatch.setattr(main, "_run", fails)
     assert main.run(["translate", "a b"]) == code
     assert capsys.readouterr() == ("what was done\n", f"dikkat: {message}\n")
+
+
+def hides(cause: Exception, error: Exception) -> Exception:
+    """The `error` that is raised instead of its `cause`, as where a file is taken for a damaged one."""
+    try:
+        try:
+            raise cause
+        except type(cause):
+            raise error from None
+    except type(error) as raised:
+        return raised
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        hides(OSError(errno.ENOMEM, "Cannot allocate memory"), DataError("train.ids.npy: damaged; prepare it again")),
+        hides(MemoryError(), MissingInputError("model.safetensors: cannot be read: None")),
+        ImportError("libgfortran.so.5: failed to map segment from shared object"),
+        ImportError("_lapack.so: cannot allocate memory in static TLS block"),
+    ],
+)
+def test_too_little_memory_is_not_told_as_another_fault(error: Exception) -> None:
+    said = ("out of memory; give a smaller --batch-size or --beam", 71)
+    assert failures.explain_failure(error, ["translate", "run"]) == said
+
+
+@pytest.mark.parametrize("error", [hides(KeyError("x"), DataError("a: bad")), ImportError("no module named x")])
+def test_another_fault_is_not_told_as_too_little_memory(error: Exception) -> None:
+    assert failures.explain_failure(error, ["translate", "run"])[1] != 71
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "9" * 5_000])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -140,6 +141,57 @@ def test_damage_after_opening_is_noticed_when_loading(run: RunDirectory) -> None
     flip_bit(checkpoint.path / "model.safetensors", -1)
     with pytest.raises(DataError, match=r"step-000400/model\.safetensors: damaged"):
         checkpoint.tensors("model")
+
+
+@pytest.mark.parametrize("name", ["step-000200", ".replaced-step-000100", ".replaced-step-000300", ".writing-x"])
+@pytest.mark.parametrize("make", [os.mkfifo, Path.touch, lambda path: path.symlink_to("/dev/zero")])
+def test_what_a_stranger_put_in_the_place_of_a_folder_is_removed_without_a_wait(
+    run: RunDirectory, name: str, make: Callable[[Path], object]
+) -> None:
+    """A pipe of the name of the next checkpoint kept a training waiting for ever at its first save."""
+    save(run, 100)
+    make(run.checkpoints / name)
+    signal.alarm(20)
+    try:
+        assert latest(run).step == 100
+        save(run, 200)
+    finally:
+        signal.alarm(0)
+    assert latest(run).step == 200
+    assert {path.name for path in run.checkpoints.iterdir() if path.is_dir()} == {"step-000100", "step-000200"}
+    assert not [path for path in run.checkpoints.iterdir() if path.is_fifo()]
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM])
+@pytest.mark.parametrize("name", FILES)
+def test_a_checkpoint_that_cannot_be_read_now_is_not_given_up(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch, name: str, number: int
+) -> None:
+    """Too many open files, or too little memory: going back to the one before would lose what was saved."""
+    save(run, 100)
+    newest = save(run, 200)
+    whole = content_of(newest)
+    real = {"open": os.open, "io": io.open}
+
+    def refuse(path: Any) -> None:
+        if isinstance(path, str | os.PathLike) and Path(path) == newest / name:
+            raise OSError(number, os.strerror(number), str(path))
+
+    def low(path: Any, *rest: Any, **named: Any) -> Any:
+        refuse(path)
+        return real["open"](path, *rest, **named)
+
+    def high(path: Any, *rest: Any, **named: Any) -> Any:
+        refuse(path)
+        return real["io"](path, *rest, **named)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", low)
+        patch.setattr(io, "open", high)
+        with pytest.raises(OSError, match=os.strerror(number)):
+            run.latest_checkpoint()
+    assert content_of(newest) == whole
+    assert latest(run).step == 200
 
 
 def test_leftovers_of_an_interrupted_save_are_ignored_and_cleared(run: RunDirectory) -> None:
