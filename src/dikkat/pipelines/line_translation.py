@@ -10,8 +10,8 @@ from dikkat.decoding.options import DecodingOptions, SamplingOptions
 from dikkat.decoding.repetition import is_loop
 from dikkat.pipelines.translation_notes import Event, TranslationNotes
 from dikkat.pipelines.translations import Translation, copied, joined
-from dikkat.text.placeholders import has_words, lost
 from dikkat.text.segmentation import Piece, Segmenter, Segments
+from dikkat_runtime.text.placeholders import has_words, lost
 
 Decode = Callable[[Sequence[Sequence[int]], Sequence[int], DecodingOptions], list[Translation]]
 """From source ids, a number for each and the options to the translations."""

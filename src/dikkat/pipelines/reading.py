@@ -14,8 +14,8 @@ from dikkat.decoding.options import DecodingOptions
 from dikkat.errors import DataError, DikkatError
 from dikkat.run_directory import RunDirectory
 from dikkat.text.segmentation import ReadingLimits
-from dikkat.text.sentences import split_sentences
 from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.text.sentences import split_sentences
 
 _EXAMINED = 2_000
 """Lines of which the sentences are counted, evenly spread over the training data."""

@@ -1,0 +1,263 @@
+"""Tags of a source placed in its translation by attention, each exactly once, pairs nested by construction.
+
+A pair takes the run of target words that gains most: a word counts what it attends to inside the pair minus what it
+attends to outside. What stands between two words goes to the border that parts best what attends before from after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat_runtime.documents.segments import Content, Item, Tag
+from dikkat_runtime.documents.words import Span, is_sign, word_spans
+
+Weights = NDArray[np.float32]
+_CLOSING = frozenset(".,;:!?…)]}»”%。、，！？；：）」』")
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A tag before the character `position` of a text."""
+
+    position: int
+    tag: Tag
+    space_before: bool = False
+    space_after: bool = False
+
+
+@dataclass
+class _Node:
+    """A pair with what is in it, or a tag alone; `first` to `last` are words of the source."""
+
+    marks: tuple[Mark, ...]
+    first: int
+    last: int
+    children: list[_Node] = field(default_factory=list)
+    span: Span = (0, 0)
+    """Words of the target."""
+
+
+class Alignment:
+    """Where each target word looked in the source: one matrix a sentence, which knows nothing of other sentences."""
+
+    def __init__(self, num_targets: int) -> None:
+        self._num_targets = num_targets
+        self._blocks: list[tuple[int, int, Weights]] = []
+
+    def add(self, first_source: int, first_target: int, weights: Weights) -> None:
+        """Weights (T, S) of a sentence whose first words have these numbers; rows sum to one, or are zero."""
+        # (T, S) -> (T, S + 1)
+        sums = np.pad(weights.cumsum(axis=1), ((0, 0), (1, 0)))
+        self._blocks.append((first_source, first_target, sums))
+
+    def mass(self, first: int, last: int) -> Weights:
+        """(T,): the share of each target word that lies on the source words `first` to `last`."""
+        shares = np.zeros(self._num_targets, np.float32)
+        for source, target, sums in self._blocks:
+            start, end = (min(max(each - source, 0), sums.shape[1] - 1) for each in (first, last))
+            shares[target : target + len(sums)] += sums[:, end] - sums[:, start]
+        return shares
+
+    def sides(self, border: int) -> Weights:
+        """(T,): what of each target word lies before the border of two source words minus what lies behind it.
+
+        The nearer a source word is to the border, the more it counts.
+        """
+        balance = np.zeros(self._num_targets, np.float32)
+        for source, target, sums in self._blocks:
+            distances = np.arange(sums.shape[1] - 1) + source - border
+            signs = np.where(distances < 0, 1.0 / -np.minimum(distances, -1), -1.0 / (1 + np.maximum(distances, 0)))
+            balance[target : target + len(sums)] = np.diff(sums, axis=1) @ signs.astype(np.float32)
+        return balance
+
+
+class Placement:
+    """One text and its translation, whose words are aligned."""
+
+    def __init__(self, source: str, target: str, alignment: Alignment) -> None:
+        self._source, self._target, self._alignment = source, target, alignment
+        self._sources, self._targets = word_spans(source), word_spans(target)
+        self._source_signs = np.array([is_sign(source, span) for span in self._sources], bool)
+        self._signs = np.array([is_sign(target, span) for span in self._targets], bool)
+        self.is_exact = True
+        """Whether every pair found words of its own."""
+
+    def place(self, marks: Sequence[Mark]) -> Content:
+        """The translation with the tags in it."""
+        root = _Node((), 0, len(self._sources), span=(0, len(self._targets)))
+        self._read(root, iter(marks))
+        self._settle(root)
+        return self._written(root)
+
+    def _read(self, parent: _Node, marks: Iterator[Mark]) -> Mark | None:
+        """What stands inside `parent`, up to the mark that closes it."""
+        for mark in marks:
+            if mark.tag.kind == "close":
+                return mark
+            border = sum(start < mark.position for start, _ in self._sources)
+            node = _Node((mark,), border, border)
+            if mark.tag.kind == "open":
+                close = self._read(node, marks)
+                if close is None:
+                    raise ValueError("a pair is not closed")
+                node.marks = (mark, close)
+                inside = [
+                    number
+                    for number, (start, end) in enumerate(self._sources)
+                    if end > mark.position and start < close.position
+                ]
+                if inside:
+                    node.first, node.last = inside[0], inside[-1] + 1
+            parent.children.append(node)
+        return None
+
+    def _settle(self, parent: _Node) -> None:
+        """Give each of the children its words, inside those of `parent`."""
+        low, high = parent.span
+        free = np.zeros(len(self._targets), bool)
+        free[low:high] = True
+        pairs = [node for node in parent.children if node.last > node.first]
+        ranked = sorted(pairs, key=lambda node: -_best_run(self._gains(node), free)[1])
+        for node in ranked:
+            span, gain = _best_run(self._gains(node), free)
+            if gain <= 0:
+                # nothing attends to it: the words at the same share of the text
+                span = self._by_order(node, parent, free)
+                self.is_exact = False
+            node.span = self._with_signs(node, span, free)
+            free[slice(*node.span)] = False
+        for node in parent.children:
+            if node.last == node.first:
+                node.span = self._border(node, parent)
+            if node.children:
+                self._settle(node)
+
+    def _gains(self, node: _Node) -> Weights:
+        inside = self._alignment.mass(node.first, node.last)
+        all_of_it = self._alignment.mass(0, len(self._sources))
+        # a sign goes with its neighbours, unless signs are all there is
+        signs = self._signs & ~self._source_signs[node.first : node.last].all()
+        return np.where(signs, np.float32(0), 2 * inside - all_of_it)
+
+    def _by_order(self, node: _Node, parent: _Node, free: NDArray[np.bool_]) -> Span:
+        low, high = parent.span
+        share = (high - low) / max(1, parent.last - parent.first)
+        start = low + int((node.first - parent.first) * share)
+        end = max(start + 1, low + round((node.last - parent.first) * share))
+        run = [number for number in range(start, min(end, high)) if free[number]]
+        if not run:
+            return (min(start, high), min(start, high))
+        last = run[0]
+        while last < run[-1] + 1 and free[last]:
+            last += 1
+        return run[0], last
+
+    def _with_signs(self, node: _Node, span: Span, free: NDArray[np.bool_]) -> Span:
+        """The span with as many signs around it as the source has at the edges of the pair."""
+        start, end = span
+        signs = self._source_signs[node.first : node.last].tolist()
+        if start == end or all(signs):
+            return span
+        for _ in range(signs.index(False)):
+            if start > 0 and free[start - 1] and self._signs[start - 1]:
+                start -= 1
+        for _ in range(signs[::-1].index(False)):
+            if end < len(free) and free[end] and self._signs[end]:
+                end += 1
+        return start, end
+
+    def _border(self, node: _Node, parent: _Node) -> Span:
+        """Between which two words a tag goes that has no words of its own."""
+        low, high = parent.span
+        balance = np.where(self._signs, 0, self._alignment.sides(node.first))
+        gains = np.concatenate([[0.0], balance[low:high].cumsum()])
+        for other in parent.children:
+            if other.last > other.first:
+                gains[other.span[0] + 1 - low : other.span[1] - low] = -np.inf
+        before_sign = node.first < len(self._sources) and self._source_signs[node.first]
+        for number in range(low, high):
+            first = self._target[self._targets[number][0]]
+            if first in _CLOSING and not before_sign and number > low and np.isfinite(gains[number + 1 - low]):
+                gains[number - low] = -np.inf
+        border = low + int(gains.argmax())
+        return border, border
+
+    def _written(self, root: _Node) -> Content:
+        closes: dict[int, list[Mark]] = {}
+        opens: dict[int, list[Mark]] = {}
+        voids: dict[int, list[Mark]] = {}
+
+        def walk(node: _Node) -> None:
+            for child in sorted(node.children, key=lambda each: (each.span, each.first)):
+                start, end = child.span
+                if start == end:
+                    voids.setdefault(start, []).extend(_flat(child))
+                    continue
+                opens.setdefault(start, []).append(child.marks[0])
+                walk(child)
+                closes.setdefault(end, []).append(child.marks[1])
+
+        walk(root)
+        items: list[Item] = []
+        position = 0
+        for border in range(len(self._targets) + 1):
+            start = self._targets[border][0] if border < len(self._targets) else len(self._target)
+            gap = self._target[position:start]
+            items += [mark.tag for mark in closes.get(border, ())]
+            items += _parted(gap, voids[border], border in (0, len(self._targets))) if border in voids else [gap]
+            items += [mark.tag for mark in opens.get(border, ())]
+            if border < len(self._targets):
+                position = self._targets[border][1]
+                items.append(self._target[start:position])
+        return _joined(items)
+
+
+def _flat(node: _Node) -> list[Mark]:
+    """A node whose words are none, with all that is in it."""
+    inside = [mark for child in node.children for mark in _flat(child)]
+    return [node.marks[0], *inside, *node.marks[1:]]
+
+
+def _parted(gap: str, marks: Sequence[Mark], at_edge: bool) -> list[Item]:
+    """Tags between two words, with the spaces that they had in the source."""
+    items: list[Item] = [] if gap.isspace() or at_edge else [gap]
+    spaced = at_edge
+    for mark in marks:
+        if mark.space_before and not spaced:
+            items.append(" ")
+        items.append(mark.tag)
+        spaced = mark.space_after
+        if spaced:
+            items.append(" ")
+    return items
+
+
+def _joined(items: Sequence[Item]) -> Content:
+    """Neighbouring texts in one."""
+    joined: list[Item] = []
+    for item in items:
+        if isinstance(item, str) and joined and isinstance(joined[-1], str):
+            joined[-1] += item
+        elif item != "":
+            joined.append(item)
+    return tuple(joined)
+
+
+def _best_run(gains: Weights, free: NDArray[np.bool_]) -> tuple[Span, float]:
+    """The shortest run of free words that gains most (Bentley 1984), and what it gains."""
+    best, best_gain = (0, 0), 0.0
+    start, total = 0, 0.0
+    for number, (gain, is_free) in enumerate(zip(gains.tolist(), free.tolist(), strict=True)):
+        if not is_free or total + gain <= 0:
+            start, total = number + 1, 0.0
+            continue
+        if total <= 0:
+            start = number
+        total += gain
+        if total > best_gain + 1e-6:
+            best, best_gain = (start, number + 1), total
+    return best, best_gain
