@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from dikkat_runtime.documents.placement import Mark
 from dikkat_runtime.documents.segments import Content, Item, Tag
@@ -34,12 +35,14 @@ class Paragraph:
         """Read a segment, whose pairs must be nested; `split` cuts a text into sentences."""
         before, core, after = _without_edges(content)
         text, words, marks = _marked(core)
+        borders = [0, *(mark.position for mark in marks if mark.tag.ends_sentence), len(text)]
         spans: list[Span] = []
-        position = 0
-        for sentence in split(text):
-            start = text.index(sentence, position)
-            position = start + len(sentence)
-            spans.append((start, position))
+        for start, end in pairwise(borders):
+            position = start
+            for sentence in split(text[start:end]):
+                position = text.index(sentence, position)
+                spans.append((position, position + len(sentence)))
+                position += len(sentence)
         return cls(before, after, text, words, marks, tuple(spans))
 
     def words_in(self, sentence: Span) -> range:
@@ -93,11 +96,10 @@ def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
             words.append(item)
             text += WORD
         elif item.kind == "void":
-            beside = [_beside(items, number, step) for step in (-1, 1)]
-            spaced = [bool(each) and each[-1 if step < 0 else 0].isspace() for each, step in zip(beside, (-1, 1), strict=True)]
-            if text and not text.endswith(" "):
-                text += " "
-            marks.append(Mark(len(text), item, *spaced))
+            before, after = _beside(items, number, -1), _beside(items, number, 1)
+            if text[-1:].isalnum() and after[:1].isalnum() or item.markup.isspace() or item.ends_sentence:
+                text = text if text.endswith(" ") else f"{text} "
+            marks.append(Mark(len(text), item, before[-1:].isspace(), after[:1].isspace()))
         else:
             marks.append(Mark(len(text), item))
     return text, tuple(words), tuple(marks)
@@ -116,10 +118,11 @@ def _with_breaks(core: Content) -> list[Item]:
             items.append(item)
             continue
         position = 0
-        for space in _SPACE.finditer(item.replace(WORD, "\ufffd")):
+        for space in _SPACE.finditer(item):
             if space[0] in (" ", "\u00a0", "\u202f"):
                 continue
-            items += [item[position : space.start()], Tag("void", space[0])]
+            ends = space[0].count("\n") > 1
+            items += [item[position : space.start()], Tag("void", space[0], ends_sentence=ends)]
             position = space.end()
         items.append(item[position:])
     return [item for item in items if item != ""]

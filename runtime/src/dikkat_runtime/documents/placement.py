@@ -13,9 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat_runtime.documents.segments import Content, Item, Tag
-from dikkat_runtime.documents.words import Span, is_sign, word_spans
+from dikkat_runtime.documents.words import Span
 
 Weights = NDArray[np.float32]
+_FLOOR, _ROUNDS = 0.01, 20
+"""What is added to each weight before rows and columns are balanced, and how often they are."""
 _CLOSING = frozenset(".,;:!?…)]}»”%。、，！？；：）」』")
 
 
@@ -75,14 +77,21 @@ class Alignment:
         return balance
 
 
-class Placement:
-    """One text and its translation, whose words are aligned."""
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a text, and which of them are signs."""
 
-    def __init__(self, source: str, target: str, alignment: Alignment) -> None:
-        self._source, self._target, self._alignment = source, target, alignment
-        self._sources, self._targets = word_spans(source), word_spans(target)
-        self._source_signs = np.array([is_sign(source, span) for span in self._sources], bool)
-        self._signs = np.array([is_sign(target, span) for span in self._targets], bool)
+    spans: Sequence[Span]
+    are_signs: Sequence[bool]
+
+
+class Placement:
+    """A text and its translation `target`, whose words are aligned."""
+
+    def __init__(self, sources: Words, target: str, targets: Words, alignment: Alignment) -> None:
+        self._sources, self._source_signs = sources.spans, np.array(sources.are_signs, bool)
+        self._target, self._targets, self._signs = target, targets.spans, np.array(targets.are_signs, bool)
+        self._alignment = alignment
         self.is_exact = True
         """Whether every pair found words of its own."""
 
@@ -125,9 +134,7 @@ class Placement:
         for node in ranked:
             span, gain = _best_run(self._gains(node), free)
             if gain <= 0:
-                # nothing attends to it: the words at the same share of the text
-                span = self._by_order(node, parent, free)
-                self.is_exact = False
+                span = self._nearest_word(node, free, low)
             node.span = self._with_signs(node, span, free)
             free[slice(*node.span)] = False
         for node in parent.children:
@@ -143,18 +150,19 @@ class Placement:
         signs = self._signs & ~self._source_signs[node.first : node.last].all()
         return np.where(signs, np.float32(0), 2 * inside - all_of_it)
 
-    def _by_order(self, node: _Node, parent: _Node, free: NDArray[np.bool_]) -> Span:
-        low, high = parent.span
-        share = (high - low) / max(1, parent.last - parent.first)
-        start = low + int((node.first - parent.first) * share)
-        end = max(start + 1, low + round((node.last - parent.first) * share))
-        run = [number for number in range(start, min(end, high)) if free[number]]
-        if not run:
-            return (min(start, high), min(start, high))
-        last = run[0]
-        while last < run[-1] + 1 and free[last]:
-            last += 1
-        return run[0], last
+    def _nearest_word(self, node: _Node, free: NDArray[np.bool_], low: int) -> Span:
+        """The free word that attends most to a pair to which no word attends first of all; no word if none is free."""
+        usable = free & ~self._signs if (free & ~self._signs).any() else free
+        self.is_exact = self.is_exact and bool(usable.any())
+        if not usable.any():
+            return (low, low)
+        shares = np.where(usable, self._alignment.mass(node.first, node.last), -1)
+        # where nothing attends to it at all, the word at the same share of the text
+        share = (node.first + node.last) / 2 / len(self._sources) * len(shares) - 0.5
+        nearness = -np.abs(np.arange(len(shares)) - share)
+        word = int(np.lexsort((nearness, shares))[-1])
+        self.is_exact = self.is_exact and bool(shares[word] > 0)
+        return word, word + 1
 
     def _with_signs(self, node: _Node, span: Span, free: NDArray[np.bool_]) -> Span:
         """The span with as many signs around it as the source has at the edges of the pair."""
@@ -245,6 +253,25 @@ def _joined(items: Sequence[Item]) -> Content:
         elif item != "":
             joined.append(item)
     return tuple(joined)
+
+
+def balanced(weights: Weights, are_signs: Sequence[bool], source_signs: Sequence[bool]) -> Weights:
+    """(T, S) with rows that sum to one, in which each source word gets as much as any other (Sinkhorn 1967).
+
+    So an article goes with the article, though attention rests on the noun. Signs look at signs alone.
+    """
+    signs, sources = np.array(are_signs, bool), np.array(source_signs, bool)
+    result = np.zeros_like(weights)
+    for rows, columns in ((~signs, ~sources), (signs, sources)):
+        # (T', S')
+        part = weights[np.ix_(rows, columns)].astype(np.float64) + _FLOOR
+        if not part.size:
+            continue
+        for _ in range(_ROUNDS):
+            part *= part.shape[0] / part.shape[1] / part.sum(axis=0, keepdims=True)
+            part /= part.sum(axis=1, keepdims=True)
+        result[np.ix_(rows, columns)] = part
+    return result
 
 
 def _best_run(gains: Weights, free: NDArray[np.bool_]) -> tuple[Span, float]:

@@ -1,10 +1,10 @@
-"""One model of a segment for all formats: text, the tags inside it, and how its translation is written into the file."""
+"""The model of a segment that all formats share: text, the tags inside it, and where its translation goes in a file."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 Kind = Literal["open", "close", "void", "word"]
@@ -20,6 +20,8 @@ class Tag:
     """As it stands in the file."""
     pair: int = 0
     """The same for the two of a pair."""
+    ends_sentence: bool = False
+    """Whether no sentence goes on behind it."""
 
 
 Item: TypeAlias = str | Tag
@@ -61,18 +63,6 @@ class Document(Protocol):
         ...
 
 
-@dataclass
-class Remarks:
-    """Counts what was seen while a file was read."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-
-    def add(self, what: str, count: int = 1) -> None:
-        """Once more."""
-        if count:
-            self.counts[what] += count
-
-
 def splice(text: str, edits: Iterable[Edit]) -> str:
     """`text` with all `edits`, of which equal ones count once; they must not overlap."""
     parts: list[str] = []
@@ -101,8 +91,9 @@ def tags_of(content: Content) -> list[Tag]:
 
 
 def is_whole(source: Content, target: Content) -> bool:
-    """Whether the target holds every tag of the source exactly once, each pair well nested."""
-    if Counter(tags_of(source)) != Counter(tags_of(target)):
+    """Whether the target holds every tag of the source exactly once, each pair well nested; white space is no tag."""
+    ours, theirs = (Counter(tag for tag in tags_of(each) if not tag.markup.isspace()) for each in (source, target))
+    if ours != theirs:
         return False
     opened: list[int] = []
     for tag in tags_of(target):

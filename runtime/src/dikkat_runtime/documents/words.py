@@ -12,11 +12,11 @@ _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
 )
 """Letters of scripts that put no spaces between words: each is a word here."""
-_WORD = re.compile(rf"[{_SPACELESS}]|(?:(?![{_SPACELESS}])\w)+(?:[-.,:/@](?=\w)(?:(?![{_SPACELESS}])\w)+)*|[^\w\s]")
+_WORD = re.compile(rf"[{_SPACELESS}]|(?:(?![{_SPACELESS}])\w)+(?:[-.,:/@'’](?=\w)(?:(?![{_SPACELESS}])\w)+)*|[^\w\s]")
 
 
 def word_spans(text: str) -> list[Span]:
-    """Words, and signs one by one; white space is in none. An apostrophe ends a word: l'|ami, Ankara'|da."""
+    """Words, and signs one by one; white space is in none. A sign between letters is in a word: l'ami, Ankara'da."""
     return [match.span() for match in _WORD.finditer(text)]
 
 

@@ -57,6 +57,17 @@ class Tokenizer:
             texts = [_lower_dotted(normalize("NFC", text)) for text in texts]
         return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
+    def encode_with_offsets(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        """Ids of a text, and for each the characters that it was made of; a space before a word is none of its own."""
+        if self._lowers_by_itself:
+            text = _lower_dotted(normalize("NFC", text))
+        encoding = self._inner.encode(text, add_special_tokens=False)
+        spans = [
+            (end - len(text[start:end].lstrip()), end) if start < end else (start, end)
+            for start, end in encoding.offsets
+        ]
+        return encoding.ids, spans
+
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """Text of each row of ids, in order."""
         kept = [[i for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)] for ids in batch]
