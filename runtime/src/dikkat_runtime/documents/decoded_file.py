@@ -83,6 +83,8 @@ class TextDocument:
     remarks: Counter[str] = field(default_factory=Counter)
     also: Sequence[Edit] = ()
     """What changes beside the targets, such as the language that a file says it is in."""
+    markup: bool = True
+    """Whether tags may stand in the texts themselves."""
     errors: str = "strict"
     """What becomes of a character that the charset lacks, as in `str.encode`."""
 

@@ -122,7 +122,7 @@ def _with_breaks(core: Content) -> list[Item]:
             if space[0] in (" ", "\u00a0", "\u202f"):
                 continue
             ends = space[0].count("\n") > 1
-            items += [item[position : space.start()], Tag("void", space[0], ends_sentence=ends)]
+            items += [item[position : space.start()], Tag("void", space[0], ends_sentence=ends, is_text=True)]
             position = space.end()
         items.append(item[position:])
     return [item for item in items if item != ""]

@@ -44,7 +44,7 @@ def _with_words(text: str) -> Iterator[Item]:
             end = other_end if other_start == end else end
         if start > position:
             yield text[position:start]
-        yield Tag("word", text[start:end])
+        yield Tag("word", text[start:end], is_text=True)
         position = end
     if position < len(text):
         yield text[position:]
@@ -72,12 +72,12 @@ def _with_markup(text: str, pairs: int) -> list[Item]:
         items.append(text[position : tag.start()])
         position = tag.end()
         if number in partner:
-            items.append(Tag("open", tag[0], pairs + 1 + number))
+            items.append(Tag("open", tag[0], pairs + 1 + number, is_text=True))
         elif number in closes:
-            items.append(Tag("close", tag[0], pairs + 1 + closes[number]))
+            items.append(Tag("close", tag[0], pairs + 1 + closes[number], is_text=True))
         else:
             ends = tag["name"].lower() in _BREAKS
             # "git add <file>": what is no markup stands for a word
-            items.append(Tag("void" if ends or tag["void"] else "word", tag[0], ends_sentence=ends))
+            items.append(Tag("void" if ends or tag["void"] else "word", tag[0], ends_sentence=ends, is_text=True))
     items.append(text[position:])
     return [item for item in items if item != ""]

@@ -22,11 +22,25 @@ class Tag:
     """The same for the two of a pair."""
     ends_sentence: bool = False
     """Whether no sentence goes on behind it."""
+    is_text: bool = False
+    """Whether the markup is text, which a format escapes like other text."""
 
 
 Item: TypeAlias = str | Tag
 Content: TypeAlias = tuple[Item, ...]
 """Text without any escaping, and tags, in their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a reader is told beside the file."""
+
+    source_language: str = ""
+    target_language: str = ""
+    """Both as the model calls them; empty where it does not say."""
+    source_column: str | None = None
+    target_column: str | None = None
+    """Of tables: names or numbers from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +61,6 @@ class Segment:
     """From the translation to what changes in the file."""
     line: int
     """Where it stands, from 1; for messages."""
-    translation: Content | None = None
-    """What the file already holds for it, where it is translated and stays so."""
 
 
 class Document(Protocol):
@@ -57,6 +69,8 @@ class Document(Protocol):
     segments: Sequence[Segment]
     remarks: Counter[str]
     """What was passed over or mended, and how often."""
+    markup: bool
+    """Whether tags may stand in the texts themselves."""
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """The file with one translation for each segment."""
@@ -82,7 +96,10 @@ def plain(content: Content) -> str:
 
 def render(content: Content, escape: Callable[[str], str]) -> str:
     """Content as it is written into a file."""
-    return "".join(escape(item) if isinstance(item, str) else item.markup for item in content)
+    return "".join(
+        escape(item) if isinstance(item, str) else escape(item.markup) if item.is_text else item.markup
+        for item in content
+    )
 
 
 def tags_of(content: Content) -> list[Tag]:

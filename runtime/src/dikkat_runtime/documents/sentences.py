@@ -47,6 +47,7 @@ class Sentence:
                 surrogate = next(words)
                 if surrogate is None and source.endswith(" ") and not self.text[place + 1 : place + 2].isalnum():
                     source = source[:-1]
+                    offsets[-1] = len(source)
                 source += surrogate or ""
             elif character != " " or (source and not source.endswith(" ")):
                 source += character
