@@ -91,6 +91,7 @@ def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
     marks: list[Mark] = []
     for number, item in enumerate(items):
         if isinstance(item, str):
+            item = item.replace("\u00a0", " ")
             text += item.lstrip() if text.endswith(" ") else item
         elif item.kind == "word":
             words.append(item)

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
+from dikkat_runtime.documents.inline_codes import inline_content
+from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
 from dikkat_runtime.errors import DataError
 
-_PAIRED = frozenset(("g", "pc", "mrk", "sub"))
-_BREAKS = frozenset(("lb", "pb", "x-br", "x-html-br", "fmt"))
 _KEPT_STATES = frozenset(("final", "signed-off", "translated", "reviewed"))
-_LOOKS_LIKE_WORD = re.compile(r"[{%$]|&#?\w+;|\w")
-_OPENING, _CLOSING = frozenset(("bpt", "sc")), frozenset(("ept", "ec"))
+Edits = Callable[[Content], Iterable[Edit]]
 
 
 @dataclass
@@ -114,7 +112,7 @@ def _read_trans_unit(file: _File, unit: int) -> None:
     file.segments.append(Segment(content, _unit_edits(file, source, cut, target), file.file.line(node.start)))
 
 
-def _unit_edits(file: _File, source: int, cut: int | None, target: int | None):  # type: ignore[no-untyped-def]
+def _unit_edits(file: _File, source: int, cut: int | None, target: int | None) -> Edits:
     def edits(translation: Content) -> Iterable[Edit]:
         written = render(translation, escaped)
         prefix = file.nodes[source].name.removesuffix("source")
@@ -189,7 +187,7 @@ def _read_unit(file: _File, unit: int) -> None:
         file.segments.append(Segment(file.content(source), edits, file.file.line(node.start)))
 
 
-def _segment_edits(file: _File, segment: int, source: int, target: int | None):  # type: ignore[no-untyped-def]
+def _segment_edits(file: _File, segment: int, source: int, target: int | None) -> Edits:
     replace = None if target is None else _replace(file, target)
 
     def edits(translation: Content) -> Iterable[Edit]:
@@ -207,7 +205,7 @@ def _segment_edits(file: _File, segment: int, source: int, target: int | None): 
     return edits
 
 
-def _replace(file: _File, element: int):  # type: ignore[no-untyped-def]
+def _replace(file: _File, element: int) -> Edits:
     opening, closing = file.nodes[element], file.nodes[file.partner[element]]
 
     def edits(translation: Content) -> Iterable[Edit]:
@@ -236,70 +234,3 @@ def _indentation(file: _File, element: int) -> str:
 
 def _has_text(file: _File, element: int) -> bool:
     return bool(plain(file.content(element)).strip())
-
-
-def inline_content(nodes: Iterable[Node]) -> Content:
-    """Text and tags of the nodes inside a source; the two halves of a pair may stand apart (`bpt`, `sc`)."""
-    row = list(nodes)
-    partner = matching(row)
-    halves = _halves(row)
-    items: list[Item] = []
-    number = 0
-    while number < len(row):
-        node = row[number]
-        end = partner.get(number, number)
-        if node.kind in ("text", "cdata"):
-            items.append(node.text)
-        elif number in halves:
-            kind, pair = halves[number]
-            items.append(Tag(kind, _raw(row, number, end), pair))
-            number = end
-        elif node.local in _PAIRED and node.kind == "open" and node.attributes.get("translate") != "no":
-            items.append(Tag("open", node.raw, number + 1))
-        elif node.kind == "close":
-            opening = next(place for place, close in partner.items() if close == number)
-            items.append(Tag("close", node.raw, opening + 1))
-        elif node.kind in ("open", "empty"):
-            items.append(_alone(row, number, end))
-            number = end
-        else:
-            items.append(Tag("void", node.raw))
-        number += 1
-    return tuple(items)
-
-
-def _halves(row: list[Node]) -> dict[int, tuple[str, int]]:
-    """Numbers of the elements that open or close a pair by themselves, properly nested; others stand alone."""
-    halves: dict[int, tuple[str, int]] = {}
-    opened: list[tuple[str, int]] = []
-    for number, node in enumerate(row):
-        if node.kind not in ("open", "empty"):
-            continue
-        if node.local in _OPENING or (node.local == "bx"):
-            opened.append((node.attributes.get("rid") or node.attributes.get("id") or node.attributes.get("i", ""), number))
-        elif node.local in _CLOSING or node.local == "ex":
-            wanted = [
-                node.attributes.get(key) for key in ("startRef", "rid", "id", "i") if node.attributes.get(key) is not None
-            ]
-            if opened and opened[-1][0] in wanted:
-                opening = opened.pop()[1]
-                halves[opening], halves[number] = ("open", opening + 1), ("close", opening + 1)
-            elif any(identity in wanted for identity, _ in opened):
-                # crosses another pair: neither can be nested
-                opened = [each for each in opened if each[0] not in wanted]
-    return halves
-
-
-def _alone(row: list[Node], number: int, end: int) -> Tag:
-    """An element that stands alone: a break, formatting, or what stands for a word."""
-    node = row[number]
-    shown = node.attributes.get("equiv-text") or node.attributes.get("equiv") or node.attributes.get("disp") or ""
-    shown = shown or "".join(each.text for each in row[number:end])
-    kind = node.attributes.get("ctype") or node.attributes.get("subType", "")
-    ends = kind.rpartition(":")[2] in _BREAKS or bool(re.match(r"<(?:br|hr|p|div)\b", shown))
-    is_word = bool(shown) and not shown.startswith("<") and not ends
-    return Tag("word" if is_word else "void", _raw(row, number, end), number + 1, ends_sentence=ends)
-
-
-def _raw(row: list[Node], start: int, end: int) -> str:
-    return "".join(node.raw for node in row[start : end + 1])
