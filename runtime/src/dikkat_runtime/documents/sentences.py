@@ -80,18 +80,24 @@ class SentenceTranslator:
         while waiting:
             for sentence in waiting:
                 sentence.fill(self._choice(sentence, tried))
-            targets = self.translate([each.source for each in waiting])
-            for sentence, target in zip(waiting, targets, strict=True):
-                sentence.target = " ".join(target.split()) if has_words(sentence.source) else sentence.source
+            readable = [each for each in waiting if has_words(each.text) and has_words(each.source)]
+            for sentence in waiting:
+                sentence.target = sentence.source
+            translations = self.translate([each.source for each in readable]) if readable else ()
+            for sentence, target in zip(readable, translations, strict=True):
+                sentence.target = target.replace("\n", " ").strip()
             waiting = [each for each in waiting if not self._came_back(each)]
             tried += 1
 
     def _choice(self, sentence: Sentence, tried: int) -> tuple[str | None, ...]:
         count = sentence.num_words
+        if not has_words(sentence.text):
+            # nothing to translate: it comes back as it is
+            return tuple(f"Q{number}" for number in range(count))
         usable = [each for each in SURROGATES if not _standing(each).search(sentence.text)]
         # what has come back before comes first
         usable.sort(key=lambda each: -self.survived[each])
-        if tried >= TRIES or count > len(usable) or not has_words(sentence.text):
+        if tried >= TRIES or count > len(usable):
             return (None,) * count
         return tuple(usable[(tried * count + number) % len(usable)] for number in range(count))
 
@@ -99,8 +105,9 @@ class SentenceTranslator:
         back = [
             len(_standing(each).findall(sentence.target)) == 1 for each in sentence.surrogates if each is not None
         ]
-        for each, is_back in zip(filter(None, sentence.surrogates), back, strict=True):
-            self.survived[each] += 1 if is_back else -1
+        if has_words(sentence.text):
+            for each, is_back in zip(filter(None, sentence.surrogates), back, strict=True):
+                self.survived[each] += 1 if is_back else -1
         return all(back)
 
 
