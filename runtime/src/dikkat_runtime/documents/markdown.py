@@ -69,6 +69,7 @@ def _segment(file: DecodedFile, block: Block, known: frozenset[str]) -> Segment 
 
 def _replacement(start: int, end: int, escape: Callable[[str], str]) -> Callable[[Content], Iterable[Edit]]:
     def edits(translation: Content) -> Iterable[Edit]:
+        translation = _without_blank_lines(translation)
         written = render(translation, escape)
         first = next((item for item in translation if item != ""), None)
         if isinstance(first, str) and (found := _BLOCK_START.match(written)):
@@ -78,6 +79,21 @@ def _replacement(start: int, end: int, escape: Callable[[str], str]) -> Callable
         return [Edit(start, end, written)]
 
     return edits
+
+
+def _without_blank_lines(content: Content) -> Content:
+    """Content without breaks after which nothing would stand in a line, since an empty line ends a paragraph."""
+    items: list[Item] = []
+    line = ""
+    for item in content:
+        if isinstance(item, Tag) and "\n" in item.markup and item.kind == "void":
+            if not line.strip():
+                continue
+            line = ""
+        else:
+            line += item if isinstance(item, str) else item.markup
+        items.append(item)
+    return tuple(items)
 
 
 def _escaper(source: str, is_cell: bool) -> Callable[[str], str]:
