@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.config import Device
-from dikkat.decoding.options import BeamOptions, Precision
-from dikkat.errors import DataError, UsageError
+from dikkat_runtime.engine.options import BeamOptions, Precision
+from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from dikkat.decoding.options import DecodingOptions
     from dikkat.pipelines import Translation
+    from dikkat_runtime.engine.options import DecodingOptions
 
 BEAM = BeamOptions()
 
@@ -51,9 +51,9 @@ def translate(
     device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is."""
-    from dikkat.decoding.options import SamplingOptions
     from dikkat.pipelines import Translator
-    from dikkat.pipelines.translation_notes import TranslationNotes
+    from dikkat_runtime.engine.options import SamplingOptions
+    from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
     if sample and (beam != BEAM.beam_size or n_best != 1):
         raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")

@@ -12,7 +12,7 @@ from typing import NoReturn
 from dikkat_runtime import __version__
 from dikkat_runtime.cli.commands import classify, embed, generate, translate
 from dikkat_runtime.cli.streams import discard_output
-from dikkat_runtime.errors import DikkatRuntimeError, UsageError
+from dikkat_runtime.errors import DikkatError, UsageError
 
 
 class _Parser(argparse.ArgumentParser):
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
             _parser().print_help()
             return 0
         options.action(options)
-    except DikkatRuntimeError as error:
+    except DikkatError as error:
         return _fail(str(error), error.exit_code)
     except MemoryError:
         return _fail("no memory left; give a smaller --batch-size", 74)
