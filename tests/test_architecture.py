@@ -18,7 +18,7 @@ SOURCES = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = "dikkat"
 
 LAYERS = (
-    ("config", "presets", "errors", "hints", "native", "disk"),
+    ("config", "presets", "hints", "native"),
     ("nn", "text", "evaluation"),
     ("models", "data"),
     ("training", "decoding", "explain", "run_directory"),
@@ -28,7 +28,7 @@ LAYERS = (
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 SIDEWAYS = {("training", "decoding"), ("training", "run_directory")}
 FACES = ("__init__", "__main__")  # the package itself: it shows what lies below and no room may import it
-TORCH_FREE = ("config", "presets", "errors", "hints", "disk", "text", "evaluation", "data")
+TORCH_FREE = ("config", "presets", "hints", "text", "evaluation", "data")
 
 LONGEST_FILE = 350
 LONGEST_FUNCTION = 60
@@ -274,8 +274,8 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
         upward_imports,
         {
             "training/a.py": "from dikkat.decoding.beam import b\nfrom dikkat.run_directory import r",
-            "nn/a.py": "from dikkat.nn.masks import m\nfrom .masks import m\nimport torch\nimport dikkat.errors",
-            "config.py": "from dikkat.errors import nearest",
+            "nn/a.py": "from dikkat.nn.masks import m\nfrom .masks import m\nimport torch\nimport dikkat.hints",
+            "config.py": "from dikkat.hints import nearest",
             "__init__.py": "from dikkat.pipelines import load",
         },
         0,

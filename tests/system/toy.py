@@ -17,7 +17,7 @@ import pytest
 import dikkat
 from dikkat.cli.main import run as run_command
 from dikkat.cli.signals import NUMBERS
-from dikkat.errors import InternalError
+from dikkat_runtime.errors import InternalError
 
 PACKAGE_ROOT = Path(dikkat.__file__).parents[1]
 

@@ -13,8 +13,8 @@ import pytest
 import dikkat
 from dikkat.cli import failures, main
 from dikkat.cli.signals import Interrupted
-from dikkat.errors import DataError
 from dikkat.text.visible import one_visible_line, visible
+from dikkat_runtime.errors import DataError
 
 SOURCES = str(Path(dikkat.__file__).parents[1])
 

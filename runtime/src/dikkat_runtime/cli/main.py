@@ -12,7 +12,7 @@ from typing import NoReturn
 from dikkat_runtime import __version__
 from dikkat_runtime.cli.commands import classify, embed, generate, translate
 from dikkat_runtime.cli.streams import discard_output
-from dikkat_runtime.errors import DikkatRuntimeError, UsageError
+from dikkat_runtime.errors import DikkatError, UsageError
 
 
 class _Parser(argparse.ArgumentParser):
@@ -37,7 +37,7 @@ def run(arguments: Sequence[str]) -> int:
             _parser().print_help()
             return 0
         options.action(options)
-    except DikkatRuntimeError as error:
+    except DikkatError as error:
         return _fail(str(error), error.exit_code)
     except MemoryError:
         return _fail("no memory left; give a smaller --batch-size", 74)
@@ -64,6 +64,9 @@ def _parser() -> argparse.ArgumentParser:
 def _translate(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(action=translate)
     _run_and_file(parser, "Text, one sentence a line; standard input if absent.")
+    parser.add_argument("--out", type=Path, help="Read FILE as a document (.po .xlf .md .docx …), write it here.")
+    parser.add_argument("--source-column", help="Of a table with --out: name or number of the column to translate.")
+    parser.add_argument("--target-column", help="Of a table with --out: where translations go.")
     parser.add_argument("--beam", type=int, default=5, help="Hypotheses followed side by side; 1 is greedy.")
     parser.add_argument("--n-best", type=int, default=1, help="Translations a line, as number, score, text.")
     parser.add_argument("--scores", action="store_true", help="Number and score before each text.")

@@ -27,7 +27,7 @@ class TranslatedDocument:
         """What was done, one line each."""
         segments = f"{self.num_segments:,} segment{'' if self.num_segments == 1 else 's'}"
         told = [f"{self.format}: translated {segments}"]
-        return told + [f"{count:,} {what}" for what, count in sorted(self.remarks.items()) if count]
+        return told + [f"{what}: {count:,}" for what, count in sorted(self.remarks.items()) if count]
 
 
 def translate_document(

@@ -30,9 +30,7 @@ def read_html(data: bytes, name: str, options: Options) -> TextDocument:
 def page_document(file: DecodedFile, options: Options, start: int = 0, end: int | None = None) -> TextDocument:
     """The texts of the characters `start` to `end` of a file."""
     page = _Page(file)
-    nodes = [
-        Node(node.kind, node.start + start, node.raw, node.name) for node in html_nodes(file.text[start:end])
-    ]
+    nodes = [Node(node.kind, node.start + start, node.raw, node.name) for node in html_nodes(file.text[start:end])]
     for node in nodes:
         page.read(node)
     page.flush()
@@ -123,11 +121,15 @@ class _Page:
     def _attributes(self, node: Node) -> None:
         for each in node.attributes():
             text = html.unescape(each.raw)
-            is_button = each.name == "value" and node.name == "input" and (
-                (node.attribute("type") or "").lower() in ("submit", "button", "reset")
+            is_button = (
+                each.name == "value"
+                and node.name == "input"
+                and ((node.attribute("type") or "").lower() in ("submit", "button", "reset"))
             )
-            described = each.name == "content" and node.name == "meta" and (
-                (node.attribute("name") or "").lower() in ("description", "keywords", "title")
+            described = (
+                each.name == "content"
+                and node.name == "meta"
+                and ((node.attribute("name") or "").lower() in ("description", "keywords", "title"))
             )
             if (each.name in _READ or is_button or described) and has_words(text) and each.quote:
                 self.segments.append(Segment((text,), self._attribute_edits(node, each), self._file.line(each.start)))

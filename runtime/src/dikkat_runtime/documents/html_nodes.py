@@ -24,7 +24,9 @@ _NODE = re.compile(
     r"|(?P<text>[^<]+|<)",
     re.DOTALL,
 )
-_ATTRIBUTE = re.compile(r"""(?<=[\s"'])(?P<name>[^\s=/>"']+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'>]+))""")
+_ATTRIBUTE = re.compile(
+    r"""(?<=[\s"'])(?P<name>[^\s=/>"']+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'>]+))"""
+)
 Kind = Literal["open", "close", "text", "raw", "other"]
 
 

@@ -51,10 +51,14 @@ def _halves(row: list[Node]) -> dict[int, tuple[Kind, int]]:
         if node.kind not in ("open", "empty"):
             continue
         if node.local in _OPENING:
-            opened.append((node.attributes.get("rid") or node.attributes.get("id") or node.attributes.get("i", ""), number))
+            opened.append(
+                (node.attributes.get("rid") or node.attributes.get("id") or node.attributes.get("i", ""), number)
+            )
         elif node.local in _CLOSING:
             wanted = [
-                node.attributes.get(key) for key in ("startRef", "rid", "id", "i") if node.attributes.get(key) is not None
+                node.attributes.get(key)
+                for key in ("startRef", "rid", "id", "i")
+                if node.attributes.get(key) is not None
             ]
             if opened and opened[-1][0] in wanted:
                 opening = opened.pop()[1]

@@ -46,7 +46,10 @@ def read_markdown(data: bytes, name: str, options: Options) -> TextDocument:
 def _front(file: DecodedFile, block: Block) -> Segment | None:
     start, end = block.lines[0]
     quote = file.text[start - 1 : start]
-    escape = {'"': lambda text: text.replace("\\", "\\\\").replace('"', '\\"'), "'": lambda text: text.replace("'", "''")}
+    escape = {
+        '"': lambda text: text.replace("\\", "\\\\").replace('"', '\\"'),
+        "'": lambda text: text.replace("'", "''"),
+    }
     bare: Callable[[str], str] = lambda text: re.sub(r":(?=\s)", " -", text).replace(" #", " ")  # noqa: E731
     if not has_words(file.text[start:end]):
         return None
@@ -145,7 +148,9 @@ def _tokens(line: str) -> list[Item]:
         elif kind == "html":
             name = re.findall(r"[\w-]+", raw)[0]
             is_void = raw.endswith("/>") or name in ("br", "img", "hr", "wbr")
-            tokens.append(Tag("void", raw, 1, name == "br") if is_void else _half(raw, f"<{name}", not raw.startswith("</")))
+            tokens.append(
+                Tag("void", raw, 1, name == "br") if is_void else _half(raw, f"<{name}", not raw.startswith("</"))
+            )
         elif kind in ("opening", "closing"):
             tokens.append(_half(raw, "[", kind == "opening"))
         else:
@@ -236,7 +241,8 @@ def _with_shortcuts(content: Content, known: frozenset[str]) -> Content:
         end = number
         if isinstance(item, Tag) and item.kind == "open" and item.markup == "[":
             end = next(
-                place for place, other in enumerate(content)
+                place
+                for place, other in enumerate(content)
                 if isinstance(other, Tag) and other.kind == "close" and other.pair == item.pair
             )
             if content[end].markup in ("]", "][]"):  # type: ignore[union-attr]

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field
 from dikkat_runtime.documents.words import Span
 
 _LINE = re.compile(r"([^\n]*?)(\r?\n|\Z)")
-_CONTAINER = re.compile(r"(?:[ ]{0,3}>[ ]?|[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|[ \t]*\[\^[^\]\s]+\]:[ \t]+)*")
+_CONTAINER = re.compile(
+    r"(?:[ ]{0,3}>[ ]?|[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|[ \t]*\[\^[^\]\s]+\]:[ \t]+)*"
+)
 _QUOTE = re.compile(r"(?:[ ]{0,3}>[ ]?)*[ \t]*")
 _FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,}|\$\$)")
 _HEADING = re.compile(r"#{1,6}[ \t]+(?P<text>.*?)(?:[ \t]+#+)?[ \t]*$")
@@ -23,7 +25,9 @@ _DEFINITION = re.compile(r"[ ]{0,3}\[(?P<name>[^\]^][^\]]*)\]:[ \t]*\S")
 _HTML = re.compile(r"<(?:!--|[!?]|/?(?:[A-Za-z][\w-]*)(?:[\s/>]|$))")
 _DIRECTIVE = re.compile(r":::|!!!|\?\?\?|\{%|\{\{|import[ ]|export[ ]|@import")
 _CELL = re.compile(r"(?:\\.|`[^`]*`|[^|\\`]|\\|`)+")
-_FRONT = re.compile(r"""(?:title|description|summary|subtitle|excerpt)[ \t]*:[ \t]*(?P<quote>["']?)(?P<text>[^"'\n|>&*!{\[][^\n]*?)(?P=quote)[ \t]*$""")
+_FRONT = re.compile(
+    r"""(?:title|description|summary|subtitle|excerpt)[ \t]*:[ \t]*(?P<quote>["']?)(?P<text>[^"'\n|>&*!{\[][^\n]*?)(?P=quote)[ \t]*$"""
+)
 
 
 @dataclass

@@ -11,7 +11,9 @@ _C_FORMAT = re.compile(
     r"%(?:(?P<number>\d+)\$)?(?P<rest>[-+ #0'I]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:hh|h|ll|l|q|j|z|t|L)?"
     r"(?:<PRI\w+>|[diouxXeEfFgGaAcspnCSm]))|%%"
 )
-_PYTHON_FORMAT = re.compile(r"%\(\w+\)[-+ #0]*(?:\d+)?(?:\.\d+)?[diouxXeEfFgGcrsa]|%[-+ #0]*[\d.]*[diouxXeEfFgGcrsa]|%%")
+_PYTHON_FORMAT = re.compile(
+    r"%\(\w+\)[-+ #0]*(?:\d+)?(?:\.\d+)?[diouxXeEfFgGcrsa]|%[-+ #0]*[\d.]*[diouxXeEfFgGcrsa]|%%"
+)
 _BRACES = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
 _PATTERNS = {
     "c-format": _C_FORMAT, "objc-format": re.compile(_C_FORMAT.pattern + "|%(?:\\d+\\$)?@"),

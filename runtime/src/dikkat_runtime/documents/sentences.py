@@ -102,9 +102,7 @@ class SentenceTranslator:
         return tuple(usable[(tried * count + number) % len(usable)] for number in range(count))
 
     def _came_back(self, sentence: Sentence) -> bool:
-        back = [
-            len(_standing(each).findall(sentence.target)) == 1 for each in sentence.surrogates if each is not None
-        ]
+        back = [len(_standing(each).findall(sentence.target)) == 1 for each in sentence.surrogates if each is not None]
         if has_words(sentence.text):
             for each, is_back in zip(filter(None, sentence.surrogates), back, strict=True):
                 self.survived[each] += 1 if is_back else -1

@@ -130,7 +130,9 @@ def _segments(
     def edits(translation: Content) -> Iterable[Edit]:
         for cue, part in zip(cues, _cut(translation, [len(cue.text) for cue in cues]), strict=True):
             text = _folded(part, escape, newline)
-            remarks[TOO_LONG] += any(len(re.sub(r"<[^>]*>|\{[^}]*\}", "", line)) > LONGEST_LINE for line in text.split(newline))
+            remarks[TOO_LONG] += any(
+                len(re.sub(r"<[^>]*>|\{[^}]*\}", "", line)) > LONGEST_LINE for line in text.split(newline)
+            )
             yield Edit(cue.start, cue.end, text)
 
     return [Segment(tuple(items), edits, file.line(cues[0].start))]
@@ -190,7 +192,10 @@ def _closed(parts: Sequence[Sequence[Item]]) -> list[list[Item]]:
                 opened.pop()
             items.append(item)
         names = [re.findall(r"[A-Za-z]\w*", tag.markup) for tag in reversed(opened)]
-        items += [Tag("close", f"</{name[0]}>", is_text=tag.is_text) for name, tag in zip(names, reversed(opened), strict=True)]
+        items += [
+            Tag("close", f"</{name[0]}>", is_text=tag.is_text)
+            for name, tag in zip(names, reversed(opened), strict=True)
+        ]
         closed.append(items)
     return closed
 

@@ -1,4 +1,4 @@
-"""Tables (`.tsv`, `.csv`) and JSON lines: one column is translated into another, or in its place."""
+"""Tables (`.tsv`, `.csv`) and JSON lines: one column is translated into another, which is added where it is missing."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ _DELIMITERS = ",;\t|"
 _KNOWN_SOURCES, _KNOWN_TARGETS = ("source", "src", "text"), ("target", "tgt", "translation")
 _JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _JSON_VALUE = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,:{}\[\]"]+|[{}\[\],:]')
+ADDED = "translation"
+"""The name of a column that is added."""
 DONE = "rows that are translated already"
 
 
@@ -28,22 +30,27 @@ def read_table(data: bytes, name: str, options: Options) -> TextDocument:
     rows = list(_rows(file, delimiter, is_quoted))
     if not rows:
         return TextDocument(file, [])
-    head = [_value(file.text[slice(*cell)]) for cell in rows[0]]
+    head = [_value(file.text[slice(*cell)]).strip() for cell in rows[0]]
     source, is_head = _column(name, head, options.source_column, _KNOWN_SOURCES, 0)
-    target, target_in_head = _column(name, head, options.target_column, _KNOWN_TARGETS, None)
+    target, target_in_head = _column(name, head, options.target_column, _KNOWN_TARGETS, len(head))
+    first = 1 if is_head or target_in_head else 0
+    added = _cell_edits(file, rows[0], target, delimiter, is_quoted)((ADDED,)) if first and target >= len(head) else ()
     remarks: Counter[str] = Counter()
     segments = []
-    for row in rows[1 if is_head or target_in_head else 0 :]:
+    also = list(added)
+    for row in rows[first:]:
         if source >= len(row):
             raise DataError(f"{name}:{file.line(row[0][0])}: {len(row)} columns, but column {source + 1} is wanted")
-        text = _value(file.text[slice(*row[source])]) if is_quoted else file.text[slice(*row[source])]
-        place = source if target is None else target
-        if place < len(row) and place != source and file.text[slice(*row[place])].strip().strip('"'):
+        text = file.text[slice(*row[source])]
+        text = _value(text) if is_quoted else text
+        edits = _cell_edits(file, row, target, delimiter, is_quoted)
+        if target != source and target < len(row) and _value(file.text[slice(*row[target])]).strip():
             remarks[DONE] += 1
         elif has_words(text):
-            edits = _cell_edits(file, row, place, delimiter, is_quoted)
             segments.append(Segment((text,), edits, file.line(row[0][0])))
-    return TextDocument(file, segments, remarks)
+        else:
+            also += edits((text,))
+    return TextDocument(file, segments, remarks, also)
 
 
 def _delimiter(text: str) -> str:
@@ -75,14 +82,12 @@ def _value(cell: str) -> str:
     return cell[1:-1].replace('""', '"') if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
 
 
-def _column(
-    name: str, head: Sequence[str], wanted: str | None, known: Sequence[str], default: int | None
-) -> tuple[int, bool]:
+def _column(name: str, head: Sequence[str], wanted: str | None, known: Sequence[str], default: int) -> tuple[int, bool]:
     """The number of a column, and whether the first row names it."""
     names = [each.strip().casefold() for each in head]
     if wanted is None:
         found = next((names.index(each) for each in known if each in names), None)
-        return (found, True) if found is not None else (default, False)  # type: ignore[return-value]
+        return (default, False) if found is None else (found, True)
     if wanted.casefold() in names:
         return names.index(wanted.casefold()), True
     if wanted.isdecimal() and int(wanted) >= 1:
@@ -120,7 +125,7 @@ def read_json_lines(data: bytes, name: str, options: Options) -> TextDocument:
         if line.strip():
             spans = _members(line, f"{name}:{number}")
             source = _key(spans, options.source_column, _KNOWN_SOURCES, f"{name}:{number}")
-            target = options.target_column or next((key for key in _KNOWN_TARGETS if key in spans), None)
+            target = options.target_column or next((key for key in _KNOWN_TARGETS if key in spans), ADDED)
             segment = _object_segment(file, line, position, spans, source, target, remarks)
             if segment is not None:
                 segments.append(segment)
@@ -129,21 +134,21 @@ def read_json_lines(data: bytes, name: str, options: Options) -> TextDocument:
 
 
 def _object_segment(
-    file: DecodedFile, line: str, position: int, spans: dict[str, Span], source: str, target: str | None,
+    file: DecodedFile, line: str, position: int, spans: dict[str, Span], source: str, target: str,
     remarks: Counter[str],
 ) -> Segment | None:  # fmt: skip
     text = json.loads(line[slice(*spans[source])])
     if not isinstance(text, str) or not has_words(text):
         return None
-    if target in spans and target is not None and json.loads(line[slice(*spans[target])]):
+    if target in spans and target != source and json.loads(line[slice(*spans[target])]):
         remarks[DONE] += 1
         return None
     ascii_only = line.isascii() and "\\u" in line
 
     def edits(translation: Content) -> Iterable[Edit]:
         written = json.dumps(render(translation, str), ensure_ascii=ascii_only)
-        if target is None or target in spans:
-            start, end = spans[target or source]
+        if target in spans:
+            start, end = spans[target]
             yield Edit(position + start, position + end, written)
         else:
             end = position + line.rindex("}")
@@ -183,6 +188,10 @@ def _members(line: str, where: str) -> dict[str, Span]:
                 last += 1
             members[json.loads(token)] = (tokens[first].start(), tokens[last].end())
             number = last
-        depth += {"{": 1, "[": 1, "}": -1, "]": -1}.get(token, 0) if number < len(tokens) and tokens[number][0] == token else 0
+        depth += (
+            {"{": 1, "[": 1, "}": -1, "]": -1}.get(token, 0)
+            if number < len(tokens) and tokens[number][0] == token
+            else 0
+        )
         number += 1
     return members

@@ -103,8 +103,10 @@ class ContentTranslator:
         if self.align is None:
             weights = _by_order(len(targets), len(sources))
         else:
-            signs = [[is_sign(text, span) for span in spans] for text, spans in (
-                (sentence.target, targets), (sentence.source, sources))]
+            signs = [
+                [is_sign(text, span) for span in spans]
+                for text, spans in ((sentence.target, targets), (sentence.source, sources))
+            ]
             weights = balanced(self.align(sentence.source, sentence.target), *signs)
         _link_copies(weights, sentence.source, sources, sentence.target, targets)
         return weights

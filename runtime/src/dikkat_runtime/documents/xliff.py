@@ -155,7 +155,8 @@ def _marked_segments(file: _File, parent: int) -> dict[str, int]:
     return {
         file.nodes[number].attributes.get("mid", ""): number
         for number in inside
-        if file.nodes[number].local == "mrk" and file.nodes[number].attributes.get("mtype") == "seg"
+        if file.nodes[number].local == "mrk"
+        and file.nodes[number].attributes.get("mtype") == "seg"
         and number in file.partner
     }
 

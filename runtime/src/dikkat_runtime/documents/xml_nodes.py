@@ -17,7 +17,9 @@ from dikkat_runtime.documents.decoded_file import DecodedFile
 from dikkat_runtime.errors import DataError
 
 _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']""")
-_ILLEGAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x0*(?:[0-8bcBCeE]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\\d|3[01]));")
+_ILLEGAL = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x0*(?:[0-8bcBCeE]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\\d|3[01]));"
+)
 _NODE = re.compile(
     r"<!--(?:.*?)-->|<\?.*?\?>|<!\[CDATA\[(?P<cdata>.*?)\]\]>|<!DOCTYPE(?:[^\[>]|\[.*?\]\s*(?=>))*>"
     r"|</(?P<close>[^\s>]+)\s*>"

@@ -12,7 +12,8 @@ from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
-from dikkat_runtime.run_directory import read_config, read_weights
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run_directory import read_config, read_weights, section
 from dikkat_runtime.tasks.loading import load_tokenizer
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -22,8 +23,8 @@ Spans = Sequence[tuple[int, int]]
 class Aligner:
     """Reads a sentence and a translation of it, and tells where each word was looked for."""
 
-    def __init__(self, attention: ForcedAttention, tokenizer: Tokenizer) -> None:
-        self._attention, self._tokenizer = attention, tokenizer
+    def __init__(self, attention: ForcedAttention, tokenizer: Tokenizer, target_language: str = "") -> None:
+        self._attention, self._tokenizer, self._target_language = attention, tokenizer, target_language
 
     @classmethod
     def load(cls, path: str | Path) -> Aligner:
@@ -36,19 +37,40 @@ class Aligner:
         settings = model_settings(config, str(run / "config.json"), FORCED)
         file = run / "model.safetensors"
         weights = Weights(read_weights(file), str(file), in_bytes=False, threads=available_threads())
-        return cls(ForcedAttention(weights, settings), load_tokenizer(run, config, settings.vocab_size))
+        language = str(section(config, "data", run).get("target_language", ""))
+        return cls(ForcedAttention(weights, settings), load_tokenizer(run, config, settings.vocab_size), language)
+
+    @staticmethod
+    def computes(path: str | Path) -> bool:
+        """Whether the model of a run directory is one that can be aligned. Raises as `load`, but reads no weights."""
+        run = Path(path)
+        try:
+            model_settings(read_config(run, "translator"), str(run / "config.json"), FORCED)
+        except UsageError:
+            return False
+        return True
 
     def align(self, source: str, sources: Spans, target: str, targets: Spans) -> Array:
         """Weights (T, S) of the words that lie at these characters; the row of a word sums to one, or is zero."""
-        ids, offsets = self._tokenizer.encode_with_offsets(source)
-        target_ids, target_offsets = self._tokenizer.encode_with_offsets(target)
+        tokenizer, language = self._tokenizer, self._target_language
+        ids, target_ids = tokenizer.encode(source), tokenizer.encode(target, language)
         if not ids or not target_ids:
             return np.zeros((len(targets), len(sources)), np.float32)
         # (L, H, T, S) -> (T, S)
         weights = self._attention(ids, target_ids)[-1].mean(axis=0)
-        words = _shares(targets, target_offsets) @ weights @ _shares(sources, offsets).T
+        words = (
+            _shares(targets, _spans(tokenizer, target, language))
+            @ weights
+            @ _shares(sources, _spans(tokenizer, source)).T
+        )
         total = words.sum(axis=1, keepdims=True)
         return np.asarray(words / np.where(total > 0, total, 1), np.float32)
+
+
+def _spans(tokenizer: Tokenizer, text: str, language: str | None = None) -> Spans:
+    """The characters of each token; a space before a word is none of its own."""
+    written, spans = tokenizer.spans(text, language)
+    return [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]
 
 
 def _shares(words: Spans, tokens: Spans) -> Array:
