@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from dikkat.pipelines import Translation
+    from dikkat.pipelines import Translation, Translator
     from dikkat_runtime.documents.sentences import Translate
     from dikkat_runtime.engine.options import DecodingOptions
 
@@ -30,12 +30,9 @@ def translate(
         Path | None,
         typer.Option(help="Read FILE as a document (.po .xlf .tmx .srt .md .html .docx …) and write it here."),
     ] = None,
-    source_column: Annotated[
-        str | None, typer.Option(help="Of a table, with --out: name or number of the column to translate.")
-    ] = None,
-    target_column: Annotated[
-        str | None, typer.Option(help="Of a table, with --out: where the translations go.")
-    ] = None,
+    columns: Annotated[
+        str, typer.Option(help="Of a table, with --out: what is translated into what, as in source:target or 2:3.")
+    ] = "",
     beam: Annotated[int, typer.Option(help="Hypotheses followed side by side; 1 is greedy.")] = BEAM.beam_size,
     n_best: Annotated[int, typer.Option(help="Translations a line; above 1 each as number, score, text.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Number and score before each text.")] = False,
@@ -68,7 +65,6 @@ def translate(
     """
     from dikkat.pipelines import Translator
     from dikkat_runtime.engine.options import SamplingOptions
-    from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
     if sample and (beam != BEAM.beam_size or n_best != 1):
         raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
@@ -78,9 +74,24 @@ def translate(
     options = replace(options, no_repeat_ngram=no_repeat_ngram or 0, repetition_penalty=repetition_penalty)
     translator = Translator.load(run, precision, device)
     if out is not None:
+        if scores or n_best != 1:
+            raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
         stream = partial(translator.stream, options=options, batch_size=batch_size)
-        _translate_document(run, file, out, (source_column, target_column), lambda texts: _texts(stream(texts)))
+        _translate_document(run, file, out, columns, lambda texts: [each.text for each in stream(texts)])
         return
+    _translate_lines(translator, file, options, batch_size, no_repeat_ngram is None, scores or n_best > 1)
+
+
+def _translate_lines(
+    translator: Translator,
+    file: Path | None,
+    options: DecodingOptions,
+    batch_size: int | None,
+    retry_loops: bool,
+    with_score: bool,
+) -> None:
+    from dikkat_runtime.tasks.translation_notes import TranslationNotes
+
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else 2048
     notes, skipped = TranslationNotes(), list[DataError]()
@@ -89,11 +100,11 @@ def translate(
         options,
         batch_size=batch_size,
         window=window,
-        retry_loops=no_repeat_ngram is None,
+        retry_loops=retry_loops,
         notes=notes,
     )
     try:
-        _write(translations, window, with_score=scores or n_best > 1)
+        _write(translations, window, with_score=with_score)
     finally:
         for note in notes.lines():
             print(note, file=sys.stderr)
@@ -102,20 +113,14 @@ def translate(
         raise DataError(f"{skipped[0]}; it was left empty{more}")
 
 
-def _translate_document(
-    run: Path, file: Path | None, out: Path, columns: tuple[str | None, str | None], translate: Translate
-) -> None:
+def _translate_document(run: Path, file: Path | None, out: Path, columns: str, translate: Translate) -> None:
     from dikkat_runtime.documents.document_files import run_align, run_options, translate_file
 
     if file is None:
         raise UsageError("--out writes a translated document; name the FILE that it is made of")
-    document = translate_file(file, out, translate, align=run_align(run), options=run_options(run, *columns))
+    document = translate_file(file, out, translate, align=run_align(run), options=run_options(run, columns))
     for line in document.lines():
         print(line, file=sys.stderr)
-
-
-def _texts(translations: Iterable[Translation]) -> list[str]:
-    return [each.text for each in translations]
 
 
 def _write(translations: Iterator[Translation], window: int, with_score: bool) -> None:

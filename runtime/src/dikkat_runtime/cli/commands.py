@@ -42,7 +42,9 @@ def _translate_document(options: Namespace, translate: Translate) -> None:
 
     if options.file is None:
         raise UsageError("--out writes a translated document; name the FILE that it is made of")
-    reading = run_options(options.run, options.source_column, options.target_column)
+    if options.scores or options.n_best != 1:
+        raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
+    reading = run_options(options.run, options.columns)
     document = translate_file(options.file, options.out, translate, align=run_align(options.run), options=reading)
     for line in document.lines():
         _say(line)

@@ -43,11 +43,15 @@ def translate_file(
     return document
 
 
-def run_options(run: Path, source_column: str | None = None, target_column: str | None = None) -> Options:
-    """What the readers are told: the languages of a run directory's model, and the columns of a table."""
+def run_options(run: Path, columns: str = "") -> Options:
+    """What the readers are told: the languages of a run directory's model, and the columns of a table.
+
+    `columns` is "source:target", names or numbers from 1; either may be left out.
+    """
     data = section(read_config(run, "translator"), "data", run)
-    languages = (str(data.get(key) or "") for key in ("source_language", "target_language"))
-    return Options(*languages, source_column, target_column)
+    source, target = (str(data.get(key) or "") for key in ("source_language", "target_language"))
+    source_column, _, target_column = columns.partition(":")
+    return Options(source, target, source_column or None, target_column or None)
 
 
 def run_align(run: Path) -> Align | None:

@@ -14,6 +14,9 @@ from dikkat_runtime.documents.translation import Align, ContentTranslator
 from dikkat_runtime.text.sentences import split_sentences
 
 
+NO_OPTIONS = Options()
+
+
 @dataclass(frozen=True, slots=True)
 class TranslatedDocument:
     """The file that was written, and what there is to say of it."""
@@ -31,7 +34,7 @@ class TranslatedDocument:
 
 
 def translate_document(
-    data: bytes, name: str, translate: Translate, *, align: Align | None = None, options: Options = Options()
+    data: bytes, name: str, translate: Translate, *, align: Align | None = None, options: Options = NO_OPTIONS
 ) -> TranslatedDocument:
     """Translate the file `name` of these bytes.
 

@@ -77,9 +77,7 @@ class _Page:
         if node.kind == "raw" and node.name == "title":
             self.flush()
             self._text(node)
-        elif node.kind in ("open", "close") and node.name not in INLINE:
-            self.flush()
-        elif node.kind == "other" and not node.raw.startswith("<!--"):
+        elif (node.name not in INLINE) if node.name else (node.kind == "other" and not node.raw.startswith("<!--")):
             self.flush()
         else:
             self._block.append(node)
@@ -211,7 +209,7 @@ def _replacement(start: int, end: int, escape: Callable[[str], str]) -> Callable
 
 def _escaper(source: str) -> Callable[[str], str]:
     """Escapes text, with the same references for the same characters as the source has."""
-    named = {}
+    named: dict[str, str] = {}
     for reference in _REFERENCE.findall(source):
         character = html.unescape(reference)
         if len(character) == 1:

@@ -9,13 +9,16 @@ from typing import Literal
 
 RAW = frozenset(("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "plaintext"))
 """Elements whose content holds no tags."""
-VOID = frozenset("area base br col embed hr img input link meta param source track wbr basefont frame".split())
-INLINE = frozenset(
-    "a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark math nobr q rp rt ruby s"
-    " samp small span strike strong sub sup svg time tt u var wbr input button select meter output progress object".split()
-)
+_VOID = "area base br col embed hr img input link meta param source track wbr basefont frame"
+VOID = frozenset(_VOID.split())
+_INLINE = """
+    a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark math nobr q rp rt ruby s
+    samp small span strike strong sub sup svg time tt u var wbr input button select meter output progress object
+"""
+INLINE = frozenset(_INLINE.split())
 """Elements that stand inside a sentence; all others end one."""
-COPIED = frozenset("code kbd samp var math svg select object pre script style textarea".split())
+_COPIED = "code kbd samp var math svg select object pre script style textarea"
+COPIED = frozenset(_COPIED.split())
 """Elements whose content is no language."""
 _NODE = re.compile(
     r"<!--.*?(?:-->|\Z)|<[!?][^>]*>"

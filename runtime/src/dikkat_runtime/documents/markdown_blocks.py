@@ -6,7 +6,7 @@ Source: CommonMark 0.31, with the tables and front matter of GitHub. What is uns
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.words import Span
@@ -26,7 +26,8 @@ _HTML = re.compile(r"<(?:!--|[!?]|/?(?:[A-Za-z][\w-]*)(?:[\s/>]|$))")
 _DIRECTIVE = re.compile(r":::|!!!|\?\?\?|\{%|\{\{|import[ ]|export[ ]|@import")
 _CELL = re.compile(r"(?:\\.|`[^`]*`|[^|\\`]|\\|`)+")
 _FRONT = re.compile(
-    r"""(?:title|description|summary|subtitle|excerpt)[ \t]*:[ \t]*(?P<quote>["']?)(?P<text>[^"'\n|>&*!{\[][^\n]*?)(?P=quote)[ \t]*$"""
+    r"""(?:title|description|summary|subtitle|excerpt)[ \t]*:[ \t]*(?P<quote>["']?)"""
+    r"""(?P<text>[^"'\n|>&*!{\[][^\n]*?)(?P=quote)[ \t]*$"""
 )
 
 
@@ -100,9 +101,7 @@ class _Reader:
                 yield from self._flush()
                 first = prefix + heading.start("text")
                 yield Block([(line.start + first, line.start + first + len(heading["text"]))])
-            elif self._block.lines and _UNDERLINE.match(rest):
-                yield from self._flush()
-            elif _RULE.match(rest):
+            elif (self._block.lines and _UNDERLINE.match(rest)) or _RULE.match(rest):
                 yield from self._flush()
             else:
                 if self._begins_item(line.text):
@@ -170,7 +169,7 @@ class _Reader:
     def _quote(self, text: str) -> int:
         return found.end() if (found := _QUOTE.match(text)) else 0
 
-    def _table(self, number: int):  # type: ignore[no-untyped-def]
+    def _table(self, number: int) -> Generator[Block, None, int]:
         first = number
         while number < len(self._lines) and "|" in self._lines[number].text:
             line = self._lines[number]

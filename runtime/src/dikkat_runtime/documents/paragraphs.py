@@ -98,7 +98,7 @@ def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
             text += WORD
         elif item.kind == "void":
             before, after = _beside(items, number, -1), _beside(items, number, 1)
-            if text[-1:].isalnum() and after[:1].isalnum() or item.markup.isspace() or item.ends_sentence:
+            if (text[-1:].isalnum() and after[:1].isalnum()) or item.markup.isspace() or item.ends_sentence:
                 text = text if text.endswith(" ") else f"{text} "
             marks.append(Mark(len(text), item, before[-1:].isspace(), after[:1].isspace()))
         else:

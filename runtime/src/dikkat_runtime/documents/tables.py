@@ -116,7 +116,7 @@ def _cell_edits(
 
 
 def read_json_lines(data: bytes, name: str, options: Options) -> TextDocument:
-    """The objects of a file, one a line. Raises `DataError` with the line for another, `UsageError` for a missing key."""
+    """The objects of a file, one a line. Raises `DataError` for another line, `UsageError` for a missing key."""
     file = DecodedFile.decode(data, name)
     remarks: Counter[str] = Counter()
     segments = []

@@ -47,7 +47,7 @@ def spans(text: str) -> Counter[tuple[Kind, str]]:
 def protected_spans(text: str, also: str) -> list[tuple[int, int]]:
     """Where placeholders, URLs and e-mail addresses stand, and each character of `also`."""
     wanted = ("placeholder", "URL", "e-mail")
-    found = [match for match in _ANY.finditer(text)] if _may_have_spans(text) else []
+    found = list(_ANY.finditer(text)) if _may_have_spans(text) else []
     spans = [_without_marks(match) for match in found if _GROUPS[match.lastgroup or ""] in wanted]
     alone = [(place, place + 1) for place, character in enumerate(text) if character in also]
     free = [each for each in alone if not any(start <= each[0] < end for start, end in spans)]
