@@ -13,7 +13,6 @@ from dikkat_runtime.documents.sentences import Translate
 from dikkat_runtime.documents.translation import Align, ContentTranslator
 from dikkat_runtime.text.sentences import split_sentences
 
-
 NO_OPTIONS = Options()
 
 
