@@ -17,6 +17,7 @@ _CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?([\w.:-]+)""", re.IGNORE
 _READ = frozenset(("alt", "title", "placeholder", "aria-label", "aria-description", "label", "summary"))
 """Attributes that people read."""
 _LANGUAGE = frozenset(("lang", "xml:lang"))
+_TAG_BEGINS, _ANY_BEGIN = re.compile(r"<(?=[A-Za-z/!?])"), re.compile("<")
 _REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
 
 
@@ -31,8 +32,11 @@ def page_document(file: DecodedFile, options: Options, start: int = 0, end: int 
     """The texts of the characters `start` to `end` of a file."""
     page = _Page(file)
     nodes = [Node(node.kind, node.start + start, node.raw, node.name) for node in html_nodes(file.text[start:end])]
-    for node in nodes:
-        page.read(node)
+    number = 0
+    while number < len(nodes):
+        close = _copied_end(nodes, number)
+        page.read(nodes[number] if close is None else _copied(nodes[number : close + 1]))
+        number = (close or number) + 1
     page.flush()
     language = _language_edits(nodes, options)
     return TextDocument(file, page.segments, page.remarks, language, markup=False, errors="xmlcharrefreplace")
@@ -46,8 +50,6 @@ class _Page:
         self.remarks: Counter[str] = Counter()
         self._file = file
         self._block: list[Node] = []
-        self._copied: list[str] = []
-        """Elements that are open, from the outermost that is not to be translated on."""
         self._inside: set[int] = set()
         """Where the tags begin that stand inside a text."""
         self._new_attributes: dict[int, list[Edit]] = {}
@@ -55,25 +57,8 @@ class _Page:
 
     def read(self, node: Node) -> None:
         """Take the next node."""
-        if self._copied:
-            self._block.append(node)
-            if node.kind == "open" and not node.is_void:
-                self._copied.append(node.name)
-            elif node.kind == "close" and node.name in self._copied:
-                while self._copied.pop() != node.name:
-                    pass
-                if not self._copied and node.name not in INLINE:
-                    self._block.clear()
-            return
-        if node.kind == "open":
+        if node.kind in ("open", "copied"):
             self._attributes(node)
-            is_copied = node.name in COPIED or node.attribute("translate") == "no" or _is_marked(node)
-            if node.name not in INLINE:
-                self.flush()
-            if is_copied and not node.is_void:
-                self._copied = [node.name]
-                self._block.append(node)
-                return
         if node.kind == "raw" and node.name == "title":
             self.flush()
             self._text(node)
@@ -145,10 +130,6 @@ class _Page:
         return edits
 
 
-def _is_marked(node: Node) -> bool:
-    return "notranslate" in (node.attribute("class") or "").split()
-
-
 def _closes(block: list[Node]) -> bool:
     """Whether the element that begins a block also ends in it."""
     depth = 0
@@ -165,28 +146,43 @@ def _content(block: list[Node]) -> Content:
     partner = _partners(block)
     closes = {close: opening for opening, close in partner.items()}
     items: list[Item] = []
-    number = 0
-    while number < len(block):
-        node = block[number]
+    for number, node in enumerate(block):
         if node.kind == "text":
             items.append(html.unescape(node.raw))
-        elif number in partner and _is_copied(node):
-            end = partner[number]
-            raw = "".join(each.raw for each in block[number : end + 1])
-            items.append(Tag("word", raw, node.start + 1))
-            number = end
+        elif node.kind == "copied":
+            items.append(Tag("word", node.raw, node.start + 1))
         elif number in partner:
             items.append(Tag("open", node.raw, node.start + 1))
         elif number in closes:
             items.append(Tag("close", node.raw, block[closes[number]].start + 1))
         else:
             items.append(Tag("void", node.raw, node.start + 1, ends_sentence=node.name == "br"))
-        number += 1
     return tuple(items)
 
 
+def _copied_end(nodes: list[Node], number: int) -> int | None:
+    """The number of the tag that closes an element which is not to be translated; None for any other node."""
+    node = nodes[number]
+    if node.kind != "open" or node.is_void or not _is_copied(node):
+        return None
+    depth = 0
+    for place in range(number, len(nodes)):
+        other = nodes[place]
+        if other.name == node.name and other.kind in ("open", "close"):
+            depth += 1 if other.kind == "open" and not other.is_void else -1 if other.kind == "close" else 0
+            if depth == 0:
+                return place
+    return None
+
+
+def _copied(nodes: list[Node]) -> Node:
+    """An element that is not to be translated, as one node."""
+    return Node("copied", nodes[0].start, "".join(node.raw for node in nodes), nodes[0].name)
+
+
 def _is_copied(node: Node) -> bool:
-    return node.name in COPIED or node.attribute("translate") == "no" or _is_marked(node)
+    marked = "notranslate" in (node.attribute("class") or "").split()
+    return node.name in COPIED or node.attribute("translate") == "no" or marked
 
 
 def _partners(block: list[Node]) -> dict[int, int]:
@@ -215,10 +211,12 @@ def _escaper(source: str) -> Callable[[str], str]:
         if len(character) == 1:
             named.setdefault(character, reference)
 
+    has_bare = re.search(r"<(?![A-Za-z/!?])", source) is not None
+
     def escape(text: str) -> str:
         # a bare & is allowed where it is no reference, and stays one where the source has it
         text = text if "&" in source and "&amp;" not in source else text.replace("&", "&amp;")
-        text = text.replace("<", named.get("<", "&lt;"))
+        text = (_TAG_BEGINS if has_bare else _ANY_BEGIN).sub(named.get("<", "&lt;"), text)
         for character, reference in named.items():
             if character not in "&<":
                 text = text.replace(character, reference)

@@ -30,7 +30,7 @@ _NODE = re.compile(
 _ATTRIBUTE = re.compile(
     r"""(?<=[\s"'])(?P<name>[^\s=/>"']+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'>]+))"""
 )
-Kind = Literal["open", "close", "text", "raw", "other"]
+Kind = Literal["open", "close", "text", "raw", "copied", "other"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,8 @@ class Node:
     def attributes(self) -> list[Attribute]:
         """All attributes that have a value."""
         found = []
-        for match in _ATTRIBUTE.finditer(self.raw):
+        tag = _NODE.match(self.raw)
+        for match in _ATTRIBUTE.finditer(tag[0] if tag else ""):
             part = next(each for each in ("double", "single", "bare") if match[each] is not None)
             start, end = (self.start + place for place in match.span(part))
             quote = {"double": '"', "single": "'"}.get(part, "")
@@ -97,5 +98,5 @@ def html_nodes(text: str) -> Iterator[Node]:
             close = re.compile(rf"</{re.escape(name)}(?=[\s/>])", re.IGNORECASE).search(text, position)
             end = close.start() if close else len(text)
             if end > position:
-                yield Node("raw", position, text[position:end], name)
+                yield Node("raw" if close else "other", position, text[position:end], name)
             position = end

@@ -67,15 +67,20 @@ def _segment(file: DecodedFile, block: Block, known: frozenset[str]) -> Segment 
     content = inline_markdown(file.text, block, known)
     if not has_words(plain(content)):
         return None
-    return Segment(content, _replacement(start, end, _escaper(raw, block.is_cell)), file.line(start))
+    begins_block = _BLOCK_START.match(raw) is not None
+    edits = _replacement(start, end, _escaper(raw, block.is_cell), begins_block)
+    return Segment(content, edits, file.line(start))
 
 
-def _replacement(start: int, end: int, escape: Callable[[str], str]) -> Callable[[Content], Iterable[Edit]]:
+def _replacement(
+    start: int, end: int, escape: Callable[[str], str], begins_block: bool = False
+) -> Callable[[Content], Iterable[Edit]]:
     def edits(translation: Content) -> Iterable[Edit]:
         translation = _without_blank_lines(translation)
         written = render(translation, escape)
         first = next((item for item in translation if item != ""), None)
-        if isinstance(first, str) and (found := _BLOCK_START.match(written)):
+        found = None if begins_block else _BLOCK_START.match(written)
+        if isinstance(first, str) and found:
             # text that would begin another kind of block
             place = found.end() if found[0].isdigit() else 0
             written = f"{written[:place]}\\{written[place:]}"

@@ -13,6 +13,7 @@ from dikkat_runtime.documents.words import Span
 
 WORD = "\ue000"
 """Stands in a text for a tag of the kind `word`."""
+_OPENERS = frozenset("([{'\"«“‘-–/¿¡")
 _SPACE = re.compile(r"\s+")
 SplitSentences = Callable[[str], Sequence[str]]
 
@@ -91,14 +92,14 @@ def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
     marks: list[Mark] = []
     for number, item in enumerate(items):
         if isinstance(item, str):
-            item = item.replace("\u00a0", " ")
             text += item.lstrip() if text.endswith(" ") else item
         elif item.kind == "word":
             words.append(item)
             text += WORD
         elif item.kind == "void":
             before, after = _beside(items, number, -1), _beside(items, number, 1)
-            if (text[-1:].isalnum() and after[:1].isalnum()) or item.markup.isspace() or item.ends_sentence:
+            parts_words = after[:1].isalnum() and text[-1:] not in _OPENERS
+            if parts_words or item.markup.isspace() or item.ends_sentence:
                 text = text if text.endswith(" ") else f"{text} "
             marks.append(Mark(len(text), item, before[-1:].isspace(), after[:1].isspace()))
         else:
@@ -120,7 +121,7 @@ def _with_breaks(core: Content) -> list[Item]:
             continue
         position = 0
         for space in _SPACE.finditer(item):
-            if space[0] in (" ", "\u00a0", "\u202f"):
+            if space[0] == " ":
                 continue
             ends = space[0].count("\n") > 1
             items += [item[position : space.start()], Tag("void", space[0], ends_sentence=ends, is_text=True)]

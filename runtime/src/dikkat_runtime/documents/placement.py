@@ -18,7 +18,6 @@ from dikkat_runtime.documents.words import Span
 Weights = NDArray[np.float32]
 _FLOOR, _ROUNDS = 0.01, 20
 """What is added to each weight before rows and columns are balanced, and how often they are."""
-_CLOSING = frozenset(".,;:!?…)]}»”%。、，！？；：）」』")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +185,12 @@ class Placement:
         for other in parent.children:
             if other.last > other.first:
                 gains[other.span[0] + 1 - low : other.span[1] - low] = -np.inf
-        before_sign = node.first < len(self._sources) and self._source_signs[node.first]
-        for number in range(low, high):
-            first = self._target[self._targets[number][0]]
-            if first in _CLOSING and not before_sign and number > low and np.isfinite(gains[number + 1 - low]):
-                gains[number - low] = -np.inf
         border = low + int(gains.argmax())
+        # as many signs before it as in the source: no full stop is cut off
+        signs = self._source_signs[: node.first].tolist()[::-1]
+        for _ in range([*signs, False].index(False)):
+            if border < high and self._signs[border] and np.isfinite(gains[border + 1 - low]):
+                border += 1
         return border, border
 
     def _written(self, root: _Node) -> Content:

@@ -78,8 +78,12 @@ def _rows(file: DecodedFile, delimiter: str, is_quoted: bool) -> Iterable[list[S
                 return
 
 
+def _is_quoted(cell: str) -> bool:
+    return re.fullmatch(r'"(?:[^"]|"")*"', cell) is not None
+
+
 def _value(cell: str) -> str:
-    return cell[1:-1].replace('""', '"') if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
+    return cell[1:-1].replace('""', '"') if _is_quoted(cell) else cell
 
 
 def _column(name: str, head: Sequence[str], wanted: str | None, known: Sequence[str], default: int) -> tuple[int, bool]:
@@ -98,13 +102,13 @@ def _column(name: str, head: Sequence[str], wanted: str | None, known: Sequence[
 def _cell_edits(
     file: DecodedFile, row: Sequence[Span], place: int, delimiter: str, is_quoted: bool
 ) -> Callable[[Content], Iterable[Edit]]:
+    before = file.text[slice(*row[place])] if place < len(row) else ""
+
     def edits(translation: Content) -> Iterable[Edit]:
         text = render(translation, str)
         if not is_quoted:
             text = re.sub(r"[\t\r\n]", " ", text)
-        elif (place < len(row) and file.text[row[place][0] : row[place][0] + 1] == '"') or re.search(
-            rf'["\r\n{re.escape(delimiter)}]', text
-        ):
+        elif _is_quoted(before) or (re.search(rf'^"|[\r\n{re.escape(delimiter)}]', text) and '"' not in before):
             text = '"' + text.replace('"', '""') + '"'
         if place < len(row):
             yield Edit(*row[place], text)
