@@ -18,7 +18,7 @@ _READ = frozenset(("alt", "title", "placeholder", "aria-label", "aria-descriptio
 """Attributes that people read."""
 _LANGUAGE = frozenset(("lang", "xml:lang"))
 _TAG_BEGINS, _ANY_BEGIN = re.compile(r"<(?=[A-Za-z/!?])"), re.compile("<")
-_REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
+_REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 
 
 def read_html(data: bytes, name: str, options: Options) -> TextDocument:
@@ -97,13 +97,13 @@ class _Page:
         return replace(tag, markup=splice(tag.markup, moved))
 
     def _text(self, node: Node) -> None:
-        if has_words(html.unescape(node.raw)):
+        if has_words(_unescaped(node.raw)):
             edits = _replacement(node.start, node.end, _escaper(node.raw))
-            self.segments.append(Segment((html.unescape(node.raw),), edits, self._file.line(node.start)))
+            self.segments.append(Segment((_unescaped(node.raw),), edits, self._file.line(node.start)))
 
     def _attributes(self, node: Node) -> None:
         for each in node.attributes():
-            text = html.unescape(each.raw)
+            text = _unescaped(each.raw)
             is_button = (
                 each.name == "value"
                 and node.name == "input"
@@ -148,7 +148,7 @@ def _content(block: list[Node]) -> Content:
     items: list[Item] = []
     for number, node in enumerate(block):
         if node.kind == "text":
-            items.append(html.unescape(node.raw))
+            items.append(_unescaped(node.raw))
         elif node.kind == "copied":
             items.append(Tag("word", node.raw, node.start + 1))
         elif number in partner:
@@ -203,6 +203,11 @@ def _replacement(start: int, end: int, escape: Callable[[str], str]) -> Callable
     return lambda translation: [Edit(start, end, render(translation, escape))]
 
 
+def _unescaped(text: str) -> str:
+    """Text with its references resolved; one without a semicolon is text."""
+    return _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
+
+
 def _escaper(source: str) -> Callable[[str], str]:
     """Escapes text, with the same references for the same characters as the source has."""
     named: dict[str, str] = {}
@@ -215,7 +220,7 @@ def _escaper(source: str) -> Callable[[str], str]:
 
     def escape(text: str) -> str:
         # a bare & is allowed where it is no reference, and stays one where the source has it
-        text = text if "&" in source and "&amp;" not in source else text.replace("&", "&amp;")
+        text = text.replace("&", "&amp;") if "&amp;" in source or "&" not in source else text
         text = (_TAG_BEGINS if has_bare else _ANY_BEGIN).sub(named.get("<", "&lt;"), text)
         for character, reference in named.items():
             if character not in "&<":

@@ -21,7 +21,7 @@ _COPIED = "code kbd samp var math svg select object pre script style textarea"
 COPIED = frozenset(_COPIED.split())
 """Elements whose content is no language."""
 _NODE = re.compile(
-    r"<!--.*?(?:-->|\Z)|<[!?][^>]*>"
+    r"<!--.*?(?:-->|\Z)|<[!?][^>]*>|</[^A-Za-z>][^>]*>"
     r"|</(?P<close>[A-Za-z][^\s/>]*)[^>]*>"
     r"""|<(?P<open>[A-Za-z][^\s/>]*)(?:"[^"]*"|'[^']*'|[^"'>])*>"""
     r"|(?P<text>[^<]+|<)",

@@ -11,6 +11,7 @@ from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segm
 from dikkat_runtime.text.placeholders import has_words
 
 _SPECIAL = frozenset("\\`*_[]<")
+_ANY_SIGN = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _INLINE = re.compile(
     r"(?P<escape>\\[!-/:-@\[-`{-~])"
     r"|(?P<code>(?P<ticks>`+)(?!`).*?(?<!`)(?P=ticks)(?!`))"
@@ -107,7 +108,7 @@ def _without_blank_lines(content: Content) -> Content:
 def _escaper(source: str, is_cell: bool) -> Callable[[str], str]:
     """Escapes the signs that would be marks, unless the source has them bare."""
     bare = re.sub(r"\\[!-/:-@\[-`{-~]", "", source)
-    escaped = frozenset(re.findall(r"\\([!-/:-@\[-`{-~])", source))
+    escaped = frozenset(re.findall(r"\\([!-/:-@\[-`{-~])", source)) & (_ANY_SIGN if is_cell else _SPECIAL)
     special = {sign for sign in _SPECIAL | escaped if sign in escaped or sign not in bare}
     special |= {"|"} if is_cell else set()
 
@@ -130,11 +131,11 @@ def inline_markdown(text: str, block: Block, known: frozenset[str]) -> Content:
                 gap = tokens[-1][len(stripped) :] + gap
                 tokens[-1] = stripped
             tokens.append(Tag("void", gap, ends_sentence=trailing))
-        tokens += _tokens(text[start:end])
+        tokens += _tokens(text[start:end], block.is_cell)
     return _paired(tokens, known)
 
 
-def _tokens(line: str) -> list[Item]:
+def _tokens(line: str, is_cell: bool) -> list[Item]:
     """Text, and whatever may be a mark as a tag whose kind is not settled yet."""
     tokens: list[Item] = []
     position = 0
@@ -145,7 +146,8 @@ def _tokens(line: str) -> list[Item]:
         if kind == "ticks":
             kind = "code"
         if kind == "escape":
-            tokens.append(raw[1:])
+            # what needs no escape in a text keeps it
+            tokens.append(raw[1:] if raw[1] in _SPECIAL or is_cell else Tag("void", raw, 1))
         elif kind in ("code", "math", "autolink", "entity"):
             tokens.append(Tag("word", raw, 1) if kind != "entity" else Tag("void", raw, 1))
         elif kind in ("image", "footnote", "comment", "hard"):

@@ -103,7 +103,12 @@ def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
                 text = text if text.endswith(" ") else f"{text} "
             marks.append(Mark(len(text), item, before[-1:].isspace(), after[:1].isspace()))
         else:
-            marks.append(Mark(len(text), item))
+            before, after = _beside(items, number, -1), _beside(items, number, 1)
+            inside = after[:1] if item.kind == "open" else before[-1:]
+            position = len(text) - (item.kind == "close" and text.endswith(" "))
+            marks.append(
+                Mark(position, item, item.kind == "close" and inside == " ", item.kind == "open" and inside == " ")
+            )
     return text, tuple(words), tuple(marks)
 
 

@@ -214,13 +214,23 @@ class Placement:
         for border in range(len(self._targets) + 1):
             start = self._targets[border][0] if border < len(self._targets) else len(self._target)
             gap = self._target[position:start]
-            items += [mark.tag for mark in closes.get(border, ())]
+            tight, spaced = _by_space(closes.get(border, []), opens.get(border, []), gap)
+            items += [mark.tag for mark in tight]
             items += _parted(gap, voids[border], border in (0, len(self._targets))) if border in voids else [gap]
-            items += [mark.tag for mark in opens.get(border, ())]
+            items += [mark.tag for mark in spaced]
             if border < len(self._targets):
                 position = self._targets[border][1]
                 items.append(self._target[start:position])
         return _joined(items)
+
+
+def _by_space(closes: list[Mark], opens: list[Mark], gap: str) -> tuple[list[Mark], list[Mark]]:
+    """Tags before and behind the space between two words: outside of their pair, unless the source has it inside."""
+    late = next((number for number, mark in enumerate(closes) if mark.space_before), len(closes))
+    early = next((number + 1 for number, mark in reversed([*enumerate(opens)]) if mark.space_after), 0)
+    if not gap.isspace() or (late < len(closes) and early):
+        late, early = len(closes), 0
+    return [*closes[:late], *opens[:early]], [*closes[late:], *opens[early:]]
 
 
 def _flat(node: _Node) -> list[Mark]:

@@ -48,7 +48,9 @@ def read_po(data: bytes, name: str, options: Options) -> TextDocument:
     segments: list[Segment] = []
     rule, seen = PluralRule.of(""), set[tuple[str | None, str]]()
     for entry in _entries(file):
-        source = entry.strings.get("msgid", "")
+        if "msgid" not in entry.strings:
+            raise DataError(f"{name}:{file.line(entry.first or 0)}: the message has no msgid")
+        source = entry.strings["msgid"]
         if not source and "msgctxt" not in entry.strings:
             rule = PluralRule.of(entry.strings.get("msgstr", ""))
             continue

@@ -22,6 +22,7 @@ LONGEST_LINE = 42
 _TIME = re.compile(
     r"[ \t]*(?P<start>(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3})[ \t]*-->[ \t]*(?P<end>(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3})[^\n]*"
 )
+_NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)\b")
 _BLOCK = re.compile(r"(?:[^\r\n]+(?:\r?\n|\Z))+")
 _POSITION = re.compile(r"\{\\[^{}]*\}|<\d[\d:.]*>|<v(?:\.[^\s>]*)?(?:\s[^>]*)?>|</v>")
 _SPEAKER = re.compile(r"(?:\{[^}]*\}|<[^>]*>|[ \t])*[-–—][ \t]*(?=\S)")
@@ -76,9 +77,10 @@ def _read(file: DecodedFile, unescape: Callable[[str], str], escape: Callable[[s
 
 def _cues(file: DecodedFile) -> Iterable[_Cue]:
     for block in _BLOCK.finditer(file.text):
-        time = _TIME.search(block[0])
-        if time is None or block[0][: time.start()].count("\n") > 1:
+        times = list(_TIME.finditer(block[0]))
+        if not times or block[0][: times[0].start()].count("\n") > 1 or _NO_CUE.match(block[0]):
             continue
+        time = times[-1]
         start = block.start() + time.end()
         text = file.text[start : block.end()]
         first = start + len(text) - len(text.lstrip("\r\n"))
