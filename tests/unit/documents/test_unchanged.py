@@ -36,9 +36,9 @@ def _without_added(tmx: str) -> str:
 
 
 def _without_cues(subtitles: str) -> list[str]:
-    """Times, notes and styles."""
+    """The times of the cues."""
     return re.findall(
-        r"(?:\d\d:)?\d\d:\d\d[.,]\d{3} --> (?:\d\d:)?\d\d:\d\d[.,]\d{3}|^(?:WEBVTT|NOTE|STYLE)[^\n]*",
+        r"(?:\d\d:)?\d\d:\d\d[.,]\d{3} --> (?:\d\d:)?\d\d:\d\d[.,]\d{3}",
         subtitles,
         flags=re.MULTILINE,
     )

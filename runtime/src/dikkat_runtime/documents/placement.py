@@ -194,34 +194,46 @@ class Placement:
         return border, border
 
     def _written(self, root: _Node) -> Content:
-        closes: dict[int, list[Mark]] = {}
-        opens: dict[int, list[Mark]] = {}
-        voids: dict[int, list[Mark]] = {}
+        tags: list[list[Mark]] = [[] for _ in range(len(self._targets) + 1)]
 
         def walk(node: _Node) -> None:
             for child in sorted(node.children, key=lambda each: (each.span, each.first)):
                 start, end = child.span
                 if start == end:
-                    voids.setdefault(start, []).extend(_flat(child))
+                    tags[start] += _flat(child)
                     continue
-                opens.setdefault(start, []).append(child.marks[0])
+                tags[start].append(child.marks[0])
                 walk(child)
-                closes.setdefault(end, []).append(child.marks[1])
+                tags[end].append(child.marks[1])
 
         walk(root)
         items: list[Item] = []
         position = 0
-        for border in range(len(self._targets) + 1):
+        for border, marks in enumerate(tags):
             start = self._targets[border][0] if border < len(self._targets) else len(self._target)
-            gap = self._target[position:start]
-            tight, spaced = _by_space(closes.get(border, []), opens.get(border, []), gap)
-            items += [mark.tag for mark in tight]
-            items += _parted(gap, voids[border], border in (0, len(self._targets))) if border in voids else [gap]
-            items += [mark.tag for mark in spaced]
+            items += _in_gap(self._target[position:start], marks, border in (0, len(self._targets)))
             if border < len(self._targets):
                 position = self._targets[border][1]
                 items.append(self._target[start:position])
         return _joined(items)
+
+
+def _in_gap(gap: str, marks: list[Mark], at_edge: bool) -> list[Item]:
+    """What stands between two words: first what closes, last what opens."""
+    first, last = 0, len(marks)
+    while first < last and marks[first].tag.kind == "close":
+        first += 1
+    while last > first and marks[last - 1].tag.kind == "open":
+        last -= 1
+    if first < last:
+        closes, opens = marks[:first], marks[last:]
+        return [
+            *(mark.tag for mark in closes),
+            *_parted(gap, marks[first:last], at_edge),
+            *(mark.tag for mark in opens),
+        ]
+    tight, spaced = _by_space(marks[:first], marks[first:], gap)
+    return [*(mark.tag for mark in tight), gap, *(mark.tag for mark in spaced)]
 
 
 def _by_space(closes: list[Mark], opens: list[Mark], gap: str) -> tuple[list[Mark], list[Mark]]:
