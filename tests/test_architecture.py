@@ -18,7 +18,7 @@ SOURCES = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = "dikkat"
 
 LAYERS = (
-    ("config", "presets", "errors", "hints", "native", "disk"),
+    ("config", "presets", "hints", "native"),
     ("nn", "text", "evaluation"),
     ("models", "data"),
     ("training", "decoding", "explain", "run_directory"),
@@ -29,7 +29,7 @@ LAYERS = (
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 SIDEWAYS = {("training", "decoding"), ("training", "run_directory")}
 FACES = ("__init__", "__main__")  # the package itself: it shows what lies below and no room may import it
-TORCH_FREE = ("config", "presets", "errors", "hints", "disk", "text", "evaluation", "data")
+TORCH_FREE = ("config", "presets", "hints", "text", "evaluation", "data")
 
 LONGEST_FILE = 350
 LONGEST_FUNCTION = 60
@@ -266,7 +266,7 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     ("upward by a relative import", upward_imports, {"nn/a.py": "from ..models import encoder"}, 1),
     ("upward from the root", upward_imports, {"config.py": "from dikkat import cli", "cli/__init__.py": ""}, 1),
     ("upward for types only", upward_imports, {"data/a.py": "if TYPE_CHECKING:\n    import dikkat.pipelines"}, 1),
-    ("nn knows no text", upward_imports, {"nn/a.py": "from dikkat.text.casing import lower"}, 1),
+    ("nn knows no text", upward_imports, {"nn/a.py": "from dikkat_runtime.text.casing import lower"}, 1),
     ("beside", upward_imports, {"models/a.py": "from dikkat.data.corpus import Corpus"}, 1),
     ("the arrow is one-way", upward_imports, {"decoding/a.py": "from dikkat.training.loop import train"}, 1),
     ("the package itself", upward_imports, {"data/a.py": "from dikkat import load"}, 1),
@@ -275,8 +275,8 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
         upward_imports,
         {
             "training/a.py": "from dikkat.decoding.beam import b\nfrom dikkat.run_directory import r",
-            "nn/a.py": "from dikkat.nn.masks import m\nfrom .masks import m\nimport torch\nimport dikkat.errors",
-            "config.py": "from dikkat.errors import nearest",
+            "nn/a.py": "from dikkat.nn.masks import m\nfrom .masks import m\nimport torch\nimport dikkat.hints",
+            "config.py": "from dikkat.hints import nearest",
             "__init__.py": "from dikkat.pipelines import load",
         },
         0,

@@ -14,7 +14,7 @@ from dikkat.data.batching import Batch, BatchPlan, collate
 from dikkat.data.corpus import Corpus
 from dikkat.pipelines.preparation import TrainRequest, prepare
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import PAD_ID
+from dikkat_runtime.special_tokens import PAD_ID
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:

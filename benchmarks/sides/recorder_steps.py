@@ -17,13 +17,13 @@ from torch.nn import functional as F
 
 from dikkat.config import ModelConfig
 from dikkat.decoding.greedy import greedy
-from dikkat.decoding.options import DecodingOptions
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.native.library import library
 from dikkat.nn.functional import attention_scores, attention_weights
 from dikkat.nn.masks import key_mask
 from dikkat.nn.recorder import MapName, record_attention
+from dikkat_runtime.engine.options import DecodingOptions
 
 SEED = 5
 Timed = Callable[[], object]

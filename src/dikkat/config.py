@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from dikkat.errors import DataError, MissingInputError, UsageError, nearest
 from dikkat.presets import PRESETS
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError, nearest
 
 FORMAT_VERSION = 1
 

@@ -8,8 +8,6 @@ import pytest
 import torch
 from tests.unit.training.toy import Recorder, task_of, toy_model, toy_trainer
 
-from dikkat.decoding.hypothesis import EMPTY, Hypothesis
-from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
 from dikkat.nn.masks import causal_mask
@@ -17,6 +15,8 @@ from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.sliding_window import LONG
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
+from dikkat_runtime.engine.contract import EMPTY, Hypothesis
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 
 pytestmark = [
     pytest.mark.gpu,

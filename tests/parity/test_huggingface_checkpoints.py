@@ -17,7 +17,6 @@ from tests.parity.weights import shake
 from tests.unit.interop.checkpoints import BERT, GPT2, bert_tokenizer, gpt2_tokenizer
 from torch import Tensor
 
-from dikkat.decoding.options import GenerationOptions
 from dikkat.interop.importing import Imported, read_foreign, write_run
 from dikkat.interop.key_table import to_theirs
 from dikkat.models.factory import Factory
@@ -25,6 +24,7 @@ from dikkat.models.language_model import LanguageModel
 from dikkat.models.sentence_encoder import SentenceEncoder
 from dikkat.pipelines import language_model
 from dikkat.pipelines.embedding import Embedder
+from dikkat_runtime.engine.options import GenerationOptions
 
 transformers = pytest.importorskip(
     "transformers", reason="needs Hugging Face transformers, which the extra [test] brings"

@@ -12,7 +12,7 @@ from dikkat.config import RunConfig, build_config
 from dikkat.models.factory import build_classifier, build_language_model, build_model
 from dikkat.nn.pooling import AttentionPooling
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 SENTENCES = [
     "The small cat is sleeping.",

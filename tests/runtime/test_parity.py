@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
-from dikkat.decoding.options import BeamOptions, GenerationOptions
 from dikkat.pipelines import Translator
 from dikkat.pipelines.classification import Classifier
 from dikkat.pipelines.embedding import Embedder
 from dikkat.pipelines.language_model import LanguageModel
+from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
 
 pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: pip install -e ./runtime")
 

@@ -13,7 +13,7 @@ from tests.unit.models.choices import CHOICES
 
 from dikkat import Translator
 from dikkat.config import ModelConfig
-from dikkat.text.tokenizer import BOS_ID
+from dikkat_runtime.special_tokens import BOS_ID
 
 SIZES = {
     "vocab_size", "model_dim", "num_heads", "feed_forward_dim", "encoder_layers", "decoder_layers", "dropout",

@@ -18,7 +18,6 @@ from tests.system.toy import TINY, Command, kept_signals
 from dikkat import Classifier, load
 from dikkat.cli.main import run as run_command
 from dikkat.config import RunConfig
-from dikkat.errors import DataError
 from dikkat.explain.doctor import examine
 from dikkat.explain.map_files import read_json, read_npz
 from dikkat.models.classifier import EncoderClassifier
@@ -27,6 +26,7 @@ from dikkat.pipelines.decisive_words import decisive_words
 from dikkat.pipelines.doctor import load_model
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
+from dikkat_runtime.errors import DataError
 
 TRAIN = ("train", "classifier")
 WORDS = {

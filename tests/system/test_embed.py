@@ -16,7 +16,7 @@ from tests.unit.interop.checkpoints import bert_folder, change_weights, gpt2_fol
 
 from dikkat import Embedder, load
 from dikkat.explain.map_files import read_json
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from tests.system.toy import Command, kept_signals, toy_sentences
 
 from dikkat import LanguageModel, load
 from dikkat.cli.main import run as run_command
-from dikkat.decoding.options import GenerationOptions
 from dikkat.explain.map_files import read_json
+from dikkat_runtime.engine.options import GenerationOptions
 
 SETTINGS = {
     "model.model_dim": 32,

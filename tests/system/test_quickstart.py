@@ -14,9 +14,9 @@ import torch
 
 from dikkat import Translator
 from dikkat.decoding.batching import length_batches, pad_sources
-from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.stepper import BOS, EOS, PAD, length_caps
 from dikkat.evaluation import score_translations
+from dikkat_runtime.engine.options import DecodingOptions
 
 RUN = Path(__file__).resolve().parents[2] / "runs" / "quickstart-fr"
 pytestmark = pytest.mark.skipif(

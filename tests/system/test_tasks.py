@@ -21,17 +21,17 @@ from dikkat import Translator
 from dikkat.config import ModelConfig, TrainingConfig
 from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
-from dikkat.decoding.hypothesis import EMPTY
-from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.text.tokenizer import BOS_ID, EOS_ID, PAD_ID
 from dikkat.training.loop import seed_dropout
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.validation import batch_loss
+from dikkat_runtime.engine.contract import EMPTY
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 LETTERS, LENGTH = 8, 4
 

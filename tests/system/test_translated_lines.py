@@ -10,7 +10,7 @@ import pytest
 from tests.system.toy import Command, one_line, toy_sentences
 
 from dikkat import Translator
-from dikkat.text.segmentation import join
+from dikkat_runtime.text.segmentation import join
 
 KNOWN = [source for source, _ in toy_sentences(480)[400:412]]
 

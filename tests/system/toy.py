@@ -17,7 +17,7 @@ from tests.python_path import PYTHON_PATH
 
 from dikkat.cli.main import run as run_command
 from dikkat.cli.signals import NUMBERS
-from dikkat.errors import InternalError
+from dikkat_runtime.errors import InternalError
 
 ARTICLES = ["the", "a", "my", "your", "this", "that"]
 NOUNS = ["dog", "cat", "bird", "child", "king", "tree", "river", "house", "star", "stone"]

@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from dikkat.config import ModelConfig, RunConfig, build_config, merge, preset, read_toml
-from dikkat.errors import DataError, MissingInputError, UsageError
 from dikkat.presets import PRESETS
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 
 SECTIONS = [field.annotation for field in RunConfig.model_fields.values()]
 

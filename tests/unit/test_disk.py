@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dikkat.disk import append_line, write_atomically
-from dikkat.errors import CannotCreateError, DiskError
+from dikkat_runtime.errors import CannotCreateError, DiskError
+from dikkat_runtime.files import append_line, write_atomically
 
 
 def failing(code: int) -> Any:

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from dikkat import errors
-from dikkat.errors import DikkatError, nearest
+from dikkat_runtime import errors
+from dikkat_runtime.errors import DikkatError, nearest
 
 
 @pytest.mark.parametrize(

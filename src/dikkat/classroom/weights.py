@@ -11,12 +11,12 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from dikkat.classroom import nyu, scratch, textbook
-from dikkat.errors import DataError, MissingInputError
 from dikkat.interop.key_table import Row, to_ours, to_theirs
 from dikkat.interop.layouts import d2l as d2l_layout
 from dikkat.interop.layouts import nyu as nyu_layout
 from dikkat.interop.layouts import scratch as scratch_layout
 from dikkat.nn.positions import sinusoids
+from dikkat_runtime.errors import DataError, MissingInputError
 
 LAYOUTS = ("d2l", "d2l-mxnet", "nyu", "scratch")
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dikkat.decoding.options import BeamOptions
-from dikkat.errors import DataError, UsageError
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from dikkat.explain.attention_map import Kind, Stack
@@ -81,8 +81,8 @@ def attend(
     given: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
     given |= {"head": head, "words": words or None, "colours": colours}
     _check(out, sentence, given)
-    from dikkat.disk import probe_beside, write_errors
     from dikkat.pipelines import Translator, load
+    from dikkat_runtime.files import probe_beside, write_errors
 
     with write_errors(out):
         probe_beside(out)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.cli.input_lines import InputLines
-from dikkat.errors import UsageError
+from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from dikkat.pipelines.classification import Classification, Classifier

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dikkat.cli.progress import WorkProgress
-from dikkat.disk import temporary_beside, write_atomically, write_errors, write_new
-from dikkat.errors import CannotCreateError, UsageError
+from dikkat_runtime.errors import CannotCreateError, UsageError
+from dikkat_runtime.files import temporary_beside, write_atomically, write_errors, write_new
 
 if TYPE_CHECKING:
     from dikkat.explain.comparison.settings import ComparisonSettings

@@ -13,8 +13,8 @@ import typer
 from dikkat.cli.progress import WorkProgress
 from dikkat.cli.streams import print_report
 from dikkat.config import Device
-from dikkat.decoding.options import Precision
-from dikkat.errors import CannotCreateError, UsageError
+from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.errors import CannotCreateError, UsageError
 
 TOLD_EVERY = 256
 """Lines between two words on progress."""
@@ -48,9 +48,9 @@ def diversify(
     """
     _check_place(out)
     from dikkat.data.readers import read_pairs
-    from dikkat.disk import write_atomically
     from dikkat.pipelines.diversification import check_directions, diversify
     from dikkat.pipelines.translation import Translator
+    from dikkat_runtime.files import write_atomically
 
     there, back = (Translator.load(run, precision, device) for run in (forward, backward))
     check_directions(there, back)
@@ -69,7 +69,7 @@ def diversify(
 
 def _check_place(out: Path) -> None:
     """Before any work."""
-    from dikkat.disk import probe_beside, write_errors
+    from dikkat_runtime.files import probe_beside, write_errors
 
     if out.suffix != ".tsv":
         raise UsageError(f"--out {out}: a table of pairs is written as .tsv")

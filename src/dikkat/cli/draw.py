@@ -11,7 +11,7 @@ from dikkat.cli.streams import print_report
 from dikkat.cli.training import parse_settings
 from dikkat.config import build_config, merge, read_toml
 from dikkat.config import preset as settings_of
-from dikkat.errors import UsageError
+from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from dikkat.config import ModelConfig
@@ -43,8 +43,8 @@ def model(
 
     outline = outline_of_config(settings, title)
     if out is not None:
-        from dikkat.disk import write_atomically
         from dikkat.explain.drawing.model_drawing import draw_model
+        from dikkat_runtime.files import write_atomically
 
         write_atomically(out, draw_model(outline).encode())
     print_report([outline_as_text(outline).removesuffix("\n")])

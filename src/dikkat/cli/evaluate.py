@@ -10,8 +10,8 @@ import typer
 
 from dikkat.cli.streams import print_report
 from dikkat.config import Device
-from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
-from dikkat.errors import UsageError
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
+from dikkat_runtime.errors import UsageError
 
 BEAM = BeamOptions()
 

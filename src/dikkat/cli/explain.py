@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.cli.streams import print_report
-from dikkat.errors import UsageError
+from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from dikkat.explain.story import Story

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dikkat.cli.signals import Interrupted
-from dikkat.errors import (
+from dikkat.hints import command
+from dikkat_runtime.errors import (
     CannotCreateError,
     DataError,
     DikkatError,
@@ -20,7 +21,6 @@ from dikkat.errors import (
     OutOfMemoryError,
     UsageError,
 )
-from dikkat.hints import command
 
 SMALLER = {
     "train": "set a smaller training.tokens_per_batch, model or data.max_length",

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from dikkat.decoding.options import GenerationOptions
-from dikkat.errors import DataError
+from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.errors import DataError
 
 DEFAULTS = GenerationOptions()
 

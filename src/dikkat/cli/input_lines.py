@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dikkat.data.text_files import decode_lines, read_lines
-from dikkat.errors import DikkatError
+from dikkat_runtime.errors import DikkatError
 
 
 class InputLines:

@@ -6,7 +6,7 @@ import importlib.util
 
 import typer
 
-from dikkat.errors import DikkatError, UsageError
+from dikkat_runtime.errors import DikkatError, UsageError
 
 
 def serve(context: typer.Context) -> int:
@@ -14,11 +14,10 @@ def serve(context: typer.Context) -> int:
     if importlib.util.find_spec("dikkat_runtime") is None:
         raise UsageError("serving needs dikkat-runtime: pip install 'dikkat[serve]'")
     from dikkat_runtime.cli.serve import serve_from
-    from dikkat_runtime.errors import DikkatRuntimeError
 
     try:
         return serve_from("dikkat serve", context.args)
-    except DikkatRuntimeError as error:
+    except DikkatError as error:
         known = DikkatError(str(error))
         known.exit_code = error.exit_code  # type: ignore[misc]
         raise known from None

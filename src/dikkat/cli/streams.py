@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterable
 from typing import IO, TYPE_CHECKING, Any
 
-from dikkat.errors import DiskError, MissingInputError
 from dikkat.text.visible import visible
+from dikkat_runtime.errors import DiskError, MissingInputError
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer

@@ -15,8 +15,8 @@ import typer
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
 from dikkat.config import Device, TrainingConfig, merge, read_toml
-from dikkat.errors import UsageError
 from dikkat.hints import command
+from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from dikkat.pipelines.training import Job, Outcome

@@ -5,18 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dikkat.config import Device
-from dikkat.decoding.options import BeamOptions, Precision
-from dikkat.errors import DataError, UsageError
+from dikkat_runtime.engine.options import BeamOptions, Precision
+from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from dikkat.decoding.options import DecodingOptions
-    from dikkat.pipelines import Translation
+    from dikkat.pipelines import Translation, Translator
+    from dikkat_runtime.documents.sentences import Translate
+    from dikkat_runtime.engine.options import DecodingOptions
 
 BEAM = BeamOptions()
 
@@ -24,6 +26,13 @@ BEAM = BeamOptions()
 def translate(
     run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
     file: Annotated[Path | None, typer.Argument(help="Text, line by line; standard input if absent.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Read FILE as a document (.po .xlf .tmx .srt .md .html .docx …) and write it here."),
+    ] = None,
+    columns: Annotated[
+        str, typer.Option(help="Of a table, with --out: what is translated into what, as in source:target or 2:3.")
+    ] = "",
     beam: Annotated[int, typer.Option(help="Hypotheses followed side by side; 1 is greedy.")] = BEAM.beam_size,
     n_best: Annotated[int, typer.Option(help="Translations a line; above 1 each as number, score, text.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Number and score before each text.")] = False,
@@ -50,10 +59,12 @@ def translate(
     precision: Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")] = "float32",
     device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
 ) -> None:
-    """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is."""
-    from dikkat.decoding.options import SamplingOptions
+    """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is.
+
+    With --out, FILE is a document, of which every byte stays that is no text to translate.
+    """
     from dikkat.pipelines import Translator
-    from dikkat.pipelines.translation_notes import TranslationNotes
+    from dikkat_runtime.engine.options import SamplingOptions
 
     if sample and (beam != BEAM.beam_size or n_best != 1):
         raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
@@ -62,6 +73,25 @@ def translate(
         options = SamplingOptions(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, scores=scores)
     options = replace(options, no_repeat_ngram=no_repeat_ngram or 0, repetition_penalty=repetition_penalty)
     translator = Translator.load(run, precision, device)
+    if out is not None:
+        if scores or n_best != 1:
+            raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
+        stream = partial(translator.stream, options=options, batch_size=batch_size)
+        _translate_document(run, file, out, columns, lambda texts: [each.text for each in stream(texts)])
+        return
+    _translate_lines(translator, file, options, batch_size, no_repeat_ngram is None, scores or n_best > 1)
+
+
+def _translate_lines(
+    translator: Translator,
+    file: Path | None,
+    options: DecodingOptions,
+    batch_size: int | None,
+    retry_loops: bool,
+    with_score: bool,
+) -> None:
+    from dikkat_runtime.tasks.translation_notes import TranslationNotes
+
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else 2048
     notes, skipped = TranslationNotes(), list[DataError]()
@@ -70,17 +100,27 @@ def translate(
         options,
         batch_size=batch_size,
         window=window,
-        retry_loops=no_repeat_ngram is None,
+        retry_loops=retry_loops,
         notes=notes,
     )
     try:
-        _write(translations, window, with_score=scores or n_best > 1)
+        _write(translations, window, with_score=with_score)
     finally:
         for note in notes.lines():
             print(note, file=sys.stderr)
     if skipped:
         more = f" (and {len(skipped) - 1:,} more of this kind)" if len(skipped) > 1 else ""
         raise DataError(f"{skipped[0]}; it was left empty{more}")
+
+
+def _translate_document(run: Path, file: Path | None, out: Path, columns: str, translate: Translate) -> None:
+    from dikkat_runtime.documents.document_files import run_align, run_options, translate_file
+
+    if file is None:
+        raise UsageError("--out writes a translated document; name the FILE that it is made of")
+    document = translate_file(file, out, translate, align=run_align(run), options=run_options(run, columns))
+    for line in document.lines():
+        print(line, file=sys.stderr)
 
 
 def _write(translations: Iterator[Translation], window: int, with_score: bool) -> None:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.data.corpus import Corpus, Side
-from dikkat.errors import UsageError
-from dikkat.text.tokenizer import BOS_ID, EOS_ID, PAD_ID
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 IntArray = NDArray[np.int64]
 

@@ -19,7 +19,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.errors import DataError, DiskError, MissingInputError
+from dikkat_runtime.errors import DataError, DiskError, MissingInputError
 
 Ids = NDArray[np.unsignedinteger[Any]]
 Side = Literal["source", "target"]

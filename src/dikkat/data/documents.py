@@ -12,7 +12,7 @@ from pathlib import Path
 from dikkat.data.packed import without_packing
 from dikkat.data.splitting import near_key
 from dikkat.data.text_files import read_lines
-from dikkat.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError
 
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst")
 """Of the files in a folder those with such a name are text, also packed (with .gz and the like behind it)."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dikkat.data.pairs import Pair
-from dikkat.errors import MissingInputError, UsageError, nearest
+from dikkat_runtime.errors import MissingInputError, UsageError, nearest
 
 MANY = 5
 """The number whose plural form stands for "many": unlike 2 it is no dual (Arabic) and no "few" (Polish, Russian)."""

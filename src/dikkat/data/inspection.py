@@ -10,7 +10,7 @@ from dikkat.data.cleaning import shorten
 from dikkat.data.pairs import Pair
 from dikkat.data.table_headers import is_number
 from dikkat.data.tables import read_table
-from dikkat.errors import DataError, plural
+from dikkat_runtime.errors import DataError, plural
 
 SAMPLE_PAIRS = 2_000
 _MOST = 0.9

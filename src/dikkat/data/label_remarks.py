@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from dikkat.data.labelled import LabelledText
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 _SHOWN = 5
 _LEAST_TEXTS = 10

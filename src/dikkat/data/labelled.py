@@ -10,7 +10,7 @@ from dikkat.data.cleaning import normalise
 from dikkat.data.label_columns import are_swapped, choose_columns
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import json_entries, read_pairs, table_kind, text_of
-from dikkat.errors import DataError, UsageError, nearest
+from dikkat_runtime.errors import DataError, UsageError, nearest
 
 _JSON_KEYS = ("label", "text")
 _ROLES = ("label", "text")

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from dikkat.data.packed import without_packing
-from dikkat.errors import UsageError
+from dikkat_runtime.errors import UsageError
 
 GETTEXT = "gettext:"
 """Prefix of data that is collected from the catalogs installed on this computer: `gettext:fr`."""

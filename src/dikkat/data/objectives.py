@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.data.packing import IntArray, Packed
-from dikkat.text.tokenizer import SPECIAL_TOKENS, UNK_ID
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
 
 MASK_ID = UNK_ID
 """What stands for a hidden token: one that nothing is known of."""

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip")
 """What the name of a packed file ends in."""

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.data.corpus import Corpus, Ids
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 IntArray = NDArray[np.int64]
 

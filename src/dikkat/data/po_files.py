@@ -11,7 +11,7 @@ from pathlib import Path
 from dikkat.data.gettext_catalogs import MANY, Message, align
 from dikkat.data.pairs import Pair
 from dikkat.data.text_files import MAX_LINE_BYTES, read_lines
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 _KEYWORD = re.compile(r'(msgctxt|msgid_plural|msgid|msgstr)(?:\[(\d)\])?\s*(".*")\s*')
 _STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')

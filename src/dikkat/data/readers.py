@@ -23,7 +23,7 @@ from dikkat.data.po_files import read_po
 from dikkat.data.tables import Dialect, read_table
 from dikkat.data.text_files import read_lines, read_text_lines
 from dikkat.data.tmx_files import read_tmx
-from dikkat.errors import DataError, UsageError, nearest, plural
+from dikkat_runtime.errors import DataError, UsageError, nearest, plural
 
 __all__ = ["Pair", "languages_of", "read_pairs"]
 

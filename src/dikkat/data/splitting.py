@@ -15,7 +15,7 @@ from hashlib import blake2b
 from dikkat.config import DataConfig
 from dikkat.data.cleaning import shorten
 from dikkat.data.pairs import Pair
-from dikkat.errors import DataError, plural
+from dikkat_runtime.errors import DataError, plural
 
 HELD_OUT_SHARE = 20
 """Validation and test each get at most one pair in this many; with fewer pairs nothing is held out."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from dikkat.data.packed import without_packing
 from dikkat.data.table_headers import has_header
 from dikkat.data.text_files import read_text_lines
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 SAMPLE_LINES = 400
 """Lines that are looked at to find the dialect."""

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from dikkat.data.file_kinds import binary_kind, is_utf16, markup_kind
 from dikkat.data.packed import open_unpacked
-from dikkat.errors import DataError, MissingInputError, nearest
+from dikkat_runtime.errors import DataError, MissingInputError, nearest
 
 MAX_LINE_BYTES = 1_000_000
 """Longest line that is read, in bytes; no sentence is longer, and memory stays bounded."""

@@ -13,7 +13,7 @@ from xml.parsers import expat
 from dikkat.data.packed import open_unpacked
 from dikkat.data.pairs import Pair
 from dikkat.data.text_files import MAX_LINE_BYTES, reading_errors
-from dikkat.errors import DataError, UsageError, nearest
+from dikkat_runtime.errors import DataError, UsageError, nearest
 
 _CHUNK = 1 << 16
 _CODE = frozenset(("bpt", "ept", "it", "ph", "ut"))

@@ -23,11 +23,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dikkat.decoding.hypothesis import Hypothesis, Outcome, gather_hypotheses, length_penalties
-from dikkat.decoding.options import BeamOptions
+from dikkat.decoding.hypothesis import Outcome, gather_hypotheses, length_penalties
 from dikkat.decoding.ranking import NextTokens, top
 from dikkat.decoding.stepper import EOS, PAD, CachedModel, Stepper, split_ended
 from dikkat.native.search import Found
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import BeamOptions
 
 _NEVER = float("-inf")
 

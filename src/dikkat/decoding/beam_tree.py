@@ -14,9 +14,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from dikkat.decoding.beam import Candidates
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import BeamOptions
 from dikkat.decoding.stepper import EOS
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import BeamOptions
 
 Fate = Literal["lives", "ends", "falls"]
 

@@ -25,7 +25,7 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from dikkat.errors import DikkatError
+from dikkat_runtime.errors import DikkatError
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 

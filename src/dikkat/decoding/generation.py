@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dikkat.decoding.options import GenerationOptions
 from dikkat.decoding.repetition import completing_ngrams, penalized
 from dikkat.decoding.sampling import candidates, draw
+from dikkat_runtime.engine.options import GenerationOptions
 
 
 class RowCache(Protocol):

@@ -11,11 +11,12 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from dikkat.decoding.beam import hypotheses_of
-from dikkat.decoding.hypothesis import Hypothesis, length_penalties
-from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.hypothesis import length_penalties
 from dikkat.decoding.ranking import NextTokens
 from dikkat.decoding.single import follow
 from dikkat.decoding.stepper import CachedModel, Stepper
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import DecodingOptions
 
 
 @torch.inference_mode()

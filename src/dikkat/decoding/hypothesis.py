@@ -1,4 +1,4 @@
-"""A finished piece of output with its score, and the collector that brings them from tensors back into Python."""
+"""Finished pieces of output in tensors, and the collector that brings them back into Python."""
 
 from __future__ import annotations
 
@@ -8,26 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """One output for one sentence."""
-
-    tokens: tuple[int, ...]
-    """Ids without the begin and end marks."""
-    score: float
-    """`log_probability / length ** alpha`, the end mark counted in the length (Wu et al. 2016, section 7).
-
-    NaN, as the log-probability, where `DecodingOptions.scores` is off and the way of decoding does not need them.
-    """
-    log_probability: float
-    """Sum of the model's own log-probabilities (natural logarithm), the end mark's included; never above 0."""
-    finished: bool
-    """Whether the model ended the sentence itself, before the length cap."""
-
-
-EMPTY = Hypothesis(tokens=(), score=0.0, log_probability=0.0, finished=True)
-"""The only output of an empty sentence."""
+from dikkat_runtime.engine.contract import Hypothesis
 
 
 def length_penalties(max_length: int, alpha: float, device: torch.device) -> Float[Tensor, "L"]:

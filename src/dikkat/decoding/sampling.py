@@ -10,11 +10,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import SamplingOptions
 from dikkat.decoding.ranking import NextTokens, top
 from dikkat.decoding.single import decode_single
 from dikkat.decoding.stepper import CachedModel, Stepper, length_caps
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import SamplingOptions
 
 
 def sample(

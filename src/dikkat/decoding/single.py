@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dikkat.decoding.hypothesis import Hypothesis, Outcome, gather_hypotheses, length_penalties
-from dikkat.decoding.options import DecodingOptions
+from dikkat.decoding.hypothesis import Outcome, gather_hypotheses, length_penalties
 from dikkat.decoding.ranking import NextTokens
 from dikkat.decoding.stepper import EOS, PAD, CachedModel, Stepper, split_ended
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import DecodingOptions
 
 Choose = Callable[[NextTokens, Stepper], Tensor]
 """From what a model says and the stepper that tells of whom to one token each (B,)."""

@@ -11,10 +11,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.ranking import NextTokens
 from dikkat.decoding.repetition import completing_ngrams, penalized
 from dikkat.native.search import Found, Marks
+from dikkat_runtime.engine.options import DecodingOptions
 
 PAD, BOS, EOS = 0, 1, 2
 """Ids of padding, begin mark and end mark."""

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from dikkat.decoding.beam import beam_search
 from dikkat.decoding.greedy import greedy
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat.decoding.sampling import sample
 from dikkat.decoding.stepper import CachedModel
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 
 DecodeBatch = Callable[[Tensor, Tensor, Sequence[int]], list[list[Hypothesis]]]
 """From source (B, S), source mask (B, S) and the numbers of the sentences to the hypotheses of each, best first."""

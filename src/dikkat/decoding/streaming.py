@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from dikkat.decoding.batching import length_batches, pad_sources
-from dikkat.errors import UsageError
 from dikkat.native.threads import num_threads, share_threads
+from dikkat_runtime.errors import UsageError
 
 Made = TypeVar("Made")
 

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.stepper import EOS, CachedModel, Stepper
+from dikkat_runtime.engine.options import DecodingOptions
 
 
 def token_stream(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 Link = tuple[int, int]
 """A source and a target word, each counted from 0."""

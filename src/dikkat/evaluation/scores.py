@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dikkat.errors import DataError
 from dikkat.evaluation.scoring import PLAIN, Scoring
+from dikkat_runtime.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)

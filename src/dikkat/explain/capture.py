@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dikkat.errors import UsageError
 from dikkat.explain.trace import Array, Cell, ModelTrace, trace_cell
 from dikkat.nn.comparison import Comparison
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of
 from dikkat.nn.scores import AdditiveScore
+from dikkat_runtime.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -13,7 +13,7 @@ from jaxtyping import Bool
 
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.sentence_maps import SentenceMaps, axes_of
-from dikkat.text.labels import bytes_of
+from dikkat_runtime.text.labels import bytes_of
 
 _SPACE = "▁"
 _SPECIAL = frozenset({"<pad>", "<bos>", "<eos>", "<unk>"})

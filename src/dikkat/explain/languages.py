@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dikkat.errors import UsageError
 from dikkat.explain.wording import Wording
 from dikkat.explain.wording_english import ENGLISH
 from dikkat.explain.wording_turkish import TURKISH
+from dikkat_runtime.errors import UsageError
 
 _WORDINGS = {"en": ENGLISH, "tr": TURKISH}
 

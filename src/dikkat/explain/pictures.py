@@ -6,8 +6,8 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dikkat.disk import write_atomically
-from dikkat.errors import UsageError
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dikkat.errors import DataError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.fonts import fonts_with
 from dikkat.explain.pictures import check_format, new_figure, printable, save_figure
 from dikkat.explain.tiles import tiled
+from dikkat_runtime.errors import DataError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

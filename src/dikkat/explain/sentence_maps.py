@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.errors import UsageError
 from dikkat.explain.attention_map import AttentionMap, Kind, Stack
+from dikkat_runtime.errors import UsageError
 
 BEGIN, END = "<bos>", "<eos>"
 """The first token that a decoder is fed, and the last that is read."""

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.errors import UsageError
 from dikkat.text.foreign_json import shown
+from dikkat_runtime.errors import UsageError
 
 Array = NDArray[np.float64]
 

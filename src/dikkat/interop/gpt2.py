@@ -6,10 +6,10 @@ Its matrices are those of `Conv1D`, which keeps them as (inputs, outputs); query
 from __future__ import annotations
 
 from dikkat.config import ModelConfig
-from dikkat.errors import DataError
 from dikkat.interop.checkpoint_folder import Checkpoint, same
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.key_table import Row, layer, stacked
+from dikkat_runtime.errors import DataError
 
 PREFIX = "transformer."
 """Before every name of a checkpoint that has a head."""

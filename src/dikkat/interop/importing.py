@@ -13,8 +13,6 @@ from pydantic import ValidationError
 from torch import Size, Tensor, nn
 
 from dikkat.config import EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
-from dikkat.disk import write_atomically
-from dikkat.errors import DataError, MissingInputError, UsageError, nearest
 from dikkat.interop import bert, gpt2
 from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint
 from dikkat.interop.foreign_settings import ForeignSettings
@@ -25,6 +23,8 @@ from dikkat.models.factory import Factory
 from dikkat.run_directory import RunDirectory
 from dikkat.text.foreign_json import shown
 from dikkat.text.foreign_tokenizer import ForeignTokenizer
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError, nearest
+from dikkat_runtime.files import write_atomically
 
 FAMILIES = ("bert", "gpt2")
 LAYOUTS = ("scratch", "d2l", "nyu")

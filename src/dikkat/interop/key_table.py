@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from dikkat.errors import DataError
 from dikkat.text.foreign_json import shown
+from dikkat_runtime.errors import DataError
 
 Weights = Mapping[str, Tensor]
 

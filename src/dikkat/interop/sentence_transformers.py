@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.errors import DataError
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.text.foreign_json import read_json, shown
+from dikkat_runtime.errors import DataError
 
 MODULES = "modules.json"
 """The file that lists the modules; a folder without it is a plain checkpoint."""

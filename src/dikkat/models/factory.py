@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 from dikkat.config import ClassifierConfig, EncoderConfig, ModelConfig
-from dikkat.errors import UsageError
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
@@ -23,6 +22,7 @@ from dikkat.nn.named_positions import Positions, embedding_positions
 from dikkat.nn.norms import named_norm
 from dikkat.nn.pooling import named_pooling
 from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
+from dikkat_runtime.errors import UsageError
 
 Block = TypeVar("Block", bound=nn.Module)
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 
 class BeyondPositionsError(DataError, ValueError):

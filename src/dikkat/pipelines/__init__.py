@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.errors import UsageError
 from dikkat.pipelines.classification import Classification, Classifier
 from dikkat.pipelines.embedding import Embedder
 from dikkat.pipelines.language_model import Continuation, LanguageModel
 from dikkat.pipelines.translation import Translator
-from dikkat.pipelines.translations import Translation
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.translations import Translation
 
 __all__ = [
     "Classification",

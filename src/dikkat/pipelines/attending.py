@@ -9,15 +9,16 @@ import torch
 
 from dikkat.config import RunConfig
 from dikkat.decoding.batching import pad_sources
-from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
-from dikkat.errors import DataError
 from dikkat.explain.attention_map import Kind, Stack
 from dikkat.explain.honesty.saliency import occlusion
 from dikkat.explain.sentence_maps import BEGIN, END, SentenceMaps
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.pipelines.attention_recorder import AttentionRecorder, Wanted, everything, require_short
-from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
+from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 MOST_OCCLUDED = 64
 """Source tokens: each is hidden in a pass of its own."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from dikkat.errors import DataError
 from dikkat.explain.attention_map import Kind, Stack
 from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.nn.recorder import MapName
@@ -16,6 +15,7 @@ from dikkat.pipelines.classification import Classifier
 from dikkat.pipelines.embedding import Embedder
 from dikkat.pipelines.language_model import LanguageModel
 from dikkat.pipelines.trunks import Trunk, classifier_trunk
+from dikkat_runtime.errors import DataError
 
 
 class AttendingReader:

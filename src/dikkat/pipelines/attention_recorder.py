@@ -8,11 +8,11 @@ from typing import cast
 import torch
 from torch import nn
 
-from dikkat.errors import DataError
 from dikkat.explain.attention_map import AttentionMap, Kind, Stack
 from dikkat.explain.sentence_maps import axes_of, require_place
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of, record_attention
+from dikkat_runtime.errors import DataError
 
 MOST_TOKENS = 5000
 """Of one side of a text: what is refused for its maps should not be translated first."""

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from dikkat.config import RunConfig
 from dikkat.decoding.batching import length_batches
-from dikkat.errors import UsageError
 from dikkat.evaluation.calibration import label_probabilities, probabilities
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
@@ -24,8 +23,9 @@ from dikkat.pipelines.classifier_preparation import read_ids
 from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.classification import pad_texts
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 BATCH_SIZE = 64
 BATCH_TOKENS = 16384

@@ -13,8 +13,8 @@ from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_know
 from dikkat.data.pairs import Pair
 from dikkat.data.splitting import near_key
 from dikkat.data.stratified import split_labelled
-from dikkat.errors import DataError, UsageError, plural
 from dikkat.pipelines.sizing import Settings
+from dikkat_runtime.errors import DataError, UsageError, plural
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import numpy as np
 
 from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
 from dikkat.data.text_files import read_lines
-from dikkat.errors import DataError, UsageError
 from dikkat.evaluation.calibration import calibration_error
 from dikkat.evaluation.classification import ClassScores, class_scores
 from dikkat.evaluation.multi_label import LabelScores, label_scores
@@ -20,6 +19,7 @@ from dikkat.explain.class_pictures import plot_confusion
 from dikkat.pipelines.classification import LEAST_PROBABILITY, Classification, Classifier
 from dikkat.pipelines.classifier_preparation import LABEL_BREAK
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import DataError, UsageError
 
 _SHOWN_CHARACTERS = 200
 _NO_LABEL = "(no label)"

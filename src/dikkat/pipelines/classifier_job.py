@@ -13,7 +13,6 @@ from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
-from dikkat.errors import DataError
 from dikkat.models.factory import build_classifier
 from dikkat.pipelines.classifier_card import classifier_card
 from dikkat.pipelines.classifier_data import ClassifyRequest
@@ -24,6 +23,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.training.classification import ClassificationTask
 from dikkat.training.multi_label import MultiLabelTask
+from dikkat_runtime.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)

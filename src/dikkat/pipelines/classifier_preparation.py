@@ -13,13 +13,14 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.label_remarks import texts_seen
 from dikkat.data.labelled import LabelledText, shortened
 from dikkat.data.language_guess import guess_language
-from dikkat.errors import UsageError
 from dikkat.pipelines.classifier_data import ClassifyRequest, Parts, read_parts
 from dikkat.pipelines.initial_weights import INITIAL, initial_model, shape_settings
 from dikkat.pipelines.settings import without_translating
 from dikkat.pipelines.sizing import Settings, classifier_settings_for
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import BOS_ID, Tokenizer
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.special_tokens import BOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 _ENCODED_AT_ONCE = 1_000
 LABEL_BREAK = "\t"

@@ -9,7 +9,7 @@ from dikkat.data.cleaning import CleaningReport, normalise
 from dikkat.data.inspection import odd_side
 from dikkat.data.language_guess import contradicted_by, guess_language
 from dikkat.data.pairs import Pair
-from dikkat.errors import DataError, plural
+from dikkat_runtime.errors import DataError, plural
 
 _MANY_LEFT_OUT = 0.5
 _MANY_SEEN = 0.1

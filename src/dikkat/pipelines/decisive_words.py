@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dikkat.data.labelled import shortened
-from dikkat.errors import DataError
 from dikkat.nn.recorder import record_attention
 from dikkat.pipelines.classification import BATCH_SIZE, Classification, Classifier
 from dikkat.pipelines.classifier_preparation import read_ids
 from dikkat.text.typed_words import typed_words
 from dikkat.training.classification import pad_texts
+from dikkat_runtime.errors import DataError
 
 
 @dataclass(frozen=True, slots=True, eq=False)

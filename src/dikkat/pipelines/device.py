@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from dikkat.config import Device
-from dikkat.errors import UsageError
 from dikkat.native.processor import processor_name
+from dikkat_runtime.errors import UsageError
 
 
 def find_device(name: Device) -> torch.device:

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from dikkat.data.pairs import Pair
-from dikkat.decoding.options import BeamOptions, DecodingOptions
-from dikkat.errors import UsageError
 from dikkat.pipelines.translation import Translator
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.errors import UsageError
 
 BEAM = BeamOptions()
 

@@ -7,13 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from dikkat.config import RunConfig
-from dikkat.errors import UsageError
 from dikkat.explain.doctor import Proof, examine
 from dikkat.explain.doctor.specimen import Patient
 from dikkat.models.factory import build_classifier, build_language_model, build_model
 from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import UsageError
 
 
 def examine_path(path: Path, seed: int = 1) -> list[Proof]:

@@ -11,13 +11,13 @@ from dikkat.config import Device
 from dikkat.data.corpus import Corpus
 from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
-from dikkat.decoding.options import DecodingOptions, Precision
-from dikkat.errors import UsageError
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
 from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.pipelines.scoring import has_case, has_letters_with_case, is_tokenized, scored_as_trained, training_targets
 from dikkat.pipelines.translation import Translator
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 
 from dikkat.decoding.batching import pad_sources
-from dikkat.errors import DataError, UsageError
 from dikkat.explain.capture import capture_attention
 from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
 from dikkat.pipelines.translation import Translator
-from dikkat.text.tokenizer import BOS_ID
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID
 
 MOST_TOKENS = 2000
 """Of one side: each is a row of every table."""

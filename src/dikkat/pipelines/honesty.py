@@ -14,7 +14,6 @@ from torch import nn
 from dikkat.data.corpus import Corpus
 from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
-from dikkat.errors import DataError, UsageError
 from dikkat.evaluation.alignment_error import GoldAlignment, parse_alignments
 from dikkat.explain.honesty.ablation import HeadName, head_names
 from dikkat.explain.honesty.alignment_head import Agreement, Agreements, WordNumbers, choose_alignment_head
@@ -26,8 +25,9 @@ from dikkat.pipelines.pieces import PieceCounter, Watch
 from dikkat.pipelines.self_attention_heads import Subject, load_subject
 from dikkat.pipelines.translation import Translator
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import BOS_ID, EOS_ID
 from dikkat.training.validation import Validator
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 MOST_POINTS = 10
 """Of the curve of heads switched off together."""

@@ -8,10 +8,10 @@ from typing import Any
 from torch import Tensor
 
 from dikkat.config import RunConfig
-from dikkat.errors import UsageError
 from dikkat.models.factory import build_classifier
 from dikkat.pipelines.sizing import Settings
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import UsageError
 
 INITIAL = "initial.safetensors"
 """The weights to begin with, in the new run's own directory: the other run may move."""

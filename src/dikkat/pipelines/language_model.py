@@ -12,16 +12,16 @@ import torch
 
 from dikkat.config import RunConfig
 from dikkat.decoding.generation import Generation
-from dikkat.decoding.options import GenerationOptions
-from dikkat.errors import DataError, UsageError
 from dikkat.models import language_model
 from dikkat.models.factory import build_language_model
 from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.text.foreign_tokenizer import AnyTokenizer, load_tokenizer
-from dikkat.text.text_stream import TextStream
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.text.text_stream import TextStream
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 TASK = "lm"
 """Of config.json."""

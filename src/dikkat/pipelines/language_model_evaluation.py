@@ -14,11 +14,11 @@ from torch import Tensor
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import read_documents
-from dikkat.errors import DataError, UsageError
 from dikkat.pipelines.language_model import LanguageModel
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import EOS_ID, UNK_ID
 from dikkat.training.objective import smoothed_cross_entropy
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import EOS_ID, UNK_ID
 
 _WINDOWS_AT_ONCE = 16
 

@@ -24,8 +24,9 @@ from dikkat.pipelines.settings import without_translating
 from dikkat.pipelines.sizing import Settings
 from dikkat.pipelines.weights import build_to_train
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
 from dikkat.training.language_modelling import LanguageModelTask
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 _CHARACTERS_AT_ONCE = 1 << 16
 _DOCUMENTS_AT_ONCE = 1000

@@ -20,8 +20,8 @@ from dikkat.pipelines.language_model import LanguageModel
 from dikkat.pipelines.language_model_evaluation import evaluate_language_model
 from dikkat.pipelines.reader_attention import attention_of
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import UNK_ID
 from dikkat.training.language_modelling import visible
+from dikkat_runtime.special_tokens import UNK_ID
 
 WORST = 20
 PASSAGE = 24

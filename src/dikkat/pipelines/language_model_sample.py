@@ -8,11 +8,11 @@ import torch
 from dikkat.config import RunConfig
 from dikkat.data.objectives import hidden_tokens
 from dikkat.data.packing import Windows
-from dikkat.decoding.options import GenerationOptions
 from dikkat.models.language_model import LanguageModel as Network
 from dikkat.native.device import moved
 from dikkat.pipelines.language_model import LanguageModel
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 _PROMPT_TOKENS = 16
 _OPTIONS = GenerationOptions(max_tokens=64)

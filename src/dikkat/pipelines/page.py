@@ -12,10 +12,6 @@ import torch
 from dikkat.decoding.batching import pad_sources
 from dikkat.decoding.beam import beam_search
 from dikkat.decoding.beam_tree import BeamTree, Branch, path_of
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import BeamOptions
-from dikkat.disk import write_atomically
-from dikkat.errors import DataError, UsageError
 from dikkat.explain.honesty.ablation import HeadName, head_names, without_heads
 from dikkat.explain.honesty.rollout import attention_rollout
 from dikkat.explain.honesty.saliency import gradient_times_input, occlusion
@@ -36,7 +32,11 @@ from dikkat.explain.page.weights import Weights
 from dikkat.explain.sentence_maps import END, SentenceMaps
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.translation import Translator
-from dikkat.text.tokenizer import BOS_ID, EOS_ID
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.files import write_atomically
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 BEAM = BeamOptions()
 MOST_TOKENS = 2000

@@ -18,13 +18,13 @@ from dikkat.data.pairs import Pair
 from dikkat.data.phrasebook import phrasebook_split
 from dikkat.data.readers import languages_of, read_pairs
 from dikkat.data.splitting import split_pairs
-from dikkat.errors import DataError, UsageError
 from dikkat.pipelines.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
 from dikkat.pipelines.fitting import translator_settings
 from dikkat.pipelines.reading import source_profile
 from dikkat.pipelines.sizing import Settings
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 PHRASEBOOK = "phrasebook:"
 """Prefix of data that the package generates: `phrasebook:fr`, `phrasebook:tr`."""

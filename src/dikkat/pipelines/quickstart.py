@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dikkat.decoding.options import BeamOptions
-from dikkat.errors import CannotCreateError, DivergedError
 from dikkat.explain.plots import plot_heads
 from dikkat.hints import command
 from dikkat.pipelines.attending import Attending
@@ -20,6 +18,8 @@ from dikkat.pipelines.training import TrainWatcher, train
 from dikkat.pipelines.translation import Translator
 from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.errors import CannotCreateError, DivergedError
 
 SETTINGS: Settings = {"training": {"max_epochs": 12.0, "validations": 4}}
 """Passes, not minutes: a slow or busy machine takes longer and ends at the same score."""

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from dikkat.config import RunConfig
 from dikkat.data.corpus import Corpus
-from dikkat.decoding.options import DecodingOptions
-from dikkat.errors import DataError, DikkatError
 from dikkat.run_directory import RunDirectory
-from dikkat.text.segmentation import ReadingLimits
-from dikkat.text.sentences import split_sentences
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.errors import DataError, DikkatError
+from dikkat_runtime.text.segmentation import ReadingLimits
+from dikkat_runtime.text.sentences import split_sentences
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 _EXAMINED = 2_000
 """Lines of which the sentences are counted, evenly spread over the training data."""

@@ -10,9 +10,6 @@ from typing import Any
 import numpy as np
 
 from dikkat.data.corpus import Corpus
-from dikkat.decoding.options import BeamOptions
-from dikkat.disk import probe_beside, write_atomically, write_errors
-from dikkat.errors import MissingInputError, UsageError
 from dikkat.evaluation import sentence_chrf
 from dikkat.explain.drawing.model_outline import outline_of
 from dikkat.explain.page.assemble import assemble
@@ -28,6 +25,9 @@ from dikkat.pipelines.language_model_report import language_model_facts
 from dikkat.pipelines.page import collect_page
 from dikkat.pipelines.translation import Translator
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.files import probe_beside, write_atomically, write_errors
 
 _READERS = {"classifier": classifier_facts, "lm": language_model_facts}
 WORST = 20

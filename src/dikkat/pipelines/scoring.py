@@ -11,8 +11,8 @@ from dikkat.config import RunConfig
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation import Scoring, scoring_for
 from dikkat.run_directory import RunDirectory
-from dikkat.text.casing import lower
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.text.casing import lower
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 _EXAMINED = 2_000
 """Training targets that are looked at, evenly spread."""

@@ -15,7 +15,6 @@ from dikkat.data.documents import read_documents
 from dikkat.data.labelled import read_labelled, with_known_labels
 from dikkat.data.objectives import Example, hidden_tokens, next_tokens
 from dikkat.data.packing import Windows
-from dikkat.errors import DataError, UsageError
 from dikkat.evaluation.calibration import label_probabilities, probabilities
 from dikkat.evaluation.classification import class_scores
 from dikkat.evaluation.multi_label import label_scores
@@ -29,6 +28,7 @@ from dikkat.pipelines.language_model import LanguageModel
 from dikkat.run_directory import RunDirectory
 from dikkat.training.classification import pad_texts
 from dikkat.training.language_modelling import batch_loss, visible
+from dikkat_runtime.errors import DataError, UsageError
 
 
 @dataclass(frozen=True, slots=True)

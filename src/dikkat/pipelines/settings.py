@@ -6,7 +6,7 @@ from itertools import count
 from pathlib import Path
 
 from dikkat.config import RunConfig, build_config
-from dikkat.errors import UsageError
+from dikkat_runtime.errors import UsageError
 
 
 def run_config(settings: dict[str, object], where: str) -> RunConfig:

@@ -17,13 +17,13 @@ from dikkat.data.objectives import next_tokens
 from dikkat.data.packing import Packed
 from dikkat.models.factory import build_language_model, build_model
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import EOS_ID
 from dikkat.training.budget import UpdateBudget
 from dikkat.training.language_modelling import batch_loss as language_model_loss
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
 from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, never
 from dikkat.training.validation import batch_loss
+from dikkat_runtime.special_tokens import EOS_ID
 
 SENTENCE = 16
 """Tokens of a sentence of the made-up text, its mark among them."""

@@ -12,7 +12,6 @@ import torch
 
 from dikkat.config import Device, RunConfig, TrainingConfig, build_config, preset
 from dikkat.data.cleaning import CleaningReport
-from dikkat.errors import DikkatError, DiskError, StoppedError, UsageError
 from dikkat.explain.plots import plot_training
 from dikkat.native.library import library, why_absent
 from dikkat.native.processor import keep_freed_memory
@@ -29,6 +28,7 @@ from dikkat.training.precision import precision_of
 from dikkat.training.saving import checksum
 from dikkat.training.task import Task
 from dikkat.training.watching import Watcher
+from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError
 
 END_RESERVE = 3.0
 """Seconds kept for the picture, the card and the end of the process."""

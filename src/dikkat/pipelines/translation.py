@@ -13,25 +13,25 @@ from torch import Tensor
 from dikkat.config import Device, RunConfig
 from dikkat.decoding.batching import pad_sources
 from dikkat.decoding.copies import Copies
-from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import Batches, Part
-from dikkat.errors import UsageError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.device import find_device
-from dikkat.pipelines.line_translation import LineTranslator
 from dikkat.pipelines.reading import default_limits, reading_limits
 from dikkat.pipelines.settings import run_config
-from dikkat.pipelines.translation_notes import TranslationNotes
-from dikkat.pipelines.translations import Translation, copied, translations_of
 from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
-from dikkat.text.segmentation import ReadingLimits, Segmenter
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.line_translation import LineTranslator
+from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translations import Translation, copied, translations_of
+from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 GREEDY = DecodingOptions()
 BEAM = BeamOptions()

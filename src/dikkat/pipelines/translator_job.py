@@ -19,9 +19,9 @@ from dikkat.pipelines.scoring import scored_as_trained
 from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.weights import build_to_train
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.translation import TranslationTask
 from dikkat.training.validation import Validator
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)

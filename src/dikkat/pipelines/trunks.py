@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dikkat.config import EncoderConfig, RunConfig, first_complaint
-from dikkat.errors import UsageError
 from dikkat.explain.attention_map import Stack
 from dikkat.models.factory import Factory
 from dikkat.models.sentence_encoder import SentenceEncoder
@@ -27,7 +26,9 @@ from dikkat.pipelines.translation import Translator
 from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.text.foreign_tokenizer import ForeignTokenizer
-from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dikkat.disk import write_atomically
-from dikkat.errors import UsageError
 from dikkat.pipelines.embedding import Vector
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.files import write_atomically
 
 
 def tsv_line(vector: Vector, with_line: bool) -> str:

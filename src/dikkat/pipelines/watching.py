@@ -13,8 +13,6 @@ import numpy as np
 from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.text_files import read_lines
-from dikkat.disk import probe_beside, write_atomically, write_errors
-from dikkat.errors import CannotCreateError, DiskError
 from dikkat.explain.report.html import check_page
 from dikkat.explain.report.watch_page import Followed, Look, watch_page
 from dikkat.explain.sentence_maps import mean_of_heads
@@ -25,10 +23,12 @@ from dikkat.pipelines.training import Outcome, TrainWatcher, train
 from dikkat.pipelines.translation import Translator
 from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.task import Stop, Validation, never
 from dikkat.training.validation import Validator
 from dikkat.training.watching import StepReport
+from dikkat_runtime.errors import CannotCreateError, DiskError
+from dikkat_runtime.files import probe_beside, write_atomically, write_errors
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 WORDS = (6, 10, 14)
 """One sentence of about so many words each: long enough to have an order, short enough to be seen at once."""

@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from dikkat.config import ModelConfig
-from dikkat.errors import DataError, MissingInputError, UsageError
 from dikkat.models.factory import check_dimensions, most_parameters
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import Described, read_header, read_tensors
 from dikkat.training.parameters import FlatParameters
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 
 Model = TypeVar("Model", bound=nn.Module)
 

@@ -18,7 +18,10 @@ from typing import Any
 
 from torch import Tensor
 
-from dikkat.disk import (
+from dikkat.run_directory.parts import LIMITS, MANIFEST, check_file, check_folder, is_checkpoint_file
+from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
+from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.files import (
     TEMPORARY_PREFIX,
     make_folder,
     read_regular,
@@ -27,10 +30,7 @@ from dikkat.disk import (
     write_errors,
     write_new,
 )
-from dikkat.errors import DataError, MissingInputError
-from dikkat.run_directory.parts import LIMITS, MANIFEST, check_file, check_folder, is_checkpoint_file
-from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
-from dikkat.text.strict_json import parse_json
+from dikkat_runtime.text.strict_json import parse_json
 
 _FOLDER_NAME = re.compile(r"step-(\d{6,15})")
 _REPLACED_PREFIX = ".replaced-"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.disk import TEMPORARY_PREFIX
 from dikkat.run_directory.checkpoints import remove_leftovers
 from dikkat.run_directory.manifest import Entry, read_manifest, verify
 from dikkat.run_directory.parts import ENDED, FOLDERS, MANIFEST, PREPARED, check_file, check_folder
+from dikkat_runtime.files import TEMPORARY_PREFIX
 
 
 def checked(run: Path, name: str) -> Path:

@@ -13,16 +13,6 @@ from typing import Any, Literal
 from torch import Tensor
 
 from dikkat.config import FORMAT_VERSION
-from dikkat.disk import (
-    TEMPORARY_PREFIX,
-    make_folder,
-    probe_beside,
-    read_regular,
-    sync_directory,
-    write_atomically,
-    write_errors,
-)
-from dikkat.errors import CannotCreateError, DataError, MissingInputError
 from dikkat.run_directory.checkpoints import (
     Checkpoint,
     checkpoint_folders,
@@ -43,7 +33,17 @@ from dikkat.run_directory.metrics import (
 )
 from dikkat.run_directory.parts import CORPUS, ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED, check_array, check_folder
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
-from dikkat.text.strict_json import parse_json
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
+from dikkat_runtime.files import (
+    TEMPORARY_PREFIX,
+    make_folder,
+    probe_beside,
+    read_regular,
+    sync_directory,
+    write_atomically,
+    write_errors,
+)
+from dikkat_runtime.text.strict_json import parse_json
 
 # What a run writes before its config.json, which ends the preparation of the data.
 _PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors", MANIFEST})

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dikkat.disk import write_errors
-from dikkat.errors import CannotCreateError
+from dikkat_runtime.errors import CannotCreateError
+from dikkat_runtime.files import write_errors
 
 
 @contextmanager

@@ -15,10 +15,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from dikkat.disk import read_regular, write_atomically
-from dikkat.errors import DataError, MissingInputError
 from dikkat.run_directory.parts import ENDED, LIMITS, MANIFEST, PREPARED, check_file
-from dikkat.text.strict_json import parse_json
+from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.files import read_regular, write_atomically
+from dikkat_runtime.text.strict_json import parse_json
 
 _HEX = re.compile(r"[0-9a-f]{64}")
 _BLOCK = 1 << 20

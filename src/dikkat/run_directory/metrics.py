@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dikkat.disk import append_line, read_regular, write_atomically
-from dikkat.errors import DataError, MissingInputError
 from dikkat.run_directory.checkpoints import Checkpoint
 from dikkat.run_directory.parts import LIMITS, check_file
-from dikkat.text.strict_json import parse_json
+from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.files import append_line, read_regular, write_atomically
+from dikkat_runtime.text.strict_json import parse_json
 
 SETTINGS_HASH = "settings_sha256"
 """The key of the hash of the settings in a row."""

@@ -10,8 +10,8 @@ import os
 import re
 from pathlib import Path
 
-from dikkat.disk import what_is_at
-from dikkat.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.files import what_is_at
 
 MANIFEST = "manifest.json"
 FOLDERS = ("corpus", "held_out")

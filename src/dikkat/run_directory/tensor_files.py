@@ -20,9 +20,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from dikkat.disk import open_regular, read_regular
-from dikkat.errors import DataError, MissingInputError
-from dikkat.text.strict_json import parse_json
+from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.files import open_regular, read_regular
+from dikkat_runtime.text.strict_json import parse_json
 
 LARGEST_FILE = 1 << 40
 LARGEST_HEADER = 4 << 20

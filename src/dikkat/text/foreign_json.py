@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from dikkat.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError
 
 MOST_BYTES = 16 * 2**20
 """Three times the largest tokenizer that is known, one of half a million entries."""

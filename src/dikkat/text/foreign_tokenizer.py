@@ -12,9 +12,10 @@ from pathlib import Path
 
 import tokenizers
 
-from dikkat.errors import DataError
-from dikkat.text.labels import whole_characters
-from dikkat.text.tokenizer import SPECIAL_TOKENS, Tokenizer, byte_label, read_tokenizer
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS
+from dikkat_runtime.text.labels import whole_characters
+from dikkat_runtime.text.tokenizer import Tokenizer, byte_label, read_tokenizer
 
 PADDING = ("[PAD]", "<pad>")
 BEGINNING = ("[CLS]", "<s>", "<bos>", "<|startoftext|>", "<|endoftext|>")

@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\ua4cf\uf900-\ufaff\ufe30-\ufe4f\uff66-\uff9f\U00020000-\U0003ffff]"

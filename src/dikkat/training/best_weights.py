@@ -7,13 +7,13 @@ import json
 import safetensors
 from torch import Tensor
 
-from dikkat.errors import DataError, MissingInputError
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.saving import checksum, write_weights
 from dikkat.training.state import TrainingState
+from dikkat_runtime.errors import DataError, MissingInputError
 
 MOST_HEADER = 4 << 20
 """Bytes that a file of weights may have beside their values."""

@@ -18,8 +18,8 @@ from dikkat.evaluation.calibration import fit_temperature, probabilities
 from dikkat.evaluation.classification import class_scores
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.native.device import moved
-from dikkat.text.tokenizer import PAD_ID
 from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never, spread
+from dikkat_runtime.special_tokens import PAD_ID
 
 SHOWN_CHARACTERS = 160
 LEAST_TEXTS = 32

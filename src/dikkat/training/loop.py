@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
-from dikkat.errors import DivergedError
 from dikkat.nn.eight_bit import eight_bit_products
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.best_weights import restore_best
@@ -24,6 +23,7 @@ from dikkat.training.saving import Saver
 from dikkat.training.state import TrainingState, load_state
 from dikkat.training.task import Stop, Task, Validation, ValidationStoppedError, never
 from dikkat.training.watching import StepReport, Watcher
+from dikkat_runtime.errors import DivergedError
 
 MOST_SKIPPED = 20
 """So many updates in a row without a finite gradient are a divergence."""

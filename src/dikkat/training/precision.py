@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from dikkat.config import TrainingConfig
-from dikkat.errors import UsageError
 from dikkat.native.library import library
 from dikkat.native.narrow_linear import MOST_WEIGHTS
 from dikkat.native.processor import has_fast_bfloat16, has_fast_int8
 from dikkat.nn.comparison import DotComparison
 from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat_runtime.errors import UsageError
 
 
 class Precision(NamedTuple):

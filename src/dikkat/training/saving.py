@@ -10,12 +10,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dikkat.errors import DataError, DiskError, MissingInputError
 from dikkat.native.processor import give_back_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.state import TrainingState, save_state
+from dikkat_runtime.errors import DataError, DiskError, MissingInputError
 
 
 class Saver:

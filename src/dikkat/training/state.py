@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from dikkat.errors import DataError
 from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.state_check import check_state
+from dikkat_runtime.errors import DataError
 
 
 @dataclass

@@ -11,17 +11,18 @@ from torch import Tensor
 
 from dikkat.data.batching import Batch, BatchPlan, collate
 from dikkat.data.corpus import Corpus
-from dikkat.decoding.hypothesis import EMPTY, Hypothesis
-from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
 from dikkat.evaluation import copy_source, score_translations
 from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.native.device import moved
-from dikkat.text.tokenizer import PAD_ID, Tokenizer
 from dikkat.training.objective import smoothed_cross_entropy
 from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never, spread
+from dikkat_runtime.engine.contract import EMPTY, Hypothesis
+from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.special_tokens import PAD_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 DECODING_BATCH = 128
 """Sentences decoded between two looks at whether to stop."""

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from dikkat.config import ModelConfig
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.text.tokenizer import BOS_ID, EOS_ID, PAD_ID
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 
 def tiny_model(vocab_size: int, seed: int, *, width: int = 32, dropout: float = 0.1) -> EncoderDecoder:

@@ -23,12 +23,12 @@ from dikkat.data.batching import Batch, collate
 from dikkat.data.corpus import Corpus
 from dikkat.data.pairs import Pair
 from dikkat.data.splitting import split_pairs
-from dikkat.errors import DataError
 from dikkat.evaluation import bleu_k, score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import PAD_ID
 from dikkat.training.validation import batch_loss
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.special_tokens import PAD_ID
 
 
 def raises(action: Callable[[], object]) -> bool:
@@ -137,8 +137,8 @@ def test_F13_validation_builds_no_graph(tmp_path: Path) -> None:
         return bool(watched) and not any(watched)
 
     from dikkat.config import TokenizerConfig
-    from dikkat.text.tokenizer import Tokenizer
     from dikkat.training.validation import Validator
+    from dikkat_runtime.text.tokenizer import Tokenizer
 
     words = ["a b c", "b c a", "c a b"]
     tokenizer = Tokenizer.train(words, TokenizerConfig(kind="words", min_frequency=1), ("", ""), words)

@@ -35,7 +35,7 @@ from dikkat.nn import (
 )
 from dikkat.nn.functional import attention
 from dikkat.nn.multi_head_attention import Observation
-from dikkat.text.tokenizer import EOS_ID, PAD_ID
+from dikkat_runtime.special_tokens import EOS_ID, PAD_ID
 
 # attention as a function ----------------------------------------------------------------------------------------------
 

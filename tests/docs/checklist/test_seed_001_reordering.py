@@ -14,7 +14,7 @@ from dikkat.explain import AttentionMap
 from dikkat.explain.plots import plot_heads
 from dikkat.models.encoder import Encoder
 from dikkat.nn import EncoderBlock, LayerNorm, record_attention
-from dikkat.text.tokenizer import BOS_ID, PAD_ID, SPECIAL_TOKENS
+from dikkat_runtime.special_tokens import BOS_ID, PAD_ID, SPECIAL_TOKENS
 
 ASKED = "kannst du mir helfen diesen satz zu übersetzen"
 ANSWER = "can you help me translate this sentence"

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from dikkat import Translator
 from dikkat.cli.main import run
 from dikkat.decoding.greedy import greedy
-from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.stepper import EOS
 from dikkat.decoding.token_stream import token_stream
 from dikkat.explain.as_table import as_table
@@ -30,6 +29,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn import MapName, MultiHeadAttention, SinusoidalPositions, TokenEmbedding, record_attention
 from dikkat.nn.blocks import DecoderBlock
+from dikkat_runtime.engine.options import DecodingOptions
 
 # D1: sentence in, sentence out ----------------------------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat.pipelines.attending import Attending
-from dikkat.text.tokenizer import BOS_ID, Tokenizer
+from dikkat_runtime.special_tokens import BOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 SOURCE, TARGET = "i'm home .", "je suis chez moi ."
 STEPS, LAYERS, HEADS = 10, 2, 4

@@ -21,7 +21,7 @@ from dikkat.explain.trace import trace_cell
 from dikkat.explain.word_vectors import known_vectors, split_words
 from dikkat.nn import DecoderBlock, EncoderBlock, MultiHeadAttention
 from dikkat.nn.functional import attention
-from dikkat.text.casing import lower
+from dikkat_runtime.text.casing import lower
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])

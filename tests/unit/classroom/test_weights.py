@@ -13,7 +13,7 @@ from tests.unit.classroom.written_out import D2lTranslator, NyuClassifier
 from torch import Tensor, nn
 
 from dikkat.classroom import load_weights, nyu, scratch, textbook, weights_in
-from dikkat.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError
 
 Network = TypeVar("Network", bound=nn.Module)
 D2L_SIZES = (32, 32, 32, 32, [32], 32, 64, 4, 2, 0.1)

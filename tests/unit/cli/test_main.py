@@ -13,8 +13,8 @@ from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import failures, main
 from dikkat.cli.signals import Interrupted
-from dikkat.errors import DataError, MissingInputError
 from dikkat.text.visible import one_visible_line, visible
+from dikkat_runtime.errors import DataError
 
 
 @pytest.mark.parametrize(

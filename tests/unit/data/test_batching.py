@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dikkat.config import TokenizerConfig
 from dikkat.data.batching import BatchPlan, collate
 from dikkat.data.corpus import Corpus
-from dikkat.errors import UsageError
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 MULTI30K = Path(__file__).parents[4] / "shared/data/multi30k"
 LENGTHS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), min_size=1, max_size=60)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import dikkat.data.corpus as corpus_module
 from dikkat.data.corpus import Corpus
-from dikkat.errors import DataError, DiskError, MissingInputError
+from dikkat_runtime.errors import DataError, DiskError, MissingInputError
 
 PAIRS = [([5, 6, 7], [8, 9]), ([10], []), ([], [11, 12, 13, 14]), ([15, 16], [17])]
 SEQUENCE = st.lists(st.integers(0, 2**32 - 1), max_size=9)

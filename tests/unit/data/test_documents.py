@@ -12,7 +12,7 @@ import pytest
 
 from dikkat.data import documents
 from dikkat.data.documents import FEW_DOCUMENTS, Document, read_documents, split_documents
-from dikkat.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError
 
 
 def test_a_file_is_one_document_and_a_folder_many(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from PIL import Image
 
 from dikkat.data.file_kinds import binary_kind, markup_kind
 from dikkat.data.text_files import read_lines
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 
 def _image(kind: str) -> bytes:

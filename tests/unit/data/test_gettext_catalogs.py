@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dikkat.data.gettext_catalogs import read_catalogs
-from dikkat.errors import MissingInputError, UsageError
+from dikkat_runtime.errors import MissingInputError, UsageError
 
 HEADER = (
     "Project-Id-Version: x\nContent-Type: text/plain; charset={charset}\nPlural-Forms: nplurals=2; plural={rule};\n"

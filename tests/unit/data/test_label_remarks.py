@@ -6,7 +6,7 @@ import pytest
 
 from dikkat.data.label_remarks import require_classes, split_remarks, table_remarks, texts_seen
 from dikkat.data.labelled import LabelledText
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 
 def rows(*pairs: tuple[str, str]) -> list[LabelledText]:

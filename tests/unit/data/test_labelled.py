@@ -12,7 +12,7 @@ import pytest
 from dikkat.config import DataConfig
 from dikkat.data.labelled import LabelledText, read_labelled, shortened
 from dikkat.data.splitting import near_key, split_texts
-from dikkat.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError
 
 WANTED = [LabelledText(("pos",), "a fine film", 1), LabelledText(("neg",), "dull, and long", 2)]
 

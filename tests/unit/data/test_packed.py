@@ -19,7 +19,7 @@ from dikkat.data import packed
 from dikkat.data.packed import without_packing
 from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 TEXT = "".join(f"satır {number} ışık\n" for number in range(5_000)).encode()
 

@@ -9,7 +9,7 @@ import pytest
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.packing import Windows
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 
 def corpus_of(folder: Path, *documents: list[int]) -> Corpus:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dikkat.data.readers import read_pairs
-from dikkat.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError
 
 CATALOG = r"""# Turkish messages
 msgid ""

@@ -14,7 +14,7 @@ import pytest
 
 from dikkat.data import readers
 from dikkat.data.readers import Column, Pair, read_pairs
-from dikkat.errors import DataError, DikkatError, MissingInputError, UsageError
+from dikkat_runtime.errors import DataError, DikkatError, MissingInputError, UsageError
 
 _TATOEBA = Path(__file__).parents[4] / "shared" / "data" / "tatoeba" / "eng-fra.tsv.gz"
 

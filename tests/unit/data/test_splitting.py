@@ -15,7 +15,7 @@ from dikkat.config import DataConfig
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import read_pairs
 from dikkat.data.splitting import Split, near_key, split_pairs
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 _TATOEBA = Path(__file__).parents[4] / "shared" / "data" / "tatoeba" / "eng-tur.tsv.gz"
 

@@ -8,7 +8,7 @@ import pytest
 
 from dikkat.data.readers import read_pairs
 from dikkat.data.tables import Dialect, read_table, sniff
-from dikkat.errors import DataError
+from dikkat_runtime.errors import DataError
 
 SENTENCES = [
     ("Tell, us all about it.", "Parle-nous-en, !"),

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dikkat.data.text_files import decode_lines, read_lines
-from dikkat.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError
 
 
 def _write(folder: Path, content: bytes, name: str = "train.en") -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dikkat.data.readers import Column, read_pairs
-from dikkat.errors import DataError, DikkatError, UsageError
+from dikkat_runtime.errors import DataError, DikkatError, UsageError
 
 MEMORY = """<?xml version="1.0" encoding="{encoding}"?>
 {doctype}

@@ -13,12 +13,12 @@ from tests.unit.decoding.mock_model import Prefix, batch_of
 from torch.nn import functional as F
 
 from dikkat.config import ModelConfig
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat.decoding.stepper import BOS, EOS, PAD
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 
 VOCABULARY, SENTENCES = 20, 80
 WAYS: dict[str, DecodingOptions] = {

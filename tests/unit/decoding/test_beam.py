@@ -14,9 +14,9 @@ from tests.unit.decoding.mock_model import MockModel, Prefix, batch_of, log_soft
 
 from dikkat.decoding.beam import beam_search
 from dikkat.decoding.greedy import greedy
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.stepper import BOS, EOS, PAD
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 
 pytestmark = pytest.mark.usefixtures("either_path")
 

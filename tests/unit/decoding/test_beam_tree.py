@@ -8,9 +8,9 @@ from tests.unit.decoding.mock_model import MockModel, batch_of, log_softmax, som
 
 from dikkat.decoding.beam import beam_search
 from dikkat.decoding.beam_tree import BeamTree, path_of
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import BeamOptions
 from dikkat.decoding.stepper import EOS
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import BeamOptions
 
 MODEL = MockModel(vocab_size=12, seed=5)
 OPTIONS = BeamOptions(beam_size=3, n_best=3, length_penalty=1.3, max_length_factor=0.5, max_length_offset=4)

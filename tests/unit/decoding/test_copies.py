@@ -25,12 +25,12 @@ from dikkat.config import TokenizerConfig
 from dikkat.decoding import copies
 from dikkat.decoding.batching import pad_sources
 from dikkat.decoding.copies import Copies, can_be_copied
-from dikkat.decoding.hypothesis import EMPTY, Hypothesis
-from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
-from dikkat.errors import DikkatError, UsageError
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.engine.contract import EMPTY, Hypothesis
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.errors import DikkatError, UsageError
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 Part = TypeVar("Part")
 Made = TypeVar("Made")

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from dikkat.config import ModelConfig
 from dikkat.decoding.generation import Generation
-from dikkat.decoding.options import GenerationOptions
 from dikkat.decoding.repetition import penalized
 from dikkat.decoding.sampling import candidates
 from dikkat.models.factory import build_language_model
 from dikkat.models.language_model import LanguageModel, Objective
+from dikkat_runtime.engine.options import GenerationOptions
 
 GREEDY = GenerationOptions(temperature=0.0)
 DRAWN = GenerationOptions(temperature=1.0, top_k=20, top_p=0.95, repetition_penalty=1.2, seed=5)

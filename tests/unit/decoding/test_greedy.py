@@ -13,10 +13,10 @@ from tests.unit.decoding.mock_model import MockModel, Prefix, batch_of, log_soft
 from tests.unit.decoding.reversing import learned, sentences
 
 from dikkat.decoding.greedy import greedy
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat.decoding.stepper import BOS, EOS, PAD, CachedModel
 from dikkat.decoding.strategies import batch_decoder
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 
 pytestmark = pytest.mark.usefixtures("either_path")
 

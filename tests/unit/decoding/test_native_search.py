@@ -14,8 +14,6 @@ from tests.unit.decoding.mock_model import Prefix
 from tests.unit.decoding.reversing import KINDS, SENTENCES, VOCABULARY, decoded, learned, sentences
 
 from dikkat.decoding.beam import beam_search
-from dikkat.decoding.hypothesis import EMPTY, Hypothesis
-from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.decoding.stepper import EOS
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
@@ -25,6 +23,8 @@ from dikkat.native.decoder import FIRST_CAPACITY
 from dikkat.native.library import library, why_absent
 from dikkat.nn.learned_positions import BeyondPositionsError
 from dikkat.nn.recorder import record_attention
+from dikkat_runtime.engine.contract import EMPTY, Hypothesis
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 
 pytestmark = pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 

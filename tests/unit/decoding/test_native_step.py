@@ -10,13 +10,13 @@ from tests.unit.decoding.mock_model import batch_of
 from tests.unit.decoding.reversing import KINDS, SENTENCES, WAYS, decoded, learned, sentences
 from torch import Tensor
 
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import DecodingOptions
 from dikkat.decoding.token_stream import token_stream
 from dikkat.models import native_decoding
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.native_decoding import NativeCache
 from dikkat.native.library import library, why_absent
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import DecodingOptions
 
 pytestmark = pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.decoding.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
-from dikkat.errors import UsageError
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
+from dikkat_runtime.errors import UsageError
 
 BAD = [
     (DecodingOptions, {"length_penalty": -0.5}, "length_penalty must be between 0 and 5, not -0.5"),

@@ -10,11 +10,12 @@ from tests.unit.decoding.mock_model import MockModel, some_sentences
 from tests.unit.decoding.reversing import KINDS, learned
 
 from dikkat.decoding.batching import pad_sources
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat.decoding.repetition import completing_ngrams, is_loop
+from dikkat.decoding.repetition import completing_ngrams
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.token_stream import token_stream
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.text.repetition import is_loop
 
 pytestmark = pytest.mark.usefixtures("either_path")
 

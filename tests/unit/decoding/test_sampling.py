@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tests.unit.decoding.mock_model import MockModel, batch_of, log_softmax, some_sentences
 
 from dikkat.decoding.greedy import greedy
-from dikkat.decoding.options import DecodingOptions, SamplingOptions
 from dikkat.decoding.sampling import candidates, draw, sample
 from dikkat.decoding.stepper import EOS
+from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 
 pytestmark = pytest.mark.usefixtures("either_path")
 

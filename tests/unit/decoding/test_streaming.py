@@ -11,12 +11,12 @@ import torch
 from tests.unit.decoding.mock_model import MockModel, some_sentences
 from torch import Tensor
 
-from dikkat.decoding.hypothesis import EMPTY, Hypothesis
-from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat.decoding.stepper import EOS, PAD
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.streaming import decode_stream
-from dikkat.errors import UsageError
+from dikkat_runtime.engine.contract import EMPTY, Hypothesis
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.errors import UsageError
 
 pytestmark = pytest.mark.usefixtures("either_path")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.errors import DataError
 from dikkat.evaluation.alignment_error import GoldAlignment, alignment_error, parse_alignments
+from dikkat_runtime.errors import DataError
 
 LINES = ["0-0 1p2  3?1", "", "10-2\t2-10"]
 

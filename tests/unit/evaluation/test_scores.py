@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from dikkat.errors import DataError
 from dikkat.evaluation import Scores, score_translations
+from dikkat_runtime.errors import DataError
 
 REFERENCES = ["The cat sat on the mat.", "A dog runs through the snow."]
 

@@ -13,7 +13,7 @@ from dikkat.config import TokenizerConfig
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.joined_words import Words, has_spaces, join_words
 from dikkat.explain.sentence_maps import SentenceMaps
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 READS = ("▁The", "▁dre", "ss", ".", "<eos>")
 WRITES = ("<bos>", "▁Kl", "eid", ".")

@@ -8,8 +8,8 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
-from dikkat.errors import UsageError
 from dikkat.explain.languages import wording_of
+from dikkat_runtime.errors import UsageError
 
 
 def texts(part: object, path: str = "") -> Iterator[tuple[str, str]]:

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dikkat.errors import CannotCreateError, DataError, DiskError, MissingInputError
 from dikkat.explain import map_files
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.map_files import read_json, read_npz, write_alignment, write_json, write_npz
 from dikkat.explain.sentence_maps import SentenceMaps, place_of
+from dikkat_runtime.errors import CannotCreateError, DataError, DiskError, MissingInputError
 
 READS, WRITES = ("▁a", "</script>", '"', "\x00\u202e", "<eos>"), ("<bos>", "▁b")
 FORMS = [(write_json, read_json, "a.json"), (write_npz, read_npz, "a.npz")]

@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from dikkat.errors import CannotCreateError, DataError, DiskError, UsageError
 from dikkat.explain import AttentionMap, plots
 from dikkat.explain.pictures import save_figure
 from dikkat.explain.plots import plot_heads, plot_training
+from dikkat_runtime.errors import CannotCreateError, DataError, DiskError, UsageError
 
 ENGLISH = ["the", "little", "girl", "who", "was", "wearing", "a", "red", "dress", "did", "not", "want", "apples", "."]
 TURKISH = ["yaşlı", "evin", "bahçesinde", "kırmızı", "elbise", "giyen", "küçük", "kız", "yemek", "İstanbul'daydı", "."]

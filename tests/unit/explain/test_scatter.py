@@ -10,10 +10,10 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from dikkat.errors import UsageError
 from dikkat.explain import scatter
 from dikkat.explain.pictures import save_figure
 from dikkat.explain.scatter import plot_points
+from dikkat_runtime.errors import UsageError
 
 
 @pytest.fixture

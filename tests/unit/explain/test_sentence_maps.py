@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dikkat.errors import UsageError
 from dikkat.explain.attention_map import AttentionMap, Kind, Stack
 from dikkat.explain.sentence_maps import SentenceMaps, axes_of, mean_of_heads, place_of
+from dikkat_runtime.errors import UsageError
 
 READS, WRITES = ("▁A", "▁dog", "<eos>"), ("<bos>", "▁Ein")
 

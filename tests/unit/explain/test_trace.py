@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from dikkat.errors import UsageError
 from dikkat.explain.trace import Cell, Trace, find_query, trace_cell
 from dikkat.explain.word_vectors import known_vectors
+from dikkat_runtime.errors import UsageError
 
 PRINTED = 5e-5  # four decimals
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dikkat.errors import UsageError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.explain.word_alignment import as_pharaoh, word_links, written_map
+from dikkat_runtime.errors import UsageError
 
 READS = ("▁red", "▁dre", "ss", "<eos>")
 WRITES = ("<bos>", "▁Kl", "eid", "▁rot")

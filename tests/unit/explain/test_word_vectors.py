@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dikkat.errors import DataError, DikkatError, UsageError
 from dikkat.explain.word_vectors import known_vectors, parse_vector, read_vectors, split_words, typed_vectors
+from dikkat_runtime.errors import DataError, DikkatError, UsageError
 
 HELLO = [[0.34, 0.22, 0.54], [0.53, 0.34, 0.98], [0.29, 0.54, 0.93]]
 

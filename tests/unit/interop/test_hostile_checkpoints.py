@@ -16,8 +16,8 @@ import safetensors.torch
 import torch
 from tests.unit.interop.checkpoints import bert_folder, change_weights, gpt2_folder
 
-from dikkat.errors import DataError, DikkatError, MissingInputError
 from dikkat.interop.importing import read_foreign, write_run
+from dikkat_runtime.errors import DataError, DikkatError, MissingInputError
 
 Damage = Callable[[Path], object]
 LONG_TEXT = "x" * 100_000

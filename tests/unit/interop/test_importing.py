@@ -12,10 +12,10 @@ import torch
 from tests.unit.interop.checkpoints import bert_folder, bert_tokenizer, change_weights, gpt2_folder
 
 from dikkat.config import EncoderConfig
-from dikkat.errors import CannotCreateError, DataError, DikkatError, MissingInputError
 from dikkat.interop.importing import read_foreign, write_run
 from dikkat.interop.key_table import to_theirs
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, MissingInputError
 
 Maker = Callable[..., Path]
 families = pytest.mark.parametrize("make", [bert_folder, gpt2_folder], ids=["BERT", "GPT-2"])

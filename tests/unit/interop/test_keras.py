@@ -15,8 +15,8 @@ from tests.unit.models.small import shake
 from torch import nn
 
 from dikkat.config import ModelConfig, build_config, preset
-from dikkat.errors import DataError, UsageError
 from dikkat.models.factory import build_classifier, build_model
+from dikkat_runtime.errors import DataError, UsageError
 
 os.environ.setdefault("KERAS_BACKEND", "torch")
 keras = pytest.importorskip("keras", reason="the extra dikkat[keras] is not installed")

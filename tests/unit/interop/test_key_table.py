@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from dikkat.errors import DataError
 from dikkat.interop.key_table import Row, layer, stacked, to_ours, to_theirs
+from dikkat_runtime.errors import DataError
 
 ROWS = [
     Row("embedding.weight", ("wte",)),

@@ -15,10 +15,10 @@ from tests.unit.interop.checkpoints import change_weights, gpt2_tokenizer
 from torch import Tensor, nn
 
 from dikkat.cli.main import run
-from dikkat.errors import DataError, UsageError
 from dikkat.interop.importing import read_foreign
 from dikkat.interop.key_table import to_theirs
 from dikkat.pipelines import LanguageModel
+from dikkat_runtime.errors import DataError, UsageError
 
 SETTINGS = {
     "vocab_size": 257, "context_length": 16, "emb_dim": 24, "n_heads": 3, "n_layers": 2, "drop_rate": 0.1,

@@ -10,10 +10,10 @@ from tests.unit.models.choices import CHOICES
 from tests.unit.models.small import VOCABULARY, config, real_tokens, small_model, some_tokens
 
 from dikkat.config import ModelConfig, build_config
-from dikkat.errors import UsageError
 from dikkat.models.factory import build_model
 from dikkat.nn.learned_positions import BeyondPositionsError
 from dikkat.nn.recorder import record_attention
+from dikkat_runtime.errors import UsageError
 
 every_choice = pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES.keys())
 

@@ -11,9 +11,9 @@ from tests.unit.models.choices import CHOICES
 from tests.unit.models.small import real_tokens, small_model, some_tokens
 from torch import Tensor
 
-from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.models import native_coverage
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 
 LENGTHS = [9, 4, 1]
 WAYS = [DecodingOptions(), BeamOptions(beam_size=3)]

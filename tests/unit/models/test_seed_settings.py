@@ -8,10 +8,10 @@ from tests.unit.models.small import VOCABULARY, config, real_tokens, shake, smal
 from torch.nn import functional as F
 
 from dikkat.config import ModelConfig, build_config
-from dikkat.errors import UsageError
 from dikkat.models.factory import Factory, build_language_model, most_parameters
 from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat.training.objective import smoothed_cross_entropy
+from dikkat_runtime.errors import UsageError
 
 
 def test_the_output_bias_is_added_to_every_row_of_logits() -> None:

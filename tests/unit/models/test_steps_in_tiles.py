@@ -11,12 +11,12 @@ from torch import Tensor
 
 from dikkat.decoding.beam import beam_search
 from dikkat.decoding.greedy import greedy
-from dikkat.decoding.options import BeamOptions, DecodingOptions
 from dikkat.models import native_coverage
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.native_decoding import NativeCache
 from dikkat.native.steps_by_torch import StepsByTorch
 from dikkat.nn.recorder import record_attention
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 
 pytestmark = [
     pytest.mark.skipif(

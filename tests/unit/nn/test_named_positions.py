@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dikkat.errors import DataError
 from dikkat.nn.learned_positions import BeyondPositionsError, LearnedPositions, NoPositions
 from dikkat.nn.named_positions import attention_positions, embedding_positions
 from dikkat.nn.positions import SinusoidalPositions, sinusoids
 from dikkat.nn.relative import BucketBias
+from dikkat_runtime.errors import DataError
 
 
 def test_C10_every_name_leads_to_one_place() -> None:

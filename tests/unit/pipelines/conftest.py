@@ -10,8 +10,8 @@ from dikkat.config import TokenizerConfig, build_config
 from dikkat.data.corpus import Corpus
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
 from dikkat.training.parameters import FlatParameters
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 SENTENCES = ["my name is ada .", "i am home .", "she reads a small book", "he's calm .", "go !"]
 TRANSLATIONS = ["adım ada .", "evdeyim .", "küçük bir kitap okuyor", "o sakin .", "git !"]

@@ -14,17 +14,17 @@ from torch import Tensor, nn
 from dikkat import Translator
 from dikkat.decoding.batching import pad_sources
 from dikkat.decoding.beam import beam_search
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.decoding.options import BeamOptions
 from dikkat.decoding.stepper import Stepper
-from dikkat.errors import DataError, UsageError
 from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.nn.functional import attention
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat.pipelines import attention_recorder as module
 from dikkat.pipelines.attending import Attending
-from dikkat.text.tokenizer import BOS_ID, EOS_ID
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 SOURCE, TARGET = "my name is ada .", "adım ada ."
 

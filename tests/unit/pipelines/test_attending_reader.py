@@ -13,7 +13,6 @@ from tests.unit.models.small import shake
 
 from dikkat import Classifier, Embedder, LanguageModel
 from dikkat.config import ClassifierConfig, LanguageModelConfig, ModelConfig, RunConfig, TokenizerConfig
-from dikkat.errors import DataError, UsageError
 from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.interop.importing import read_foreign, write_run
 from dikkat.models.factory import build_classifier, build_language_model
@@ -23,7 +22,9 @@ from dikkat.nn.masks import causal_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of
 from dikkat.pipelines.attending_reader import AttendingReader
-from dikkat.text.tokenizer import BOS_ID, Tokenizer
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 TEXT = "the dog sees a cat"
 SIZES = {"model_dim": 16, "num_heads": 4, "feed_forward_dim": 32, "encoder_layers": 2, "decoder_layers": 2}

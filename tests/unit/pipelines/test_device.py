@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dikkat.errors import UsageError
 from dikkat.native.processor import processor_name
 from dikkat.pipelines.device import device_name, find_device
+from dikkat_runtime.errors import UsageError
 
 
 def test_the_processor_is_always_there() -> None:

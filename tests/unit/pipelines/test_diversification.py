@@ -11,12 +11,12 @@ import pytest
 
 from dikkat.config import RunConfig
 from dikkat.data.pairs import Pair
-from dikkat.decoding.options import BeamOptions, DecodingOptions
-from dikkat.errors import UsageError
 from dikkat.pipelines.diversification import BEAM, check_directions, diversify
 from dikkat.pipelines.translation import Translator
-from dikkat.pipelines.translation_notes import TranslationNotes
-from dikkat.pipelines.translations import Translation
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translations import Translation
 
 PAIRS = [Pair("a dog", "ein Hund", 1), Pair("a cat", "eine Katze", 2), Pair("a dog", "ein Hund", 3)]
 

@@ -9,9 +9,9 @@ import torch
 from tests.unit.models.small import config, small_model
 
 from dikkat.config import RunConfig
-from dikkat.errors import DataError, MissingInputError
 from dikkat.pipelines.doctor import examine_path, load_model
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import DataError, MissingInputError
 
 
 @pytest.fixture

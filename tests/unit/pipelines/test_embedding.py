@@ -14,7 +14,6 @@ from tests.unit.interop.checkpoints import bert_folder, gpt2_folder, shaken
 from torch import Tensor, nn
 
 from dikkat.config import EncoderConfig, TokenizerConfig, build_config
-from dikkat.errors import DataError, UsageError
 from dikkat.interop.importing import read_foreign, write_run
 from dikkat.models.factory import Factory
 from dikkat.pipelines.classification import Classifier
@@ -23,7 +22,9 @@ from dikkat.pipelines.language_model import LanguageModel
 from dikkat.pipelines.translation import Translator
 from dikkat.pipelines.vector_files import tsv_line, write_vectors
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 LINES = ["the dog runs", "a cat sees the dog and the cat .", "", "dog", "the dog runs", "  \t", "a " * 40]
 """The last is longer than any of the models reads."""

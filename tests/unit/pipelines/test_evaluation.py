@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.decoding.options import BeamOptions
-from dikkat.errors import DataError, UsageError
 from dikkat.evaluation import score_translations
 from dikkat.pipelines.evaluation import Evaluation, evaluate_translator
 from dikkat.pipelines.translation import Translator
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.errors import DataError, UsageError
 
 OPTIONS = BeamOptions(beam_size=2)
 

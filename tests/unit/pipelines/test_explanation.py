@@ -8,9 +8,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from dikkat import Translator
-from dikkat.errors import DataError, UsageError
 from dikkat.nn.recorder import MapName
 from dikkat.pipelines.explanation import explain_cell
+from dikkat_runtime.errors import DataError, UsageError
 
 SOURCE, TARGET = "my name is ada .", "adım ada ."
 ENCODER = MapName("encoder", 0, "self")

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from tests.unit.pipelines.conftest import SENTENCES, TRANSLATIONS
 
-from dikkat.errors import DataError, MissingInputError, UsageError
 from dikkat.pipelines.honesty import examine_heads
 from dikkat.pipelines.translation import Translator
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 @pytest.fixture(autouse=True)

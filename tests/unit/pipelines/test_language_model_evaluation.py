@@ -9,7 +9,7 @@ from dikkat.config import LanguageModelConfig, ModelConfig, RunConfig, Tokenizer
 from dikkat.models.factory import build_language_model
 from dikkat.pipelines.language_model import LanguageModel
 from dikkat.pipelines.language_model_evaluation import likelihood
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 @pytest.fixture(scope="module")

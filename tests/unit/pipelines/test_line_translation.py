@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from dikkat.decoding.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat.errors import DataError
-from dikkat.pipelines.line_translation import LineTranslator
-from dikkat.pipelines.translation_notes import TranslationNotes
-from dikkat.pipelines.translations import Translation, joined
-from dikkat.text.segmentation import ReadingLimits, Segmenter
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.tasks.line_translation import LineTranslator
+from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translations import Translation, joined
+from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
 
 WORDS: dict[str, int] = {}
 

@@ -10,14 +10,15 @@ import torch
 
 from dikkat.config import ModelConfig, RunConfig, TokenizerConfig
 from dikkat.decoding.batching import pad_sources
-from dikkat.decoding.options import BeamOptions
-from dikkat.errors import CannotCreateError, DataError, UsageError
 from dikkat.explain.page.document import MapKind, Page
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat.pipelines.page import BEAM, MOST_TOKENS, collect_page, write_page
 from dikkat.pipelines.translation import Translator
-from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 SENTENCES = ["the old dog sleeps", "a cat!"]
 

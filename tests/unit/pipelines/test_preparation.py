@@ -11,11 +11,11 @@ import pytest
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.splitting import near_key
-from dikkat.errors import DataError, UsageError
 from dikkat.pipelines.preparation import TrainRequest, prepare
 from dikkat.pipelines.sizing import settings_for
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 THINGS = ["dog", "cat", "bird", "child", "king", "tree", "river", "house", "star", "stone"]
 PLACES = ["here", "there", "home", "away", "up", "down"]

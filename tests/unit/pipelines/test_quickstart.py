@@ -13,10 +13,10 @@ from tests.unit.pipelines.test_training import Watcher
 
 from dikkat.cli.app import app
 from dikkat.data.phrasebook import phrasebook_split
-from dikkat.errors import CannotCreateError, DivergedError
 from dikkat.pipelines import preparation, quickstart
 from dikkat.pipelines.quickstart import quickstart_command, run_quickstart
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import CannotCreateError, DivergedError
 
 PARTS = phrasebook_split("fr")
 

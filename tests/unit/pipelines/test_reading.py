@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from dikkat.config import build_config
-from dikkat.errors import DataError
 from dikkat.pipelines.reading import default_limits, source_profile
 from dikkat.pipelines.translation import Translator
-from dikkat.text.segmentation import ReadingLimits
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.segmentation import ReadingLimits
 
 
 def test_the_profile_tells_lengths_and_whether_lines_hold_several_sentences() -> None:

@@ -12,13 +12,13 @@ from tests.unit.explain.report.inspection import Seen
 from tests.unit.pipelines.conftest import SENTENCES, TRANSLATIONS
 
 from dikkat.data.corpus import Corpus
-from dikkat.errors import CannotCreateError, MissingInputError, UsageError
 from dikkat.pipelines import report
 from dikkat.pipelines.evaluation import Evaluation
 from dikkat.pipelines.page import collect_page
 from dikkat.pipelines.report import write_report
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.errors import CannotCreateError, MissingInputError, UsageError
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 ROW = {
     "step": 4,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dikkat.config import RunConfig, build_config
-from dikkat.errors import UsageError
 from dikkat.pipelines.settings import without_translating
+from dikkat_runtime.errors import UsageError
 
 
 def test_what_only_translators_learn_by_is_named() -> None:

@@ -15,7 +15,6 @@ import torch
 
 from dikkat.config import RunConfig, merge
 from dikkat.data.cleaning import CleaningReport
-from dikkat.errors import CannotCreateError, DiskError, StoppedError, UsageError
 from dikkat.pipelines import training
 from dikkat.pipelines.conditions import conditions_of
 from dikkat.pipelines.preparation import TrainRequest
@@ -24,6 +23,7 @@ from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.run_directory import RunDirectory
 from dikkat.training.task import Validation
 from dikkat.training.watching import StepReport
+from dikkat_runtime.errors import CannotCreateError, DiskError, StoppedError, UsageError
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "model": {"model_dim": 16, "num_heads": 2, "feed_forward_dim": 24, "encoder_layers": 1, "decoder_layers": 1},

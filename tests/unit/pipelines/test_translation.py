@@ -17,10 +17,11 @@ import torch
 
 import dikkat
 from dikkat import Translation, Translator, load
-from dikkat.decoding.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
-from dikkat.errors import DataError, MissingInputError, UsageError
 from dikkat.run_directory import RunDirectory
-from dikkat.text.tokenizer import BOS_ID, EOS_ID, Tokenizer
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 pytestmark = pytest.mark.usefixtures("either_path")
 

@@ -10,7 +10,6 @@ import pytest
 import torch
 from tests.unit.explain.report.inspection import Seen, seen
 
-from dikkat.errors import CannotCreateError, UsageError
 from dikkat.explain.report.watch_page import Followed
 from dikkat.pipelines import watching
 from dikkat.pipelines.preparation import TrainRequest
@@ -19,6 +18,7 @@ from dikkat.pipelines.translation import Translator
 from dikkat.pipelines.translator_job import TranslatorJob
 from dikkat.pipelines.watching import MapDiary, train_watched
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import CannotCreateError, UsageError
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "model": {"model_dim": 16, "num_heads": 2, "feed_forward_dim": 24, "encoder_layers": 1, "decoder_layers": 2},

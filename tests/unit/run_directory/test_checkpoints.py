@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import torch
 
-from dikkat.errors import DataError, DiskError
 from dikkat.run_directory import Checkpoint, RunDirectory
+from dikkat_runtime.errors import DataError, DiskError
 
 FILES = ["manifest.json", "model.safetensors", "optimizer.safetensors", "state.json"]
 

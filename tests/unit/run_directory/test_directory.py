@@ -13,8 +13,8 @@ import torch
 from tests.attacks.faulty_files import watched
 
 from dikkat.config import FORMAT_VERSION, RunConfig, build_config
-from dikkat.errors import CannotCreateError, DataError, DiskError, MissingInputError
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import CannotCreateError, DataError, DiskError, MissingInputError
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.errors import CannotCreateError
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.lock import locked
+from dikkat_runtime.errors import CannotCreateError
 
 HOLD = """
 import pathlib, sys

@@ -8,8 +8,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from dikkat.errors import DataError, MissingInputError
 from dikkat.run_directory.tensor_files import decode_tensors, encode_tensors, read_tensors
+from dikkat_runtime.errors import DataError, MissingInputError
 
 HERE = Path("some/model.safetensors")
 

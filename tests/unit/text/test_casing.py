@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dikkat.text.casing import has_dotted_i, lower
+from dikkat_runtime.text.casing import has_dotted_i, lower
 
 
 @pytest.mark.parametrize("language", ["tr", "tur", "az", "aze", "TR", "tr_TR", "tr-TR", "tr_TR.UTF-8"])

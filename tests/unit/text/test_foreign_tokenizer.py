@@ -10,9 +10,9 @@ from tests.unit.interop.checkpoints import bert_tokenizer, gpt2_tokenizer
 from tokenizers import models
 
 from dikkat.config import TokenizerConfig
-from dikkat.errors import DataError, MissingInputError
 from dikkat.text.foreign_tokenizer import ForeignTokenizer, load_tokenizer
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.text.placeholders import has_words, lost
+from dikkat_runtime.text.placeholders import has_words, lost
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dikkat.text.segmentation import ReadingLimits, Segmenter, Segments, join
+from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter, Segments, join
 
 SINGLE, PARAGRAPHS = ReadingLimits(8, 7, False), ReadingLimits(8, 7, True)
 

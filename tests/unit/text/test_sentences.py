@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.text.sentences import has_line_break, split_sentences
+from dikkat_runtime.text.sentences import has_line_break, split_sentences
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dikkat.config import TokenizerConfig
-from dikkat.text.text_stream import TextStream
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.text.text_stream import TextStream
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 TEXTS = ["the cat sat on the mat, the cat sat\n", "çok güzel 漢字 😀"]
 KINDS = {kind: Tokenizer.train(TEXTS, TokenizerConfig(kind=kind)) for kind in ("bytes", "characters", "bpe", "words")}

@@ -14,8 +14,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dikkat.config import TokenizerConfig
-from dikkat.errors import DataError, DiskError, MissingInputError
-from dikkat.text.tokenizer import SPECIAL_TOKENS, Tokenizer
+from dikkat_runtime.errors import DataError, DiskError, MissingInputError
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 TEXTS = [
     "A dog runs over the green grass.",

@@ -11,10 +11,10 @@ import pytest
 from tests.unit.interop.checkpoints import bert_tokenizer, gpt2_tokenizer
 
 from dikkat.config import TokenizerConfig
-from dikkat.errors import DataError
 from dikkat.text.foreign_tokenizer import ForeignTokenizer, load_tokenizer
-from dikkat.text.strict_json import parse_json
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 TEXTS = ["the dog's house, it is 1 old house.", "Işık söndü!", "a\u00a0b <eos> c"] * 3
 CHAIN = {"type": "Replace", "pattern": {"Regex": "a"}, "content": "a" * 10}

@@ -13,7 +13,6 @@ from tests.unit.training.toy import Recorder, ScriptedValidator, task_of, toy_mo
 from torch import Tensor
 
 from dikkat.data.batching import Batch, collate
-from dikkat.errors import DivergedError
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.dropout import keep_mask
 from dikkat.run_directory import RunDirectory
@@ -25,6 +24,7 @@ from dikkat.training.precision import Precision
 from dikkat.training.task import BatchLoss
 from dikkat.training.validation import batch_loss
 from dikkat.training.watching import StepReport
+from dikkat_runtime.errors import DivergedError
 
 
 def weights_of(trainer: Trainer) -> Tensor:

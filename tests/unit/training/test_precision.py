@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from dikkat.config import TrainingConfig
-from dikkat.errors import UsageError
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.training import precision
 from dikkat.training.precision import Precision, precision_of
+from dikkat_runtime.errors import UsageError
 
 HALF, FULL = torch.bfloat16, torch.float32
 

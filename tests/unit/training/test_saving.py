@@ -10,13 +10,13 @@ import pytest
 import torch
 from tests.unit.training.toy import Recorder, ScriptedValidator, toy_trainer
 
-from dikkat.errors import DiskError
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import RunDirectory
 from dikkat.training import saving
 from dikkat.training.budget import UpdateBudget
 from dikkat.training.loop import Trainer
 from dikkat.training.task import Stop, Validation, ValidationStoppedError, never
+from dikkat_runtime.errors import DiskError
 
 
 def resumed(folder: Path, note: Callable[[str], None] = lambda text: None, **settings: object) -> Trainer:

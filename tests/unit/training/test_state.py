@@ -10,10 +10,10 @@ import pytest
 import torch
 from tests.unit.training.toy import Recorder, task_of, toy_trainer
 
-from dikkat.errors import DataError
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
 from dikkat.training.state import TrainingState, load_state
+from dikkat_runtime.errors import DataError
 
 
 def reload(trainer: Trainer, into: Trainer) -> TrainingState:

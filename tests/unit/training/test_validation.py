@@ -17,10 +17,11 @@ from dikkat.data.corpus import Corpus
 from dikkat.evaluation import Scoring, score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.text.tokenizer import BOS_ID, EOS_ID, PAD_ID, Tokenizer
 from dikkat.training import validation
 from dikkat.training.task import ValidationStoppedError
 from dikkat.training.validation import Validator, batch_loss, decoding_options
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 SOURCES = [f"{size} {colour} {thing}" for size in ("big", "small") for colour in ("red", "blue") for thing in "abc"]
 TARGETS = [" ".join(reversed(source.split())) for source in SOURCES]

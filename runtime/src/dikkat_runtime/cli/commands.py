@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from typing import TYPE_CHECKING
 
 from dikkat_runtime.cli.streams import Output, is_interactive, lines, text
+from dikkat_runtime.errors import UsageError
+
+if TYPE_CHECKING:
+    from dikkat_runtime.documents.sentences import Translate
 
 
 def translate(options: Namespace) -> None:
-    """Lines in, translations out."""
+    """Lines in, translations out; or a document in, and with `--out` the same document translated."""
     from dikkat_runtime.engine.contract import SearchOptions
     from dikkat_runtime.tasks.translator import WINDOW, Translator
 
     search = SearchOptions(beam_size=options.beam, n_best=options.n_best, length_penalty=options.length_penalty)
     translator = Translator.load(options.run, precision=options.precision, threads=options.threads)
     _say(str(translator.info))
+    if options.out is not None:
+        _translate_document(options, lambda texts: [each.text for each in translator.translate(texts, search)])
+        return
     window = 1 if is_interactive(options.file) else WINDOW
     out, with_score = Output(), options.scores or options.n_best > 1
     stream = translator.stream(lines(options.file), search, batch_size=options.batch_size, window=window)
@@ -27,6 +35,19 @@ def translate(options: Namespace) -> None:
     out.flush()
     for note in translator.notes.lines():
         _say(note)
+
+
+def _translate_document(options: Namespace, translate: Translate) -> None:
+    from dikkat_runtime.documents.document_files import run_align, run_options, translate_file
+
+    if options.file is None:
+        raise UsageError("--out writes a translated document; name the FILE that it is made of")
+    if options.scores or options.n_best != 1:
+        raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
+    reading = run_options(options.run, options.columns)
+    document = translate_file(options.file, options.out, translate, align=run_align(options.run), options=reading)
+    for line in document.lines():
+        _say(line)
 
 
 def classify(options: Namespace) -> None:

@@ -14,7 +14,7 @@ from dikkat_runtime.cli.native_notices import NativeNotices
 from dikkat_runtime.cli.serve import OneLineParser
 from dikkat_runtime.cli.serve import add_options as _serve
 from dikkat_runtime.cli.streams import discard_output
-from dikkat_runtime.errors import DikkatRuntimeError
+from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.native.notices import listen
 
 
@@ -35,7 +35,7 @@ def run(arguments: Sequence[str]) -> int:
             return 0
         code: int | None = options.action(options)
         return code or 0
-    except DikkatRuntimeError as error:
+    except DikkatError as error:
         return _fail(str(error), error.exit_code)
     except MemoryError:
         return _fail("no memory left; give a smaller --batch-size", 74)
@@ -62,6 +62,8 @@ def _parser() -> argparse.ArgumentParser:
 def _translate(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(action=translate)
     _run_and_file(parser, "Text, one sentence a line; standard input if absent.")
+    parser.add_argument("--out", type=Path, help="Read FILE as a document (.po .xlf .md .docx …), write it here.")
+    parser.add_argument("--columns", default="", help="Of a table with --out, as in source:target or 2:3.")
     parser.add_argument("--beam", type=int, default=5, help="Hypotheses followed side by side; 1 is greedy.")
     parser.add_argument("--n-best", type=int, default=1, help="Translations a line, as number, score, text.")
     parser.add_argument("--scores", action="store_true", help="Number and score before each text.")

@@ -61,11 +61,18 @@ class Hypothesis:
     tokens: tuple[int, ...]
     """Ids without the begin and end marks."""
     score: float
-    """`log_probability / length ** alpha`, the end mark counted in the length (Wu et al. 2016, section 7)."""
+    """`log_probability / length ** alpha`, the end mark counted in the length (Wu et al. 2016, section 7).
+
+    NaN, as the log-probability, where `DecodingOptions.scores` is off and the way of decoding does not need them.
+    """
     log_probability: float
-    """Sum of the log-probabilities of the tokens (natural logarithm), the end mark's included."""
+    """Sum of the model's own log-probabilities (natural logarithm), the end mark's included; never above 0."""
     finished: bool
     """Whether the model ended the sentence itself, before the length cap."""
+
+
+EMPTY = Hypothesis(tokens=(), score=0.0, log_probability=0.0, finished=True)
+"""The only output of an empty sentence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,18 +80,22 @@ class Block:
     ) -> Array:
         """(B, T, D) to (B, T, D); `mask` is True where a key may be attended to, (B or 1, 1, T or 1, S)."""
         if self.settings.norm_placement == "post":
-            x = self.attention_norm(x + self._attend(x, mask, angles, cache, layer))
+            x = self.between(self.attention_norm(x + self._attend(x, mask, angles, cache, layer)))
             return self.feed_forward_norm(x + self._feed_forward(x))
-        x = x + self._attend(self.attention_norm(x), mask, angles, cache, layer)
+        x = self.between(x + self._attend(self.attention_norm(x), mask, angles, cache, layer))
         return x + self._feed_forward(self.feed_forward_norm(x))
+
+    def between(self, x: Array) -> Array:
+        """What a decoder does between the two parts; nothing here."""
+        return x
 
     def _attend(
         self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
     ) -> Array:
         settings = self.settings
         query, key, value = np.split(self.in_projection(x), self.splits, axis=-1)
-        query = _heads(query, settings.num_heads)
-        key, value = _heads(key, settings.num_kv_heads), _heads(value, settings.num_kv_heads)
+        query = split_heads(query, settings.num_heads)
+        key, value = split_heads(key, settings.num_kv_heads), split_heads(value, settings.num_kv_heads)
         if angles is not None:
             query, key = rotated(query, *angles), rotated(key, *angles)
         if cache is not None:
@@ -183,7 +187,7 @@ class Stack:
         return self._rotations[0][start:end], self._rotations[1][start:end]
 
 
-def _heads(x: Array, heads: int) -> Array:
+def split_heads(x: Array, heads: int) -> Array:
     """(B, T, H * K) -> (B, H, T, K)."""
     return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
 

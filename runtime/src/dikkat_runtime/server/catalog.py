@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dikkat_runtime.engine.contract import Precision
-from dikkat_runtime.errors import DikkatRuntimeError, UsageError
+from dikkat_runtime.errors import DikkatError, UsageError
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.models import SAMPLE, ModelKind, ServedModel, load_model, split_spec
 from dikkat_runtime.server.request_error import RequestError
@@ -29,7 +29,7 @@ class Catalog:
                 model = self._load(spec)
                 if (model.kind, model.source, model.target) != (old.kind, old.source, old.target):
                     raise UsageError(f"{old.path}: holds a model of another kind or other languages now; start again")
-            except (DikkatRuntimeError, OSError, MemoryError) as error:
+            except (DikkatError, OSError, MemoryError) as error:
                 say(f"{error}; the model that was loaded before goes on serving")
                 continue
             fresh[number] = model

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from starlette.datastructures import UploadFile
 
 from dikkat_runtime.engine.contract import SearchOptions
-from dikkat_runtime.errors import DikkatRuntimeError
+from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.document_store import KEPT_SECONDS, DocumentJob
 from dikkat_runtime.server.models import ServedModel, Translate
@@ -57,7 +57,7 @@ async def _translate(call: Call, job: DocumentJob, data: bytes, model: ServedMod
         else:
             job.result = await _with_reader(call, job, data, model)
         job.status = "done"
-    except (RequestError, DikkatRuntimeError) as error:
+    except (RequestError, DikkatError) as error:
         job.status, job.problem = "error", str(error)
     except Exception as error:
         job.status, job.problem = "error", f"the document could not be translated ({type(error).__name__})"

@@ -12,7 +12,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from dikkat_runtime.errors import DikkatRuntimeError
+from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.server.bodies import read_values
 from dikkat_runtime.server.call import Call, Services
 from dikkat_runtime.server.dialects import Dialect
@@ -94,7 +94,7 @@ def as_request_error(error: Exception) -> RequestError:
     """What a client is told of an error; one of ours goes to the log, without the text that caused it."""
     if isinstance(error, RequestError):
         return error
-    if isinstance(error, DikkatRuntimeError):
+    if isinstance(error, DikkatError):
         return RequestError("unprocessable", str(error))
     frames = traceback.extract_tb(error.__traceback__)[-3:]
     where = " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(frames))

@@ -8,7 +8,6 @@ from typing import Any
 
 from dikkat_runtime.engine.settings import NUMPY, ModelSettings, model_settings
 from dikkat_runtime.engine.weights import Weights
-from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.run_directory import read_weights, section
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -17,13 +16,7 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 def load_tokenizer(run: Path, config: Mapping[str, Any], vocab_size: int) -> Tokenizer:
     """The vocabulary of a run. Raises `MissingInputError`, or `DataError` where it does not fit the model."""
     language = section(config, "data", run).get("source_language", "")
-    tokenizer = Tokenizer.load(run / "tokenizer.json", str(language))
-    if tokenizer.vocab_size != vocab_size:
-        raise DataError(
-            f"{run / 'tokenizer.json'}: has {tokenizer.vocab_size} entries, but the model {vocab_size}; restore the"
-            " file that belongs to the run"
-        )
-    return tokenizer
+    return Tokenizer.load(run / "tokenizer.json", vocab_size, str(language))
 
 
 def load_stack_weights(run: Path, config: Mapping[str, Any]) -> tuple[ModelSettings, Weights]:

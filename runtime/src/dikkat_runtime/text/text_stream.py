@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from dikkat_runtime.text.tokenizer import Tokenizer
+from typing import Protocol
 
 _HALF = "\ufffd"
 """What decoding puts in the place of bytes that are no character, or not yet."""
+
+
+class Decoder(Protocol):
+    """Turns ids into text."""
+
+    def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
+        """Text of each row of ids, in order."""
+        ...
 
 
 class TextStream:
@@ -16,7 +23,7 @@ class TextStream:
     The text ends before the first of the `stop` strings. Bytes that never become a character come out as U+FFFD.
     """
 
-    def __init__(self, tokenizer: Tokenizer, before: Sequence[int] = (), stop: Sequence[str] = ()) -> None:
+    def __init__(self, tokenizer: Decoder, before: Sequence[int] = (), stop: Sequence[str] = ()) -> None:
         self._tokenizer = tokenizer
         # the tokens told last stay: the space before a token may depend on the one before it
         self._told, self._fresh = list(before), list[int]()

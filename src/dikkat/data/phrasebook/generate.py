@@ -13,7 +13,7 @@ from dikkat.data.phrasebook.grammar import Sentence
 from dikkat.data.phrasebook.holdout import Part, part_of_sentence
 from dikkat.data.phrasebook.sampling import sample
 from dikkat.data.phrasebook.turkish import turkish
-from dikkat.errors import UsageError, nearest
+from dikkat_runtime.errors import UsageError, nearest
 
 Language: TypeAlias = Literal["fr", "tr"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dikkat.errors import UsageError, nearest
 from dikkat.explain.comparison.kinds import MATRIX_PAIRS, Cell
+from dikkat_runtime.errors import UsageError, nearest
 
 LONGEST, WIDEST, LONGEST_COPY, DEEPEST, WIDEST_KERNEL = 32_768, 4_096, 1_024, 32, 1_024
 

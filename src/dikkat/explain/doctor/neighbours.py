@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional as F
 
 from dikkat.explain.doctor.specimen import EXTRA, Specimen, distance, worst
-from dikkat.text.tokenizer import PAD_ID
+from dikkat_runtime.special_tokens import PAD_ID
 
 
 def moved_by_padding(specimen: Specimen) -> tuple[float, str]:

@@ -13,13 +13,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dikkat.errors import UsageError
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.masks import length_mask
-from dikkat.text.tokenizer import PAD_ID
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.special_tokens import PAD_ID
 
 Patient = EncoderDecoder | EncoderClassifier | LanguageModel
 """The kinds of models that can be examined."""

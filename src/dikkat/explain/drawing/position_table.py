@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.errors import UsageError
 from dikkat.nn.positions import Layout, frequencies, sinusoids
+from dikkat_runtime.errors import UsageError
 
 _LAYOUTS: dict[str, Layout] = {"sinusoidal": "interleaved", "sinusoidal_concatenated": "concatenated"}
 _LARGEST = 10_000

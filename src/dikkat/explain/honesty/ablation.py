@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from dikkat.errors import UsageError
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of
+from dikkat_runtime.errors import UsageError
 
 
 class HeadName(NamedTuple):

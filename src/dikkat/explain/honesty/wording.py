@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dikkat.errors import UsageError
 from dikkat.explain.honesty.portrait import Place
+from dikkat_runtime.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

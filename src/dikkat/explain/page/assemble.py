@@ -6,8 +6,8 @@ import base64
 import hashlib
 from pathlib import Path
 
-from dikkat.errors import UsageError
 from dikkat.explain.page.document import Page, as_json
+from dikkat_runtime.errors import UsageError
 
 _HERE = Path(__file__).parent
 SCRIPTS = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dikkat.errors import UsageError
 from dikkat.explain.drawing.chart import CHART_STYLE
 from dikkat.explain.drawing.small_map import MAP_STYLE
 from dikkat.explain.drawing.svg import escaped
+from dikkat_runtime.errors import UsageError
 
 _STYLE = f"""
 :root {{ color-scheme: light dark; --ink: #1d2126; --muted: #5a626c; --line: #d5d9de; --paper: #fff; --raised: #f5f6f8;

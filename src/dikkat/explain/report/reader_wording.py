@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dikkat.errors import UsageError
+from dikkat_runtime.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import numpy as np
 from keras import ops
 
 from dikkat.config import ClassifierConfig, ModelConfig
-from dikkat.errors import DataError, UsageError
 from dikkat.interop.keras.layers import Block, Embedding, Tensor, Weights, fill_dense, fill_norm, norm
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import DataError, UsageError
 
 PAD = 0
 ALLOWED: dict[str, tuple[object, ...]] = {

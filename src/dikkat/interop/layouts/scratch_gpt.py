@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dikkat.config import ModelConfig
-from dikkat.errors import DataError
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.key_table import Row, layer, stacked
+from dikkat_runtime.errors import DataError
 
 CONSTANTS = (".att.mask",)
 """The causal mask, which every layer stores as a buffer."""

@@ -22,7 +22,7 @@ from dikkat.data.phrasebook.nouns import NAMES, NOUNS
 from dikkat.data.phrasebook.sampling import sample
 from dikkat.data.phrasebook.turkish import turkish
 from dikkat.data.phrasebook.verbs import VERBS
-from dikkat.errors import UsageError
+from dikkat_runtime.errors import UsageError
 
 LANGUAGES: tuple[Language, ...] = ("fr", "tr")
 

@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from dikkat.errors import CannotCreateError, UsageError
 from dikkat.explain.comparison.forms import Forms
 from dikkat.explain.comparison.picture import draw_comparison
 from dikkat.explain.comparison.result import Comparison
 from dikkat.explain.pictures import save_figure
+from dikkat_runtime.errors import CannotCreateError, UsageError
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dikkat.errors import UsageError
 from dikkat.explain.comparison.settings import ComparisonSettings
+from dikkat_runtime.errors import UsageError
 
 
 @pytest.mark.parametrize(

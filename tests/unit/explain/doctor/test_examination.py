@@ -10,9 +10,9 @@ from tests.unit.explain.doctor.patients import NOT_SOUND, diagnosis, dropping_mo
 from tests.unit.models.small import small_model
 from torch import Tensor
 
-from dikkat.errors import UsageError
 from dikkat.explain.doctor import CLAIMS, examine
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat_runtime.errors import UsageError
 
 ALL = {claim.name for claim in CLAIMS}
 

@@ -9,11 +9,11 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from dikkat.errors import UsageError
 from dikkat.explain.drawing import position_picture
 from dikkat.explain.drawing.position_picture import draw_positions
 from dikkat.explain.drawing.position_table import PositionTable
 from dikkat.explain.pictures import save_figure
+from dikkat_runtime.errors import UsageError
 
 TABLE = PositionTable("sinusoidal", 32, 60)
 

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from dikkat.errors import UsageError
 from dikkat.explain.drawing.position_table import PositionTable, binary_lines
+from dikkat_runtime.errors import UsageError
 
 KINDS = ["sinusoidal", "sinusoidal_concatenated"]
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dikkat.errors import UsageError
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.honesty.caution import caution
 from dikkat.explain.sentence_maps import SentenceMaps
+from dikkat_runtime.errors import UsageError
 
 READS = ("▁dogs", "▁see", "▁cats", ".", "<eos>")
 WRITES = ("<bos>", "▁köpekler", "▁kedileri", "▁görür", ".")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from dikkat.explain.honesty import saliency
 from dikkat.explain.honesty.saliency import gradient_times_input, occlusion
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.text.tokenizer import BOS_ID, EOS_ID
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 SOURCE = torch.tensor([7, 12, 7, 20, 5, EOS_ID])
 TARGET = torch.tensor([BOS_ID, 9, 15, 9, 4, EOS_ID])

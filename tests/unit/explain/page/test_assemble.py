@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 import pytest
 from tests.system.sample_page import sample_page, sample_sentence
 
-from dikkat.errors import UsageError
 from dikkat.explain.page.assemble import _HERE, SCRIPTS, assemble
+from dikkat_runtime.errors import UsageError
 
 HOSTILE = "</script><script>alert(1)</script><!-- {{SCRIPT}} & <img src=x onerror=alert(1)> \u2028"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.unit.explain.report.inspection import seen
 
-from dikkat.errors import UsageError
 from dikkat.explain.report.html import card, check_page, folded, foreign, heading, page, paragraph, table, tiles
+from dikkat_runtime.errors import UsageError
 
 HOSTILE = '</p></bdi><script>alert(1)</script><img src=x onerror=alert(2)> \u202e right to left \0 " onload="x'
 

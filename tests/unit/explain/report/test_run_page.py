@@ -10,11 +10,11 @@ import pytest
 from tests.unit.explain.report.inspection import Seen, seen
 from tests.unit.models.small import config
 
-from dikkat.errors import UsageError
 from dikkat.explain.drawing.model_outline import outline_of_config
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
 from dikkat.explain.report.run_page import report_page
 from dikkat.explain.report.wording import ENGLISH, TURKISH, ReportWording, report_wording
+from dikkat_runtime.errors import UsageError
 
 HOSTILE = '</bdi><script>alert(1)</script>" srcdoc="x'
 MEASURED: list[tuple[float | None, float, float]] = [(4.0, 3.5, 20.0), (2.0, 2.125, 41.0), (None, 2.0, 40.0)]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from dikkat.decoding.hypothesis import Hypothesis
-from dikkat.text.segmentation import join
-from dikkat.text.tokenizer import Tokenizer
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.text.segmentation import join
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from dikkat.decoding.options import DecodingOptions, SamplingOptions
-from dikkat.decoding.repetition import is_loop
-from dikkat.pipelines.translation_notes import Event, TranslationNotes
-from dikkat.pipelines.translations import Translation, copied, joined
-from dikkat.text.placeholders import has_words, lost
-from dikkat.text.segmentation import Piece, Segmenter, Segments
+from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
+from dikkat_runtime.tasks.translation_notes import Event, TranslationNotes
+from dikkat_runtime.tasks.translations import Translation, copied, joined
+from dikkat_runtime.text.placeholders import has_words, lost
+from dikkat_runtime.text.repetition import is_loop
+from dikkat_runtime.text.segmentation import Piece, Segmenter, Segments
 
 Decode = Callable[[Sequence[Sequence[int]], Sequence[int], DecodingOptions], list[Translation]]
 """From source ids, a number for each and the options to the translations."""

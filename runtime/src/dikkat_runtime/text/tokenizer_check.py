@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Any
 
-from dikkat.text.strict_json import parse_json
+from dikkat_runtime.text.strict_json import parse_json
 
 LARGEST_FILE = 32 << 20
 """Bytes of a tokenizer.json; the largest known vocabularies (256,000 entries) take half of it."""

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from dikkat.text.placeholders import has_words
-from dikkat.text.sentences import has_line_break, split_sentences
+from dikkat_runtime.text.placeholders import has_words
+from dikkat_runtime.text.sentences import has_line_break, split_sentences
 
 Encode = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 """From texts to the ids of each."""

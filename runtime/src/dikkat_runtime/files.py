@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dikkat.errors import CannotCreateError, DataError, DikkatError, DiskError
+from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, DiskError
 
 TEMPORARY_PREFIX = ".writing-"
 """Names that start so are half-written; they may be removed when no run writes here."""

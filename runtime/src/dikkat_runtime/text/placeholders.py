@@ -44,6 +44,22 @@ def spans(text: str) -> Counter[tuple[Kind, str]]:
     return counts
 
 
+def protected_spans(text: str, also: str) -> list[tuple[int, int]]:
+    """Where placeholders, URLs and e-mail addresses stand, and each character of `also`."""
+    wanted = ("placeholder", "URL", "e-mail")
+    found = list(_ANY.finditer(text)) if _may_have_spans(text) else []
+    spans = [_without_marks(match) for match in found if _GROUPS[match.lastgroup or ""] in wanted]
+    alone = [(place, place + 1) for place, character in enumerate(text) if character in also]
+    free = [each for each in alone if not any(start <= each[0] < end for start, end in spans)]
+    return sorted([*spans, *free])
+
+
+def _without_marks(match: re.Match[str]) -> tuple[int, int]:
+    """The span of a match; a full stop behind an address belongs to the sentence."""
+    is_address = _GROUPS[match.lastgroup or ""] == "URL"
+    return match.start(), match.start() + len(_MARKS.sub("", match[0]) if is_address else match[0])
+
+
 def _may_have_spans(text: str) -> bool:
     return _HINT.search(text) is not None or "www." in text
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dikkat.text.placeholders import KINDS, Kind
+from dikkat_runtime.text.placeholders import KINDS, Kind
 
 Event = Literal["cut", "long word", "carriage return", "loop", "unfinished"]
 

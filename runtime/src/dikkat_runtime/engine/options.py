@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from dikkat.errors import UsageError
+from dikkat_runtime.errors import UsageError
 
 Precision = Literal["float32", "int8"]
 """What a translator computes with; int8 is for processors alone."""

@@ -1,0 +1,76 @@
+"""Zip archives from a stranger, read within bounds and written entry by entry as they were."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from dikkat_runtime.errors import DataError
+
+LARGEST_ARCHIVE = 512 << 20
+"""Bytes of all entries together, unpacked."""
+MOST_ENTRIES = 10_000
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The entries of an archive with their content, in order."""
+
+    entries: list[tuple[zipfile.ZipInfo, bytes]]
+    comment: bytes
+
+    @classmethod
+    def read(cls, data: bytes, name: str) -> Archive:
+        """Unpack. Raises `DataError` for what is damaged, encrypted, too large, or has a path that leads outside."""
+        try:
+            with zipfile.ZipFile(io.BytesIO(data)) as file:
+                infos = file.infolist()
+                _check(infos, name)
+                entries, left = [], LARGEST_ARCHIVE
+                for info in infos:
+                    with file.open(info) as entry:
+                        content = entry.read(left + 1)
+                    left -= len(content)
+                    if left < 0:
+                        raise DataError(f"{name}: unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; not read")
+                    entries.append((info, content))
+                return cls(entries, file.comment)
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError) as error:
+            raise DataError(f"{name}: damaged, or not a zip archive ({error})") from None
+
+    def content(self, path: str) -> bytes | None:
+        """One entry, or None."""
+        return next((content for info, content in self.entries if info.filename == path), None)
+
+    def write(self, changed: Mapping[str, bytes]) -> bytes:
+        """The archive with other contents of some entries; all else stays."""
+        target = io.BytesIO()
+        with zipfile.ZipFile(target, "w") as file:
+            file.comment = self.comment
+            for info, content in self.entries:
+                copy = zipfile.ZipInfo(info.filename, info.date_time)
+                copy.compress_type, copy.external_attr, copy.comment = (
+                    info.compress_type,
+                    info.external_attr,
+                    info.comment,
+                )
+                copy.create_system, copy.extra = info.create_system, b""
+                file.writestr(copy, changed.get(info.filename, content))
+        return target.getvalue()
+
+
+def _check(infos: list[zipfile.ZipInfo], name: str) -> None:
+    if len(infos) > MOST_ENTRIES:
+        raise DataError(f"{name}: an archive of {len(infos):,} entries; not read")
+    if sum(info.file_size for info in infos) > LARGEST_ARCHIVE:
+        raise DataError(f"{name}: unpacks to more than {LARGEST_ARCHIVE >> 20} MiB; not read")
+    for info in infos:
+        path = PurePosixPath(info.filename.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or ":" in info.filename:
+            raise DataError(f"{name}: the entry {info.filename!r} leads outside of the archive; not read")
+        if info.flag_bits & 1:
+            raise DataError(f"{name}: is encrypted; save it without a password")

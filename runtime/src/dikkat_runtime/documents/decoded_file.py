@@ -1,0 +1,99 @@
+"""A file of text in any charset as characters, and back to the same bytes."""
+
+from __future__ import annotations
+
+import codecs
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dikkat_runtime.documents.segments import Content, Edit, Segment, splice
+from dikkat_runtime.errors import DataError
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+
+
+@dataclass(frozen=True)
+class DecodedFile:
+    """Characters of a file; its byte-order mark stands apart."""
+
+    name: str
+    text: str
+    charset: str = "utf-8"
+    mark: bytes = b""
+
+    @classmethod
+    def decode(cls, data: bytes, name: str, charset: str | None = None) -> DecodedFile:
+        """Read bytes by their byte-order mark, else in `charset`, else as UTF-8.
+
+        Raises `DataError` with the byte position for what is not of the charset, and for one that is not known.
+        """
+        mark, marked = next(((mark, known) for mark, known in _MARKS if data.startswith(mark)), (b"", None))
+        chosen = marked or charset or "utf-8"
+        try:
+            text = data[len(mark) :].decode(chosen)
+        except LookupError:
+            raise DataError(f'{name}: its charset "{chosen}" is not known; convert it to UTF-8') from None
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}: byte {len(mark) + error.start:,} (0x{data[len(mark) + error.start]:02X}) is not valid"
+                f" {chosen.upper()}; convert the file with iconv"
+            ) from None
+        file = cls(name, text, chosen, mark)
+        if file.encode(text) != data:
+            raise DataError(f"{name}: its charset {chosen} does not give the same bytes back; convert it to UTF-8")
+        return file
+
+    def encode(self, text: str, errors: str = "strict") -> bytes:
+        """Bytes of a text in the file's charset. Raises `DataError` for a character that it lacks."""
+        try:
+            return self.mark + text.encode(self.charset, errors)
+        except UnicodeEncodeError as error:
+            raise DataError(
+                f"{self.name}: its charset {self.charset} has no {text[error.start]!r}, which a translation needs;"
+                " convert the file to UTF-8"
+            ) from None
+
+    def line(self, position: int) -> int:
+        """The line of a character, from 1."""
+        return bisect_right(self._line_starts, position)
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        starts, position = [0], -1
+        while (position := self.text.find("\n", position + 1)) >= 0:
+            starts.append(position + 1)
+        return starts
+
+
+@dataclass
+class TextDocument:
+    """A file of text whose translations are spliced in."""
+
+    file: DecodedFile
+    segments: Sequence[Segment]
+    remarks: Counter[str] = field(default_factory=Counter)
+    also: Sequence[Edit] = ()
+    """What changes beside the targets, such as the language that a file says it is in."""
+    markup: bool = True
+    """Whether tags may stand in the texts themselves."""
+    errors: str = "strict"
+    """What becomes of a character that the charset lacks, as in `str.encode`."""
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """The file with one translation for each segment."""
+        edits = [
+            edit
+            for segment, content in zip(self.segments, translations, strict=True)
+            for edit in segment.edits(content)
+        ]
+        also: Iterable[Edit] = self.also if edits else ()
+        return self.file.encode(splice(self.file.text, [*edits, *also]), self.errors)

@@ -1,0 +1,72 @@
+"""A document of one path translated into another: whole or not at all, and never over the input."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat_runtime.documents.documents import TranslatedDocument, translate_document
+from dikkat_runtime.documents.segments import Options
+from dikkat_runtime.documents.sentences import Translate
+from dikkat_runtime.documents.translation import Align
+from dikkat_runtime.documents.words import word_spans
+from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.files import probe_beside, read_regular, write_atomically, write_errors
+from dikkat_runtime.run_directory import read_config, section
+from dikkat_runtime.tasks.aligner import Aligner
+
+LARGEST_DOCUMENT = 512 << 20
+"""Bytes; a document is held in memory."""
+
+
+def translate_file(
+    source: Path, target: Path, translate: Translate, *, align: Align | None, options: Options
+) -> TranslatedDocument:
+    """Translate the document `source` and write it to `target`.
+
+    Raises as `translate_document`, `MissingInputError` where there is no source, `UsageError` where both are one file,
+    and `CannotCreateError` or `DiskError` where the target cannot be written, before any work where that is known.
+    """
+    if target.exists() and source.exists() and target.samefile(source):
+        raise UsageError(f"{target}: is the input, which is never written; give --out another name")
+    try:
+        data = read_regular(source, LARGEST_DOCUMENT)
+    except OSError as error:
+        raise MissingInputError(f"{source}: cannot be read: {error.strerror}") from None
+    with write_errors(target):
+        probe_beside(target)
+    document = translate_document(data, str(source), translate, align=align, options=options)
+    write_atomically(target, document.data)
+    return document
+
+
+def run_options(run: Path, columns: str = "") -> Options:
+    """What the readers are told: the languages of a run directory's model, and the columns of a table.
+
+    `columns` is "source:target", names or numbers from 1; either may be left out.
+    """
+    data = section(read_config(run, "translator"), "data", run)
+    source, target = (str(data.get(key) or "") for key in ("source_language", "target_language"))
+    source_column, _, target_column = columns.partition(":")
+    return Options(source, target, source_column or None, target_column or None)
+
+
+def run_align(run: Path) -> Align | None:
+    """How the model of a run directory aligns words; None for a model that gives no attention here.
+
+    Its weights are read when the first sentence with a tag is aligned.
+    """
+    if not Aligner.computes(run):
+        return None
+
+    @cache
+    def aligner() -> Aligner:
+        return Aligner.load(run)
+
+    def align(source: str, target: str) -> NDArray[np.float32]:
+        return aligner().align(source, word_spans(source), target, word_spans(target))
+
+    return align

@@ -1,0 +1,53 @@
+"""A whole file in, the same file with its text translated out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from dikkat_runtime.documents.formats import require_format
+from dikkat_runtime.documents.segments import Content, Options
+from dikkat_runtime.documents.sentences import Translate
+from dikkat_runtime.documents.translation import Align, ContentTranslator
+from dikkat_runtime.text.sentences import split_sentences
+
+NO_OPTIONS = Options()
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedDocument:
+    """The file that was written, and what there is to say of it."""
+
+    data: bytes
+    format: str
+    num_segments: int
+    remarks: Counter[str]
+
+    def lines(self) -> list[str]:
+        """What was done, one line each."""
+        segments = f"{self.num_segments:,} segment{'' if self.num_segments == 1 else 's'}"
+        told = [f"{self.format}: translated {segments}"]
+        return told + [f"{what}: {count:,}" for what, count in sorted(self.remarks.items()) if count]
+
+
+def translate_document(
+    data: bytes, name: str, translate: Translate, *, align: Align | None = None, options: Options = NO_OPTIONS
+) -> TranslatedDocument:
+    """Translate the file `name` of these bytes.
+
+    `translate` takes sentences and gives their translations, as many; `align` tells for a sentence and its translation
+    which words belong together. Raises `DataError` for a damaged file and `UsageError` for one that is no document.
+    """
+    reader = require_format(name, data)
+    document = reader.read(data, name, options)
+    split = partial(split_sentences, language=options.source_language)
+    translator = ContentTranslator(translate, align, split)
+    distinct = list(dict.fromkeys(segment.content for segment in document.segments))
+    translated: dict[Content, Content] = dict(
+        zip(distinct, translator(distinct, markup=document.markup) if distinct else (), strict=True)
+    )
+    results: Sequence[Content] = [translated[segment.content] for segment in document.segments]
+    written = document.write(results)
+    return TranslatedDocument(written, reader.name, len(document.segments), document.remarks + translator.remarks)

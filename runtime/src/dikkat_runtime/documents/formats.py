@@ -1,0 +1,76 @@
+"""Which reader a file has, by the ending of its name and by how it begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from dikkat_runtime.documents.segments import Document, Options
+from dikkat_runtime.errors import UsageError
+
+Reader = Callable[[bytes, str, Options], Document]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format: the name that people know, endings of file names, and where its reader is."""
+
+    name: str
+    endings: tuple[str, ...]
+    module: str
+    function: str
+
+    def read(self, data: bytes, name: str, options: Options) -> Document:
+        """Read a file of this format; the reader is imported when it is first needed."""
+        reader: Reader = getattr(import_module(f"dikkat_runtime.documents.{self.module}"), self.function)
+        return reader(data, name, options)
+
+
+FORMATS = (
+    Format("gettext catalog", (".po", ".pot"), "po", "read_po"),
+    Format("compiled gettext catalog", (".mo", ".gmo"), "mo", "read_mo"),
+    Format("XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff"), "xliff", "read_xliff"),
+    Format("translation memory", (".tmx",), "tmx", "read_tmx"),
+    Format("SubRip subtitles", (".srt",), "subtitles", "read_srt"),
+    Format("WebVTT subtitles", (".vtt",), "subtitles", "read_vtt"),
+    Format("Markdown", (".md", ".markdown"), "markdown", "read_markdown"),
+    Format("HTML", (".html", ".htm", ".xhtml"), "html", "read_html"),
+    Format("Word document", (".docx",), "docx", "read_docx"),
+    Format("table", (".tsv", ".csv"), "tables", "read_table"),
+    Format("JSON lines", (".jsonl", ".ndjson"), "tables", "read_json_lines"),
+)
+_BEGINNINGS = (
+    (re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"), ".mo"),
+    (re.compile(rb"PK\x03\x04"), ".docx"),
+    (re.compile(rb"(?:\xef\xbb\xbf)?WEBVTT\b"), ".vtt"),
+    (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<xliff\b", re.DOTALL), ".xlf"),
+    (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE tmx[^>]*>\s*)?<tmx\b"), ".tmx"),
+    (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<!doctype html|<html)\b", re.IGNORECASE), ".html"),
+)
+_CERTAIN = frozenset((".mo", ".docx", ".vtt", ".xlf", ".tmx"))
+"""Endings of formats that say what they are; such a beginning counts more than the name of the file."""
+
+
+def find_format(name: str, data: bytes = b"") -> Format | None:
+    """The format of a file, or None for plain text."""
+    begins = next((ending for pattern, ending in _BEGINNINGS if pattern.match(data)), None)
+    ending = name[name.rfind(".") :].lower() if "." in name else ""
+    named = _by_ending(ending)
+    if begins and (named is None or (begins in _CERTAIN and named is not _by_ending(begins))):
+        return _by_ending(begins)
+    return named
+
+
+def require_format(name: str, data: bytes) -> Format:
+    """The format of a file. Raises `UsageError` for a file of none."""
+    found = find_format(name, data)
+    if found is None:
+        known = " ".join(ending for each in FORMATS for ending in each.endings)
+        raise UsageError(f"{name}: not a document that can be translated whole; these can: {known}")
+    return found
+
+
+def _by_ending(ending: str) -> Format | None:
+    return next((each for each in FORMATS if ending in each.endings), None)

@@ -1,0 +1,249 @@
+"""HTML pages: texts, and the attributes that people read; scripts, styles, code and what says `translate="no"` stay."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.html_nodes import COPIED, INLINE, Attribute, Node, html_nodes
+from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render, splice
+from dikkat_runtime.text.placeholders import has_words
+
+_CHARSET = re.compile(rb"""<meta[^>]+charset\s*=\s*["']?([\w.:-]+)""", re.IGNORECASE)
+_READ = frozenset(("alt", "title", "placeholder", "aria-label", "aria-description", "label", "summary"))
+"""Attributes that people read."""
+_LANGUAGE = frozenset(("lang", "xml:lang"))
+_TAG_BEGINS, _ANY_BEGIN = re.compile(r"<(?=[A-Za-z/!?])"), re.compile("<")
+_REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
+
+
+def read_html(data: bytes, name: str, options: Options) -> TextDocument:
+    """The texts of a page: of each block, of attributes, of its title."""
+    declared = _CHARSET.search(data[:4096])
+    file = DecodedFile.decode(data, name, declared[1].decode("ascii") if declared else None)
+    return page_document(file, options)
+
+
+def page_document(file: DecodedFile, options: Options, start: int = 0, end: int | None = None) -> TextDocument:
+    """The texts of the characters `start` to `end` of a file."""
+    page = _Page(file)
+    nodes = [Node(node.kind, node.start + start, node.raw, node.name) for node in html_nodes(file.text[start:end])]
+    number = 0
+    while number < len(nodes):
+        close = _copied_end(nodes, number)
+        page.read(nodes[number] if close is None else _copied(nodes[number : close + 1]))
+        number = (close or number) + 1
+    page.flush()
+    language = _language_edits(nodes, options)
+    return TextDocument(file, page.segments, page.remarks, language, markup=False, errors="xmlcharrefreplace")
+
+
+class _Page:
+    """Gathers the nodes of a block until it ends."""
+
+    def __init__(self, file: DecodedFile) -> None:
+        self.segments: list[Segment] = []
+        self.remarks: Counter[str] = Counter()
+        self._file = file
+        self._block: list[Node] = []
+        self._inside: set[int] = set()
+        """Where the tags begin that stand inside a text."""
+        self._new_attributes: dict[int, list[Edit]] = {}
+        """By where their tag begins; of tags inside a text, which move with it."""
+
+    def read(self, node: Node) -> None:
+        """Take the next node."""
+        if node.kind in ("open", "copied"):
+            self._attributes(node)
+        if node.kind == "raw" and node.name == "title":
+            self.flush()
+            self._text(node)
+        elif (node.name not in INLINE) if node.name else (node.kind == "other" and not node.raw.startswith("<!--")):
+            self.flush()
+        else:
+            self._block.append(node)
+
+    def flush(self) -> None:
+        """The block has ended."""
+        block, self._block = self._block, []
+        while block and block[0].kind != "text":
+            # tags before the first text open nothing in it that is not closed in it
+            if block[0].kind == "open" and not block[0].is_void and _closes(block):
+                break
+            block.pop(0)
+        content = _content(block)
+        if not has_words(plain(content)):
+            return
+        first, last = block[0].start, block[-1].end
+        self._inside |= {node.start for node in block}
+        escape = _escaper(self._file.text[first:last])
+
+        def edits(translation: Content) -> Iterable[Edit]:
+            items = [item if isinstance(item, str) else self._with_attributes(item) for item in translation]
+            return [Edit(first, last, render(tuple(items), escape))]
+
+        self.segments.append(Segment(content, edits, self._file.line(first)))
+
+    def _with_attributes(self, tag: Tag) -> Tag:
+        """A tag with the translations of its attributes."""
+        start = tag.pair - 1
+        if tag.kind == "close" or start not in self._new_attributes:
+            return tag
+        moved = [Edit(each.start - start, each.end - start, each.text) for each in self._new_attributes[start]]
+        return replace(tag, markup=splice(tag.markup, moved))
+
+    def _text(self, node: Node) -> None:
+        if has_words(_unescaped(node.raw)):
+            edits = _replacement(node.start, node.end, _escaper(node.raw))
+            self.segments.append(Segment((_unescaped(node.raw),), edits, self._file.line(node.start)))
+
+    def _attributes(self, node: Node) -> None:
+        for each in node.attributes():
+            text = _unescaped(each.raw)
+            is_button = (
+                each.name == "value"
+                and node.name == "input"
+                and ((node.attribute("type") or "").lower() in ("submit", "button", "reset"))
+            )
+            described = (
+                each.name == "content"
+                and node.name == "meta"
+                and ((node.attribute("name") or "").lower() in ("description", "keywords", "title"))
+            )
+            if (each.name in _READ or is_button or described) and has_words(text) and each.quote:
+                self.segments.append(Segment((text,), self._attribute_edits(node, each), self._file.line(each.start)))
+
+    def _attribute_edits(self, node: Node, attribute: Attribute) -> Callable[[Content], Iterable[Edit]]:
+        escape = _attribute_escaper(attribute.quote)
+
+        def edits(translation: Content) -> Iterable[Edit]:
+            edit = Edit(attribute.start, attribute.end, render(translation, escape))
+            if node.start not in self._inside:
+                return [edit]
+            self._new_attributes.setdefault(node.start, []).append(edit)
+            return []
+
+        return edits
+
+
+def _closes(block: list[Node]) -> bool:
+    """Whether the element that begins a block also ends in it."""
+    depth = 0
+    for node in block:
+        if node.name == block[0].name and node.kind in ("open", "close") and not node.is_void:
+            depth += 1 if node.kind == "open" else -1
+            if depth == 0:
+                return True
+    return False
+
+
+def _content(block: list[Node]) -> Content:
+    """Text and tags; what is not closed or crosses another element stands alone."""
+    partner = _partners(block)
+    closes = {close: opening for opening, close in partner.items()}
+    items: list[Item] = []
+    for number, node in enumerate(block):
+        if node.kind == "text":
+            items.append(_unescaped(node.raw))
+        elif node.kind == "copied":
+            items.append(Tag("word", node.raw, node.start + 1))
+        elif number in partner:
+            items.append(Tag("open", node.raw, node.start + 1))
+        elif number in closes:
+            items.append(Tag("close", node.raw, block[closes[number]].start + 1))
+        else:
+            items.append(Tag("void", node.raw, node.start + 1, ends_sentence=node.name == "br"))
+    return tuple(items)
+
+
+def _copied_end(nodes: list[Node], number: int) -> int | None:
+    """The number of the tag that closes an element which is not to be translated; None for any other node."""
+    node = nodes[number]
+    if node.kind != "open" or node.is_void or not _is_copied(node):
+        return None
+    depth = 0
+    for place in range(number, len(nodes)):
+        other = nodes[place]
+        if other.name == node.name and other.kind in ("open", "close"):
+            depth += 1 if other.kind == "open" and not other.is_void else -1 if other.kind == "close" else 0
+            if depth == 0:
+                return place
+    return None
+
+
+def _copied(nodes: list[Node]) -> Node:
+    """An element that is not to be translated, as one node."""
+    return Node("copied", nodes[0].start, "".join(node.raw for node in nodes), nodes[0].name)
+
+
+def _is_copied(node: Node) -> bool:
+    marked = "notranslate" in (node.attribute("class") or "").split()
+    return node.name in COPIED or node.attribute("translate") == "no" or marked
+
+
+def _partners(block: list[Node]) -> dict[int, int]:
+    partner: dict[int, int] = {}
+    opened: list[int] = []
+    for number, node in enumerate(block):
+        if node.kind == "open" and not node.is_void:
+            opened.append(number)
+        elif node.kind == "close":
+            same = [place for place, other in enumerate(opened) if block[other].name == node.name]
+            if same:
+                partner[opened[same[-1]]] = number
+                del opened[same[-1] :]
+    return partner
+
+
+def _replacement(start: int, end: int, escape: Callable[[str], str]) -> Callable[[Content], Iterable[Edit]]:
+    return lambda translation: [Edit(start, end, render(translation, escape))]
+
+
+def _unescaped(text: str) -> str:
+    """Text with its references resolved; one without a semicolon is text."""
+    return _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
+
+
+def _escaper(source: str) -> Callable[[str], str]:
+    """Escapes text, with the same references for the same characters as the source has."""
+    named: dict[str, str] = {}
+    for reference in _REFERENCE.findall(source):
+        character = html.unescape(reference)
+        if len(character) == 1:
+            named.setdefault(character, reference)
+
+    has_bare = re.search(r"<(?![A-Za-z/!?])", source) is not None
+
+    def escape(text: str) -> str:
+        # a bare & is allowed where it is no reference, and stays one where the source has it
+        text = text.replace("&", "&amp;") if "&amp;" in source or "&" not in source else text
+        text = (_TAG_BEGINS if has_bare else _ANY_BEGIN).sub(named.get("<", "&lt;"), text)
+        for character, reference in named.items():
+            if character not in "&<":
+                text = text.replace(character, reference)
+        return text
+
+    return escape
+
+
+def _attribute_escaper(quote: str) -> Callable[[str], str]:
+    reference = "&quot;" if quote == '"' else "&#39;"
+    return lambda text: text.replace("&", "&amp;").replace(quote, reference)
+
+
+def _language_edits(nodes: list[Node], options: Options) -> list[Edit]:
+    """The language of the page, where it says the one that the model reads."""
+    root = next((node for node in nodes if node.kind == "open" and node.name == "html"), None)
+    if root is None or not options.target_language:
+        return []
+    code = options.target_language.replace("_", "-")
+    reads = options.source_language[:2].lower()
+    return [
+        Edit(each.start, each.end, code)
+        for each in root.attributes()
+        if each.name in _LANGUAGE and (not reads or each.raw[:2].lower() == reads)
+    ]

@@ -1,0 +1,84 @@
+"""Inline elements of XLIFF and TMX as tags of a segment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from dikkat_runtime.documents.segments import Content, Item, Kind, Tag
+from dikkat_runtime.documents.xml_nodes import Node, matching
+
+_PAIRED = frozenset(("g", "pc", "mrk", "hi"))
+_OPENING, _CLOSING = frozenset(("bpt", "sc", "bx")), frozenset(("ept", "ec", "ex"))
+_BREAKS = frozenset(("lb", "pb", "x-br", "x-html-br", "fmt"))
+
+
+def inline_content(nodes: Iterable[Node]) -> Content:
+    """Text and tags of the nodes inside a source; the two halves of a pair may stand apart (`bpt`, `sc`)."""
+    row = list(nodes)
+    partner = matching(row)
+    halves = _halves(row)
+    items: list[Item] = []
+    number = 0
+    while number < len(row):
+        node = row[number]
+        end = partner.get(number, number)
+        if node.kind in ("text", "cdata"):
+            items.append(node.text)
+        elif number in halves:
+            kind, pair = halves[number]
+            items.append(Tag(kind, _raw(row, number, end), pair))
+            number = end
+        elif node.local in _PAIRED and node.kind == "open" and node.attributes.get("translate") != "no":
+            items.append(Tag("open", node.raw, number + 1))
+        elif node.kind == "close":
+            opening = next(place for place, close in partner.items() if close == number)
+            items.append(Tag("close", node.raw, opening + 1))
+        elif node.kind in ("open", "empty"):
+            items.append(_alone(row, number, end))
+            number = end
+        else:
+            items.append(Tag("void", node.raw))
+        number += 1
+    return tuple(items)
+
+
+def _halves(row: list[Node]) -> dict[int, tuple[Kind, int]]:
+    """Numbers of the elements that open or close a pair by themselves, properly nested; others stand alone."""
+    halves: dict[int, tuple[Kind, int]] = {}
+    opened: list[tuple[str, int]] = []
+    for number, node in enumerate(row):
+        if node.kind not in ("open", "empty"):
+            continue
+        if node.local in _OPENING:
+            opened.append(
+                (node.attributes.get("rid") or node.attributes.get("id") or node.attributes.get("i", ""), number)
+            )
+        elif node.local in _CLOSING:
+            wanted = [
+                node.attributes.get(key)
+                for key in ("startRef", "rid", "id", "i")
+                if node.attributes.get(key) is not None
+            ]
+            if opened and opened[-1][0] in wanted:
+                opening = opened.pop()[1]
+                halves[opening], halves[number] = ("open", opening + 1), ("close", opening + 1)
+            elif any(identity in wanted for identity, _ in opened):
+                # crosses another pair: neither can be nested
+                opened = [each for each in opened if each[0] not in wanted]
+    return halves
+
+
+def _alone(row: list[Node], number: int, end: int) -> Tag:
+    """An element that stands alone: a break, formatting, or what stands for a word."""
+    node = row[number]
+    shown = node.attributes.get("equiv-text") or node.attributes.get("equiv") or node.attributes.get("disp") or ""
+    shown = shown or "".join(each.text for each in row[number:end])
+    kind = node.attributes.get("ctype") or node.attributes.get("subType", "")
+    ends = kind.rpartition(":")[2] in _BREAKS or bool(re.match(r"<(?:br|hr|p|div)\b", shown))
+    is_word = bool(shown) and not shown.startswith("<") and not ends
+    return Tag("word" if is_word else "void", _raw(row, number, end), number + 1, ends_sentence=ends)
+
+
+def _raw(row: list[Node], start: int, end: int) -> str:
+    return "".join(node.raw for node in row[start : end + 1])

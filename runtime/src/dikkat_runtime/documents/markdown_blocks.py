@@ -1,0 +1,185 @@
+"""The blocks of a Markdown file that hold text, each as the spans of its lines.
+
+Source: CommonMark 0.31, with the tables and front matter of GitHub. What is unsure is left alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
+
+from dikkat_runtime.documents.words import Span
+
+_LINE = re.compile(r"([^\n]*?)(\r?\n|\Z)")
+_CONTAINER = re.compile(
+    r"(?:[ ]{0,3}>[ ]?|[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|[ \t]*\[\^[^\]\s]+\]:[ \t]+)*"
+)
+_QUOTE = re.compile(r"(?:[ ]{0,3}>[ ]?)*[ \t]*")
+_FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,}|\$\$)")
+_HEADING = re.compile(r"#{1,6}[ \t]+(?P<text>.*?)(?:[ \t]+#+)?[ \t]*$")
+_RULE = re.compile(r"(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
+_UNDERLINE = re.compile(r"(?:=+|-+)[ \t]*$")
+_DELIMITERS = re.compile(r"\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*$")
+_DEFINITION = re.compile(r"[ ]{0,3}\[(?P<name>[^\]^][^\]]*)\]:[ \t]*\S")
+_HTML = re.compile(r"<(?:!--|[!?]|/?(?:[A-Za-z][\w-]*)(?:[\s/>]|$))")
+_DIRECTIVE = re.compile(r":::|!!!|\?\?\?|\{%|\{\{|import[ ]|export[ ]|@import")
+_CELL = re.compile(r"(?:\\.|`[^`]*`|[^|\\`]|\\|`)+")
+_FRONT = re.compile(
+    r"""(?:title|description|summary|subtitle|excerpt)[ \t]*:[ \t]*(?P<quote>["']?)"""
+    r"""(?P<text>[^"'\n|>&*!{\[][^\n]*?)(?P=quote)[ \t]*$"""
+)
+
+
+@dataclass
+class Block:
+    """Lines of one text, without what stands before them."""
+
+    lines: list[Span] = field(default_factory=list)
+    is_cell: bool = False
+    """Whether it is a cell of a table, which a bar ends."""
+    is_front: bool = False
+    """Whether it is a value of the front matter, which is no Markdown."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    start: int
+    text: str
+
+    def span(self, first: int = 0) -> Span:
+        return self.start + first, self.start + len(self.text)
+
+
+def definitions(text: str) -> frozenset[str]:
+    """Names of the links that are defined somewhere in the file, in small letters."""
+    lines = (_DEFINITION.match(line) for line in text.split("\n"))
+    return frozenset(match["name"].casefold() for match in lines if match)
+
+
+def text_blocks(text: str) -> Iterator[Block]:
+    """Headings, paragraphs, items, cells and values of the front matter, in order."""
+    lines = [_Line(found.start(), found[1]) for found in _LINE.finditer(text)]
+    number = 0
+    if lines and lines[0].text.rstrip() in ("---", "+++"):
+        end = next((n for n in range(1, len(lines)) if lines[n].text.rstrip() == lines[0].text.rstrip()), 0)
+        for line in lines[1:end]:
+            if (value := _FRONT.match(line.text)) and end:
+                first = line.start + value.start("text")
+                yield Block([(first, first + len(value["text"]))], is_front=True)
+        number = end + 1 if end else 0
+    yield from _Reader(lines).blocks(number)
+
+
+class _Reader:
+    """Reads lines one after the other."""
+
+    def __init__(self, lines: list[_Line]) -> None:
+        self._lines = lines
+        self._block = Block()
+        self._item_indent: int | None = None
+        """Where the text of the list item begins that may go on; None outside of lists."""
+        self._after_blank = True
+
+    def blocks(self, number: int) -> Iterator[Block]:
+        """The blocks from a line on."""
+        while number < len(self._lines):
+            line = self._lines[number]
+            prefix = self._prefix(line.text)
+            rest = line.text[prefix:]
+            step = self._skipped(number, prefix, rest)
+            if step or not rest.strip():
+                yield from self._flush()
+                self._after_blank = True
+                number += max(1, step)
+                continue
+            if self._is_table(number, rest):
+                yield from self._flush()
+                number = yield from self._table(number)
+                continue
+            if heading := _HEADING.match(rest):
+                yield from self._flush()
+                first = prefix + heading.start("text")
+                yield Block([(line.start + first, line.start + first + len(heading["text"]))])
+            elif (self._block.lines and _UNDERLINE.match(rest)) or _RULE.match(rest):
+                yield from self._flush()
+            else:
+                if self._begins_item(line.text):
+                    yield from self._flush()
+                self._block.lines.append(line.span(prefix))
+            self._after_blank = False
+            number += 1
+        yield from self._flush()
+
+    def _prefix(self, text: str) -> int:
+        """Characters of a line that say where it belongs: quotation marks, bullets, indentation."""
+        container = _CONTAINER.match(text)
+        end = container.end() if container else 0
+        if self._begins_item(text):
+            self._item_indent = end
+        elif self._after_blank and text.strip() and not text[:1].isspace():
+            self._item_indent = None
+        if self._block.lines and not self._begins_item(text):
+            quote = _QUOTE.match(text)
+            return quote.end() if quote else 0
+        return end if end else len(text) - len(text.lstrip(" \t")) if not self._is_code(text) else 0
+
+    def _begins_item(self, text: str) -> bool:
+        rest = text[quote.end() :] if (quote := _QUOTE.match(text)) else text
+        return re.match(r"(?:[-*+]|\d{1,9}[.)])[ \t]+\S|\[\^[^\]\s]+\]:", rest) is not None and not _RULE.match(rest)
+
+    def _is_code(self, text: str) -> bool:
+        """Whether an indented line is code rather than text."""
+        indent = len(text.expandtabs(4)) - len(text.expandtabs(4).lstrip())
+        return not self._block.lines and indent >= 4 + (self._item_indent or 0)
+
+    def _skipped(self, number: int, prefix: int, rest: str) -> int:
+        """How many lines from here on hold no text."""
+        if fence := _FENCE.match(rest.lstrip()):
+            mark = fence[1]
+            for end in range(number + 1, len(self._lines)):
+                inside = self._lines[end].text.lstrip("> \t").rstrip()
+                if inside.startswith(mark) and not inside.strip(mark[0]):
+                    return end + 1 - number
+            return len(self._lines) - number
+        if self._block.lines:
+            return 0
+        if self._is_code(self._lines[number].text) and not self._begins_item(self._lines[number].text):
+            return 1
+        if _HTML.match(rest):
+            return self._html(number, rest)
+        return 1 if _DEFINITION.match(self._lines[number].text) or _DIRECTIVE.match(rest) else 0
+
+    def _html(self, number: int, rest: str) -> int:
+        """Lines of a block of HTML; a tag of one word with text behind it is a paragraph."""
+        if re.match(r"<(?:a|b|i|em|strong|code|kbd|span|img|br|sub|sup|u|s|small|mark|https?:)\b", rest):
+            return 0
+        close = {"<!--": "-->", "<script": "</script>", "<style": "</style>", "<pre": "</pre>"}
+        mark = next((end for begin, end in close.items() if rest.lower().startswith(begin)), None)
+        for end in range(number, len(self._lines)):
+            text = self._lines[end].text
+            if (mark and mark in text.lower()) or (not mark and not text.strip()):
+                return end + 1 - number
+        return len(self._lines) - number
+
+    def _is_table(self, number: int, rest: str) -> bool:
+        below = self._lines[number + 1].text if number + 1 < len(self._lines) else ""
+        return "|" in rest and "|" in below and _DELIMITERS.match(below[self._quote(below) :]) is not None
+
+    def _quote(self, text: str) -> int:
+        return found.end() if (found := _QUOTE.match(text)) else 0
+
+    def _table(self, number: int) -> Generator[Block, None, int]:
+        first = number
+        while number < len(self._lines) and "|" in self._lines[number].text:
+            line = self._lines[number]
+            if number != first + 1:
+                for cell in _CELL.finditer(line.text, self._quote(line.text)):
+                    yield Block([(line.start + cell.start(), line.start + cell.end())], is_cell=True)
+            number += 1
+        return number
+
+    def _flush(self) -> Iterator[Block]:
+        if self._block.lines:
+            yield self._block
+        self._block = Block()

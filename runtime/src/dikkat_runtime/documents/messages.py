@@ -1,0 +1,94 @@
+"""Texts of programs as content: their format directives, hard line breaks and marks of shortcut keys."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dikkat_runtime.documents.segments import Content, Item, Tag, tags_of
+
+_C_FORMAT = re.compile(
+    r"%(?:(?P<number>\d+)\$)?(?P<rest>[-+ #0'I]*(?:\*|\d+)?(?:\.(?:\*|\d+)?)?(?:hh|h|ll|l|q|j|z|t|L)?"
+    r"(?:<PRI\w+>|[diouxXeEfFgGaAcspnCSm]))|%%"
+)
+_PYTHON_FORMAT = re.compile(
+    r"%\(\w+\)[-+ #0]*(?:\d+)?(?:\.\d+)?[diouxXeEfFgGcrsa]|%[-+ #0]*[\d.]*[diouxXeEfFgGcrsa]|%%"
+)
+_BRACES = re.compile(r"\{\{|\}\}|\{[^{}]*\}")
+_PATTERNS = {
+    "c-format": _C_FORMAT, "objc-format": re.compile(_C_FORMAT.pattern + "|%(?:\\d+\\$)?@"),
+    "python-format": _PYTHON_FORMAT, "python-brace-format": _BRACES, "csharp-format": _BRACES,
+    "java-format": _BRACES, "c++-format": _BRACES, "php-format": _C_FORMAT, "perl-format": _C_FORMAT,
+    "perl-brace-format": _BRACES,
+}  # fmt: skip
+_WRAPPED = re.compile(r"(?<=[^\s.:;!?])[ \t]*\n[ \t]*(?=[^\W\d_A-ZÀ-ÖØ-ÞĞİŞ])|(?<=[^\n]{59}[^\s.:;!?])\n(?=[^\s-])")
+"""A line break inside a sentence: no stop before it and a small letter behind it, or a full line before it."""
+_BREAK = re.compile(r"[ \t]*\n[ \t]*")
+_MNEMONIC = re.compile(r"(?<!\S)([_&])(?=[^\W\d_])")
+_LABEL_WORDS = 6
+
+
+def message_content(text: str, flags: Sequence[str] = ()) -> tuple[Content, str]:
+    """A message as content, and the sign that marks its shortcut key, or nothing."""
+    pattern = next((_PATTERNS[flag] for flag in flags if flag in _PATTERNS), None)
+    marks = _MNEMONIC.findall(text)
+    mnemonic = marks[0] if len(marks) == 1 and text.count(marks[0]) == 1 and text.count(" ") < _LABEL_WORDS else ""
+    if mnemonic:
+        text = text.replace(mnemonic, "", 1)
+    wrapped = {match.start() + match[0].index("\n") for match in _WRAPPED.finditer(text)}
+    items: list[Item] = []
+    position = 0
+    for found in _BREAK.finditer(text):
+        ends = found.start() + found[0].index("\n") not in wrapped
+        items += _with_directives(text[position : found.start()], pattern, len(items))
+        items.append(Tag("void", found[0], ends_sentence=ends, is_text=True))
+        position = found.end()
+    items += _with_directives(text[position:], pattern, len(items))
+    return tuple(item for item in items if item != ""), mnemonic
+
+
+def _with_directives(text: str, pattern: re.Pattern[str] | None, first: int) -> list[Item]:
+    """Format directives as words; each has a number of its own, since their order matters."""
+    if pattern is None:
+        return [text]
+    items: list[Item] = []
+    position = 0
+    for number, found in enumerate(pattern.finditer(text)):
+        items += [text[position : found.start()], Tag("word", found[0], first + number + 1, is_text=True)]
+        position = found.end()
+    return [*items, text[position:]]
+
+
+def message_text(content: Content, source: Content, mnemonic: str, flags: Sequence[str] = ()) -> str:
+    """The text of a translated message.
+
+    Directives of C whose order has changed are numbered, as in `%2$s`. The mark of the shortcut key goes before the
+    first letter.
+    """
+    if "c-format" in flags:
+        content = _numbered(content, source)
+    text = "".join(item if isinstance(item, str) else item.markup for item in content)
+    letter = next((place for place, character in enumerate(text) if character.isalpha()), None)
+    if mnemonic and letter is not None and mnemonic not in text:
+        text = text[:letter] + mnemonic + text[letter:]
+    return text
+
+
+def _numbered(content: Content, source: Content) -> Content:
+    ours, theirs = _directives(source), _directives(content)
+    if ours == theirs:
+        return content
+    parts = [_C_FORMAT.fullmatch(tag.markup) for tag in ours]
+    if any(part is None or part["number"] or "*" in part["rest"] for part in parts):
+        # numbered already, or a width that is an argument too: the order of the source
+        remaining = iter(ours)
+        return tuple(next(remaining) if item in theirs else item for item in content)
+    numbers = {tag: f"%{number}${tag.markup[1:]}" for number, tag in enumerate(ours, start=1)}
+    return tuple(
+        Tag("word", numbers[item], item.pair, is_text=True) if isinstance(item, Tag) and item in numbers else item
+        for item in content
+    )
+
+
+def _directives(content: Content) -> list[Tag]:
+    return [tag for tag in tags_of(content) if tag.kind == "word" and tag.pair and tag.markup != "%%"]

@@ -1,0 +1,124 @@
+"""Compiled gettext catalogs (`.mo`): messages without a translation, or with a copy of the source, are translated.
+
+Source: GNU gettext manual, "The Format of GNU MO Files".
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dikkat_runtime.documents.messages import message_content, message_text
+from dikkat_runtime.documents.plural_rules import PluralRule
+from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.placeholders import has_words
+
+_ORDERS = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}
+_MAGIC = 0x950412DE
+
+
+@dataclass
+class CompiledCatalog:
+    """The messages of a catalog, and where among the segments each of their forms is."""
+
+    data: bytes
+    order: str
+    charset: str
+    messages: dict[bytes, bytes]
+    segments: Sequence[Segment] = ()
+    forms: list[tuple[bytes, int, str, Content]] = field(default_factory=list)
+    """For each segment its message, the number of its form, the mark of its shortcut key and its source."""
+    remarks: Counter[str] = field(default_factory=Counter)
+    markup: bool = True
+
+    def write(self, translations: Sequence[Content]) -> bytes:
+        """The catalog with one translation for each segment, without a table of hashes."""
+        if not translations:
+            return self.data
+        messages = {key: value.split(b"\0") for key, value in self.messages.items()}
+        for content, (key, form, mnemonic, source) in zip(translations, self.forms, strict=True):
+            texts = messages[key]
+            texts += [b""] * (form + 1 - len(texts))
+            texts[form] = message_text(content, source, mnemonic).encode(self.charset, "replace")
+        return write_mo({key: b"\0".join(texts) for key, texts in messages.items()}, self.order)
+
+
+def read_mo(data: bytes, name: str, options: Options) -> CompiledCatalog:
+    """Messages that are not translated. Raises `DataError` for what is damaged."""
+    try:
+        order, messages = parse_mo(data)
+        header = messages.get(b"", b"").decode("latin-1")
+        found = re.search(r"charset=([\w.:-]+)", header)
+        charset = found[1] if found and found[1] != "CHARSET" else "utf-8"
+        catalog = CompiledCatalog(data, order, charset, messages)
+        rule = PluralRule.of(header)
+        segments: list[Segment] = []
+        for key, value in messages.items():
+            if key:
+                _read_message(catalog, key, value.decode(charset).split("\0"), rule, segments)
+    except (ValueError, LookupError, struct.error) as error:
+        raise DataError(f"{name}: damaged, or not a compiled catalog ({error})") from None
+    catalog.segments = segments
+    return catalog
+
+
+def _read_message(
+    catalog: CompiledCatalog, key: bytes, targets: list[str], rule: PluralRule, segments: list[Segment]
+) -> None:
+    sources = key.decode(catalog.charset).rpartition("\4")[2].split("\0")
+    for form in range(rule.count if len(sources) > 1 else 1):
+        source = sources[0 if len(sources) == 1 or rule.takes_singular(form) else 1]
+        if form < len(targets) and targets[form] not in ("", source):
+            catalog.remarks["messages that are translated already"] += 1
+        elif has_words(source):
+            content, mnemonic = message_content(source)
+            segments.append(Segment(content, _nowhere, len(segments) + 1))
+            catalog.forms.append((key, form, mnemonic, content))
+
+
+def _nowhere(translation: Content) -> list[Edit]:
+    """A compiled catalog is written anew: no place in it changes by itself."""
+    return []
+
+
+def parse_mo(data: bytes) -> tuple[str, dict[bytes, bytes]]:
+    """The order of bytes, and the messages. Raises `ValueError` or `struct.error` where it is damaged."""
+    order = _ORDERS.get(data[:4])
+    if order is None:
+        raise ValueError("it does not begin as one")
+    version, count, sources_at, targets_at = struct.unpack_from(f"{order}4I", data, 4)
+    if version >> 16 > 1:
+        raise ValueError(f"unknown version {version >> 16}")
+    sources, targets = (_strings(data, order, start, count) for start in (sources_at, targets_at))
+    return order, dict(zip(sources, targets, strict=True))
+
+
+def _strings(data: bytes, order: str, start: int, count: int) -> list[bytes]:
+    if start + 8 * count > len(data):
+        raise ValueError("cut off")
+    spans = list(struct.iter_unpack(f"{order}2I", data[start : start + 8 * count]))
+    if any(begin + length > len(data) for length, begin in spans):
+        raise ValueError("cut off")
+    if sum(length for length, _ in spans) > len(data):
+        raise ValueError("strings overlap")
+    return [data[begin : begin + length] for length, begin in spans]
+
+
+def write_mo(messages: dict[bytes, bytes], order: str = "<") -> bytes:
+    """A compiled catalog of these messages, sorted as programs expect them."""
+    keys = sorted(messages)
+    sources, targets = keys, [messages[key] for key in keys]
+    head = 28
+    position = head + 16 * len(keys)
+    tables, texts = [], []
+    for strings in (sources, targets):
+        for string in strings:
+            tables.append(struct.pack(f"{order}2I", len(string), position))
+            texts.append(string + b"\0")
+            position += len(string) + 1
+    numbers = (_MAGIC, 0, len(keys), head, head + 8 * len(keys), 0, head + 16 * len(keys))
+    return struct.pack(f"{order}7I", *numbers) + b"".join([*tables, *texts])

@@ -1,0 +1,135 @@
+"""A segment made ready for a model: its text without tags, cut into sentences, and where the tags were."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from dikkat_runtime.documents.placement import Mark
+from dikkat_runtime.documents.segments import Content, Item, Tag
+from dikkat_runtime.documents.words import Span
+
+WORD = "\ue000"
+"""Stands in a text for a tag of the kind `word`."""
+_OPENERS = frozenset("([{'\"«“‘-–/¿¡")
+_SPACE = re.compile(r"\s+")
+SplitSentences = Callable[[str], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """What is between the tags and white space at the edges of a segment, which stay as they are."""
+
+    before: Content
+    after: Content
+    text: str
+    """With `WORD` for each of the `words`, and one space where there was white space or a tag between words."""
+    words: tuple[Tag, ...]
+    marks: tuple[Mark, ...]
+    """All other tags."""
+    sentences: tuple[Span, ...]
+
+    @classmethod
+    def of(cls, content: Content, split: SplitSentences) -> Paragraph:
+        """Read a segment, whose pairs must be nested; `split` cuts a text into sentences."""
+        before, core, after = _without_edges(content)
+        text, words, marks = _marked(core)
+        borders = [0, *(mark.position for mark in marks if mark.tag.ends_sentence), len(text)]
+        spans: list[Span] = []
+        for start, end in pairwise(borders):
+            position = start
+            for sentence in split(text[start:end]):
+                position = text.index(sentence, position)
+                spans.append((position, position + len(sentence)))
+                position += len(sentence)
+        return cls(before, after, text, words, marks, tuple(spans))
+
+    def words_in(self, sentence: Span) -> range:
+        """The numbers of the words of a sentence."""
+        first = self.text.count(WORD, 0, sentence[0])
+        return range(first, first + self.text.count(WORD, *sentence))
+
+
+def _without_edges(content: Content) -> tuple[Content, Content, Content]:
+    """White space, lone tags and pairs around all of it, apart from the rest."""
+    core: list[Item] = list(content)
+    before: list[Item] = []
+    after: list[Item] = []
+    changed = True
+    while changed and core:
+        changed = False
+        first, last = core[0], core[-1]
+        if isinstance(first, str):
+            if (stripped := first.lstrip()) != first:
+                before.append(first[: len(first) - len(stripped)])
+                core[:1] = [stripped] if stripped else []
+                changed = True
+        elif first.kind == "void":
+            before.append(core.pop(0))
+            changed = True
+        elif first.kind == "open" and isinstance(last, Tag) and last.kind == "close" and last.pair == first.pair:
+            before.append(core.pop(0))
+            after.append(core.pop())
+            changed = True
+        if not changed and core:
+            last = core[-1]
+            if isinstance(last, str) and (stripped := last.rstrip()) != last:
+                after.append(last[len(stripped) :])
+                core[-1:] = [stripped] if stripped else []
+                changed = True
+            elif isinstance(last, Tag) and last.kind == "void":
+                after.append(core.pop())
+                changed = True
+    return tuple(before), tuple(core), tuple(reversed(after))
+
+
+def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
+    items = _with_breaks(core)
+    text = ""
+    words: list[Tag] = []
+    marks: list[Mark] = []
+    for number, item in enumerate(items):
+        if isinstance(item, str):
+            text += item.lstrip() if text.endswith(" ") else item
+        elif item.kind == "word":
+            words.append(item)
+            text += WORD
+        elif item.kind == "void":
+            before, after = _beside(items, number, -1), _beside(items, number, 1)
+            parts_words = after[:1].isalnum() and text[-1:] not in _OPENERS
+            if parts_words or item.markup.isspace() or item.ends_sentence:
+                text = text if text.endswith(" ") else f"{text} "
+            marks.append(Mark(len(text), item, before[-1:].isspace(), after[:1].isspace()))
+        else:
+            before, after = _beside(items, number, -1), _beside(items, number, 1)
+            inside = after[:1] if item.kind == "open" else before[-1:]
+            position = len(text) - (item.kind == "close" and text.endswith(" "))
+            marks.append(
+                Mark(position, item, item.kind == "close" and inside == " ", item.kind == "open" and inside == " ")
+            )
+    return text, tuple(words), tuple(marks)
+
+
+def _beside(items: Sequence[Item], number: int, step: int) -> str:
+    other = number + step
+    return item if 0 <= other < len(items) and isinstance(item := items[other], str) else ""
+
+
+def _with_breaks(core: Content) -> list[Item]:
+    """White space that is more than one space is a tag of its own, so that lines stay lines."""
+    items: list[Item] = []
+    for item in core:
+        if not isinstance(item, str):
+            items.append(item)
+            continue
+        position = 0
+        for space in _SPACE.finditer(item):
+            if space[0] == " ":
+                continue
+            ends = space[0].count("\n") > 1
+            items += [item[position : space.start()], Tag("void", space[0], ends_sentence=ends, is_text=True)]
+            position = space.end()
+        items.append(item[position:])
+    return [item for item in items if item != ""]

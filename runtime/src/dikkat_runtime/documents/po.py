@@ -1,0 +1,184 @@
+"""gettext catalogs for translators (`.po`, `.pot`).
+
+Only messages without a translation, or with a fuzzy one, are translated, and are marked fuzzy, since nobody has read
+the translation yet. Source: GNU gettext manual, "The Format of PO Files".
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.messages import message_content, message_text
+from dikkat_runtime.documents.plural_rules import PluralRule
+from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
+from dikkat_runtime.errors import DataError
+
+_LINE = re.compile(r"[^\n]*\n?")
+_KEYWORD = re.compile(r'\s*(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<form>\d{1,3})\])?)\s*(?P<string>".*")\s*')
+_STRING = re.compile(r'\s*(?P<string>"(?:[^"\\]|\\.)*")\s*')
+_ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_WRITTEN = {"\\": "\\\\", '"': '\\"', **{code: f"\\{letter}" for letter, code in _ESCAPES.items()}}
+_CHARSET = re.compile(rb"charset=([\w.:-]+)")
+_WIDTH = 76
+
+
+@dataclass(slots=True)
+class _Entry:
+    line: int = 0
+    first: int | None = None
+    """Where its keywords, or lines of the message before it, begin."""
+    flags_at: tuple[int, int] | None = None
+    flags: list[str] = field(default_factory=list)
+    strings: dict[str, str] = field(default_factory=dict)
+    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """From the first quotation mark of a string to behind the last."""
+
+
+def read_po(data: bytes, name: str, options: Options) -> TextDocument:
+    """Messages of a catalog that have no translation, or a fuzzy one. Raises `DataError` with the line."""
+    declared = _CHARSET.search(data)
+    charset = declared[1].decode() if declared and declared[1] != b"CHARSET" else None
+    file = DecodedFile.decode(data, name, charset)
+    remarks: Counter[str] = Counter()
+    segments: list[Segment] = []
+    rule, seen = PluralRule.of(""), set[tuple[str | None, str]]()
+    for entry in _entries(file):
+        if "msgid" not in entry.strings:
+            raise DataError(f"{name}:{file.line(entry.first or 0)}: the message has no msgid")
+        source = entry.strings["msgid"]
+        if not source and "msgctxt" not in entry.strings:
+            rule = PluralRule.of(entry.strings.get("msgstr", ""))
+            continue
+        if (key := (entry.strings.get("msgctxt"), source)) in seen:
+            remarks["messages that stand twice (msgfmt refuses such a catalog)"] += 1
+        seen.add(key)
+        forms = [key for key in entry.strings if key.startswith("msgstr")]
+        if not forms:
+            raise DataError(f"{name}:{entry.line}: the message has no msgstr")
+        if all(entry.strings[form] for form in forms) and "fuzzy" not in entry.flags:
+            remarks["messages that are translated already"] += 1
+        elif "msgid_plural" in entry.strings:
+            if not rule.is_known:
+                remarks["messages with a plural, in a catalog whose rule for plural forms cannot be read"] += 1
+            segments += _plural_forms(entry, rule, file)
+        else:
+            segments.append(_segment(entry, forms[0], source, file))
+    return TextDocument(file, segments, remarks)
+
+
+def _plural_forms(entry: _Entry, rule: PluralRule, file: DecodedFile) -> Iterator[Segment]:
+    present = {key for key in entry.strings if key.startswith("msgstr[")}
+    count = rule.count if rule.is_known else max(rule.count, len(present))
+    for form in range(count):
+        key = f"msgstr[{form}]"
+        if "fuzzy" in entry.flags or not entry.strings.get(key):
+            source = entry.strings["msgid" if rule.takes_singular(form) else "msgid_plural"]
+            yield _segment(entry, key, source, file)
+
+
+def _segment(entry: _Entry, key: str, source: str, file: DecodedFile) -> Segment:
+    content, mnemonic = message_content(source, entry.flags)
+    newline = "\r\n" if "\r\n" in file.text else "\n"
+    is_folded = "\n" in file.text[slice(*entry.spans["msgid"])]
+
+    def edits(translation: Content) -> Iterable[Edit]:
+        text = message_text(translation, content, mnemonic, entry.flags)
+        quoted = _quoted(text, newline, is_folded or "\n" in text.strip("\n"))
+        if key in entry.spans:
+            yield Edit(*entry.spans[key], quoted)
+        else:
+            end = max(end for _, end in entry.spans.values())
+            # forms that the entry lacks follow the others, in their order
+            yield Edit(end, end, f"{newline}{key} {quoted}")
+        yield from _fuzzy(entry, newline)
+
+    return Segment(content, edits, entry.line)
+
+
+def _fuzzy(entry: _Entry, newline: str) -> Iterable[Edit]:
+    if "fuzzy" in entry.flags:
+        return
+    if entry.flags_at is not None:
+        yield Edit(*entry.flags_at, "#, fuzzy,")
+    else:
+        yield Edit(entry.first or 0, entry.first or 0, f"#, fuzzy{newline}")
+
+
+def _entries(file: DecodedFile) -> Iterator[_Entry]:
+    entry, key = _Entry(), ""
+    for number, found in enumerate(_LINE.finditer(file.text), start=1):
+        text = found[0].strip()
+        if not text or text.startswith("#"):
+            if "msgstr" in key:
+                yield entry
+                entry, key = _Entry(), ""
+            if text.startswith("#,"):
+                start = found.start() + found[0].index("#,")
+                entry.flags_at = (start, start + 2)
+                entry.flags += [flag.strip() for flag in text[2:].split(",")]
+            elif text.startswith("#|") and entry.first is None:
+                entry.first = found.start()
+            elif not text or text.startswith("#~"):
+                entry = entry if "msgid" in entry.strings else _Entry()
+            continue
+        if match := _KEYWORD.fullmatch(found[0]):
+            if "msgstr" in key and match["key"] in ("msgctxt", "msgid"):
+                yield entry
+                entry = _Entry()
+            key = match["key"]
+            entry.line = number if key == "msgid" else entry.line
+            entry.first = found.start() if entry.first is None else entry.first
+            if key in entry.strings:
+                raise DataError(f"{file.name}:{number}: a second {key} of one message")
+            entry.strings[key] = ""
+        string = _STRING.fullmatch(match["string"] if match else found[0])
+        if not key or string is None:
+            raise DataError(f"{file.name}:{number}: not a line of a gettext catalog (.po)")
+        start = found.start() + (match.start("string") if match else string.start("string"))
+        end = start + len(string["string"])
+        entry.spans[key] = (entry.spans.get(key, (start, end))[0], end)
+        entry.strings[key] += _ESCAPE.sub(_unescaped, string["string"][1:-1])
+    if "msgstr" in key:
+        yield entry
+    elif key:
+        raise DataError(f"{file.name}:{entry.line}: the message has no msgstr")
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    code = escape[1]
+    if code[0] == "x":
+        return chr(int(code[1:], 16))
+    return chr(int(code, 8)) if code[0].isdigit() else _ESCAPES.get(code, code)
+
+
+def _quoted(text: str, newline: str, is_folded: bool) -> str:
+    """A string of a catalog, over several lines where its source is."""
+    if not is_folded:
+        return f'"{_escaped(text)}"'
+    folded = [part for line in _lines(text) for part in _folded(_escaped(line))]
+    return newline.join(f'"{part}"' for part in ("", *folded))
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in re.split(r"(?<=\n)", text) if line]
+
+
+def _folded(text: str) -> Iterator[str]:
+    """Parts of a line that fit into the usual width, cut behind spaces."""
+    part = ""
+    for word in re.findall(r"\S*\s*", text):
+        if part and len(part) + len(word) > _WIDTH:
+            yield part
+            part = ""
+        part += word
+    if part:
+        yield part
+
+
+def _escaped(text: str) -> str:
+    return "".join(_WRITTEN.get(character, character) for character in text)

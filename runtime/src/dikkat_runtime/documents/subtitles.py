@@ -1,0 +1,236 @@
+"""Subtitles (`.srt`, `.vtt`): a sentence over several cues is translated as one and cut where its parts belong.
+
+Times, numbers, notes and styles stay. A line has at most 42 characters where two lines can hold the text.
+Source: W3C, WebVTT (2019).
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.placeholders import has_words
+
+LONGEST_LINE = 42
+"""Characters of a line, as in the guides of broadcasters."""
+_TIME = re.compile(
+    r"[ \t]*(?P<start>(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3})[ \t]*-->[ \t]*(?P<end>(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3})[^\n]*"
+)
+_NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)\b")
+_BLOCK = re.compile(r"(?:[^\r\n]+(?:\r?\n|\Z))+")
+_POSITION = re.compile(r"\{\\[^{}]*\}|<\d[\d:.]*>|<v(?:\.[^\s>]*)?(?:\s[^>]*)?>|</v>")
+_SPEAKER = re.compile(r"(?:\{[^}]*\}|<[^>]*>|[ \t])*[-–—][ \t]*(?=\S)")
+_SENTENCE_END = re.compile(r"[.!?…。！？♪:)\]\"”»]\s*$")
+_LONGEST_GAP = 2.0
+"""Seconds between two cues of one sentence."""
+TOO_LONG = f"cues need a line of more than {LONGEST_LINE} characters"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cue:
+    start: int
+    end: int
+    text: str
+    begins: float
+    ends: float
+
+
+def read_srt(data: bytes, name: str, options: Options) -> TextDocument:
+    """The cues of a SubRip file. Raises `DataError` for a file without any."""
+    return _read(DecodedFile.decode(data, name), lambda text: text, lambda text: text)
+
+
+def read_vtt(data: bytes, name: str, options: Options) -> TextDocument:
+    """The cues of a WebVTT file. Raises `DataError` for a file without any."""
+    file = DecodedFile.decode(data, name)
+    if not re.match(r"WEBVTT(?:[ \t\r\n]|\Z)", file.text):
+        raise DataError(f'{name}:1: a WebVTT file begins with "WEBVTT"')
+    return _read(file, html.unescape, _escaped)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _read(file: DecodedFile, unescape: Callable[[str], str], escape: Callable[[str], str]) -> TextDocument:
+    remarks: Counter[str] = Counter()
+    segments: list[Segment] = []
+    cues = list(_cues(file))
+    if not cues and file.text.replace("WEBVTT", "").strip():
+        raise DataError(f"{file.name}: holds no cue (a line such as 00:00:01,000 --> 00:00:02,000)")
+    newline = "\r\n" if "\r\n" in file.text else "\n"
+    group: list[_Cue] = []
+    for cue in cues:
+        if group and not _goes_on(group[-1], cue):
+            segments += _segments(file, group, newline, unescape, escape, remarks)
+            group = []
+        group.append(cue)
+    segments += _segments(file, group, newline, unescape, escape, remarks)
+    return TextDocument(file, segments, remarks)
+
+
+def _cues(file: DecodedFile) -> Iterable[_Cue]:
+    for block in _BLOCK.finditer(file.text):
+        times = list(_TIME.finditer(block[0]))
+        if not times or block[0][: times[0].start()].count("\n") > 1 or _NO_CUE.match(block[0]):
+            continue
+        time = times[-1]
+        start = block.start() + time.end()
+        text = file.text[start : block.end()]
+        first = start + len(text) - len(text.lstrip("\r\n"))
+        last = start + len(text.rstrip())
+        if first < last and has_words(file.text[first:last]):
+            yield _Cue(first, last, file.text[first:last], _seconds(time["start"]), _seconds(time["end"]))
+
+
+def _seconds(time: str) -> float:
+    total = 0.0
+    for part in time.replace(",", ".").split(":"):
+        total = 60 * total + float(part)
+    return total
+
+
+def _goes_on(one: _Cue, other: _Cue) -> bool:
+    """Whether a sentence goes on from one cue to the next."""
+    text = re.sub(r"<[^>]*>|\{[^}]*\}", "", other.text).lstrip("-–—… \"'«“")
+    is_near = 0 <= other.begins - one.ends <= _LONGEST_GAP
+    ends = _SENTENCE_END.search(re.sub(r"<[^>]*>", "", one.text)) is not None
+    return is_near and not ends and bool(text) and not _is_dialogue(one.text) and not _is_dialogue(other.text)
+
+
+def _is_dialogue(text: str) -> bool:
+    return sum(_SPEAKER.match(line) is not None for line in text.split("\n")) > 1
+
+
+def _segments(
+    file: DecodedFile, cues: Sequence[_Cue], newline: str, unescape: Callable[[str], str],
+    escape: Callable[[str], str], remarks: Counter[str],
+) -> list[Segment]:  # fmt: skip
+    if len(cues) == 1 and _is_dialogue(cues[0].text):
+        segments = []
+        for line in re.finditer(r"[^\r\n]+", cues[0].text):
+            dash = _SPEAKER.match(line[0])
+            start = cues[0].start + line.start() + (dash.end() if dash else 0)
+            span = (start, cues[0].start + line.end())
+            content = _content(file.text[slice(*span)], unescape)
+            segments.append(Segment(content, _line_edits(span, escape), file.line(span[0])))
+        return segments
+    if not cues:
+        return []
+    items: list[Item] = []
+    for number, cue in enumerate(cues):
+        if number:
+            items.append(Tag("void", f"\n{number}", number, is_text=True))
+        items += _content(cue.text, unescape)
+
+    def edits(translation: Content) -> Iterable[Edit]:
+        for cue, part in zip(cues, _cut(translation, [len(cue.text) for cue in cues]), strict=True):
+            text = _folded(part, escape, newline)
+            remarks[TOO_LONG] += any(
+                len(re.sub(r"<[^>]*>|\{[^}]*\}", "", line)) > LONGEST_LINE for line in text.split(newline)
+            )
+            yield Edit(cue.start, cue.end, text)
+
+    return [Segment(tuple(items), edits, file.line(cues[0].start))]
+
+
+def _line_edits(span: tuple[int, int], escape: Callable[[str], str]) -> Callable[[Content], Iterable[Edit]]:
+    return lambda translation: [Edit(*span, render(translation, escape))]
+
+
+def _content(text: str, unescape: Callable[[str], str]) -> Content:
+    """The text of a cue on one line, with what says where or when it is shown as tags."""
+    text = re.sub(r"[ \t]*\r?\n[ \t]*", " ", text)
+    items: list[Item] = []
+    position = 0
+    for found in _POSITION.finditer(text):
+        items += [unescape(text[position : found.start()]), Tag("void", found[0], found.start() + 1000)]
+        position = found.end()
+    return tuple(item for item in (*items, unescape(text[position:])) if item != "")
+
+
+def _cut(content: Content, lengths: Sequence[int]) -> list[Content]:
+    """The parts of a translation for so many cues: where the tags between cues went, else by the cues' lengths."""
+    parts: list[list[Item]] = [[]]
+    for item in content:
+        if isinstance(item, Tag) and item.kind == "void" and re.fullmatch(r"\n\d+", item.markup):
+            parts.append([])
+        else:
+            parts[-1].append(item)
+    if len(parts) != len(lengths) or not all(has_words(plain(tuple(part))) for part in parts):
+        parts = _by_length([item for part in parts for item in (*part, " ")][:-1], lengths)
+    return [_stripped(tuple(part)) for part in _closed(parts)]
+
+
+def _by_length(items: Sequence[Item], lengths: Sequence[int]) -> list[list[Item]]:
+    words = [word for item in items for word in (re.findall(r"\S+\s*|\s+", item) if isinstance(item, str) else [item])]
+    total, share = sum(len(word) for word in words if isinstance(word, str)), 0
+    borders = [sum(lengths[: number + 1]) / sum(lengths) * total for number in range(len(lengths) - 1)]
+    parts: list[list[Item]] = [[] for _ in lengths]
+    for word in words:
+        size = len(word) if isinstance(word, str) else 0
+        place = sum(share + size / 2 >= border for border in borders)
+        parts[place].append(word)
+        share += size
+    return parts
+
+
+def _closed(parts: Sequence[Sequence[Item]]) -> list[list[Item]]:
+    """Parts in which each pair is closed; one that goes on is opened again."""
+    closed = []
+    opened: list[Tag] = []
+    for part in parts:
+        items: list[Item] = list(opened)
+        for item in part:
+            if isinstance(item, Tag) and item.kind == "open":
+                opened.append(item)
+            elif isinstance(item, Tag) and item.kind == "close" and opened:
+                opened.pop()
+            items.append(item)
+        names = [re.findall(r"[A-Za-z]\w*", tag.markup) for tag in reversed(opened)]
+        items += [
+            Tag("close", f"</{name[0]}>", is_text=tag.is_text)
+            for name, tag in zip(names, reversed(opened), strict=True)
+        ]
+        closed.append(items)
+    return closed
+
+
+def _stripped(content: Content) -> Content:
+    items = list(content)
+    for place, strip in ((0, str.lstrip), (-1, str.rstrip)):
+        if items and isinstance(item := items[place], str):
+            items[place] = strip(item)
+    return tuple(items)
+
+
+def _folded(content: Content, escape: Callable[[str], str], newline: str) -> str:
+    """The text of a cue on one line, or on two of about one length."""
+    text = plain(content)
+    if len(text) <= LONGEST_LINE:
+        return render(content, _unescaped_markup(escape))
+    spaces = [place for place, character in enumerate(text) if character == " "]
+    if not spaces:
+        return render(content, _unescaped_markup(escape))
+    middle = min(spaces, key=lambda place: abs(2 * place - len(text)))
+    items: list[Item] = []
+    position = 0
+    for item in content:
+        if isinstance(item, str) and position <= middle < position + len(item):
+            place = middle - position
+            items += [item[:place], Tag("void", newline), item[place + 1 :]]
+        else:
+            items.append(item)
+        position += len(item) if isinstance(item, str) else 0
+    return render(tuple(items), _unescaped_markup(escape))
+
+
+def _unescaped_markup(escape: Callable[[str], str]) -> Callable[[str], str]:
+    """Escapes text, but not the tags that stand in a cue."""
+    return lambda text: text if re.fullmatch(r"</?[A-Za-z][^<>]*>", text) else escape(text)

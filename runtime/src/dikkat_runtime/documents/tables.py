@@ -1,0 +1,201 @@
+"""Tables (`.tsv`, `.csv`) and JSON lines: one column is translated into another, which is added where it is missing."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+
+from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, render
+from dikkat_runtime.documents.words import Span
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.text.placeholders import has_words
+
+_DELIMITERS = ",;\t|"
+_KNOWN_SOURCES, _KNOWN_TARGETS = ("source", "src", "text"), ("target", "tgt", "translation")
+_JSON_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_JSON_VALUE = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,:{}\[\]"]+|[{}\[\],:]')
+ADDED = "translation"
+"""The name of a column that is added."""
+DONE = "rows that are translated already"
+
+
+def read_table(data: bytes, name: str, options: Options) -> TextDocument:
+    """The rows of a table. Raises `UsageError` for a column that is missing, `DataError` for broken quotation."""
+    file = DecodedFile.decode(data, name)
+    delimiter = "\t" if name.lower().endswith(".tsv") else _delimiter(file.text)
+    is_quoted = not name.lower().endswith(".tsv")
+    rows = list(_rows(file, delimiter, is_quoted))
+    if not rows:
+        return TextDocument(file, [])
+    head = [_value(file.text[slice(*cell)]).strip() for cell in rows[0]]
+    source, is_head = _column(name, head, options.source_column, _KNOWN_SOURCES, 0)
+    target, target_in_head = _column(name, head, options.target_column, _KNOWN_TARGETS, len(head))
+    first = 1 if is_head or target_in_head else 0
+    added = _cell_edits(file, rows[0], target, delimiter, is_quoted)((ADDED,)) if first and target >= len(head) else ()
+    remarks: Counter[str] = Counter()
+    segments = []
+    also = list(added)
+    for row in rows[first:]:
+        if source >= len(row):
+            raise DataError(f"{name}:{file.line(row[0][0])}: {len(row)} columns, but column {source + 1} is wanted")
+        text = file.text[slice(*row[source])]
+        text = _value(text) if is_quoted else text
+        edits = _cell_edits(file, row, target, delimiter, is_quoted)
+        if target != source and target < len(row) and _value(file.text[slice(*row[target])]).strip():
+            remarks[DONE] += 1
+        elif has_words(text):
+            segments.append(Segment((text,), edits, file.line(row[0][0])))
+        else:
+            also += edits((text,))
+    return TextDocument(file, segments, remarks, also)
+
+
+def _delimiter(text: str) -> str:
+    """What separates the columns of the first line."""
+    first = re.sub(r'"(?:[^"]|"")*"', "", text.split("\n", 1)[0])
+    return max(_DELIMITERS, key=lambda each: first.count(each)) if any(each in first for each in _DELIMITERS) else ","
+
+
+def _rows(file: DecodedFile, delimiter: str, is_quoted: bool) -> Iterable[list[Span]]:
+    """The cells of each row, with their quotation marks."""
+    quoted = r'"(?:[^"]|"")*"' if is_quoted else r"(?!)"
+    cell = re.compile(rf"({quoted}|[^{re.escape(delimiter)}\r\n]*)({re.escape(delimiter)}|\r?\n|\Z)")
+    position, row = 0, list[Span]()
+    while position < len(file.text) or row:
+        found = cell.match(file.text, position)
+        if found is None:
+            raise DataError(f"{file.name}:{file.line(position)}: a quotation mark that does not fit")
+        row.append(found.span(1))
+        position = found.end()
+        if found[2] != delimiter:
+            if row != [found.span(1)] or found[1]:
+                yield row
+            row = []
+            if not found[2]:
+                return
+
+
+def _is_quoted(cell: str) -> bool:
+    return re.fullmatch(r'"(?:[^"]|"")*"', cell) is not None
+
+
+def _value(cell: str) -> str:
+    return cell[1:-1].replace('""', '"') if _is_quoted(cell) else cell
+
+
+def _column(name: str, head: Sequence[str], wanted: str | None, known: Sequence[str], default: int) -> tuple[int, bool]:
+    """The number of a column, and whether the first row names it."""
+    names = [each.strip().casefold() for each in head]
+    if wanted is None:
+        found = next((names.index(each) for each in known if each in names), None)
+        return (default, False) if found is None else (found, True)
+    if wanted.casefold() in names:
+        return names.index(wanted.casefold()), True
+    if wanted.isdecimal() and int(wanted) >= 1:
+        return int(wanted) - 1, False
+    raise UsageError(f'{name}:1: no column is called "{wanted}"; known: {", ".join(head)}')
+
+
+def _cell_edits(
+    file: DecodedFile, row: Sequence[Span], place: int, delimiter: str, is_quoted: bool
+) -> Callable[[Content], Iterable[Edit]]:
+    before = file.text[slice(*row[place])] if place < len(row) else ""
+
+    def edits(translation: Content) -> Iterable[Edit]:
+        text = render(translation, str)
+        if not is_quoted:
+            text = re.sub(r"[\t\r\n]", " ", text)
+        elif _is_quoted(before) or (re.search(rf'^"|[\r\n{re.escape(delimiter)}]', text) and '"' not in before):
+            text = '"' + text.replace('"', '""') + '"'
+        if place < len(row):
+            yield Edit(*row[place], text)
+        else:
+            end = row[-1][1]
+            yield Edit(end, end, delimiter * (place + 1 - len(row)) + text)
+
+    return edits
+
+
+def read_json_lines(data: bytes, name: str, options: Options) -> TextDocument:
+    """The objects of a file, one a line. Raises `DataError` for another line, `UsageError` for a missing key."""
+    file = DecodedFile.decode(data, name)
+    remarks: Counter[str] = Counter()
+    segments = []
+    position = 0
+    for number, line in enumerate(file.text.split("\n"), start=1):
+        if line.strip():
+            spans = _members(line, f"{name}:{number}")
+            source = _key(spans, options.source_column, _KNOWN_SOURCES, f"{name}:{number}")
+            target = options.target_column or next((key for key in _KNOWN_TARGETS if key in spans), ADDED)
+            segment = _object_segment(file, line, position, spans, source, target, remarks)
+            if segment is not None:
+                segments.append(segment)
+        position += len(line) + 1
+    return TextDocument(file, segments, remarks)
+
+
+def _object_segment(
+    file: DecodedFile, line: str, position: int, spans: dict[str, Span], source: str, target: str,
+    remarks: Counter[str],
+) -> Segment | None:  # fmt: skip
+    text = json.loads(line[slice(*spans[source])])
+    if not isinstance(text, str) or not has_words(text):
+        return None
+    if target in spans and target != source and json.loads(line[slice(*spans[target])]):
+        remarks[DONE] += 1
+        return None
+    ascii_only = line.isascii() and "\\u" in line
+
+    def edits(translation: Content) -> Iterable[Edit]:
+        written = json.dumps(render(translation, str), ensure_ascii=ascii_only)
+        if target in spans:
+            start, end = spans[target]
+            yield Edit(position + start, position + end, written)
+        else:
+            end = position + line.rindex("}")
+            yield Edit(end, end, f", {json.dumps(target, ensure_ascii=False)}: {written}")
+
+    return Segment((text,), edits, file.line(position))
+
+
+def _key(spans: dict[str, Span], wanted: str | None, known: Sequence[str], where: str) -> str:
+    found = wanted if wanted is not None else next((key for key in known if key in spans), None)
+    if found is None or found not in spans:
+        missing = f'no key is called "{wanted}"' if wanted else f"none of {', '.join(known)} is a key"
+        raise UsageError(f"{where}: {missing}; known: {', '.join(spans)}")
+    return found
+
+
+def _members(line: str, where: str) -> dict[str, Span]:
+    """For each key of an object the characters of its value."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not valid JSON ({error})") from None
+    if not isinstance(value, dict):
+        raise DataError(f"{where}: every line must be a JSON object")
+    tokens = list(_JSON_VALUE.finditer(line))
+    members: dict[str, Span] = {}
+    depth, number = 0, 0
+    while number < len(tokens):
+        token = tokens[number][0]
+        if depth == 1 and token[0] == '"' and number + 1 < len(tokens) and tokens[number + 1][0] == ":":
+            first, nested = number + 2, 0
+            last = first
+            while True:
+                nested += {"{": 1, "[": 1, "}": -1, "]": -1}.get(tokens[last][0], 0)
+                if nested == 0:
+                    break
+                last += 1
+            members[json.loads(token)] = (tokens[first].start(), tokens[last].end())
+            number = last
+        depth += (
+            {"{": 1, "[": 1, "}": -1, "]": -1}.get(token, 0)
+            if number < len(tokens) and tokens[number][0] == token
+            else 0
+        )
+        number += 1
+    return members

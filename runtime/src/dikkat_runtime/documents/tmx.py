@@ -1,0 +1,95 @@
+"""Translation memories (`.tmx`): units that lack the model's target language get it.
+
+Source: LISA/GALA, TMX 1.4b (2005).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from dikkat_runtime.documents.decoded_file import TextDocument
+from dikkat_runtime.documents.inline_codes import inline_content
+from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, plain, render
+from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, quoted, xml_nodes
+from dikkat_runtime.errors import DataError, UsageError
+
+
+def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
+    """Units with a text in the source language and none in the target language.
+
+    Raises `DataError` with line and byte position, and `UsageError` where no language is known.
+    """
+    if not options.source_language or not options.target_language:
+        raise UsageError(f"{name}: the model does not say between which languages it translates")
+    file = decode_xml(data, name)
+    remarks: Counter[str] = Counter()
+    nodes = xml_nodes(file, remarks)
+    root = next((node for node in nodes if node.kind in ("open", "empty")), None)
+    if root is None or root.local != "tmx":
+        raise DataError(f"{name}: its root is <{root.name if root else ''}>, not <tmx>")
+    partner = matching(nodes)
+    segments: list[Segment] = []
+    for number, node in enumerate(nodes):
+        if node.kind == "open" and node.local == "tu":
+            texts = _texts(nodes, partner, number)
+            source, target = (_of(texts, each) for each in (options.source_language, options.target_language))
+            if source is None:
+                remarks[f"units without a text in {options.source_language}"] += 1
+            elif target is not None and plain(_content(nodes, partner, target[1])).strip():
+                remarks["units that are translated already"] += 1
+            else:
+                content = _content(nodes, partner, source[1])
+                edits = _edits(nodes, partner, source[0], target, options.target_language)
+                segments.append(Segment(content, edits, file.line(node.start)))
+    return TextDocument(file, segments, remarks, markup=False, errors="xmlcharrefreplace")
+
+
+Texts = dict[str, tuple[int, int]]
+"""For each language the numbers of its `tuv` and its `seg`."""
+
+
+def _texts(nodes: list[Node], partner: dict[int, int], unit: int) -> Texts:
+    texts: Texts = {}
+    language, variant = "", unit
+    for number in range(unit + 1, partner[unit]):
+        node = nodes[number]
+        if node.kind == "open" and node.local == "tuv":
+            language, variant = node.attributes.get("xml:lang", node.attributes.get("lang", "")), number
+        elif node.kind in ("open", "empty") and node.local == "seg":
+            texts.setdefault(language, (variant, number))
+    return texts
+
+
+def _of(texts: Texts, language: str) -> tuple[int, int] | None:
+    """The text of a language: `en-US` is one of `en`, but not of `en-GB`."""
+    wanted = language.lower().replace("_", "-")
+    codes = {code.lower().replace("_", "-"): places for code, places in texts.items()}
+    same = [places for code, places in codes.items() if code == wanted]
+    return next(iter(same or [places for code, places in codes.items() if code.partition("-")[0] == wanted]), None)
+
+
+def _content(nodes: list[Node], partner: dict[int, int], segment: int) -> Content:
+    return inline_content(nodes[segment + 1 : partner[segment]])
+
+
+def _edits(
+    nodes: list[Node], partner: dict[int, int], variant: int, target: tuple[int, int] | None, language: str
+) -> Callable[[Content], Iterable[Edit]]:
+    def edits(translation: Content) -> Iterable[Edit]:
+        written = render(translation, escaped)
+        if target is None:
+            end = nodes[partner[variant]].end
+            before = nodes[variant - 1]
+            lead = before.raw if before.kind == "text" and before.raw.isspace() else ""
+            code = "xml:lang" if "xml:lang" in nodes[variant].attributes else "lang"
+            head = f'<tuv {code}="{quoted(language)}" creationid="dikkat">'
+            yield Edit(end, end, f"{lead}{head}<seg>{written}</seg></tuv>")
+            return
+        opening, closing = nodes[target[1]], nodes[partner[target[1]]]
+        if opening.kind == "empty":
+            yield Edit(opening.start, opening.end, f"<{opening.name}>{written}</{opening.name}>")
+        else:
+            yield Edit(opening.end, closing.start, written)
+
+    return edits

@@ -1,0 +1,202 @@
+"""Contents in, translated contents out: the sentences by the model, placeholders and tags by rules that lose none."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat_runtime.documents.paragraphs import WORD, Paragraph, SplitSentences
+from dikkat_runtime.documents.placement import Alignment, Mark, Placement, Words, balanced
+from dikkat_runtime.documents.protection import protected
+from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole
+from dikkat_runtime.documents.sentences import Sentence, SentenceTranslator, Translate
+from dikkat_runtime.documents.words import Span, is_sign, word_spans
+from dikkat_runtime.text.placeholders import has_words
+
+Align = Callable[[str, str], NDArray[np.float32]]
+"""From a sentence and its translation to weights (T, S) of the spans of their words."""
+_CJK = re.compile("[\u3001-\u30ff\u3400-\u9fff\uff00-\uffef]")
+BY_ORDER = "tags were placed by the order of the source"
+LEFT_OUT = "placeholders did not come through the model and were placed by attention"
+
+
+@dataclass
+class ContentTranslator:
+    """Translates text with tags by a model that knows nothing of tags."""
+
+    translate: Translate
+    align: Align | None
+    """None where the model gives no attention: a tag then goes to the same share of the sentence."""
+    split: SplitSentences
+    remarks: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, contents: Sequence[Content], *, markup: bool = False) -> list[Content]:
+        """The translation of each, with every tag in it exactly once; `markup` says that tags stand in the texts."""
+        safe = [protected(content, markup=markup) for content in contents]
+        paragraphs = [Paragraph.of(content, self.split) for content in safe]
+        sentences = [[Sentence(each.text[slice(*span)]) for span in each.sentences] for each in paragraphs]
+        SentenceTranslator(self.translate)([sentence for group in sentences for sentence in group])
+        results = []
+        for content, paragraph, group in zip(safe, paragraphs, sentences, strict=True):
+            if not has_words(paragraph.text):
+                results.append(content)
+                continue
+            core = self._core(paragraph, group)
+            result = tuple(item for item in (*paragraph.before, *core, *paragraph.after) if item != "")
+            if not is_whole(content, result):
+                raise ValueError(f"a tag was lost: {content} {result}")
+            results.append(result)
+        return results
+
+    def _core(self, paragraph: Paragraph, sentences: Sequence[Sentence]) -> Content:
+        gaps = _gaps(paragraph, sentences)
+        if not paragraph.marks and not paragraph.words:
+            return ("".join(part for pair in zip(gaps, sentences, strict=True) for part in (pair[0], pair[1].target)),)
+        return self._placed(paragraph, sentences, gaps)
+
+    def _placed(self, paragraph: Paragraph, sentences: Sequence[Sentence], gaps: Sequence[str]) -> Content:
+        """The translation of a paragraph with words and tags in it."""
+        source, target = _Side(), _Side()
+        alignment_blocks = []
+        marks = list[Mark]()
+        unread, names, words = list(paragraph.marks), list[Tag](), iter(paragraph.words)
+        position = 0
+        for sentence, span, gap in zip(sentences, paragraph.sentences, gaps, strict=True):
+            source.text += paragraph.text[position : span[0]]
+            target.text += gap
+            start = len(source.text)
+            while unread and unread[0].position <= span[1]:
+                mark = unread.pop(0)
+                offset = mark.position - span[0]
+                moved = start + (sentence.offsets[offset] if offset >= 0 else offset)
+                marks.append(Mark(max(moved, 0), mark.tag, mark.space_before, mark.space_after))
+            tags = [next(words) for _ in range(sentence.num_words)]
+            left_out = list(_left_out(sentence, start, tags))
+            self.remarks[LEFT_OUT] += len(left_out)
+            marks = sorted([*marks, *left_out], key=lambda mark: mark.position) if left_out else marks
+            written = sentence.written_words()
+            names += [tags[number] for _, _, number in written]
+            alignment_blocks.append((len(source.spans), len(target.spans), sentence))
+            source.add(sentence.source, ())
+            target.add(sentence.target, written)
+            position = span[1]
+        end = len(source.text)
+        marks += [Mark(end, mark.tag, mark.space_before, mark.space_after) for mark in unread]
+        alignment = Alignment(len(target.spans))
+        for first_source, first_target, sentence in alignment_blocks:
+            alignment.add(first_source, first_target, self._weights(sentence, bool(marks)))
+        placement = Placement(source.words, target.text, target.words, alignment)
+        content = placement.place(marks)
+        if marks and not (placement.is_exact and self.align):
+            self.remarks[BY_ORDER] += 1
+        return _with_names(content, names)
+
+    def _weights(self, sentence: Sentence, is_needed: bool) -> NDArray[np.float32]:
+        sources, targets = word_spans(sentence.source), word_spans(sentence.target)
+        if not is_needed or not sources or not targets:
+            return np.zeros((len(targets), len(sources)), np.float32)
+        if self.align is None:
+            weights = _by_order(len(targets), len(sources))
+        else:
+            signs = [
+                [is_sign(text, span) for span in spans]
+                for text, spans in ((sentence.target, targets), (sentence.source, sources))
+            ]
+            weights = balanced(self.align(sentence.source, sentence.target), *signs)
+        _link_copies(weights, sentence.source, sources, sentence.target, targets)
+        return weights
+
+
+@dataclass
+class _Side:
+    """Text of one language with its words; those that stand for a placeholder are `WORD` in it."""
+
+    text: str = ""
+    spans: list[Span] = field(default_factory=list)
+    are_signs: list[bool] = field(default_factory=list)
+
+    @property
+    def words(self) -> Words:
+        return Words(self.spans, self.are_signs)
+
+    def add(self, sentence: str, names: Sequence[tuple[int, int, int]]) -> None:
+        """One more sentence, in which `names` (start, end, number) give way to `WORD`."""
+        spans = word_spans(sentence)
+        self.are_signs += [is_sign(sentence, span) for span in spans]
+        parts, position, first = list[str](), 0, len(self.text)
+        ends: list[tuple[int, int]] = []
+        for start, end, _ in names:
+            parts += [sentence[position:start], WORD]
+            position = end
+            ends.append((end, end - start - len(WORD)))
+        self.text += "".join([*parts, sentence[position:]])
+
+        def moved(place: int) -> int:
+            return first + place - sum(less for end, less in ends if end <= place)
+
+        self.spans += [(moved(start), moved(end)) for start, end in spans]
+
+
+def _gaps(paragraph: Paragraph, sentences: Sequence[Sentence]) -> list[str]:
+    """What stands before each sentence of the translation: the white space of the source, but none in Chinese."""
+    gaps = []
+    position, before = 0, ""
+    for sentence, (start, end) in zip(sentences, paragraph.sentences, strict=True):
+        gap = paragraph.text[position:start]
+        if before and sentence.target:
+            is_cjk = _CJK.match(before[-1]) or _CJK.match(sentence.target[0])
+            gap = "" if is_cjk else gap or " "
+        gaps.append(gap)
+        position, before = end, sentence.target or before
+    return gaps
+
+
+def _left_out(sentence: Sentence, start: int, tags: Sequence[Tag]) -> list[Mark]:
+    """Marks for the words that the model did not read."""
+    marks = []
+    places = [place for place, character in enumerate(sentence.text) if character == WORD]
+    for place, surrogate, tag in zip(places, sentence.surrogates, tags, strict=True):
+        if surrogate is None:
+            before, after = sentence.text[place - 1 : place], sentence.text[place + 1 : place + 2]
+            marks.append(Mark(start + sentence.offsets[place], tag, before.isspace(), after.isspace()))
+    return marks
+
+
+def _with_names(content: Content, names: Sequence[Tag]) -> Content:
+    """Content with the tags that its `WORD`s stand for."""
+    remaining = iter(names)
+    items: list[Item] = []
+    for item in content:
+        if not isinstance(item, str):
+            items.append(item)
+            continue
+        first, *others = item.split(WORD)
+        items.append(first)
+        for other in others:
+            items += [next(remaining), other]
+    return tuple(item for item in items if item != "")
+
+
+def _by_order(num_targets: int, num_sources: int) -> NDArray[np.float32]:
+    """Each target word on the source word at the same share of the sentence."""
+    weights = np.zeros((num_targets, num_sources), np.float32)
+    places = (np.arange(num_targets) + 0.5) * num_sources / num_targets
+    weights[np.arange(num_targets), places.astype(int)] = 1
+    return weights
+
+
+def _link_copies(
+    weights: NDArray[np.float32], source: str, sources: Sequence[Span], target: str, targets: Sequence[Span]
+) -> None:
+    """A word that stands once on both sides is its own translation."""
+    ours = [source[slice(*span)] for span in sources]
+    theirs = [target[slice(*span)] for span in targets]
+    for number, word in enumerate(theirs):
+        if (len(word) > 1 or word.isdigit()) and ours.count(word) == 1 and theirs.count(word) == 1:
+            weights[number] = 0
+            weights[number, ours.index(word)] = 1

@@ -1,0 +1,237 @@
+"""XLIFF 1.2 and 2.x, and the dialects of Trados (`.sdlxliff`) and Memsource (`.mxliff`).
+
+A translation is marked as made by a machine and to be reviewed; what is approved, final or not to be translated stays.
+Source: OASIS, XLIFF 1.2 (2008) and XLIFF 2.1 (2018).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.inline_codes import inline_content
+from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, plain, render
+from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
+from dikkat_runtime.errors import DataError
+
+_KEPT_STATES = frozenset(("final", "signed-off", "translated", "reviewed"))
+Edits = Callable[[Content], Iterable[Edit]]
+
+
+@dataclass
+class _File:
+    """What is known while a file is walked through."""
+
+    file: DecodedFile
+    nodes: list[Node]
+    partner: dict[int, int]
+    is_second: bool
+    """Whether it is XLIFF 2.x."""
+    remarks: Counter[str]
+    segments: list[Segment] = field(default_factory=list)
+
+    def children(self, parent: int) -> Iterator[int]:
+        """Numbers of the elements right inside another."""
+        number = parent + 1
+        while number < self.partner[parent]:
+            if number in self.partner:
+                yield number
+                number = self.partner[number]
+            number += 1
+
+    def child(self, parent: int, name: str) -> int | None:
+        """The first element of that name right inside another."""
+        return next((number for number in self.children(parent) if self.nodes[number].local == name), None)
+
+    def content(self, element: int) -> Content:
+        """Text and tags inside an element."""
+        return inline_content(self.nodes[element + 1 : self.partner[element]])
+
+
+def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
+    """Units that have no translation yet. Raises `DataError` with line and byte position."""
+    decoded = decode_xml(data, name)
+    remarks: Counter[str] = Counter()
+    nodes = xml_nodes(decoded, remarks)
+    root = next((node for node in nodes if node.kind in ("open", "empty")), None)
+    if root is None or root.local != "xliff":
+        raise DataError(f"{name}: its root is <{root.name if root else ''}>, not <xliff>")
+    file = _File(decoded, nodes, matching(nodes), root.attributes.get("version", "1.2").startswith("2"), remarks)
+    seen: set[str] = set()
+    translatable = [True]
+    for number, node in enumerate(nodes):
+        if node.kind == "open":
+            states = {"no": False, "yes": True}
+            translatable.append(states.get(node.attributes.get("translate", ""), translatable[-1]))
+            if node.local == "file":
+                seen = set()
+                _check_language(file, node, options)
+            if node.local in ("unit", "trans-unit"):
+                identity = node.attributes.get("id", "")
+                if identity in seen:
+                    remarks["units whose id stands twice in their file"] += 1
+                seen.add(identity)
+                if not translatable[-1]:
+                    remarks["units that are not to be translated"] += 1
+                elif file.is_second:
+                    _read_unit(file, number)
+                else:
+                    _read_trans_unit(file, number)
+        elif node.kind == "close":
+            translatable.pop()
+    return TextDocument(decoded, file.segments, remarks, markup=False, errors="xmlcharrefreplace")
+
+
+def _check_language(file: _File, node: Node, options: Options) -> None:
+    stated = node.attributes.get("source-language", "")
+    if stated and options.source_language and stated[:2].lower() != options.source_language[:2].lower():
+        file.remarks[f"files in {stated}, while the model reads {options.source_language}"] += 1
+
+
+def _read_trans_unit(file: _File, unit: int) -> None:
+    """A unit of XLIFF 1.2, whole or in the segments that another tool has cut."""
+    node = file.nodes[unit]
+    source, target = file.child(unit, "source"), file.child(unit, "target")
+    if source is None or file.nodes[source].kind == "empty":
+        return
+    state = file.nodes[target].attributes.get("state", "") if target is not None else ""
+    if node.attributes.get("approved") == "yes" or state in ("final", "signed-off"):
+        file.remarks["units that are approved or final"] += 1
+        return
+    cut = file.child(unit, "seg-source")
+    if cut is not None and target is not None and file.nodes[target].kind == "open":
+        _read_cut(file, unit, cut, target)
+        return
+    if target is not None and _has_text(file, target) and not state.startswith(("new", "needs-translation")):
+        file.remarks["units that are translated already"] += 1
+        return
+    content = file.content(source if cut is None else cut)
+    file.segments.append(Segment(content, _unit_edits(file, source, cut, target), file.file.line(node.start)))
+
+
+def _unit_edits(file: _File, source: int, cut: int | None, target: int | None) -> Edits:
+    def edits(translation: Content) -> Iterable[Edit]:
+        written = render(translation, escaped)
+        prefix = file.nodes[source].name.removesuffix("source")
+        states = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
+        if target is None:
+            end = file.nodes[file.partner[source if cut is None else cut]].end
+            lead = _indentation(file, source)
+            yield Edit(end, end, f"{lead}<{prefix}target{states}>{written}</{prefix}target>")
+            return
+        opening, closing = file.nodes[target], file.nodes[file.partner[target]]
+        head = _with_states(opening.raw, states)
+        if opening.kind == "empty":
+            yield Edit(opening.start, opening.end, f"{head}{written}</{opening.name}>")
+        else:
+            yield Edit(opening.start, opening.end, head)
+            yield Edit(opening.end, closing.start, written)
+
+    return edits
+
+
+def _read_cut(file: _File, unit: int, cut: int, target: int) -> None:
+    """The segments of a unit whose target has a place for each, as in `.sdlxliff`."""
+    ours, theirs = _marked_segments(file, cut), _marked_segments(file, target)
+    kept = _locked_segments(file, unit)
+    for name, source in ours.items():
+        place = theirs.get(name)
+        if place is None:
+            file.remarks["segments without a place in their target"] += 1
+        elif name in kept:
+            file.remarks["segments that are locked or confirmed"] += 1
+        elif _has_text(file, place):
+            file.remarks["segments that are translated already"] += 1
+        else:
+            edits = _replace(file, place)
+            file.segments.append(Segment(file.content(source), edits, file.file.line(file.nodes[source].start)))
+
+
+def _marked_segments(file: _File, parent: int) -> dict[str, int]:
+    inside = range(parent + 1, file.partner[parent])
+    return {
+        file.nodes[number].attributes.get("mid", ""): number
+        for number in inside
+        if file.nodes[number].local == "mrk"
+        and file.nodes[number].attributes.get("mtype") == "seg"
+        and number in file.partner
+    }
+
+
+def _locked_segments(file: _File, unit: int) -> set[str]:
+    """Segments that Trados says are locked or confirmed."""
+    return {
+        node.attributes.get("id", "")
+        for node in file.nodes[unit : file.partner[unit]]
+        if node.name == "sdl:seg"
+        and (node.attributes.get("locked") == "true" or node.attributes.get("conf", "").startswith("Approved"))
+    }
+
+
+def _read_unit(file: _File, unit: int) -> None:
+    """A unit of XLIFF 2.x."""
+    for number in file.children(unit):
+        node = file.nodes[number]
+        if node.local != "segment":
+            continue
+        source, target = file.child(number, "source"), file.child(number, "target")
+        if source is None or file.nodes[source].kind == "empty":
+            continue
+        state = node.attributes.get("state", "initial")
+        if state in _KEPT_STATES or (target is not None and _has_text(file, target)):
+            file.remarks["segments that are translated already"] += 1
+            continue
+        edits = _segment_edits(file, number, source, target)
+        file.segments.append(Segment(file.content(source), edits, file.file.line(node.start)))
+
+
+def _segment_edits(file: _File, segment: int, source: int, target: int | None) -> Edits:
+    replace = None if target is None else _replace(file, target)
+
+    def edits(translation: Content) -> Iterable[Edit]:
+        opening = file.nodes[segment]
+        head = _with_states(opening.raw, ' state="translated" subState="mt:unreviewed"')
+        yield Edit(opening.start, opening.end, head)
+        if replace is not None:
+            yield from replace(translation)
+            return
+        end = file.nodes[file.partner[source]].end
+        prefix = opening.name.removesuffix("segment")
+        lead = _indentation(file, source)
+        yield Edit(end, end, f"{lead}<{prefix}target>{render(translation, escaped)}</{prefix}target>")
+
+    return edits
+
+
+def _replace(file: _File, element: int) -> Edits:
+    opening, closing = file.nodes[element], file.nodes[file.partner[element]]
+
+    def edits(translation: Content) -> Iterable[Edit]:
+        written = render(translation, escaped)
+        if opening.kind == "empty":
+            head = re.sub(r"\s*/>$", ">", opening.raw)
+            yield Edit(opening.start, opening.end, f"{head}{written}</{opening.name}>")
+        else:
+            yield Edit(opening.end, closing.start, written)
+
+    return edits
+
+
+def _with_states(tag: str, states: str) -> str:
+    """An opening tag with attributes, those of the same names before them taken out."""
+    for name in re.findall(r"\s([\w-]+)=", states):
+        tag = re.sub(rf"""\s+{name}\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
+    return re.sub(r"\s*/?>$", "", tag) + states + ">"
+
+
+def _indentation(file: _File, element: int) -> str:
+    """The white space before an element, where a line begins with it."""
+    before = file.nodes[element - 1]
+    return before.raw if before.kind == "text" and before.raw.isspace() and "\n" in before.raw else ""
+
+
+def _has_text(file: _File, element: int) -> bool:
+    return bool(plain(file.content(element)).strip())

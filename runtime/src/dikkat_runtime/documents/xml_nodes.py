@@ -1,0 +1,153 @@
+"""XML as a row of nodes with their places in the file, after expat has found it well-formed.
+
+Nothing outside the file is fetched, and a file that declares entities is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NoReturn
+from xml.parsers import expat
+
+from dikkat_runtime.documents.decoded_file import DecodedFile
+from dikkat_runtime.errors import DataError
+
+_DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']""")
+_ILLEGAL = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x0*(?:[0-8bcBCeE]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\\d|3[01]));"
+)
+_NODE = re.compile(
+    r"<!--(?:.*?)-->|<\?.*?\?>|<!\[CDATA\[(?P<cdata>.*?)\]\]>|<!DOCTYPE(?:[^\[>]|\[.*?\]\s*(?=>))*>"
+    r"|</(?P<close>[^\s>]+)\s*>"
+    r"""|<(?P<open>[^\s/>!?]+)(?P<attributes>(?:\s+[^\s=]+\s*=\s*(?:"[^"]*"|'[^']*'))*)\s*(?P<empty>/)?>"""
+    r"|(?P<text>[^<]+)",
+    re.DOTALL,
+)
+_ATTRIBUTE = re.compile(r"""\s([^\s=]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#(\d+)|(\w+));")
+_NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
+NodeKind = Literal["open", "close", "empty", "text", "cdata", "other"]
+CONTROLS = "control characters that XML forbids, kept where they are"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A tag or a text; characters `start` to `end` of the file."""
+
+    kind: NodeKind
+    start: int
+    end: int
+    raw: str
+    name: str = ""
+    """With the prefix as it is written."""
+
+    @property
+    def local(self) -> str:
+        """The name without its prefix."""
+        return self.name.rpartition(":")[2]
+
+    @cached_property
+    def attributes(self) -> dict[str, str]:
+        """Attributes by their names as written, references resolved."""
+        found = _ATTRIBUTE.findall(self.raw) if self.kind in ("open", "empty") else ()
+        return {name: unescaped(double or single) for name, double, single in found}
+
+    @property
+    def text(self) -> str:
+        """What a text says."""
+        if self.kind == "cdata":
+            return self.raw[len("<![CDATA[") : -len("]]>")]
+        return unescaped(self.raw) if self.kind == "text" else ""
+
+
+def decode_xml(data: bytes, name: str) -> DecodedFile:
+    """Characters of an XML file by its byte-order mark, else as it declares."""
+    declared = _DECLARED.search(data[:1000])
+    charset = declared[1].decode("ascii") if declared else None
+    if data[:2] in (b"<\0", b"\0<"):
+        charset = "utf-16-le" if data[1] == 0 else "utf-16-be"
+    return DecodedFile.decode(data, name, charset)
+
+
+def xml_nodes(file: DecodedFile, remarks: Counter[str]) -> list[Node]:
+    """The nodes of a well-formed file, in order. Illegal control characters are counted among the `remarks`.
+
+    Raises `DataError` with line and byte position for what is not well-formed.
+    """
+    clean, count = _ILLEGAL.subn(lambda found: "\ufffd" * len(found[0]), file.text)
+    if count:
+        remarks[CONTROLS] += count
+    _check(file, clean)
+    return list(_nodes(file.text))
+
+
+def _check(file: DecodedFile, text: str) -> None:
+    parser = expat.ParserCreate("utf-8")
+
+    def refuse(entity: str, *_: object) -> NoReturn:
+        raise DataError(f'{file.name}: declares the entity "{entity}", as no document needs to; not read')
+
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
+    except expat.ExpatError as error:
+        raise DataError(
+            f"{file.name}:{error.lineno}: byte {parser.ErrorByteIndex:,}: not valid XML"
+            f" ({expat.ErrorString(error.code)})"
+        ) from None
+
+
+def _nodes(text: str) -> Iterator[Node]:
+    for found in _NODE.finditer(text):
+        kind: NodeKind = "other"
+        if found["text"] is not None:
+            kind = "text"
+        elif found["cdata"] is not None:
+            kind = "cdata"
+        elif found["close"]:
+            kind = "close"
+        elif found["open"]:
+            kind = "empty" if found["empty"] else "open"
+        yield Node(kind, found.start(), found.end(), found[0], found["open"] or found["close"] or "")
+
+
+def matching(nodes: list[Node]) -> dict[int, int]:
+    """For the number of each opening tag that of its closing one; an empty element is its own."""
+    partner: dict[int, int] = {}
+    opened: list[int] = []
+    for number, node in enumerate(nodes):
+        if node.kind == "open":
+            opened.append(number)
+        elif node.kind == "close":
+            partner[opened.pop()] = number
+        elif node.kind == "empty":
+            partner[number] = number
+    return partner
+
+
+def unescaped(text: str) -> str:
+    """Text with its references resolved; an unknown one stays."""
+    return _REFERENCE.sub(_resolved, text) if "&" in text else text
+
+
+def _resolved(reference: re.Match[str]) -> str:
+    hexadecimal, decimal, name = reference.groups()
+    try:
+        return _NAMED.get(name, reference[0]) if name else chr(int(hexadecimal, 16) if hexadecimal else int(decimal))
+    except (ValueError, OverflowError):
+        return str(reference[0])
+
+
+def escaped(text: str) -> str:
+    """Text for XML; control characters that it forbids are left out."""
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return _ILLEGAL.sub("", text)
+
+
+def quoted(text: str) -> str:
+    """Text for an attribute in double quotation marks."""
+    return escaped(text).replace('"', "&quot;")

@@ -1,0 +1,95 @@
+"""Cross-attention of a translator over a target that is given: one pass over numpy arrays, exact in float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dikkat_runtime.engine.activations import softmax
+from dikkat_runtime.engine.settings import NUMPY, Allowed, ModelSettings
+from dikkat_runtime.engine.stack import Block, Linear, Norm, Stack, causal_mask, split_heads
+from dikkat_runtime.engine.weights import Weights
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+
+FORCED: Allowed = {
+    **NUMPY,
+    "positions": ("sinusoidal", "sinusoidal_concatenated", "learned"),
+    "embedding_norm": (False,),
+}
+"""What models this pass computes."""
+
+
+class ForcedAttention:
+    """Reads a source and a target, and tells where each target token was looked for in the source."""
+
+    def __init__(self, weights: Weights, settings: ModelSettings) -> None:
+        tied = settings.tie_embeddings
+        source = "output_weight" if tied else "source_embedding.weight"
+        target = "output_weight" if tied else "target_embedding.weight"
+        self._encoder = Stack(weights, settings, "encoder", settings.encoder_layers, source)
+        self._decoder = _Decoder(weights, settings, target)
+
+    def __call__(self, source: Sequence[int], target: Sequence[int]) -> Array:
+        """Weights (L, H, T, S) of each of T target tokens over S source tokens; ids without marks, none empty.
+
+        The row of a token is that of the step which wrote it. What lies on the end mark of the source is left out.
+        """
+        sources = np.array([[*source, EOS_ID]])
+        everything = np.ones((1, 1, 1, sources.shape[1]), bool)
+        self._decoder.read(self._encoder(sources, everything), everything)
+        self._decoder(np.array([[BOS_ID, *target[:-1]]]), causal_mask(len(target), len(target)))
+        return np.stack([block.weights[0, :, :, :-1] for block in self._decoder.cross_blocks])
+
+
+class _Decoder(Stack):
+    """A decoder that looks at a source which was read before."""
+
+    def __init__(self, weights: Weights, settings: ModelSettings, embedding: str) -> None:
+        super().__init__(weights, settings, "decoder", 0, embedding)
+        self.cross_blocks = [
+            _CrossBlock(weights, f"decoder.blocks.{number}", settings) for number in range(settings.decoder_layers)
+        ]
+        self.blocks = list[Block](self.cross_blocks)
+
+    def read(self, memory: Array, mask: Array) -> None:
+        """Look at these states (1, S, D) from now on."""
+        for block in self.cross_blocks:
+            block.memory, block.mask = memory, mask
+
+
+class _CrossBlock(Block):
+    """A block with attention to the source between its two parts; it keeps the weights of its last call."""
+
+    memory: Array
+    mask: Array
+    weights: Array
+    """(1, H, T, S)."""
+
+    def __init__(self, weights: Weights, name: str, settings: ModelSettings) -> None:
+        super().__init__(weights, name, settings)
+        joined, width = self.splits[0], settings.model_dim
+        rows = 2 * (self.splits[1] - joined) + joined
+        self.cross_in = Linear(weights, f"{name}.cross_attention.in_projection", rows, width)
+        self.cross_out = Linear(weights, f"{name}.cross_attention.out_projection", width, joined)
+        self.cross_norm = Norm(weights, f"{name}.cross_residual.norm", settings)
+
+    def between(self, x: Array) -> Array:
+        """(1, T, D) to (1, T, D): the residual sum with what is read from the source."""
+        if self.settings.norm_placement == "post":
+            return self.cross_norm(x + self._look(x))
+        return x + self._look(self.cross_norm(x))
+
+    def _look(self, x: Array) -> Array:
+        settings = self.settings
+        query = split_heads(np.split(self.cross_in(x), self.splits, axis=-1)[0], settings.num_heads)
+        _, key, value = np.split(self.cross_in(self.memory), self.splits, axis=-1)
+        key, value = split_heads(key, settings.num_kv_heads), split_heads(value, settings.num_kv_heads)
+        if settings.num_kv_heads != settings.num_heads:
+            group = settings.num_heads // settings.num_kv_heads
+            key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
+        scores = query @ key.swapaxes(2, 3) * np.float32(settings.inverse_temperature)
+        self.weights = softmax(np.where(self.mask, scores, np.float32(-np.inf)))
+        # (1, H, T, K) -> (1, T, H * K)
+        return self.cross_out((self.weights @ value).swapaxes(1, 2).reshape(*x.shape[:2], -1))

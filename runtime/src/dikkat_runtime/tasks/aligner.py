@@ -1,0 +1,79 @@
+"""Which words of a sentence the words of its translation come from, by the translator's own attention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
+from dikkat_runtime.engine.settings import model_settings
+from dikkat_runtime.engine.weights import Weights
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.native.cpu import available_threads
+from dikkat_runtime.run_directory import read_config, read_weights, section
+from dikkat_runtime.tasks.loading import load_tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+Spans = Sequence[tuple[int, int]]
+
+
+class Aligner:
+    """Reads a sentence and a translation of it, and tells where each word was looked for."""
+
+    def __init__(self, attention: ForcedAttention, tokenizer: Tokenizer, target_language: str = "") -> None:
+        self._attention, self._tokenizer, self._target_language = attention, tokenizer, target_language
+
+    @classmethod
+    def load(cls, path: str | Path) -> Aligner:
+        """The aligner of a translator's run directory.
+
+        Raises `UsageError` for a model that it cannot compute, else as `Translator.load`.
+        """
+        run = Path(path)
+        config = read_config(run, "translator")
+        settings = model_settings(config, str(run / "config.json"), FORCED)
+        file = run / "model.safetensors"
+        weights = Weights(read_weights(file), str(file), in_bytes=False, threads=available_threads())
+        language = str(section(config, "data", run).get("target_language", ""))
+        return cls(ForcedAttention(weights, settings), load_tokenizer(run, config, settings.vocab_size), language)
+
+    @staticmethod
+    def computes(path: str | Path) -> bool:
+        """Whether the model of a run directory is one that can be aligned. Raises as `load`, but reads no weights."""
+        run = Path(path)
+        try:
+            model_settings(read_config(run, "translator"), str(run / "config.json"), FORCED)
+        except UsageError:
+            return False
+        return True
+
+    def align(self, source: str, sources: Spans, target: str, targets: Spans) -> Array:
+        """Weights (T, S) of the words that lie at these characters; the row of a word sums to one, or is zero."""
+        tokenizer, language = self._tokenizer, self._target_language
+        ids, target_ids = tokenizer.encode(source), tokenizer.encode(target, language)
+        if not ids or not target_ids:
+            return np.zeros((len(targets), len(sources)), np.float32)
+        # (L, H, T, S) -> (T, S)
+        weights = self._attention(ids, target_ids)[-1].mean(axis=0)
+        words = (
+            _shares(targets, _spans(tokenizer, target, language))
+            @ weights
+            @ _shares(sources, _spans(tokenizer, source)).T
+        )
+        total = words.sum(axis=1, keepdims=True)
+        return np.asarray(words / np.where(total > 0, total, 1), np.float32)
+
+
+def _spans(tokenizer: Tokenizer, text: str, language: str | None = None) -> Spans:
+    """The characters of each token; a space before a word is none of its own."""
+    written, spans = tokenizer.spans(text, language)
+    return [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]
+
+
+def _shares(words: Spans, tokens: Spans) -> Array:
+    """(W, N): 1 where a token has a character in a word."""
+    word, token = np.array(words).reshape(-1, 2), np.array(tokens).reshape(-1, 2)
+    return ((token[None, :, 1] > word[:, None, 0]) & (token[None, :, 0] < word[:, None, 1])).astype(np.float32)

@@ -1,0 +1,40 @@
+"""Whether a text went round in a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+_COPIES = 4
+"""Copies of a group of tokens, one right after the other, that make a loop."""
+_SHORTEST = 8
+"""Tokens of the shortest loop: a row of zeros or dots is none."""
+_LONGEST_GROUP = 12
+_OFTEN = 3
+"""Times that three tokens stand in a text that did not end by itself, for it to be a loop as well."""
+
+
+def is_loop(tokens: Sequence[Hashable], finished: bool = True) -> bool:
+    """Whether `tokens` repeat a group of them over and over, or did not end and keep coming back to the same three."""
+    if len(tokens) - len(set(tokens)) < _COPIES - 1:
+        return False
+    if any(_has_run(tokens, size) for size in range(1, _LONGEST_GROUP + 1)):
+        return True
+    return not finished and _most_frequent_trigram(tokens) >= _OFTEN
+
+
+def _has_run(tokens: Sequence[Hashable], size: int) -> bool:
+    """Whether a group of `size` tokens is followed by itself so often."""
+    wanted = max(_COPIES * size, _SHORTEST) - size
+    run = 0
+    for token, before in zip(tokens[size:], tokens, strict=False):
+        run = run + 1 if token == before else 0
+        if run >= wanted:
+            return True
+    return False
+
+
+def _most_frequent_trigram(tokens: Sequence[Hashable]) -> int:
+    counts: dict[tuple[Hashable, ...], int] = {}
+    for trigram in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        counts[trigram] = counts.get(trigram, 0) + 1
+    return max(counts.values(), default=0)
