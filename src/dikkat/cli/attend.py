@@ -224,8 +224,11 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     from dikkat.explain.joined_words import join_words
     from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.plots import plot_heads
+    from dikkat.explain.sentence_maps import with_written_rows
     from dikkat.text.visible import visible
 
+    suffix = out.suffix.lower()
+    is_picture = suffix in PICTURES
     outputs: list[str] = []
     cautions: list[str | None] = []
 
@@ -235,10 +238,11 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
             if found.source_tokens and found.output_tokens:
                 outputs.append(found.output)
             cautions.append(caution(found))
+            if is_picture:
+                found = replace(found, maps=tuple(map(with_written_rows, found.maps)))
             yield join_words(found) if words else found
 
-    suffix = out.suffix.lower()
-    if suffix in PICTURES:
+    if is_picture:
         (found,) = shown()
         is_read_only = found.maps[0].stack == "encoder" or not found.source_tokens
         title = found.source if is_read_only else f"{found.source} → {found.output}"
