@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.training import Out
-from dikkat.hints import command, piped
+from dikkat.hints import NAME, command, piped
 
 
 def import_checkpoint(
@@ -23,7 +23,7 @@ def import_checkpoint(
     from dikkat.interop.importing import read_foreign, write_run
 
     found = read_foreign(path)
-    write_run(found, out, path, command(*sys.argv[1:]))
+    write_run(found, out, path, command(*sys.argv[1:], program=NAME))
     if found.left_out:
         named = ", ".join(found.left_out[:12]) + (", …" if len(found.left_out) > 12 else "")
         print(f"left out, heads of other tasks: {named}", file=sys.stderr)
