@@ -49,7 +49,7 @@ def test_every_suffix_gives_its_file(dikkat: Command, trained: Path, tmp_path: P
     suffix = Path(name).suffix.lower()
     if suffix == ".html":
         assert content.lower().startswith(b"<!doctype html>")
-        assert (output, complaint) == ("", f"{tmp_path / name}: open it in a browser\n")
+        assert (output, complaint) == ("", f"wrote {tmp_path / name}: open it in a browser\n")
     elif suffix == ".align":
         assert {int(link.split("-")[1]) for link in content.decode().split()} == set(range(len(output.split())))
     else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.progress import Announced, tell_written
 from dikkat.decoding.options import BeamOptions
 from dikkat.errors import DataError, UsageError
 
@@ -86,7 +87,8 @@ def attend(
 
     with write_errors(out):
         probe_beside(out)
-    trained = load(run)
+    with Announced(f"{run}: loading its model"):
+        trained = load(run)
     sentences = _sentences(sentence)
     place = kind, layer, head
     if not isinstance(trained, Translator):
@@ -94,15 +96,17 @@ def attend(
     elif out.suffix.lower() == PAGE:
         from dikkat.pipelines.page import write_page
 
-        write_page(trained, list(sentences), out, targets=None if target is None else [target])
-        print(f"{out}: open it in a browser", file=sys.stderr)
+        with Announced(f"{out}: recording all maps, and translating again without each head"):
+            write_page(trained, list(sentences), out, targets=None if target is None else [target])
+        print(f"wrote {out}: open it in a browser", file=sys.stderr)
         return
     else:
         options = BeamOptions(
             beam_size=BEAM.beam_size if beam is None else beam, n_best=BEAM.n_best if n_best is None else n_best
         )
         found = _translated(trained, sentences, out, place, target, options)
-    _write(found, out, words, colours or Colours.Reds)
+    with Announced(f"{out}: recording the maps"):
+        _write(found, out, words, colours or Colours.Reds)
 
 
 def _check(out: Path, sentence: str, given: Mapping[str, object]) -> None:
@@ -254,3 +258,4 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     for number, line in enumerate(cautions, start=1):
         if line is not None:
             print(line if len(cautions) == 1 else f"{number}: {line}", file=sys.stderr)
+    tell_written(out)

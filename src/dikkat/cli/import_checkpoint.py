@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
 from dikkat.hints import NAME, command, piped
 
@@ -20,10 +21,11 @@ def import_checkpoint(
     out: Out = ...,  # type: ignore[assignment]
 ) -> None:
     """Import a pretrained model of the BERT family (for embed) or the GPT-2 family (for generate and embed)."""
-    from dikkat.interop.importing import read_foreign, write_run
+    with Announced(f"{path}: reading and checking its weights, and writing {out}"):
+        from dikkat.interop.importing import read_foreign, write_run
 
-    found = read_foreign(path)
-    write_run(found, out, path, command(*sys.argv[1:], program=NAME))
+        found = read_foreign(path)
+        write_run(found, out, path, command(*sys.argv[1:], program=NAME))
     if found.left_out:
         named = ", ".join(found.left_out[:12]) + (", …" if len(found.left_out) > 12 else "")
         print(f"left out, heads of other tasks: {named}", file=sys.stderr)
