@@ -176,7 +176,12 @@ class TestUse:
     def test_words_and_picture(self, dikkat: Command, run: Path, tmp_path: Path, standard_input: object) -> None:
         standard_input("the film was superb and the story it\n\n")  # type: ignore[operator]
         code, output, heading = dikkat("classify", run, "--words", "2")
-        names = ["label", "probability", "words that decided (nats the label loses without)", "words looked at (attention)"]
+        names = [
+            "label",
+            "probability",
+            "words that decided (nats the label loses without)",
+            "words looked at (attention)",
+        ]
         assert heading.split("\n")[0].split("\t") == names
         first, empty = output.removesuffix("\n").split("\n")
         label, _, left_out, looked_at = first.split("\t")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.progress import Announced, tell_written
 from dikkat.decoding.options import BeamOptions
 from dikkat.errors import DataError, UsageError
@@ -68,7 +69,10 @@ def attend(
     words: Annotated[bool, typer.Option("--words", help="Join subwords to words.")] = False,
     colours: Annotated[Colours | None, typer.Option(help="Of a picture; Reds if absent.")] = None,
     beam: Annotated[
-        int | None, typer.Option(help=f"Hypotheses followed side by side, {BEAM.beam_size} if absent; 1 is greedy.")
+        int | None,
+        typer.Option(
+            max=MOST_BEAMS, help=f"Hypotheses followed side by side, {BEAM.beam_size} if absent; 1 is greedy."
+        ),
     ] = None,
     n_best: Annotated[int | None, typer.Option(help="Translations whose maps are written; 1 if absent.")] = None,
 ) -> None:

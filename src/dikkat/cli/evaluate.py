@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.progress import Announced, tell_written
 from dikkat.cli.streams import print_report
 from dikkat.config import Device
@@ -25,7 +26,9 @@ def evaluate(
         list[str] | None,
         typer.Argument(help="Data as for train; the run's own held-out test part if absent."),
     ] = None,
-    beam: Annotated[int, typer.Option(help="Hypotheses followed side by side; 1 is greedy.")] = BEAM.beam_size,
+    beam: Annotated[
+        int, typer.Option(max=MOST_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
+    ] = BEAM.beam_size,
     length_penalty: Annotated[float, typer.Option(help="Larger favours longer output.")] = BEAM.length_penalty,
     precision: Annotated[
         Precision, typer.Option(help="Of a translator: int8 is faster and writes almost the same.")

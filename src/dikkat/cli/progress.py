@@ -7,8 +7,8 @@ import sys
 import threading
 import time
 from collections import deque
-from types import FrameType, TracebackType
 from pathlib import Path
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from rich.console import Console

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.limits import MOST_BEAMS
 from dikkat.config import Device
 from dikkat.decoding.options import BeamOptions, Precision
 from dikkat.errors import DataError, UsageError
@@ -24,7 +25,9 @@ BEAM = BeamOptions()
 def translate(
     run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
     file: Annotated[Path | None, typer.Argument(help="Text, line by line; standard input if absent.")] = None,
-    beam: Annotated[int, typer.Option(help="Hypotheses followed side by side; 1 is greedy.")] = BEAM.beam_size,
+    beam: Annotated[
+        int, typer.Option(max=MOST_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
+    ] = BEAM.beam_size,
     n_best: Annotated[int, typer.Option(help="Translations a line; above 1 each as number, score, text.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Number and score before each text.")] = False,
     length_penalty: Annotated[float, typer.Option(help="Larger favours longer output.")] = BEAM.length_penalty,

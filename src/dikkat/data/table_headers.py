@@ -60,7 +60,9 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     if any(_all_numbers(column) for column in columns):
         return True
     below = [(cell.strip(), column) for cell, column in zip(first, columns, strict=False) if cell.strip()]
-    if any(_names_long_text(*each) for each in below) and any(_is_name(cell) or _names_classes(cell, column) for cell, column in below):
+    if any(_names_long_text(*each) for each in below) and any(
+        _is_name(cell) or _names_classes(cell, column) for cell, column in below
+    ):
         return True
     is_unlike = _is_alone(others) or any(_is_of_another_script(*each) for each in below)
     return is_unlike and all(_names_long_text(*each, times=1.5) for each in below)

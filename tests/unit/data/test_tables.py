@@ -129,7 +129,10 @@ def test_a_header_is_found_by_its_words_or_by_contrast(tmp_path: Path, header: s
         ("الإنجليزية,العربية", "The dog number {n} sleeps,الكلب رقم {n} نائم الآن في البيت"),
         ("영어,한국어", "The dog number {n} sleeps,개 번호 {n} 번은 지금 자고 있습니다"),
         ("अंग्रेज़ी,हिन्दी", "The dog number {n} sleeps on the sofa,कुत्ता नंबर {n} अब घर में बहुत देर से सो रहा है"),
-        ("ingilizce cümle,türkçe çeviri", "The dog number {n} sleeps on the old red sofa again.,Köpek {n} yine eski kırmızı kanepede uyuyor gibi görünüyor."),
+        (
+            "ingilizce cümle,türkçe çeviri",
+            "The dog number {n} sleeps on the old red sofa again.,Köpek {n} yine eski kırmızı kanepede uyuyor gibi görünüyor.",
+        ),
         ("英語,日本語", "The dog number {n} sleeps,犬の{n}番は今ソファの上で眠っています"),
         # a name that stands twice is still one
         ("id,text,text", "{n},The dog number {n} sleeps.,Le chien numéro {n} dort."),
