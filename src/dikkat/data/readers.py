@@ -248,7 +248,8 @@ def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
         f"--{side}-column {shlex.quote(key)}" for side, key in zip(("source", "target"), texts, strict=False)
     )
     raise DataError(
-        f"{where}: neither source and target nor src and tgt are keys; name the two, as {example}; its keys are: {known}"
+        f"{where}: neither source and target nor src and tgt are keys; name the two, as {example}; its keys are:"
+        f" {known}"
     )
 
 

@@ -20,7 +20,7 @@ from dikkat.training.classification import pad_texts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecisiveWords:
-    """The words of a text as typed, but for the punctuation around them, of what the model read of it, each with its part in the decision."""
+    """The words that the model read of a text, as typed but without punctuation, each with its part in the decision."""
 
     found: Classification
     words: tuple[str, ...]

@@ -39,7 +39,9 @@ class TypedWord(NamedTuple):
 
 
 def typed_words(tokenizer: Tokenizer, text: str, language: str = "") -> list[TypedWord]:
-    """The words of `text`, split at white space and at tags of HTML, which are words of their own, with all tokens of `Tokenizer.encode(text, language)` in order.
+    """The words of `text`, split at white space, with all tokens of `Tokenizer.encode(text, language)` in order.
+
+    A tag of HTML is a word of its own.
 
     Where a script has no spaces, each token, or the few that share a character, is a word.
     """
