@@ -161,7 +161,7 @@ def test_a_number_that_no_computer_word_holds_is_told_with_its_option(arguments:
 def test_a_beam_that_is_too_wide_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     for command in (["translate", "run"], ["evaluate", "run"], ["attend", "run", "a", "--out", "a.png"]):
         assert run([*command, "--beam", "99999"]) == 2
-        assert "Invalid value for '--beam': 99999 is not in the range x<=1000." in capsys.readouterr().err
+        assert "Invalid value for '--beam'" in capsys.readouterr().err
 
 
 def test_a_file_that_looks_like_an_option_is_to_be_named_with_its_folder(

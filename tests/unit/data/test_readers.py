@@ -166,7 +166,7 @@ def test_catalogs_are_read_by_language(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not in catalogs" in _complaint(UsageError, ["gettext:fr"], 1, 2)
 
 
-@pytest.mark.parametrize("data", [["a.xlsx"], ["train.en"], [], ["a", "b", "c"], ["a.tsv", "b.tsv"]])
+@pytest.mark.parametrize("data", [["a.xyz"], ["train.en"], [], ["a", "b", "c"], ["a.tsv", "b.tsv"]])
 def test_data_of_an_unknown_form_is_refused_at_once(data: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         read_pairs(data)
