@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 from pathlib import Path
 
+NAME = "dikkat"
 
-def command(*words: str | Path) -> str:
-    """Return the line for the shell that calls `dikkat` with these `words`, whatever is in them.
 
-    A path that begins with a dash would be read as an option; it gets `./` in front.
+def command(*words: str | Path, program: str | None = None) -> str:
+    """Return the line for the shell that calls this program with these `words`, whatever is in them.
+
+    The program is named as it was called, unless `program` names it: a command that goes into a file, which is read
+    elsewhere, is one of plain `dikkat`. A path that begins with a dash would be read as an option; it gets `./` in
+    front.
     """
-    return " ".join(["dikkat", *map(_quoted, words)])
+    return " ".join([program or called_program(), *map(_quoted, words)])
+
+
+def called_program() -> str:
+    """Return what calls this program from the shell: `dikkat` where a shell finds this one by it, else what was typed.
+
+    Within another program it is `dikkat`.
+    """
+    called, on_path = Path(sys.argv[0]), shutil.which(NAME)
+    if called.name == "__main__.py" and called.parent.name == NAME:
+        # python -m dikkat; the command of the same environment is the same program
+        if on_path is not None and Path(on_path).absolute().parent == Path(sys.executable).absolute().parent:
+            return NAME
+        return f"{_quoted(Path(sys.orig_argv[0]))} -m {NAME}"
+    if called.name != NAME or os.sep not in sys.argv[0]:
+        return NAME
+    is_found = on_path is not None and called.exists() and called.samefile(on_path)
+    return NAME if is_found else _quoted(called)
 
 
 def piped(*words: str | Path, text: str = "") -> str:

@@ -49,12 +49,13 @@ def test_every_suffix_gives_its_file(dikkat: Command, trained: Path, tmp_path: P
     suffix = Path(name).suffix.lower()
     if suffix == ".html":
         assert content.lower().startswith(b"<!doctype html>")
-        assert (output, complaint) == ("", f"{tmp_path / name}: open it in a browser\n")
+        assert (output, complaint) == ("", f"wrote {tmp_path / name}: open it in a browser\n")
     elif suffix == ".align":
         assert {int(link.split("-")[1]) for link in content.decode().split()} == set(range(len(output.split())))
     else:
         assert content.startswith(starts[suffix])
     if suffix != ".html":
+        assert complaint.endswith(f"wrote {tmp_path / name}\n")
         assert output == f"{Translator.load(trained).translate([SENTENCE])[0].text}\n"
 
 
@@ -216,9 +217,9 @@ def test_the_caution_of_a_map_goes_to_standard_error(
 ) -> None:
     monkeypatch.setattr("dikkat.explain.honesty.caution", lambda found: f"careful with {len(found.maps)} maps")
     _, output, complaint = dikkat("attend", trained, SENTENCE, "--out", tmp_path / "a.png")
-    assert complaint == "careful with 2 maps\n"
+    assert complaint == f"careful with 2 maps\nwrote {tmp_path / 'a.png'}\n"
     _, output, complaint = dikkat("attend", trained, SENTENCE, "--n-best", "2", "--out", tmp_path / "a.json")
-    assert complaint == "1: careful with 6 maps\n2: careful with 6 maps\n"
+    assert complaint == f"1: careful with 6 maps\n2: careful with 6 maps\nwrote {tmp_path / 'a.json'}\n"
     assert "careful" not in output
 
 

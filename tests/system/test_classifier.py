@@ -175,7 +175,14 @@ class TestUse:
 
     def test_words_and_picture(self, dikkat: Command, run: Path, tmp_path: Path, standard_input: object) -> None:
         standard_input("the film was superb and the story it\n\n")  # type: ignore[operator]
-        code, output, _ = dikkat("classify", run, "--words", "2")
+        code, output, heading = dikkat("classify", run, "--words", "2")
+        names = [
+            "label",
+            "probability",
+            "words that decided (nats the label loses without)",
+            "words looked at (attention)",
+        ]
+        assert heading.split("\n")[0].split("\t") == names
         first, empty = output.removesuffix("\n").split("\n")
         label, _, left_out, looked_at = first.split("\t")
         assert (code, label, empty) == (0, "pos", "\tnan")
@@ -195,6 +202,18 @@ class TestUse:
             shown = [part.rsplit(" ", 1)[0] for part in column.split(", ")]
             assert sorted(shown) == sorted(["the", "food", "was", "très", "déçu", "😀", "and", "Çok", "güzel"])
         assert {part.rsplit(" ", 1)[0] for part in long.split("\t")[3].split(", ")} == {"Filmé"}
+
+    def test_words_are_shown_without_punctuation_and_markup(
+        self, dikkat: Command, run: Path, standard_input: object
+    ) -> None:
+        standard_input('It was ("superb").<br /><br />The film, and <i>music</i>... don\'t C# 10/10 !!\n')  # type: ignore[operator]
+        code, output, _ = dikkat("classify", run, "--words", "20")
+        assert code == 0
+        shown = [part.rsplit(" ", 1)[0] for part in output.rstrip("\n").split("\t")[2].split(", ")]
+        tags = ["<br />", "<br />", "<i>", "</i>"]
+        words = ["It", "was", "superb", "The", "film", "and", "music", "don't", "C#", "10/10", "!!"]
+        assert set(shown) == {*tags, *words, "..."}
+        assert shown.count("<br />") == 2
 
     def test_mistakes_and_the_confusion_matrix_as_a_picture(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
         test = write_table(tmp_path / "test.tsv", [("neg", "a superb film of music"), *reviews(20, seed=8)])

@@ -105,7 +105,7 @@ class TestReport:
         assert dikkat("report", classifier, "--out", out, "--language", language) == (
             0,
             "",
-            f"{out}: open it in a browser\n",
+            f"wrote {out}: open it in a browser\n",
         )
         found = Seen()
         found.feed(out.read_text(encoding="utf-8"))

@@ -14,7 +14,7 @@ def test_a_finished_run_becomes_one_file(dikkat: Command, trained: Path, tmp_pat
     out = tmp_path / "report.html"
     code, output, told = dikkat("report", trained, "--out", out, "--language", "tr")
     assert (code, output) == (0, "")
-    assert told == f"{out}: open it in a browser\n"
+    assert told == f"wrote {out}: open it in a browser\n"
     found = Seen()
     found.feed(out.read_text(encoding="utf-8"))
     assert "Çevirmen en → eo" in found.text
@@ -44,7 +44,7 @@ def test_an_unfinished_run_and_none_at_all_are_one_line(dikkat: Command, stopped
 def test_D15_a_run_is_drawn(dikkat: Command, which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     run, out = request.getfixturevalue(which), tmp_path / "model.svg"
     code, output, complaint = dikkat("draw", "model", run, "--out", out)
-    assert (code, complaint) == (0, "")
+    assert (code, complaint) == (0, f"wrote {out}\n")
     assert output.startswith("run: ")
     assert "Cross-attention" in output
     assert ElementTree.fromstring(out.read_text(encoding="utf-8")).tag.endswith("svg")
@@ -84,7 +84,7 @@ def test_C05_C06_C07_the_positions_are_drawn_and_told(dikkat: Command, tmp_path:
     code, output, complaint = dikkat(
         "draw", "positions", "--kind", "sinusoidal", "--dim", "32", "--length", "60", "--out", out
     )
-    assert (code, complaint) == (0, "")
+    assert (code, complaint) == (0, f"wrote {out}\n")
     lines = output.split("\n")
     assert lines[:4] == [
         "column 6 repeats after 35.33 rows", "column 7 repeats after 35.33 rows",

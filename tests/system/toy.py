@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from tests.python_path import PYTHON_PATH
 
+from dikkat.cli import progress
 from dikkat.cli.main import run as run_command
 from dikkat.cli.signals import NUMBERS
 from dikkat_runtime.errors import InternalError
@@ -88,6 +89,16 @@ def kept_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def unannounced() -> Iterator[None]:
+    """What takes long is said after some seconds, which on a slow machine would come between the lines of a test."""
+    before, progress.ANNOUNCED_AFTER = progress.ANNOUNCED_AFTER, 0.0
+    try:
+        yield
+    finally:
+        progress.ANNOUNCED_AFTER = before
+
+
 @dataclass
 class Command:
     """The command line in this process."""
@@ -97,7 +108,7 @@ class Command:
     def __call__(self, *arguments: str | Path) -> tuple[int, str, str]:
         """Exit code, standard output and standard error; an internal error fails the test."""
         self.capture.readouterr()
-        with kept_signals():
+        with kept_signals(), unannounced():
             code = run_command([str(argument) for argument in arguments])
         output, complaint = self.capture.readouterr()
         assert code != InternalError.exit_code, complaint

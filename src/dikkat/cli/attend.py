@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.limits import MOST_BEAMS
+from dikkat.cli.progress import Announced, tell_written
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 
@@ -67,7 +69,10 @@ def attend(
     words: Annotated[bool, typer.Option("--words", help="Join subwords to words.")] = False,
     colours: Annotated[Colours | None, typer.Option(help="Of a picture; Reds if absent.")] = None,
     beam: Annotated[
-        int | None, typer.Option(help=f"Hypotheses followed side by side, {BEAM.beam_size} if absent; 1 is greedy.")
+        int | None,
+        typer.Option(
+            max=MOST_BEAMS, help=f"Hypotheses followed side by side, {BEAM.beam_size} if absent; 1 is greedy."
+        ),
     ] = None,
     n_best: Annotated[int | None, typer.Option(help="Translations whose maps are written; 1 if absent.")] = None,
 ) -> None:
@@ -86,7 +91,8 @@ def attend(
 
     with write_errors(out):
         probe_beside(out)
-    trained = load(run)
+    with Announced(f"{run}: loading its model"):
+        trained = load(run)
     sentences = _sentences(sentence)
     place = kind, layer, head
     if not isinstance(trained, Translator):
@@ -94,15 +100,17 @@ def attend(
     elif out.suffix.lower() == PAGE:
         from dikkat.pipelines.page import write_page
 
-        write_page(trained, list(sentences), out, targets=None if target is None else [target])
-        print(f"{out}: open it in a browser", file=sys.stderr)
+        with Announced(f"{out}: recording all maps, and translating again without each head"):
+            write_page(trained, list(sentences), out, targets=None if target is None else [target])
+        print(f"wrote {out}: open it in a browser", file=sys.stderr)
         return
     else:
         options = BeamOptions(
             beam_size=BEAM.beam_size if beam is None else beam, n_best=BEAM.n_best if n_best is None else n_best
         )
         found = _translated(trained, sentences, out, place, target, options)
-    _write(found, out, words, colours or Colours.Reds)
+    with Announced(f"{out}: recording the maps"):
+        _write(found, out, words, colours or Colours.Reds)
 
 
 def _check(out: Path, sentence: str, given: Mapping[str, object]) -> None:
@@ -224,8 +232,11 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     from dikkat.explain.joined_words import join_words
     from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.plots import plot_heads
+    from dikkat.explain.sentence_maps import with_written_rows
     from dikkat.text.visible import visible
 
+    suffix = out.suffix.lower()
+    is_picture = suffix in PICTURES
     outputs: list[str] = []
     cautions: list[str | None] = []
 
@@ -235,10 +246,11 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
             if found.source_tokens and found.output_tokens:
                 outputs.append(found.output)
             cautions.append(caution(found))
+            if is_picture:
+                found = replace(found, maps=tuple(map(with_written_rows, found.maps)))
             yield join_words(found) if words else found
 
-    suffix = out.suffix.lower()
-    if suffix in PICTURES:
+    if is_picture:
         (found,) = shown()
         is_read_only = found.maps[0].stack == "encoder" or not found.source_tokens
         title = found.source if is_read_only else f"{found.source} → {found.output}"
@@ -250,3 +262,4 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     for number, line in enumerate(cautions, start=1):
         if line is not None:
             print(line if len(cautions) == 1 else f"{number}: {line}", file=sys.stderr)
+    tell_written(out)

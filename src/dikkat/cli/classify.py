@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.cli.input_lines import InputLines
+from dikkat.cli.progress import tell_written
 from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from dikkat.pipelines.decisive_words import DecisiveWords
 
 WINDOW = 1024
+WORDS_HEADING = "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)"
 
 
 def classify(
@@ -34,7 +36,7 @@ def classify(
     A line without words gets an empty label and nan. A classifier of any number of labels writes those of a probability
     of at least 0.5, the likeliest first, with a probability behind each; an empty line has none. With --words N two
     columns follow: the N words without which the label would lose (+) or gain (-) most, in nats of log-odds, and the N
-    that got most attention, in percent.
+    that got most attention, in percent; standard error names the columns.
     """
     from dikkat.pipelines.classification import Classifier
 
@@ -99,6 +101,9 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
     from dikkat.explain.class_pictures import plot_words
     from dikkat.pipelines.decisive_words import decisive_words
 
+    if most:
+        # not among the results: as many lines come out as went in
+        print(WORDS_HEADING, file=sys.stderr)
     remarks = _Remarks(classifier)
     for number, line in enumerate(lines, start=1):
         if picture is not None and (number > 1 or not line.strip()):
@@ -111,6 +116,7 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
         if picture is not None and explained is not None:
             title = f"{found.label} ({100 * found.probability:.1f} %)"
             plot_words(explained.words, explained.occlusion, explained.attention, picture, title)
+            tell_written(picture)
     remarks.tell()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dikkat.cli.progress import WorkProgress
+from dikkat.cli.progress import WorkProgress, tell_written
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.files import temporary_beside, write_atomically, write_errors, write_new
 
@@ -101,6 +101,4 @@ def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) 
         write_atomically(json, as_json(found).encode())
     if picture is not None:
         draw_comparison(found, picture)
-    for path in (json, picture):
-        if path is not None:
-            print(f"written: {path}", file=sys.stderr)
+    tell_written(json, picture)

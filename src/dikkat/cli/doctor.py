@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_report
 
 if TYPE_CHECKING:
@@ -34,9 +35,10 @@ def doctor(
 
     A proof that is violated only because another one fails is marked "follows": mend the other first.
     """
-    from dikkat.pipelines.doctor import examine_path
+    with Announced(f"{path}: trying its model on made-up sentences"):
+        from dikkat.pipelines.doctor import examine_path
 
-    proofs = examine_path(path, seed)
+        proofs = examine_path(path, seed)
     print_report([_as_json(path, seed, proofs)] if as_json else _as_table(proofs))
     return 0 if all(proof.passed for proof in proofs) else EXIT_FAILED
 

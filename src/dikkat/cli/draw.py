@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.progress import tell_written
 from dikkat.cli.streams import print_report
 from dikkat.cli.training import parse_settings
 from dikkat.config import build_config, merge, read_toml
@@ -48,6 +49,7 @@ def model(
 
         write_atomically(out, draw_model(outline).encode())
     print_report([outline_as_text(outline).removesuffix("\n")])
+    tell_written(out)
 
 
 def _of_run(path: Path) -> tuple[ModelConfig, str]:
@@ -90,6 +92,7 @@ def positions(
     draw_positions(table, chosen, shift, out)
     told = f"row p + {shift} is row p turned by one fixed rotation, for every p; largest error {error:.1e}"
     print_report([*periods, told, *binary_lines()])
+    tell_written(out)
 
 
 def _columns(chosen: str) -> list[int]:

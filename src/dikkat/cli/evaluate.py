@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.limits import MOST_BEAMS
+from dikkat.cli.progress import Announced, tell_written
 from dikkat.cli.streams import print_report
 from dikkat.config import Device
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
@@ -24,7 +26,9 @@ def evaluate(
         list[str] | None,
         typer.Argument(help="Data as for train; the run's own held-out test part if absent."),
     ] = None,
-    beam: Annotated[int, typer.Option(help="Hypotheses followed side by side; 1 is greedy.")] = BEAM.beam_size,
+    beam: Annotated[
+        int, typer.Option(max=MOST_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
+    ] = BEAM.beam_size,
     length_penalty: Annotated[float, typer.Option(help="Larger favours longer output.")] = BEAM.length_penalty,
     precision: Annotated[
         Precision, typer.Option(help="Of a translator: int8 is faster and writes almost the same.")
@@ -71,16 +75,18 @@ def _translator(
     precision: Precision,
     device: Device,
 ) -> None:
-    from dikkat.pipelines.evaluation import evaluate_translator
+    with _announced(run, data, "translating"):
+        from dikkat.pipelines.evaluation import evaluate_translator
 
-    found = evaluate_translator(run, data, options, columns, precision, device)
+        found = evaluate_translator(run, data, options, columns, precision, device)
     print_report([*found.lines(), *found.samples(samples)])
 
 
 def _language_model(run: Path, data: list[str], stride: int | None) -> None:
-    from dikkat.pipelines.language_model_evaluation import evaluate_language_model
+    with _announced(run, data, "reading"):
+        from dikkat.pipelines.language_model_evaluation import evaluate_language_model
 
-    found = evaluate_language_model(run, data, stride)
+        found = evaluate_language_model(run, data, stride)
     print_report(found.lines())
     if found.unknown:
         shown = ", ".join(map(repr, found.unknown[:10]))
@@ -89,11 +95,18 @@ def _language_model(run: Path, data: list[str], stride: int | None) -> None:
 
 def _classifier(run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None) -> None:
     from dikkat.explain.pictures import check_format
-    from dikkat.pipelines.classifier_evaluation import evaluate_classifier
 
     if picture is not None:
         check_format(picture)
-    found = evaluate_classifier(run, data, columns, note=lambda line: print(line, file=sys.stderr))
-    if picture is not None:
-        found.draw(picture)
+    with _announced(run, data, "classifying"):
+        from dikkat.pipelines.classifier_evaluation import evaluate_classifier
+
+        found = evaluate_classifier(run, data, columns, note=lambda line: print(line, file=sys.stderr))
+        if picture is not None:
+            found.draw(picture)
     print_report([*found.lines(), *found.mistakes(samples)])
+    tell_written(picture)
+
+
+def _announced(run: Path, data: list[str], work: str) -> Announced:
+    return Announced(f"{run}: {work} {' '.join(data) or 'what it has held out'}")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import tomllib
 import traceback
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 from dikkat.cli.signals import Interrupted
@@ -50,6 +52,9 @@ _MEMORY = (
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 _NOT_CREATED = frozenset({errno.EROFS, errno.EEXIST, errno.ENOTEMPTY})
 _PARSERS = tuple(str(Path(module.__path__[0])) for module in (json, tomllib))
+_WHOLE = re.compile(r"[-+]?[0-9]+")
+_LONGEST_NUMBER = 18
+"""Digits of any number of 64 bits."""
 _LONGEST_COMMAND = 300
 """Characters of a command that is worth repeating in a message."""
 
@@ -58,8 +63,24 @@ def explain_failure(error: BaseException, arguments: Sequence[str]) -> tuple[str
     """Return the line and the exit code that tell of `error`, which ended the command of these `arguments`."""
     if isinstance(error, Interrupted):
         return "interrupted", error.exit_code
-    known = error if isinstance(error, DikkatError) and not _came_of_memory(error) else _as_known(error, arguments)
+    if isinstance(error, DikkatError) and not _came_of_memory(error):
+        known = error
+    else:
+        known = _of_an_argument(error, arguments) or _as_known(error, arguments)
     return str(known), known.exit_code
+
+
+def _of_an_argument(error: BaseException, arguments: Sequence[str]) -> DikkatError | None:
+    """A number that no computer word holds, or a file that was read as an option, in the words of the command line."""
+    if type(error).__name__ == "NoSuchOption":
+        file = next((word for word in arguments if word.startswith("-") and Path(word).is_file()), None)
+        return UsageError(f"{file}: a file whose name begins with a dash; call it ./{file}") if file else None
+    words = [part for word in arguments for part in (word.split("=", 1) if word.startswith("--") else [word])]
+    for option, value in pairwise(words):
+        if option.startswith("-") and _WHOLE.fullmatch(value) and len(value.lstrip("+-0")) > _LONGEST_NUMBER:
+            shown = value if len(value) <= 2 * _LONGEST_NUMBER else f"{value[:_LONGEST_NUMBER]}…"
+            return UsageError(f"{option} {shown}: is larger than this can be computed with; give a smaller number")
+    return None
 
 
 def _as_known(error: BaseException, arguments: Sequence[str]) -> DikkatError:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dikkat.cli.progress import WorkProgress
+from dikkat.cli.progress import Announced, WorkProgress
 from dikkat.cli.streams import print_report
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def heads(
     from dikkat.pipelines.honesty import examine_heads
 
     wording = honesty_wording(language)
-    with WorkProgress() as progress:
+    with Announced(f"{path}: loading its model"), WorkProgress() as progress:
         found = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
     print_report([_as_json(path, found)] if as_json else _as_text(path, found, gold, wording))
 

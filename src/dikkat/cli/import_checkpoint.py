@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
-from dikkat.hints import command, piped
+from dikkat.hints import NAME, command, piped
 
 
 def import_checkpoint(
@@ -27,10 +28,11 @@ def import_checkpoint(
 
     With --layout scratch, a model of the book Build a Large Language Model (From Scratch), for generate and embed.
     """
-    from dikkat.interop.importing import read_foreign, write_run
+    with Announced(f"{path}: reading and checking its weights, and writing {out}"):
+        from dikkat.interop.importing import read_foreign, write_run
 
-    found = read_foreign(path, layout)
-    write_run(found, out, path, command(*sys.argv[1:]))
+        found = read_foreign(path, layout)
+        write_run(found, out, path, command(*sys.argv[1:], program=NAME))
     if found.left_out:
         named = ", ".join(found.left_out[:12]) + (", …" if len(found.left_out) > 12 else "")
         print(f"left out, heads of other tasks: {named}", file=sys.stderr)

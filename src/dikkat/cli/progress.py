@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
 from collections import deque
-from types import TracebackType
+from pathlib import Path
+from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -33,6 +36,8 @@ PLAIN_EVERY = 15.0
 """Seconds between two lines about training where there is no terminal."""
 WORK_EVERY = 5.0
 """The same about shorter work."""
+ANNOUNCED_AFTER = 5.0
+"""Seconds of silence that need no word where there is no terminal."""
 
 
 class TrainProgress:
@@ -140,6 +145,43 @@ class WorkProgress:
         elif time.monotonic() - self._last_line >= WORK_EVERY:
             self._last_line = time.monotonic()
             print(f"{done + 1}/{pieces}  {what}", file=sys.stderr, flush=True)
+
+
+class Announced:
+    """Says on standard error what takes a while: at once on a terminal, elsewhere after `ANNOUNCED_AFTER`.
+
+    So a mistake that is found early stays the one line that a program reads. No thread waits, since a process with
+    threads cannot be copied into workers.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._before: object = None
+
+    def __enter__(self) -> Announced:
+        if sys.stderr.isatty():
+            self._say()
+        elif threading.current_thread() is threading.main_thread() and not any(signal.getitimer(signal.ITIMER_REAL)):
+            self._before = signal.signal(signal.SIGALRM, self._say)
+            signal.setitimer(signal.ITIMER_REAL, ANNOUNCED_AFTER)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._before is not None:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
+            signal.signal(signal.SIGALRM, self._before)  # type: ignore[arg-type]
+
+    def _say(self, number: int = 0, frame: FrameType | None = None) -> None:
+        print(f"{self._what} …", file=sys.stderr, flush=True)
+
+
+def tell_written(*paths: Path | None) -> None:
+    """Say on standard error which files lie there now; None stands for one that nobody asked for."""
+    for path in paths:
+        if path is not None:
+            print(f"wrote {visible(str(path))}", file=sys.stderr)
 
 
 def _clock(seconds: float) -> str:

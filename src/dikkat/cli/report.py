@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.progress import Announced
+
 
 def report(
     run: Annotated[Path, typer.Argument(metavar="DIR", help="Run directory of a finished run.", show_default=False)],
@@ -15,8 +17,9 @@ def report(
     language: Annotated[str, typer.Option(help="en or tr.")] = "en",
 ) -> None:
     """Write one offline HTML file: data and its faults, curves, scores, worst mistakes, attention, the model."""
-    from dikkat.pipelines.report import write_report
-
     target = run / "report.html" if out is None else out
-    write_report(run, target, language)
-    print(f"{target}: open it in a browser", file=sys.stderr)
+    with Announced(f"{run}: working through what it has held out, and writing {target}"):
+        from dikkat.pipelines.report import write_report
+
+        write_report(run, target, language)
+    print(f"wrote {target}: open it in a browser", file=sys.stderr)

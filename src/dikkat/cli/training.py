@@ -15,7 +15,7 @@ import typer
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
 from dikkat.config import Device, TrainingConfig, merge, read_toml
-from dikkat.hints import command
+from dikkat.hints import NAME, command
 from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def run_job(
 
     if not job.data and not resume:
         raise UsageError("name the data to train on, or add --resume to go on with the run in --out")
-    stop, typed = StopSignal(), command(*(word for word in sys.argv[1:] if word != "--resume"))
+    stop, typed = StopSignal(), command(*(word for word in sys.argv[1:] if word != "--resume"), program=NAME)
     with TrainProgress() as progress:
         run = runner or train
         outcome = run(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.limits import MOST_BEAMS
 from dikkat.config import Device
 from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import DataError, UsageError
@@ -33,7 +34,9 @@ def translate(
     columns: Annotated[
         str, typer.Option(help="Of a table, with --out: what is translated into what, as in source:target or 2:3.")
     ] = "",
-    beam: Annotated[int, typer.Option(help="Hypotheses followed side by side; 1 is greedy.")] = BEAM.beam_size,
+    beam: Annotated[
+        int, typer.Option(max=MOST_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
+    ] = BEAM.beam_size,
     n_best: Annotated[int, typer.Option(help="Translations a line; above 1 each as number, score, text.")] = 1,
     scores: Annotated[bool, typer.Option("--scores", help="Number and score before each text.")] = False,
     length_penalty: Annotated[float, typer.Option(help="Larger favours longer output.")] = BEAM.length_penalty,

@@ -53,6 +53,11 @@ class CleaningReport:
     notes: list[str] = field(default_factory=list)
     """How the data was read, and what else there is to say of it, a line each."""
 
+    def note_held_out(self, validation: int, test: int) -> None:
+        """Note how many were taken from the data to validate and to test on, where no other data was named for it."""
+        told = f"held out: {validation:,} {self.unit} to validate on"
+        self.notes.append(f"{told} and {test:,} to test on (dikkat evaluate); none of them is trained on")
+
     @property
     def dropped(self) -> int:
         """Pairs left out, for all reasons together."""

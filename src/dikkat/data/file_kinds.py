@@ -12,6 +12,7 @@ _NO_TEXT = "it holds no text"
 
 # how the first line of such a file begins
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
+    (b"version https://git-lfs.github.com/spec/", "a pointer of Git LFS", "fetch the file itself with git lfs pull"),
     (b"%PDF-", "a PDF document", _SAVE_AS_TEXT),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "a document of an old Word, Excel or PowerPoint", _SAVE_AS_TEXT),
     (b"{\\rtf1", "an RTF document", _SAVE_AS_TEXT),
@@ -44,6 +45,17 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
     (b"\x7fELF", "a program", _NO_TEXT),
     (b"MZ\x90\0", "a program", _NO_TEXT),
 )
+_SUFFIXES = {
+    **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), f"a spreadsheet; {_EXPORT} (CSV UTF-8)"),
+    **dict.fromkeys((".parquet", ".arrow", ".feather", ".sqlite", ".db"), f"a table in a binary format; {_EXPORT}"),
+    **dict.fromkeys((".docx", ".doc", ".odt", ".rtf", ".pdf", ".epub", ".pptx"), f"a document; {_SAVE_AS_TEXT}"),
+    **dict.fromkeys((".xlf", ".xliff", ".sdlxliff"), "an XLIFF file; export its segments as .tsv, or as .tmx or .po"),
+    **dict.fromkeys((".html", ".htm"), "an HTML page; save its text, a sentence a line"),
+    ".json": "a JSON document; write it as .jsonl, an object a line",
+    ".mo": "a compiled gettext catalog; turn it into a .po with msgunfmt",
+    ".srt": "subtitles; write their texts as two aligned files, or as .tsv",
+}
+"""What a name that ends so stands for, with advice."""
 _BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)")
 _LOOKED_AT = 4096
 _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\f\r\x1b")
@@ -81,10 +93,16 @@ def binary_kind(begin: bytes) -> str | None:
     return None
 
 
+def named_kind(suffix: str) -> str | None:
+    """What a file of which the name ends in `suffix` is, with advice, when it is no form of text that can be read."""
+    return _SUFFIXES.get(suffix)
+
+
 def is_utf16(raw: bytes) -> bool:
     """Whether a line without a byte-order mark is of UTF-16 in a script of which every second byte is 0."""
     zeros = raw.count(0)
-    if zeros * 4 < len(raw):
+    # a single one is a stray byte, but where it is the empty line of big-endian UTF-16
+    if (zeros < 2 and raw != b"\0\n") or zeros * 4 < len(raw):
         return False
     at_even = raw[::2].count(0)
     return max(at_even, zeros - at_even) >= 0.8 * zeros

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.data.alignment import shift_line
+from dikkat.data.file_kinds import named_kind
 from dikkat.data.gettext_catalogs import read_catalogs
 from dikkat.data.languages import GETTEXT, languages_of
 from dikkat.data.packed import without_packing
@@ -23,7 +25,7 @@ from dikkat.data.po_files import read_po
 from dikkat.data.tables import Dialect, read_table
 from dikkat.data.text_files import read_lines, read_text_lines
 from dikkat.data.tmx_files import read_tmx
-from dikkat_runtime.errors import DataError, UsageError, nearest, plural
+from dikkat_runtime.errors import DataError, DikkatError, UsageError, nearest, plural
 
 __all__ = ["Pair", "languages_of", "read_pairs"]
 
@@ -71,7 +73,17 @@ def read_pairs(
         return _read_json_lines(Path(data[0]), columns)
     if kinds[0]:
         return _read_table(Path(data[0]), columns, roles, note)
-    raise UsageError(f"{data[0]}: cannot tell from its name how to read pairs from it; known: {_KNOWN}")
+    raise _unreadable(data[0])
+
+
+def _unreadable(name: str) -> DikkatError:
+    """Why no pairs can be read from one file of this name: what it is, where its content or its name tells."""
+    kind = named_kind(_suffix(name))
+    if kind is not None or Path(name).is_file():
+        next(read_text_lines(Path(name)), None)  # raises for a file that is missing, or whose content tells what it is
+    if kind is not None:
+        return DataError(f"{name}: is {kind}")
+    return UsageError(f"{name}: cannot tell from its name how to read pairs from it; known: {_KNOWN}")
 
 
 def table_kind(name: str) -> str:
@@ -229,7 +241,16 @@ def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
         if all(key in entry for key in keys):
             return keys
     known = ", ".join(entry)
-    raise DataError(f"{where}: neither source and target nor src and tgt are keys; choose two columns of: {known}")
+    texts = [key for key, value in entry.items() if isinstance(value, str)]
+    if len(texts) < 2:
+        raise DataError(f"{where}: holds no two texts, source and target; its keys are: {known or 'none'}")
+    example = " ".join(
+        f"--{side}-column {shlex.quote(key)}" for side, key in zip(("source", "target"), texts, strict=False)
+    )
+    raise DataError(
+        f"{where}: neither source and target nor src and tgt are keys; name the two, as {example}; its keys are:"
+        f" {known}"
+    )
 
 
 def text_of(entry: dict[str, Any], key: str, where: str) -> str:

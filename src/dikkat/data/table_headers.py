@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from itertools import zip_longest
 from statistics import median
@@ -39,13 +41,16 @@ _FEW_WORDS = 4
 _LEAST_ROWS = 8
 """With fewer rows, what the first one has in contrast to the others says nothing."""
 _MOST_CLASSES = 30
+_ALIKE = 0.02
+"""Share of rows below that may look like names as well."""
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
     """Whether the first of `rows` names the columns: by the words in it, or by its contrast to the rows below."""
     first, others = rows[0], rows[1:]
     cells = [cell.strip() for cell in first if cell.strip()]
-    if not others or not cells or len(set(cells)) < len(cells) or not all(map(_may_be_name, cells)):
+    # a text that is its own translation is no header, but of several columns two may have one name
+    if not others or not cells or len(set(cells)) < min(2, len(cells)) or not all(map(_may_be_name, cells)):
         return False
     if all(map(_is_name, cells)):
         return True
@@ -54,9 +59,13 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     columns = list(zip_longest(*others, fillvalue=""))[: len(first)]
     if any(_all_numbers(column) for column in columns):
         return True
-    below = list(zip(first, columns, strict=False))
-    is_long_text = any(_names_long_text(cell, column) for cell, column in below)
-    return is_long_text and (any(map(_is_name, cells)) or any(_names_classes(cell, column) for cell, column in below))
+    below = [(cell.strip(), column) for cell, column in zip(first, columns, strict=False) if cell.strip()]
+    if any(_names_long_text(*each) for each in below) and any(
+        _is_name(cell) or _names_classes(cell, column) for cell, column in below
+    ):
+        return True
+    is_unlike = _is_alone(others) or any(_is_of_another_script(*each) for each in below)
+    return is_unlike and all(_names_long_text(*each, times=1.5) for each in below)
 
 
 def is_number(text: str) -> bool:
@@ -77,8 +86,27 @@ def _all_numbers(column: Sequence[str]) -> bool:
     return all(map(is_number, column))
 
 
-def _names_long_text(cell: str, column: Sequence[str]) -> bool:
-    return 3 * len(cell) <= median(map(len, column))
+def _names_long_text(cell: str, column: Sequence[str], times: float = 3.0) -> bool:
+    return times * len(cell) <= median(map(len, column))
+
+
+def _is_alone(others: Sequence[Sequence[str]]) -> bool:
+    """Whether hardly a row below the first could be one of names too: they are sentences, or long."""
+    alike = sum(all(map(_may_be_name, filter(None, map(str.strip, row)))) for row in others)
+    return alike <= _ALIKE * len(others)
+
+
+def _is_of_another_script(cell: str, column: Sequence[str]) -> bool:
+    """Whether a cell has no letter of the script that its column is written in: a table is named in one language."""
+    script = _script(" ".join(column))
+    return bool(script) and script not in map(_script, cell) and bool(_script(cell))
+
+
+def _script(text: str) -> str:
+    """The script of most letters, as Unicode names them; that of Chinese and Japanese is one."""
+    names = (unicodedata.name(letter, "").partition(" ")[0] for letter in text if letter.isalpha())
+    found = Counter("CJK" if name in ("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA") else name for name in names)
+    return max(found, key=lambda name: found[name], default="")
 
 
 def _names_classes(cell: str, column: Sequence[str]) -> bool:

@@ -7,12 +7,14 @@ and is dropped; any other "\\r" is kept. A byte-order mark at the start of UTF-8
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
 
+from dikkat.data.encoding_guess import conversion
 from dikkat.data.file_kinds import binary_kind, is_utf16, markup_kind
 from dikkat.data.packed import open_unpacked
 from dikkat_runtime.errors import DataError, MissingInputError, nearest
@@ -71,6 +73,11 @@ def read_text_lines(path: Path) -> Iterator[str]:
     begin = list(islice(lines, _MARKUP_LINES))
     if (kind := markup_kind(begin)) is not None:
         raise DataError(f"{path}: is {kind}")
+    if len(begin) == 1 and "\r" in begin[0].strip("\r"):
+        raise DataError(
+            f"{path}: holds one line, with carriage returns (\\r) in it, as old Macs end lines; make lines of them:"
+            f" tr '\\r' '\\n' < {shlex.quote(str(path))} > lines.txt"
+        )
     yield from begin
     yield from lines
 
@@ -121,8 +128,8 @@ def _decode(raw: bytes, name: str, number: int) -> str:
     except UnicodeDecodeError as error:
         column = len(raw[: error.start].decode("utf-8")) + 1
         raise DataError(
-            f"{name}:{number}:{column}: byte 0x{raw[error.start]:02X} is not valid UTF-8 (column in characters); "
-            "correct the line, or convert the file with iconv -f ENCODING -t UTF-8"
+            f"{name}:{number}:{column}: byte 0x{raw[error.start]:02X} is not valid UTF-8 (column in characters);"
+            f" {conversion(raw, name)}"
         ) from None
 
 

@@ -53,7 +53,10 @@ def has_spaces(tokens: Sequence[str]) -> bool:
 
 
 def join_words(found: SentenceMaps) -> SentenceMaps:
-    """The same maps between words; every row still sums to 1."""
+    """The same maps between words; every row still sums to 1.
+
+    The rows of a map whose queries are named by what they wrote are joined to the words that were written.
+    """
     if found.source_tokens:
         spaced, fed = has_spaces(found.source_tokens), found.output
     else:
@@ -62,7 +65,14 @@ def join_words(found: SentenceMaps) -> SentenceMaps:
         spaced = len(fed.split()) < 2 or any(token.startswith((_SPACE, " ")) for token in found.output_tokens)
     reads = Words.of(found.source_tokens, found.source, spaced=spaced)
     writes = Words.of(found.output_tokens, fed, spaced=spaced)
-    maps = tuple(join_map(each, *axes_of(each.stack, each.kind, reads, writes)) for each in found.maps)
+
+    def joined(each: AttentionMap) -> AttentionMap:
+        queries, keys = axes_of(each.stack, each.kind, reads, writes)
+        if each.query_tokens not in (found.source_tokens, found.output_tokens):
+            queries = Words.of(each.query_tokens, fed, spaced=spaced)
+        return join_map(each, queries, keys)
+
+    maps = tuple(map(joined, found.maps))
     return replace(found, source_tokens=reads.names, output_tokens=writes.names, maps=maps)
 
 

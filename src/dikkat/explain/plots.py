@@ -14,6 +14,7 @@ import numpy as np
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.fonts import fonts_with
 from dikkat.explain.pictures import check_format, new_figure, printable, save_figure
+from dikkat.explain.sentence_maps import with_written_rows
 from dikkat.explain.tiles import tiled
 from dikkat_runtime.errors import DataError
 
@@ -47,14 +48,15 @@ def plot_heads(
     """Draw each map as a heat map with its tokens on the axes, all on one colour scale, darker being larger.
 
     The picture is large enough for every label unless its width and height are given in `inches`; of more tokens than
-    have room, some are labelled, and of more than can be told apart, a tile shows the largest weight of several.
+    have room, some are labelled, and of more than can be told apart, a tile shows the largest weight of several. The
+    rows of a decoder's cross-attention carry the token that they wrote, not the one that they were fed.
     Raises `UsageError` for a suffix that is not .png or .svg, `DataError` without maps, `DiskError` or
     `CannotCreateError` when `path` cannot be written.
     """
     check_format(path)
     if not maps:
         raise DataError("there is no attention map to draw; choose at least one head")
-    drawn, tiles = zip(*(tiled(each, _MOST_TILES) for each in maps), strict=True)
+    drawn, tiles = zip(*(tiled(with_written_rows(each), _MOST_TILES) for each in maps), strict=True)
     labels = {_label(token) for each in drawn for token in (*each.query_tokens, *each.key_tokens)}
     with fonts_with([title, *labels], path):
         save_figure(_heads(drawn, max(tiles), title, colours, inches), path)
@@ -78,7 +80,8 @@ def _heads(
     for axes in cells[len(drawn) :]:
         axes.set_axis_off()
     figure.supxlabel("key: attended to", fontsize=_FONT_POINTS + 1)
-    figure.supylabel("query: attending", fontsize=_FONT_POINTS + 1)
+    is_cross = all(each.kind == "cross" for each in drawn)
+    figure.supylabel("query: attending, to write this" if is_cross else "query: attending", fontsize=_FONT_POINTS + 1)
     if title:
         _set_title(figure, title, inches[1] if inches else _LARGEST_INCHES)
     _draw_scale(figure, images[0], list(cells), tile)

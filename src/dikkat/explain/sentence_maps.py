@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
@@ -63,6 +63,16 @@ def place_of(each: AttentionMap) -> Place:
 def axes_of(stack: Stack, kind: Kind, source: Side, output: Side) -> tuple[Side, Side]:
     """What stands at the query axis and at the key axis of a map, of what belongs to the source and to the output."""
     return source if stack == "encoder" else output, output if (stack, kind) == ("decoder", "self") else source
+
+
+def with_written_rows(each: AttentionMap) -> AttentionMap:
+    """A map for a person to look at: the rows of cross-attention are named by the tokens that they wrote.
+
+    Row t, fed token t, wrote token t + 1, and the last row wrote the end mark. Any other map comes back as it is.
+    """
+    if each.kind != "cross" or each.query_tokens[:1] != (BEGIN,):
+        return each
+    return replace(each, query_tokens=(*each.query_tokens[1:], END))
 
 
 def attention_name(stack: str, kind: str) -> str:

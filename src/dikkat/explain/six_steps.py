@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from dikkat.explain.digits import WRITTEN_OUT, additive_score, dot_product, fixed, vector
+from dikkat.explain.sentence_maps import END
 from dikkat.explain.softmax_table import shift_note, softmax_table
 from dikkat.explain.story import Column, Step, Story, Table
 from dikkat.explain.trace import Array, Cell, ModelTrace, Trace
@@ -32,7 +33,10 @@ def tell_six_steps(
     introduction += [text.target.format(target=target)] if target is not None else []
     introduction += [text.cross] if cross else []
     introduction += [text.model.format(**facts), text.tokens.format(tokens=_numbered(trace.cell.key_tokens))]
-    introduction += [text.queries.format(tokens=_numbered(query_tokens))] if cross else []
+    if cross:
+        written = (*query_tokens, END)[trace.cell.query_number]
+        introduction.append(text.queries.format(tokens=_numbered(query_tokens)))
+        introduction.append(text.reading.format(read=trace.cell.query_token, written=written))
     introduction.append(wording.rounding)
     introduction += [wording.shortened] if len(found.query_input) > WRITTEN_OUT and not full else []
     attention = text.attentions.get((found.stack, found.kind), f"{found.stack}, {found.kind}-attention")

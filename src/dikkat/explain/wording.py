@@ -58,6 +58,8 @@ class SixSteps:
     model: str
     tokens: str
     queries: str
+    reading: str
+    """What a row of cross-attention is about to write."""
     vectors: tuple[str, str]
     inputs: dict[str, str]
     """Where the layer's input comes from."""

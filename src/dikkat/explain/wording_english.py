@@ -60,6 +60,7 @@ ENGLISH = Wording(
         model="Width of the model: {model_dim}. Heads in this layer: {num_heads}, each of width {head_dim}.",
         tokens="Keys: {tokens}",
         queries="Queries: {tokens}",
+        reading="Having read “{read}”, the decoder is about to write “{written}”.",
         vectors=(
             "Step 1. Query, key and value",
             "Three trained matrices WQ, WK and WV make three vectors of {head_dim} numbers for each token: "

@@ -61,6 +61,7 @@ TURKISH = Wording(
         "her kafanın genişliği: {head_dim}.",
         tokens="Anahtarlar: {tokens}",
         queries="Sorgular: {tokens}",
+        reading="“{read}” okundu; kodçözücü “{written}” yazmak üzere.",
         vectors=(
             "Adım 1. Sorgu, anahtar ve değer",
             "Eğitilmiş üç matris, WQ, WK ve WV, her belirteç için {head_dim} sayılık üç vektör üretir: sorgu q, "

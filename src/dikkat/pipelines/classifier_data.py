@@ -84,6 +84,7 @@ def read_parts(request: ClassifyRequest, classifier: ClassifierConfig, data: Dat
         split = split_labelled(texts, data, seed)
         train, validation, test = ([texts[i] for i in part] for part in (split.train, split.validation, split.test))
         parts = Parts(train, validation, test, report)
+        report.note_held_out(len(validation), len(test))
     _require_enough(parts, name, classifier)
     report.notes += split_remarks(parts.train, parts.validation)
     return parts

@@ -20,7 +20,7 @@ from dikkat_runtime.errors import DataError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecisiveWords:
-    """The words of a text as typed, of what the model read of it, each with its part in the decision."""
+    """The words that the model read of a text, as typed but without punctuation, each with its part in the decision."""
 
     found: Classification
     words: tuple[str, ...]
@@ -51,14 +51,14 @@ def decisive_words(classifier: Classifier, text: str) -> DecisiveWords:
 
 
 def _words(classifier: Classifier, text: str) -> tuple[tuple[str, ...], list[list[int]]]:
-    """The words of which something is read, as typed, and where their tokens stand behind `<bos>`."""
+    """The words of which something is read, and where their tokens stand behind `<bos>`."""
     settings = classifier.config.classifier
     words = typed_words(classifier.tokenizer, text.strip(), classifier.config.data.source_language)
     num_tokens = sum(len(word.tokens) for word in words)
     kept = shortened(range(num_tokens), settings.max_tokens, settings.beginning)
     position = {token: number for number, token in enumerate(kept, start=1)}
     groups = [[position[token] for token in word.tokens if token in position] for word in words]
-    read = [(word.text, group) for word, group in zip(words, groups, strict=True) if group]
+    read = [(word.bare, group) for word, group in zip(words, groups, strict=True) if group]
     return tuple(word for word, _ in read), [group for _, group in read]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +18,31 @@ from dikkat.pipelines.translation import Translator
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.errors import UsageError
+
+_NO_CASE = "scored without case (case:lc): this run was trained to write small letters alone"
+_TOKENISED = (
+    "this run was trained to write tokenised text (a space before full stops) and the references are not"
+    " tokenised: treat them as the training data was, or read BLEU as too low"
+)
+_WORDS: dict[str, dict[str, str]] = {
+    "en": {
+        "copying": "for copying the source",
+        "frequent": "for the most frequent translation seen in training",
+        "unknown": "not known for the most frequent translation seen in training: the run has no corpus/ beside it",
+        "sentence": "{count} sentence in {seconds} s",
+        "sentences": "{count} sentences in {seconds} s",
+    },
+    "tr": {
+        "copying": "kaynağı olduğu gibi yazana",
+        "frequent": "eğitimde en sık görülen çeviriyi yazana",
+        "unknown": "eğitimde en sık görülen çevirinin puanı bilinmiyor: koşunun yanında corpus/ yok",
+        "sentence": "{count} cümle, {seconds} sn",
+        "sentences": "{count} cümle, {seconds} sn",
+        _NO_CASE: "büyük-küçük harf ayrılmadan puanlandı (case:lc): bu koşu yalnızca küçük harf yazmayı öğrendi",
+        _TOKENISED: "bu koşu belirteçlenmiş metin (noktadan önce boşluk) yazmayı öğrendi, karşılaştırma metni ise"
+        " belirteçlenmemiş: onu da eğitim verisi gibi işleyin ya da BLEU'yu olduğundan düşük sayın",
+    },
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +62,16 @@ class Evaluation:
     notes: tuple[str, ...] = ()
     """What must be known to read the scores."""
 
-    def lines(self) -> list[str]:
-        """Scores with signatures, the baselines beneath."""
-        copied, frequent = self.copy_source, self.most_frequent
+    def lines(self, language: str = "en") -> list[str]:
+        """Scores with signatures, the baselines beneath, in English or Turkish."""
+        copied, words = self.copy_source, _WORDS[language]
+        many = words["sentence"] if len(self.sources) == 1 else words["sentences"]
         return [
             *self.model.lines(),
-            f"BLEU {copied.bleu:6.2f}, chrF {copied.chrf:6.2f}  for copying the source",
-            _told(frequent),
-            f"{len(self.sources):,} {'sentence' if len(self.sources) == 1 else 'sentences'} in {self.seconds:.1f} s",
-            *self.notes,
+            f"BLEU {copied.bleu:6.2f}, chrF {copied.chrf:6.2f}  {words['copying']}",
+            _told(self.most_frequent, words),
+            many.format(count=f"{len(self.sources):,}", seconds=f"{self.seconds:.1f}"),
+            *(words.get(note, note) for note in self.notes),
         ]
 
     def samples(self, count: int) -> list[str]:
@@ -106,19 +132,15 @@ def _writes_no_case(translator: Translator, targets: Sequence[str], references: 
 
 def _notes(scoring: Scoring, targets: Sequence[str], references: Sequence[str]) -> Iterator[str]:
     if scoring.lowercase:
-        yield "scored without case (case:lc): this run was trained to write small letters alone"
+        yield _NO_CASE
     if is_tokenized(targets) and is_tokenized(references) is False:
-        yield (
-            "this run was trained to write tokenised text (a space before full stops) and the references are not"
-            " tokenised: treat them as the training data was, or read BLEU as too low"
-        )
+        yield _TOKENISED
 
 
-def _told(frequent: Scores | None) -> str:
-    what = "for the most frequent translation seen in training"
+def _told(frequent: Scores | None, words: Mapping[str, str]) -> str:
     if frequent is None:
-        return f"not known {what}: the run has no corpus/ beside it"
-    return f"BLEU {frequent.bleu:6.2f}, chrF {frequent.chrf:6.2f}  {what}"
+        return words["unknown"]
+    return f"BLEU {frequent.bleu:6.2f}, chrF {frequent.chrf:6.2f}  {words['frequent']}"
 
 
 def _text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -22,6 +23,18 @@ def needed_updates(config: RunConfig, batches_per_epoch: float) -> int:
     """Updates without which a run is not worth its time: all of a short one."""
     planned = config.training.max_epochs * max(1.0, batches_per_epoch) / config.training.accumulate
     return max(1, min(NEEDED_UPDATES, round(planned)))
+
+
+def advised_minutes(minutes: float, updates: int, needed: int, seconds: float) -> int:
+    """Minutes to ask for where `minutes` hold only `updates` of those `needed`, each of so many `seconds`.
+
+    It is said when a run begins and when it ends. Rounded up to two digits, since the pace is measured anew; at least
+    twice the time, or the next run would end as short of it.
+    """
+    exact = minutes + max(0, needed - updates) * seconds / LEARNING_SHARE / 60.0
+    whole = math.ceil(max(exact, 2 * minutes))
+    step = 5 if 10 <= whole < 100 else 10 ** max(0, len(str(whole)) - 2)
+    return math.ceil(whole / step) * step
 
 
 def fitting(

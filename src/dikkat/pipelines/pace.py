@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-
 from dikkat.config import RunConfig
-from dikkat.pipelines.fitting import LEARNING_SHARE, needed_updates
+from dikkat.pipelines.fitting import LEARNING_SHARE, advised_minutes, needed_updates
 from dikkat.training.task import Validation
 from dikkat.training.watching import StepReport, Watcher
 
@@ -49,11 +47,10 @@ class PaceWatcher(Watcher):
         fitting = done + int(LEARNING_SHARE * left / seconds)
         if fitting >= needed:
             return ""
-        minutes = (training.minutes or 0.0) + (needed - fitting) * seconds / LEARNING_SHARE / 60.0
+        minutes = advised_minutes(training.minutes or 0.0, fitting, needed, seconds)
         smaller = "a smaller model, as --preset tiny, or " if self._can_shrink else ""
         passes = fitting * training.accumulate / self._batches
         return (
             f"too little time: at {seconds:.2g} s an update it holds about {fitting:,} update{'s' * (fitting != 1)}"
-            f" ({passes:.2g} passes), and a model needs some {needed:,} to be of use; give {smaller}--minutes"
-            f" {math.ceil(minutes)}"
+            f" ({passes:.2g} passes), and a model needs some {needed:,} to be of use; give {smaller}--minutes {minutes}"
         )

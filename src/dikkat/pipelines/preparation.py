@@ -134,6 +134,7 @@ def _read_parts(request: TrainRequest, config: DataConfig, seed: int) -> Parts:
             [pairs[index] for index in indexes] for indexes in (split.train, split.validation, split.test)
         )
         parts = Parts(train, validation, test, report)
+        report.note_held_out(len(validation), len(test))
     if not parts.train or not parts.validation:
         raise too_little_left(request.data, sample, report, len(parts.train), len(parts.validation))
     note_losses(request.data, sample, report)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.explain.plots import plot_heads
-from dikkat.hints import command
+from dikkat.hints import NAME, command
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.evaluation import Evaluation, evaluate_translator
 from dikkat.pipelines.preparation import PHRASEBOOK, TrainRequest
@@ -37,12 +37,12 @@ class Quickstart:
     picture: Path
 
 
-def quickstart_command(language: str, out: Path | None = None) -> str:
-    """The command that makes a quickstart run, or goes on with it."""
+def quickstart_command(language: str, out: Path | None = None, program: str | None = None) -> str:
+    """The command that makes a quickstart run, or goes on with it; `program` as for `command`."""
     words = [] if language == "fr" else ["--language", language]
     if out is not None and out != default_folder(language):
-        return command("quickstart", *words, "--out", out)
-    return command("quickstart", *words)
+        return command("quickstart", *words, "--out", out, program=program)
+    return command("quickstart", *words, program=program)
 
 
 def default_folder(language: str) -> Path:
@@ -58,7 +58,7 @@ def run_quickstart(
     An unfinished run is gone on with, a finished one shown again. Raises `CannotCreateError` where another run lies at
     `out`, `DivergedError` where nothing was learned, and the errors of training.
     """
-    run, typed = RunDirectory(out), quickstart_command(language, out)
+    run, typed = RunDirectory(out), quickstart_command(language, out, NAME)
     if run.has_config:
         _require_quickstart(run, language)
     if run.is_finished:

@@ -81,7 +81,12 @@ def _facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: st
         metrics=metrics,
         data=_data(run, translator, found.sources),
         held_out=HeldOutFacts(
-            is_test, len(judged), found.model.bleu, found.model.chrf, tuple(found.lines()), tuple(judged[:WORST])
+            is_test,
+            len(judged),
+            found.model.bleu,
+            found.model.chrf,
+            tuple(found.lines(language)),
+            tuple(judged[:WORST]),
         ),
         outline=outline_of(translator.model, translator.config.model, run.path.resolve().name),
         card=run.card.read_text(encoding="utf-8"),

@@ -17,6 +17,7 @@ from dikkat.native.library import library, why_absent
 from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.conditions import conditions_of, what_differs
 from dikkat.pipelines.device import device_name, find_device
+from dikkat.pipelines.fitting import advised_minutes, needed_updates
 from dikkat.pipelines.pace import PaceWatcher
 from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.verdict import MANY_TIMES, MORE_TIMES, Ending, learned_nothing, longer_run, problems
@@ -231,5 +232,14 @@ def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -
     settings = run.read_config()
     kind, data = settings.get("task", "translator"), settings["data_source"]["data"]
     times = MANY_TIMES if learned_nothing(ending) else MORE_TIMES
-    command = longer_run(settings.get("command", ""), kind, data, run.path, config.training, times)
+    minutes = _minutes_needed(config, trainer, rows[-1]["step"], seconds * (1.0 - overhead))
+    command = longer_run(settings.get("command", ""), kind, data, run.path, config.training, times, minutes)
     return Outcome(True, best, tuple(found), command)
+
+
+def _minutes_needed(config: RunConfig, trainer: Trainer, updates: int, seconds: float) -> int | None:
+    """What was advised when the run began, for one whose time has held too few updates."""
+    needed = needed_updates(config, trainer.task.batches_per_epoch)
+    if config.training.minutes is None or not 0 < updates < needed:
+        return None
+    return advised_minutes(config.training.minutes, updates, needed, seconds / updates)

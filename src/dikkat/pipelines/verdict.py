@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.config import TrainingConfig
+from dikkat.hints import NAME, called_program
 from dikkat.pipelines.settings import free_folder
 from dikkat.training.task import Baseline
 
@@ -69,23 +70,33 @@ def is_still_falling(rows: Sequence[dict[str, Any]]) -> bool:
     return bool((before["valid_loss"] - last["valid_loss"]) / steps > STILL_FALLING * mean)
 
 
-def longer_run(command: str, kind: str, data: Sequence[str], out: Path, training: TrainingConfig, times: int) -> str:
-    """The command that trains `times` as long, into a new folder, quoted for the shell.
+def longer_run(
+    command: str,
+    kind: str,
+    data: Sequence[str],
+    out: Path,
+    training: TrainingConfig,
+    times: int,
+    minutes: int | None = None,
+) -> str:
+    """The command that trains `times` as long, or so many `minutes`, into a new folder, quoted for the shell.
 
     It is `command`, which made the run at `out`, changed; where that is not known, one from the `kind` of model and the
     `data`.
     """
     words = shlex.split(command) if command else []
     if words[1:3] != ["train", kind]:
-        words = ["dikkat", "train", kind, *data]
+        words = [NAME, "train", kind, *data]
     words = _with(words, "--out", str(free_folder(out)))
     if training.minutes is not None:
-        words = _with(words, "--minutes", f"{times * training.minutes:g}")
+        words = _with(words, "--minutes", f"{times * training.minutes if minutes is None else minutes:g}")
         # a model that learned nothing at all is too large for the time; the one that is chosen will fit
-        return shlex.join(_without(words, "--preset") if times >= MANY_TIMES else words)
-    if training.max_updates is not None:
-        return shlex.join(_with_setting(words, "training.max_updates", f"{times * training.max_updates}"))
-    return shlex.join(_with_setting(words, "training.max_epochs", f"{times * training.max_epochs:g}"))
+        words = _without(words, "--preset") if times >= MANY_TIMES else words
+    elif training.max_updates is not None:
+        words = _with_setting(words, "training.max_updates", f"{times * training.max_updates}")
+    else:
+        words = _with_setting(words, "training.max_epochs", f"{times * training.max_epochs:g}")
+    return f"{called_program()} {shlex.join(words[1:])}"
 
 
 def _with_setting(words: Sequence[str], name: str, value: str) -> list[str]:

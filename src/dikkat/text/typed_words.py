@@ -18,17 +18,30 @@ _UNSPACED = re.compile(
 """Thai, Lao, Burmese, Khmer, Chinese and Japanese: no space stands between their words."""
 
 
+_CHUNK = re.compile(r"(?P<tag></?[A-Za-z][^<>]*>)|(?:(?!</?[A-Za-z][^<>]*>)\S)+")
+"""A tag of HTML, with the spaces in it, or what stands between white space and tags."""
+_AROUND = ".,;:!?…\"'“”‘’«»„()[]{}¿¡。，、；：！？（）「」『』"
+"""Punctuation that stands before and behind words, and is no part of them."""
+
+
 class TypedWord(NamedTuple):
     """One word of a text."""
 
     text: str
-    """In its own case and whole characters."""
+    """In its own case and whole characters, with the punctuation at it."""
     tokens: tuple[int, ...]
     """Indices of its tokens, rising; tokens of the space before it are among them."""
+
+    @property
+    def bare(self) -> str:
+        """The word without the punctuation around it; what is nothing else stays as it is."""
+        return self.text.strip(_AROUND) or self.text
 
 
 def typed_words(tokenizer: Tokenizer, text: str, language: str = "") -> list[TypedWord]:
     """The words of `text`, split at white space, with all tokens of `Tokenizer.encode(text, language)` in order.
+
+    A tag of HTML is a word of its own.
 
     Where a script has no spaces, each token, or the few that share a character, is a word.
     """
@@ -49,8 +62,11 @@ def _words(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]
     """Start and end of each word."""
     inside = {place for start, end in spans for place in range(start + 1, end)}
     words: list[tuple[int, int]] = []
-    for chunk in re.finditer(r"\S+", text):
+    for chunk in _CHUNK.finditer(text):
         start = chunk.start()
+        if chunk["tag"]:
+            words.append(chunk.span())
+            continue
         for place in range(start + 1, chunk.end()):
             if place not in inside and _may_part(text[place - 1], text[place]):
                 words.append((start, place))

@@ -131,3 +131,18 @@ def test_E17_no_weight_on_source_padding(translator: Translator, padded: dict[Ma
         torch.testing.assert_close(weights[..., :length].sum(-1), torch.ones(2, 4, 6), rtol=0, atol=1e-5)
     for each in Attending(translator).forced(SOURCE, TARGET).select("decoder", "cross"):
         assert (each.query_tokens, each.key_tokens) == (WRITES, READS)
+
+
+def test_E17_a_picture_of_cross_attention_names_rows_by_what_they_wrote(
+    translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[Figure] = []
+    monkeypatch.setattr(plots, "save_figure", lambda figure, path: drawn.append(figure))
+    found = Attending(translator).forced(SOURCE, TARGET)
+    plot_heads(found.select("decoder", "cross", 1), tmp_path / "cross.png")
+    plot_heads(found.select("decoder", "self", 1), tmp_path / "self.png")
+    cross, own = ([label.get_text() for label in figure.axes[0].get_yticklabels()] for figure in drawn)
+    assert cross == [*WRITES[1:], "<eos>"]
+    assert drawn[0].get_supylabel() == "query: attending, to write this"
+    # what is attended to here are the tokens that were read, so both axes carry them
+    assert own == list(WRITES)

@@ -49,7 +49,7 @@ def test_C02_F26_tables_json_and_picture(
     assert drawn.read_text(encoding="utf-8").startswith("<?xml")
     notes = captured.err.split("\n")
     assert re.fullmatch(r"1/\d+  measuring convolution, n = 16, d = 8", notes[0])
-    assert notes[-3:] == [f"written: {numbers}", f"written: {drawn}", ""]
+    assert notes[-3:] == [f"wrote {numbers}", f"wrote {drawn}", ""]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["compare.json", "compare.svg"]
 
 

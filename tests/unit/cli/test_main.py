@@ -12,9 +12,11 @@ import pytest
 from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import failures, main
+from dikkat.cli.failures import explain_failure
+from dikkat.cli.main import run
 from dikkat.cli.signals import Interrupted
 from dikkat.text.visible import one_visible_line, visible
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, UsageError
 
 
 @pytest.mark.parametrize(
@@ -167,3 +169,33 @@ def test_closed_streams_of_a_real_process() -> None:
 def test_a_shell_completes_the_commands() -> None:
     ended = started('"$1" -m dikkat', _DIKKAT_COMPLETE="complete_bash", COMP_WORDS="dikkat tra", COMP_CWORD="1")
     assert (ended.returncode, ended.stdout.split()) == (0, [b"translate", b"train"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"),
+    [
+        (["doctor", "run", "--seed", "9" * 25], "--seed"),
+        (["translate", "run", f"--top-k={'9' * 20}"], "--top-k"),
+    ],
+)
+def test_a_number_that_no_computer_word_holds_is_told_with_its_option(arguments: list[str], option: str) -> None:
+    message, code = explain_failure(OverflowError("Python int too large to convert to C long"), arguments)
+    assert (message.partition(" ")[0], code) == (option, 2)
+    assert message.endswith(": is larger than this can be computed with; give a smaller number")
+    # but not where something else went wrong
+    assert explain_failure(UsageError("another thing"), arguments) == ("another thing", 2)
+
+
+def test_a_beam_that_is_too_wide_is_refused_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in (["translate", "run"], ["evaluate", "run"], ["attend", "run", "a", "--out", "a.png"]):
+        assert run([*command, "--beam", "99999"]) == 2
+        assert "Invalid value for '--beam'" in capsys.readouterr().err
+
+
+def test_a_file_that_looks_like_an_option_is_to_be_named_with_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("-x.tsv").write_text("a\tb\n")
+    assert run(["train", "translator", "-x.tsv", "--out", "r"]) == 2
+    assert capsys.readouterr().err == "dikkat: -x.tsv: a file whose name begins with a dash; call it ./-x.tsv\n"

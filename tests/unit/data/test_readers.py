@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import tracemalloc
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,7 +147,9 @@ def test_bad_json_is_named(tmp_path: Path, line: str, complaint: str) -> None:
 
 def test_json_of_other_keys_asks_for_columns(tmp_path: Path) -> None:
     path = _write(tmp_path, "a.jsonl", '{"en": "a", "fr": "b"}\n')
-    assert _complaint(DataError, [path]).endswith("choose two columns of: en, fr")
+    assert _complaint(DataError, [path]).endswith(
+        "name the two, as --source-column en --target-column fr; its keys are: en, fr"
+    )
     assert _complaint(UsageError, [path], 1, 2) == "columns of JSONL are named, not numbered"
     assert _complaint(UsageError, [path], "en") == (
         "of JSONL, name the column of the source and that of the target, or neither"
@@ -163,7 +166,7 @@ def test_catalogs_are_read_by_language(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not in catalogs" in _complaint(UsageError, ["gettext:fr"], 1, 2)
 
 
-@pytest.mark.parametrize("data", [["a.xlsx"], ["train.en"], [], ["a", "b", "c"], ["a.tsv", "b.tsv"]])
+@pytest.mark.parametrize("data", [["a.xyz"], ["train.en"], [], ["a", "b", "c"], ["a.tsv", "b.tsv"]])
 def test_data_of_an_unknown_form_is_refused_at_once(data: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         read_pairs(data)
@@ -197,3 +200,37 @@ def test_tatoeba_is_read_as_it_is() -> None:
     pairs = list(read_pairs([str(_TATOEBA)]))
     assert len(pairs) == 76_036
     assert pairs[0] == Pair("Go.", "Va !", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("a.xlsx", b"x", "is a spreadsheet; export it as .tsv, .csv or .jsonl (CSV UTF-8)"),
+        ("a.ODS", b"x", "is a spreadsheet; export it as .tsv, .csv or .jsonl (CSV UTF-8)"),
+        ("a.parquet", b"PAR1\x15\x04", "is a Parquet table, not text; export it as .tsv, .csv or .jsonl"),
+        ("a.pdf", b"%PDF-1.7\n", "is a PDF document, not text; save its text as UTF-8 (.txt)"),
+        ("a.docx", b"x", "is a document; save its text as UTF-8 (.txt)"),
+        ("a.json", b"[]", "is a JSON document; write it as .jsonl, an object a line"),
+        (
+            "a.tsv",
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 5\n",
+            "is a pointer of Git LFS, not text; fetch the file itself with git lfs pull",
+        ),
+    ],
+)
+def test_files_of_other_programs_are_named_with_what_to_do(
+    tmp_path: Path, name: str, content: bytes, complaint: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert _complaint(DataError, [str(tmp_path / name)]) == f"{tmp_path / name}: {complaint}"
+
+
+def test_a_workbook_is_named_by_what_is_in_it(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.xlsx", "w") as archive:
+        for entry in ("[Content_Types].xml", "xl/workbook.xml"):
+            archive.writestr(entry, "<x/>")
+    assert "is an Excel workbook (.xlsx)" in _complaint(DataError, [str(tmp_path / "a.xlsx")])
+
+
+def test_a_file_that_is_not_there_is_said_to_be_missing_whatever_its_name(tmp_path: Path) -> None:
+    assert "there is no such file" in _complaint(MissingInputError, [str(tmp_path / "a.xlsx")])

@@ -123,6 +123,45 @@ def test_a_header_is_found_by_its_words_or_by_contrast(tmp_path: Path, header: s
 
 
 @pytest.mark.parametrize(
+    ("header", "row"),
+    [
+        ("angielski,polski", "The dog number {n} sleeps.,Pies numer {n} śpi."),
+        ("الإنجليزية,العربية", "The dog number {n} sleeps,الكلب رقم {n} نائم الآن في البيت"),
+        ("영어,한국어", "The dog number {n} sleeps,개 번호 {n} 번은 지금 자고 있습니다"),
+        ("अंग्रेज़ी,हिन्दी", "The dog number {n} sleeps on the sofa,कुत्ता नंबर {n} अब घर में बहुत देर से सो रहा है"),
+        (
+            "ingilizce cümle,türkçe çeviri",
+            "Dog {n} sleeps on the old red sofa again.,Köpek {n} yine o eski kanepede uyuyor.",
+        ),
+        ("英語,日本語", "The dog number {n} sleeps,犬の{n}番は今ソファの上で眠っています"),
+        # a name that stands twice is still one
+        ("id,text,text", "{n},The dog number {n} sleeps.,Le chien numéro {n} dort."),
+        ("label,text,label", "good,The dog number {n} sleeps.,x"),
+    ],
+)
+def test_a_header_in_any_language_is_what_does_not_look_like_the_rows_below(
+    tmp_path: Path, header: str, row: str
+) -> None:
+    rows = [row.format(n=n) for n in range(40)]
+    assert sniff(_write(tmp_path, "\n".join([header, *rows]))).header == tuple(header.split(","))
+
+
+@pytest.mark.parametrize(
+    ("first", "row"),
+    [
+        # short ones stand first in many collections, and are not the only ones
+        ("Yo,Salut", "The dog number {n} sleeps on the sofa,Le chien numéro {n} dort sur le canapé"),
+        ("OK,OK", "The dog number {n} sleeps.,Le chien numéro {n} dort."),
+        ("Paris,Париж", "The dog number {n} sleeps,Собака номер {n} спит"),
+        ("Hi!,Cześć!", "The dog number {n} sleeps.,Pies numer {n} śpi."),
+    ],
+)
+def test_a_short_first_row_is_no_header(tmp_path: Path, first: str, row: str) -> None:
+    rows = [row.format(n=n) if n % 5 else "Run,Cours" for n in range(40)]
+    assert sniff(_write(tmp_path, "\n".join([first, *rows]))).header == ()
+
+
+@pytest.mark.parametrize(
     "first",
     [
         "Go.,Va !",

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dikkat.data.text_files import decode_lines, read_lines
+from dikkat.data.text_files import decode_lines, read_lines, read_text_lines
 from dikkat_runtime.errors import DataError, MissingInputError
 
 
@@ -95,6 +95,24 @@ def test_an_empty_file(tmp_path: Path, name: str, content: bytes) -> None:
 def test_utf16_is_recognised_with_and_without_its_mark(tmp_path: Path, encoding: str, text: str) -> None:
     path = _write(tmp_path, text.encode(encoding))
     assert _complaint(path) == f"{path}: looks like UTF-16; convert with iconv -f UTF-16 -t UTF-8"
+
+
+def test_one_stray_zero_byte_is_not_utf16(tmp_path: Path) -> None:
+    for content in (b"A dog\0 runs.\n", b"A first line\na\0\n"):
+        assert "\0" in "".join(read_lines(_write(tmp_path, content)))
+
+
+def test_lines_that_end_in_carriage_returns_alone_are_named_with_what_to_do(tmp_path: Path) -> None:
+    path = _write(tmp_path, b"A dog.\rA cat.\rA bird.\r")
+    with pytest.raises(DataError) as caught:
+        list(read_text_lines(path))
+    assert str(caught.value) == (
+        f"{path}: holds one line, with carriage returns (\\r) in it, as old Macs end lines; make lines of them:"
+        f" tr '\\r' '\\n' < {path} > lines.txt"
+    )
+    # one at the end is a line end of Windows, and one inside of many lines is text
+    assert list(read_text_lines(_write(tmp_path, b"A dog.\r"))) == ["A dog."]
+    assert list(read_text_lines(_write(tmp_path, b"A dog.\rruns\nB\n"))) == ["A dog.\rruns", "B"]
 
 
 def test_invalid_utf8_names_line_and_column_in_characters(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from dikkat.config import TokenizerConfig
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.joined_words import Words, has_spaces, join_words
-from dikkat.explain.sentence_maps import SentenceMaps
+from dikkat.explain.sentence_maps import SentenceMaps, with_written_rows
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 READS = ("▁The", "▁dre", "ss", ".", "<eos>")
@@ -38,6 +38,18 @@ def test_columns_are_summed_and_rows_averaged() -> None:
     np.testing.assert_allclose(found.weights, [[0.1, 0.6, 0.3], [0.7 / 3, 0.5, 0.8 / 3]], rtol=0, atol=1e-12)
     assert (found.stack, found.layer, found.head, found.kind) == ("decoder", 1, 2, "cross")
     assert (joined.source, joined.output) == ("The dress.", "Kleid.")
+
+
+def test_rows_named_by_what_they_wrote_are_joined_to_written_words() -> None:
+    weights = np.array([[0.8, 0.2, 0, 0, 0], [0, 0.6, 0.4, 0, 0], [0, 0, 0, 1, 0], [0, 0, 0, 0, 1]])
+    cross = with_written_rows(AttentionMap(weights, WRITES, READS, "decoder", 1, 2, "cross"))
+    assert cross.query_tokens == ("▁Kl", "eid", ".", "<eos>")
+    (found,) = join_words(SentenceMaps("The dress.", "Kleid.", READS, WRITES, (cross,))).maps
+    assert (found.query_tokens, found.key_tokens) == (("Kleid.", "<eos>"), ("The", "dress.", "<eos>"))
+    # the mean of the three steps that wrote the word, then the one that ended the sentence
+    np.testing.assert_allclose(found.weights, [[0.8 / 3, 2.2 / 3, 0], [0, 0, 1]], rtol=0, atol=1e-12)
+    own = AttentionMap(np.eye(4), WRITES, WRITES, "decoder", 1, 2, "self")
+    assert with_written_rows(own) is own
 
 
 def test_rows_still_sum_to_one_and_the_future_stays_dark() -> None:

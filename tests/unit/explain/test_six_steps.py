@@ -50,6 +50,12 @@ def test_D18_six_steps_in_order(stack: str, kind: str, language: str) -> None:
     assert ("le chat" in " ".join(story.introduction)) == (stack == "decoder")
 
 
+def test_a_row_of_cross_attention_tells_what_it_is_about_to_write() -> None:
+    line = "Having read “▁cat”, the decoder is about to write “<eos>”."
+    assert line in told(cell_of_a_model("decoder", "cross")).introduction
+    assert line not in told(cell_of_a_model("decoder", "self")).introduction
+
+
 def test_D18_the_words_of_the_turkish_story() -> None:
     names = {(stack, kind): told(cell_of_a_model(stack, kind), "tr").title for stack, kind in ATTENTIONS}
     assert names == {

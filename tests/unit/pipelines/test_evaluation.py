@@ -117,3 +117,13 @@ def test_bleu_counts_words_as_the_target_language_has_them(untrained: Path, tmp_
         found = evaluate_translator(run, data, OPTIONS)
         assert tokenizer in found.model.bleu_signature
         assert tokenizer in found.copy_source.bleu_signature
+
+
+def test_the_scores_in_turkish_hold_no_english_sentence(untrained: Path, tmp_path: Path) -> None:
+    rows = [("a cat", "bir kedi"), ("a dog", "bir köpek")]
+    found = evaluate_translator(untrained, [write(tmp_path, rows)], OPTIONS)
+    english, turkish = found.lines(), found.lines("tr")
+    assert turkish[:2] == english[:2], "the signature is a name"
+    assert not set(turkish[2:]) & set(english[2:])
+    assert turkish[2].endswith("kaynağı olduğu gibi yazana")
+    assert turkish[4].startswith("2 cümle, ")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.unit.training.toy import Recorder
 
 from dikkat.config import Device, RunConfig, build_config, merge
 from dikkat.pipelines import fitting, speed
-from dikkat.pipelines.fitting import language_model_settings_for, needed_updates, translator_settings
+from dikkat.pipelines.fitting import advised_minutes, language_model_settings_for, needed_updates, translator_settings
 from dikkat.pipelines.pace import PaceWatcher
 from dikkat.pipelines.sizing import settings_for
+from dikkat.pipelines.training import _minutes_needed
+from dikkat.pipelines.verdict import longer_run
 from dikkat.training.watching import StepReport
 
 
@@ -30,7 +34,7 @@ def told(seconds: Sequence[float], minutes: float | None, *, can_shrink: bool = 
 def test_case_02_too_little_time_is_said_after_the_first_updates() -> None:
     assert told([3.2, 3.0, 3.0, 3.0], 1.5) == [
         "too little time: at 3.2 s an update it holds about 24 updates (0.8 passes), and a model needs some 600 to be"
-        " of use; give a smaller model, as --preset tiny, or --minutes 38"
+        " of use; give a smaller model, as --preset tiny, or --minutes 40"
     ]
     assert told([0.9, 0.5, 0.5], 1.5, can_shrink=False) == [
         "too little time: at 0.5 s an update it holds about 152 updates (5.1 passes), and a model needs some 600 to be"
@@ -110,3 +114,34 @@ def test_an_update_is_measured(measure: object) -> None:
     assert callable(measure)
     assert 0.0 < measure(config, 1e9) < 30.0
     assert measure(config, 1e-9) > 0.0, "a hopeless one is measured once"
+
+
+@pytest.mark.parametrize(
+    ("minutes", "updates", "needed", "seconds", "advised"),
+    [
+        (1.5, 24, 600, 3.2, 40),
+        (1.5, 152, 600, 0.5, 6),
+        # what is measured at the end differs by little, and the advice by nothing
+        (1.5, 26, 600, 3.1, 40),
+        (1.5, 590, 600, 0.13, 3),
+        (20.0, 100, 600, 12.0, 140),
+        (20.0, 100, 600, 120.0, 1200),
+    ],
+)
+def test_one_advice_about_minutes_when_a_run_begins_and_when_it_ends(
+    minutes: float, updates: int, needed: int, seconds: float, advised: int
+) -> None:
+    assert advised_minutes(minutes, updates, needed, seconds) == advised
+
+
+def test_the_end_of_a_run_repeats_the_advice_of_its_beginning(tmp_path: Path) -> None:
+    """Not ten times the minutes where the beginning has said how many are needed."""
+    (note,) = told([3.2, 3.1, 3.1], 1.5)
+    config = build_config({"training": {"minutes": 1.5}})
+    trainer = SimpleNamespace(task=SimpleNamespace(batches_per_epoch=30))
+    minutes = _minutes_needed(config, trainer, 26, 26 * 3.1)  # type: ignore[arg-type]
+    assert note.endswith(f"--minutes {minutes}")
+    command = f"dikkat train translator d.tsv --out {tmp_path} --minutes 1.5"
+    assert f"--minutes {minutes}" in longer_run(command, "translator", [], tmp_path, config.training, 10, minutes)
+    # with enough updates there is nothing that the beginning has said
+    assert _minutes_needed(config, trainer, 600, 90.0) is None  # type: ignore[arg-type]

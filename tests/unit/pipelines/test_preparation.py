@@ -63,6 +63,10 @@ def test_each_pair_is_in_exactly_one_part(tmp_path: Path, run: RunDirectory) -> 
     assert trained_pairs(run, "validation") == parts["validation"]
     assert (len(parts["validation"]), len(parts["test"])) == (6, 6), "one in twenty each"
     assert (report.read, report.kept) == (120, 120)
+    assert (
+        "held out: 6 pairs to validate on and 6 to test on (dikkat evaluate); none of them is trained on"
+        in report.notes
+    )
     assert (config.data.source_language, config.data.target_language) == ("en", "es")
     assert config.model.vocab_size == Tokenizer.load(run.tokenizer).vocab_size <= 310
 
@@ -102,8 +106,9 @@ def test_validation_files_are_taken_as_they_are(tmp_path: Path, run: RunDirector
     rows = pairs(60)
     valid = [("  12345 ", "67890"), ("", "nothing"), ("Held out.", " Out held. ")]
     request = TrainRequest([table(tmp_path, rows)], [table(tmp_path, valid, "valid.tsv")], settings=SETTINGS)
-    prepare(request, run)
+    _, report = prepare(request, run)
     assert trained_pairs(run) == rows, "nothing is held out of the data"
+    assert not any("held out" in note for note in report.notes)
     assert lines_of(run, "validation", "source") == ["12345", "Held out."]
     assert lines_of(run, "validation", "target") == ["67890", "Out held."]
     assert lines_of(run, "test", "source") == []

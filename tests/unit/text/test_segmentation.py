@@ -115,3 +115,15 @@ def test_lines_are_cut_each_for_itself() -> None:
 )
 def test_pieces_are_joined_as_the_script_joins_sentences(parts: list[str], line: str) -> None:
     assert join(parts) == line
+
+
+@pytest.mark.parametrize("limits", [SINGLE, PARAGRAPHS])
+def test_the_dash_before_what_somebody_says_is_copied(limits: ReadingLimits) -> None:
+    found = segments("- Where is it?", limits)
+    assert texts(found) == ["-", "Where is it?"]
+    assert [len(piece.ids) for piece in found.pieces] == [0, 3]
+    # but one inside of a sentence, and one that stands at its word, are text
+    assert texts(segments("He came - at last", limits)) == ["He came - at last"]
+    assert texts(segments("-5 degrees", limits)) == ["-5 degrees"]
+    assert texts(segments("- 17", limits)) == ["- 17"]
+    assert texts(segments("- Go. - No.", SINGLE)) == ["-", "Go.", "-", "No."]

@@ -17,6 +17,7 @@ _AT_ONCE = 4_000
 _ENCODED = 2_000
 """Texts whose tokens are counted together: what comes back of each is large."""
 _CLAUSE_MARKS = tuple(",;:،؛—–、，；：")
+_DASH = re.compile(r"([-\u2013\u2014])\s+(\S.*)", re.DOTALL)
 _WORD = re.compile(r"\S+\s*")
 _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
@@ -73,9 +74,10 @@ class Segmenter:
 
     def _segments(self, line: str, ids: Sequence[int] | None) -> Segments:
         limits = self._limits
-        if ids is not None and limits.several_sentences and len(ids) <= limits.usual and not has_line_break(line):
+        fits = ids is not None and limits.several_sentences and len(ids) <= limits.usual and not has_line_break(line)
+        if ids is not None and fits and len(_without_dash(line)) == 1:
             return Segments([Piece(line, ids)])
-        sentences = split_sentences(line, self._language)
+        sentences = [part for sentence in split_sentences(line, self._language) for part in _without_dash(sentence)]
         if ids is not None and len(ids) <= limits.longest and len(sentences) == 1:
             return Segments([Piece(line, ids)])
         pieces: list[Piece] = []
@@ -133,6 +135,15 @@ class Segmenter:
         encoded = self._ids([text for text, copied in zip(texts, is_copied, strict=True) if not copied])
         pieces = [Piece(text, () if copied else next(encoded)) for text, copied in zip(texts, is_copied, strict=True)]
         return [Piece(piece.text, piece.ids if has_words(piece.text) else ()) for piece in pieces]
+
+
+def _without_dash(sentence: str) -> list[str]:
+    """A dash before what somebody says, and what is said; the sentence alone where there is none.
+
+    A model that was trained on texts without such dashes leaves them out; apart, they are copied.
+    """
+    spoken = _DASH.fullmatch(sentence)
+    return [spoken[1], spoken[2]] if spoken and has_words(spoken[2]) else [sentence]
 
 
 def _blocks(sentence: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.drawing.svg import clipped, document, element, text, text_width
+from dikkat.explain.sentence_maps import with_written_rows
 
 _CELL, _SIZE = 14.0, 10.5
 _LONGEST = 14
@@ -20,7 +21,8 @@ MAP_STYLE = f"""
 
 
 def small_map(each: AttentionMap) -> str:
-    """Queries down, keys across; a cell is as opaque as its weight."""
+    """Queries down, of cross-attention by what they wrote, keys across; a cell is as opaque as its weight."""
+    each = with_written_rows(each)
     queries, keys = ([clipped(token, _LONGEST) for token in tokens] for tokens in (each.query_tokens, each.key_tokens))
     left = max(text_width(token, _SIZE) for token in queries) + 6
     below = max(text_width(token, _SIZE) for token in keys) + 6

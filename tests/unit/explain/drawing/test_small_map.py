@@ -34,3 +34,8 @@ def test_labels_are_clipped_escaped_and_on_the_paper() -> None:
         assert float(each.attrib["x"]) - real_width(each.text or "", 10.5) >= whole.left
     for each in labels[2:]:
         assert float(each.attrib["y"]) + real_width(each.text or "", 10.5) <= whole.bottom
+
+
+def test_rows_of_cross_attention_are_named_by_what_they_wrote() -> None:
+    labels = [each.text for each in read(drawn(("<bos>", "je"))).iter(f"{SVG}text")]
+    assert labels == ["je", "<eos>", "x", "y", "z"]

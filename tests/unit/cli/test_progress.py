@@ -1,0 +1,48 @@
+"""What a person reads on standard error while something takes long, and when a file has been written."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from dikkat.cli import progress
+from dikkat.cli.progress import Announced, tell_written
+
+
+def test_what_takes_long_is_said_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(signal.SIGALRM)
+    monkeypatch.setattr(progress, "ANNOUNCED_AFTER", 0.05)
+    threads = threading.active_count()
+    with Announced("run: translating"):
+        assert capsys.readouterr().err == ""
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline and signal.getitimer(signal.ITIMER_REAL)[0]:
+            time.sleep(0.01)
+        # workers are copies of this process, which a thread would forbid
+        assert threading.active_count() == threads
+    assert capsys.readouterr().err == "run: translating …\n"
+    assert signal.getsignal(signal.SIGALRM) is before
+
+
+def test_what_is_short_or_fails_at_once_is_not_announced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(ValueError, match="a mistake"), Announced("run: translating"):
+        raise ValueError("a mistake")
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert capsys.readouterr().err == ""
+    # but on a terminal, where somebody waits
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with Announced("run: translating"):
+        assert capsys.readouterr().err == "run: translating …\n"
+
+
+def test_files_that_were_written_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_written(Path("a b.png"), None, Path("x\x1b.svg"))
+    assert capsys.readouterr().err == "wrote a b.png\nwrote x\\x1b.svg\n"
