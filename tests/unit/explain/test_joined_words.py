@@ -47,7 +47,7 @@ def test_rows_named_by_what_they_wrote_are_joined_to_written_words() -> None:
     (found,) = join_words(SentenceMaps("The dress.", "Kleid.", READS, WRITES, (cross,))).maps
     assert (found.query_tokens, found.key_tokens) == (("Kleid.", "<eos>"), ("The", "dress.", "<eos>"))
     # the mean of the three steps that wrote the word, then the one that ended the sentence
-    np.testing.assert_allclose(found.weights, [[0.8 / 3, 2.2 / 3, 0], [0, 0, 1]], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.weights, np.array([[0.8 / 3, 2.2 / 3, 0], [0, 0, 1]]), rtol=0, atol=1e-12)
     own = AttentionMap(np.eye(4), WRITES, WRITES, "decoder", 1, 2, "self")
     assert with_written_rows(own) is own
 

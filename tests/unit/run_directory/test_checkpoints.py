@@ -171,7 +171,7 @@ def test_a_checkpoint_that_cannot_be_read_now_is_not_given_up(
     save(run, 100)
     newest = save(run, 200)
     whole = content_of(newest)
-    real = {"open": os.open, "io": io.open}
+    real: dict[str, Any] = {"open": os.open, "io": io.open}
 
     def refuse(path: Any) -> None:
         if isinstance(path, str | os.PathLike) and Path(path) == newest / name:
