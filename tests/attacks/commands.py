@@ -179,7 +179,7 @@ def _load_everything() -> None:
     from dikkat.native.library import library
 
     command = typer.main.get_command(app)
-    typer.main.get_command = lambda _: command
+    vars(typer.main)["get_command"] = lambda _: command
     contradicted_by([], "en")  # reads the model of languages, and computes nothing
     library()
     # a picture takes longer than all else in a tiny run, and reads nothing

@@ -171,7 +171,7 @@ def test_a_checkpoint_that_cannot_be_read_now_is_not_given_up(
     save(run, 100)
     newest = save(run, 200)
     whole = content_of(newest)
-    real: dict[str, Any] = {"open": os.open, "io": io.open}
+    real_low, real_high = os.open, io.open
 
     def refuse(path: Any) -> None:
         if isinstance(path, str | os.PathLike) and Path(path) == newest / name:
@@ -179,11 +179,11 @@ def test_a_checkpoint_that_cannot_be_read_now_is_not_given_up(
 
     def low(path: Any, *rest: Any, **named: Any) -> Any:
         refuse(path)
-        return real["open"](path, *rest, **named)
+        return real_low(path, *rest, **named)
 
     def high(path: Any, *rest: Any, **named: Any) -> Any:
         refuse(path)
-        return real["io"](path, *rest, **named)
+        return real_high(path, *rest, **named)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", low)
