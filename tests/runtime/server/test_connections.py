@@ -18,7 +18,7 @@ class Loop:
         self.timers: list[Any] = []
 
     def call_later(self, seconds: float, action: Any) -> Any:
-        timer = SimpleNamespace(seconds=seconds, action=action, cancel=lambda: self.timers.remove(timer))
+        timer: Any = SimpleNamespace(seconds=seconds, action=action, cancel=lambda: self.timers.remove(timer))
         self.timers.append(timer)
         return timer
 
@@ -27,6 +27,7 @@ class Http(asyncio.Protocol):
     """A head ends with two line breaks; then a request is being answered until `answer`."""
 
     connections: set[Any]
+    cycle: Any
 
     def connection_made(self, transport: Any) -> None:
         self.transport, self.cycle, self.loop = transport, None, Loop()
@@ -37,7 +38,7 @@ class Http(asyncio.Protocol):
             self.cycle = SimpleNamespace(response_complete=False)
 
 
-class Bounded(BoundedProtocol, Http):  # type: ignore[misc]
+class Bounded(BoundedProtocol, Http):
     most_connections = 2
 
 
