@@ -28,6 +28,7 @@ class Http(asyncio.Protocol):
 
     connections: set[Any]
     cycle: Any
+    loop: Any
 
     def connection_made(self, transport: Any) -> None:
         self.transport, self.cycle, self.loop = transport, None, Loop()
