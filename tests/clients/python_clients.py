@@ -85,8 +85,9 @@ def deepl(url, key):
     yield "wrong key", lambda: deepl.DeepLClient("wrong", server_url=url).get_usage()
 
     def document(name):
-        out = io.BytesIO()
-        client.translate_document(io.BytesIO(TEXTS[0].encode()), out, target_lang="FR", filename=name)
+        file, out = io.BytesIO(TEXTS[0].encode()), io.BytesIO()
+        file.name = name
+        client.translate_document(file, out, target_lang="FR")
         return out.getvalue().decode()
 
     yield "document", lambda: document("a.txt")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from typing import Any
 
 import pytest
 from tests.runtime.server.asking import Served
@@ -70,7 +71,7 @@ def test_a_compressed_body_is_refused_before_it_is_read(server: Served) -> None:
 )
 @pytest.mark.parametrize("markup", ["text", "html"])
 def test_any_text_is_answered(server: Served, text: str, markup: str) -> None:
-    fields = {"q": text, "source": "en", "target": "fr", "format": markup}
+    fields: dict[str, Any] = {"q": text, "source": "en", "target": "fr", "format": markup}
     assert isinstance(server.post("/translate", **fields)["translatedText"], str)
 
 

@@ -141,7 +141,7 @@ def test_deepl_glossaries_are_made_used_and_deleted(server: Served) -> None:
     assert made["entry_count"] == 2
     assert server.get("/v2/glossaries")["glossaries"] == [server.get(path)]
     assert server.client.get(f"{path}/entries").text == "keys\tclefs\ncat\tmatou"
-    ask = {"source_lang": "EN", "target_lang": "FR", "glossary_id": made["glossary_id"]}
+    ask: dict[str, Any] = {"source_lang": "EN", "target_lang": "FR", "glossary_id": made["glossary_id"]}
     answer = server.post("/v2/translate", text=["Where are my Keys?", "turkeys"], **ask)
     assert "clefs" in answer["translations"][0]["text"]
     assert "clefs" not in answer["translations"][1]["text"]
@@ -151,7 +151,7 @@ def test_deepl_glossaries_are_made_used_and_deleted(server: Served) -> None:
 
 @pytest.mark.parametrize("entries", ["keys clefs", "\t\t", "", "a\tb\na\tc", "a\t"])
 def test_deepl_refuses_entries_that_are_no_terms(server: Served, entries: str) -> None:
-    ask = {"name": "g", "source_lang": "EN", "target_lang": "FR", "entries": entries}
+    ask: dict[str, Any] = {"name": "g", "source_lang": "EN", "target_lang": "FR", "entries": entries}
     assert "message" in server.post("/v2/glossaries", status=400, **ask)
 
 
@@ -190,7 +190,7 @@ def greedy(server: Served, prompt: str, count: int) -> str:
 
 
 def test_a_language_model_goes_on_as_the_command_does(server: Served) -> None:
-    ask = {"model": "lm", "max_tokens": 6, "temperature": 0}
+    ask: dict[str, Any] = {"model": "lm", "max_tokens": 6, "temperature": 0}
     answer = server.post("/v1/completions", prompt=["The", "Where"], **ask)
     assert [each["text"] for each in answer["choices"]] == [greedy(server, each, 6) for each in ("The", "Where")]
     chat = server.post("/v1/chat/completions", messages=[{"role": "user", "content": "The"}], **ask)
@@ -200,9 +200,9 @@ def test_a_language_model_goes_on_as_the_command_does(server: Served) -> None:
 
 
 def test_a_stream_tells_the_same_text_in_events(server: Served) -> None:
-    ask = {"model": "lm", "max_tokens": 6, "temperature": 0, "stream": True}
+    ask: dict[str, Any] = {"model": "lm", "max_tokens": 6, "temperature": 0, "stream": True}
     messages = [{"role": "user", "content": [{"type": "text", "text": "The"}]}]
-    options = {"stream_options": {"include_usage": True}}
+    options: dict[str, Any] = {"stream_options": {"include_usage": True}}
     answer = server.client.post("/v1/chat/completions", json={"messages": messages, **ask, **options})
     assert answer.headers["content-type"].startswith("text/event-stream")
     lines = [line.removeprefix("data: ") for line in answer.text.split("\n\n") if line]
@@ -225,14 +225,14 @@ def test_a_stop_string_ends_the_text_before_it(server: Served) -> None:
 
 
 def test_a_seed_decides_what_is_drawn(server: Served) -> None:
-    ask = {"model": "lm", "prompt": "The", "max_tokens": 12, "temperature": 2}
+    ask: dict[str, Any] = {"model": "lm", "prompt": "The", "max_tokens": 12, "temperature": 2}
     texts = [server.post("/v1/completions", seed=seed, **ask)["choices"][0]["text"] for seed in (4, 4, 5)]
     assert texts[0] == texts[1] != texts[2]
 
 
 def test_a_translator_answers_the_last_message_of_the_user(server: Served) -> None:
     messages = [{"role": "system", "content": "be good"}, {"role": "user", "content": FIRST}]
-    ask = {"model": "en-fr", "messages": messages}
+    ask: dict[str, Any] = {"model": "en-fr", "messages": messages}
     content = server.post("/v1/chat/completions", **ask)["choices"][0]["message"]["content"]
     assert content == translated(server, FIRST)[0]
 
@@ -307,7 +307,7 @@ def test_vectors_for_tei_and_hugging_face(server: Served) -> None:
 
 def test_hugging_face_translates_and_writes(server: Served) -> None:
     assert server.post("/models/en-fr", inputs=FIRST) == [{"translation_text": translated(server, FIRST)[0]}]
-    ask = {"inputs": "The", "parameters": {"max_new_tokens": 5, "temperature": 0}}
+    ask: dict[str, Any] = {"inputs": "The", "parameters": {"max_new_tokens": 5, "temperature": 0}}
     assert server.post("/models/lm", **ask) == [{"generated_text": greedy(server, "The", 5)}]
     assert "error" in server.post("/models/none", status=404, inputs="x")
 

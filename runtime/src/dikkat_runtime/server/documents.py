@@ -38,7 +38,8 @@ async def begin_document(call: Call, model: ServedModel) -> tuple[DocumentJob, a
         raise call.fields.wrong("file", "must be a file, in a form of parts")
     named = call.fields.optional_text("filename") or upload.filename or "document.txt"
     name = PurePath(named.replace("\\", "/")).name[-200:] or "document.txt"
-    suffix = PurePath(name).suffix.lower()
+    # deepl sends an open file without its name
+    suffix = PurePath(name).suffix.lower() or TEXT_SUFFIX
     if suffix not in (known := supported_suffixes()):
         raise RequestError("unsupported", f"files of this kind are not translated here; these are: {' '.join(known)}")
     job = DocumentJob(name, call.owner)
