@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from tests.mutations.planted import MUTATIONS, Mutation
-from tests.mutations.run import ROOT, source_of, named_after
+from tests.mutations.run import ROOT, named_after, source_of
 
 EACH = pytest.mark.parametrize(
     "mutation", MUTATIONS, ids=[f"{number}-{each.row}" for number, each in enumerate(MUTATIONS)]
