@@ -49,7 +49,7 @@ def source_of(mutation: Mutation, folder: Path = ROOT) -> Path:
     return found[0]
 
 
-def tests_of(row: str) -> list[str]:
+def named_after(row: str) -> list[str]:
     """The tests named after a row, the quick ones first."""
     return sorted(named_tests().get(row, ()), key=lambda name: (name.startswith("tests/system"), name))
 
@@ -72,7 +72,7 @@ def _outcome(mutation: Mutation, tree: Path) -> Outcome:
     # compiled files go by the second and the size
     os.utime(path, (times.st_atime, times.st_mtime + 10))
     try:
-        code, output = _run_tests(tests_of(mutation.row), tree)
+        code, output = _run_tests(named_after(mutation.row), tree)
     finally:
         path.write_text(text, encoding="utf-8")
         os.utime(path, (times.st_atime, times.st_mtime))

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 from tests.mutations.planted import MUTATIONS, Mutation
-from tests.mutations.run import ROOT, source_of, tests_of
+from tests.mutations.run import ROOT, named_after, source_of
 
 EACH = pytest.mark.parametrize(
     "mutation", MUTATIONS, ids=[f"{number}-{each.row}" for number, each in enumerate(MUTATIONS)]
@@ -21,7 +21,7 @@ def test_a_mutation_changes_one_place_of_sources_that_still_parse(mutation: Muta
     mutated = text.replace(mutation.old, mutation.new)
     assert mutated != text
     ast.parse(mutated)
-    assert tests_of(mutation.row), "the row has tests"
+    assert named_after(mutation.row), "the row has tests"
 
 
 def test_no_mutation_is_planted_twice() -> None:

@@ -90,6 +90,8 @@ def test_help_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]) -
         (lambda run: _set(run, "num_heads", 0), 65, "num_heads"),
         (lambda run: _set(run, "positions", "alibi"), 2, "model.positions = alibi"),
         (lambda run: _set(run, "norm", "rms"), 2, "model.norm = rms"),
+        (lambda run: _set(run, "output_bias", True), 2, "model.output_bias = True"),
+        (lambda run: _set(run, "positions_in_every_layer", True), 2, "model.positions_in_every_layer = True"),
         (lambda run: _set(run, "unheard_of", 1), 2, "model.unheard_of"),
     ],
 )
@@ -98,6 +100,13 @@ def test_a_damaged_or_foreign_run_is_one_line(
 ) -> None:
     damage(translator)  # type: ignore[operator]
     assert said in fails(capsys, exit_code, "translate", translator, lines)
+
+
+def test_pooling_that_the_runtime_has_not_is_refused(
+    capsys: pytest.CaptureFixture[str], lines: Path, tmp_path: Path
+) -> None:
+    run = classifier_run(tmp_path / "run", {"pooling": "max"})
+    assert "classifier.pooling = max; use dikkat" in fails(capsys, 2, "classify", run, lines)
 
 
 def test_wrong_options_and_inputs_are_one_line(
