@@ -205,7 +205,7 @@ class Placement:
         gains[taken] = -np.inf
         turned = np.where(taken, -np.inf, -gains)
         # in a language that turns the order round, the other way about; but lines stay in order
-        is_break = node.marks[0].tag.ends_sentence or node.marks[0].tag.is_text
+        is_break = node.marks[0].tag.ends_sentence or node.marks[0].tag.markup.isspace()
         best = turned if turned.max() > gains.max() + 1e-6 and not is_break else gains
         border = low + int(best.argmax())
         # as many signs before it as in the source: no full stop is cut off
@@ -275,7 +275,9 @@ def _flat(node: _Node) -> list[Mark]:
 
 def _parted(gap: str, marks: Sequence[Mark], at_edge: bool) -> list[Item]:
     """Tags between two words, with the spaces that they had in the source."""
-    items: list[Item] = [] if gap.isspace() or at_edge else [gap]
+    # a lone tag brings its spaces along; an empty pair has none
+    brings_spaces = marks[0].tag.kind == "void" and gap.isspace()
+    items: list[Item] = [] if brings_spaces or at_edge else [gap]
     spaced = at_edge
     for mark in marks:
         if mark.space_before and not spaced:
