@@ -10,12 +10,12 @@ from io import BytesIO
 from pathlib import Path
 
 import pytest
+from tests.unit.documents import samples
+from tests.unit.documents.stand_ins import ENGLISH_FRENCH, in_order, in_reverse, reversing, shouting
 
 from dikkat_runtime.documents.documents import TranslatedDocument, translate_document
 from dikkat_runtime.documents.mo import parse_mo
 from dikkat_runtime.documents.segments import Options
-from tests.unit.documents import samples
-from tests.unit.documents.stand_ins import ENGLISH_FRENCH, in_order, in_reverse, reversing, shouting
 
 
 def shouted(text: str | bytes, name: str, options: Options = ENGLISH_FRENCH) -> str:
