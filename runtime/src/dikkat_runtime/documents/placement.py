@@ -276,7 +276,7 @@ def _flat(node: _Node) -> list[Mark]:
 def _parted(gap: str, marks: Sequence[Mark], at_edge: bool) -> list[Item]:
     """Tags between two words, with the spaces that they had in the source."""
     # a lone tag brings its spaces along; an empty pair has none
-    brings_spaces = marks[0].tag.kind == "void" and gap.isspace()
+    brings_spaces = marks[0].tag.kind in ("void", "word") and gap.isspace()
     items: list[Item] = [] if brings_spaces or at_edge else [gap]
     spaced = at_edge
     for mark in marks:
