@@ -113,7 +113,7 @@ def test_a_text_of_placeholders_alone_is_not_translated() -> None:
     def fails(texts: object) -> list[str]:
         raise AssertionError("nothing to translate")
 
-    for text in ("{a}: {b}", "https://example.org", "12", "", " ", "<b>5</b>"):
+    for text in ("{a}: {b}", "https://example.org", "12", "", " ", "<b>5</b>", "5<x> <b>6</b>7<y>"):
         assert placed(text, fails) == text
 
 
