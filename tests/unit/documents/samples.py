@@ -1,3 +1,4 @@
+# ruff: noqa: E501, W291
 """One small file of each format, with every feature that its reader has a rule for."""
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from dikkat_runtime.documents.markdown_blocks import Block, definitions, text_bl
 from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
 from dikkat_runtime.text.placeholders import has_words
 
+_MOST_OPEN = 50
+"""Marks that may wait for their other half."""
 _SPECIAL = frozenset("\\`*_[]<")
 _ANY_SIGN = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _INLINE = re.compile(
@@ -211,7 +213,7 @@ def _paired(tokens: list[Item], known: frozenset[str]) -> Content:
             partner[opened[same[-1]]] = number
             del opened[same[-1] :]
         elif token.can_open:
-            opened.append(number)
+            opened = [*opened[-_MOST_OPEN:], number]
     _unlink_shortcuts(tokens, partner, known)
     closes = {close: opening for opening, close in partner.items()}
     items: list[Item] = []

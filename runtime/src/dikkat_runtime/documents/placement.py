@@ -6,6 +6,7 @@ attends to outside. What stands between two words goes to the border that parts 
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -45,35 +46,46 @@ class _Node:
 class Alignment:
     """Where each target word looked in the source: one matrix a sentence, which knows nothing of other sentences."""
 
-    def __init__(self, num_targets: int) -> None:
-        self._num_targets = num_targets
+    def __init__(self) -> None:
+        self._starts: list[int] = []
         self._blocks: list[tuple[int, int, Weights]] = []
 
     def add(self, first_source: int, first_target: int, weights: Weights) -> None:
-        """Weights (T, S) of a sentence whose first words have these numbers; rows sum to one, or are zero."""
+        """Weights (T, S) of the next sentence, whose first words have these numbers; rows sum to one, or are zero."""
         # (T, S) -> (T, S + 1)
         sums = np.pad(weights.cumsum(axis=1), ((0, 0), (1, 0)))
+        self._starts.append(first_source)
         self._blocks.append((first_source, first_target, sums))
 
-    def mass(self, first: int, last: int) -> Weights:
-        """(T,): the share of each target word that lies on the source words `first` to `last`."""
-        shares = np.zeros(self._num_targets, np.float32)
-        for source, target, sums in self._blocks:
+    def _near(self, first: int, last: int) -> list[tuple[int, int, Weights]]:
+        """The sentences that hold one of these source words, or are beside them."""
+        low = max(0, bisect_left(self._starts, first) - 1)
+        return self._blocks[low : bisect_right(self._starts, last)]
+
+    def targets(self, first: int, last: int) -> Span:
+        """The target words of the sentences that hold these source words, or are beside them."""
+        blocks = self._near(first, last)
+        return (blocks[0][1], blocks[-1][1] + len(blocks[-1][2])) if blocks else (0, 0)
+
+    def gains(self, first: int, last: int) -> Weights:
+        """For the `targets`: what lies on the source words `first` to `last` minus what lies outside."""
+        parts = [np.zeros(0, np.float32)]
+        for source, _, sums in self._near(first, last):
             start, end = (min(max(each - source, 0), sums.shape[1] - 1) for each in (first, last))
-            shares[target : target + len(sums)] += sums[:, end] - sums[:, start]
-        return shares
+            parts.append(2 * (sums[:, end] - sums[:, start]) - sums[:, -1])
+        return np.concatenate(parts)
 
     def sides(self, border: int) -> Weights:
-        """(T,): what of each target word lies before the border of two source words minus what lies behind it.
+        """For the `targets`: what lies before the border of two source words minus what lies behind it.
 
         The nearer a source word is to the border, the more it counts.
         """
-        balance = np.zeros(self._num_targets, np.float32)
-        for source, target, sums in self._blocks:
+        parts = [np.zeros(0, np.float32)]
+        for source, _, sums in self._near(border, border):
             distances = np.arange(sums.shape[1] - 1) + source - border
             signs = np.where(distances < 0, 1.0 / -np.minimum(distances, -1), -1.0 / (1 + np.maximum(distances, 0)))
-            balance[target : target + len(sums)] = np.diff(sums, axis=1) @ signs.astype(np.float32)
-        return balance
+            parts.append(np.diff(sums, axis=1) @ signs.astype(np.float32))
+        return np.concatenate(parts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +102,7 @@ class Placement:
     def __init__(self, sources: Words, target: str, targets: Words, alignment: Alignment) -> None:
         self._sources, self._source_signs = sources.spans, np.array(sources.are_signs, bool)
         self._target, self._targets, self._signs = target, targets.spans, np.array(targets.are_signs, bool)
+        self._starts, self._ends = [start for start, _ in self._sources], [end for _, end in self._sources]
         self._alignment = alignment
         self.is_exact = True
         """Whether every pair found words of its own."""
@@ -106,20 +119,17 @@ class Placement:
         for mark in marks:
             if mark.tag.kind == "close":
                 return mark
-            border = sum(start < mark.position for start, _ in self._sources)
+            border = bisect_left(self._starts, mark.position)
             node = _Node((mark,), border, border)
             if mark.tag.kind == "open":
                 close = self._read(node, marks)
                 if close is None:
                     raise ValueError("a pair is not closed")
                 node.marks = (mark, close)
-                inside = [
-                    number
-                    for number, (start, end) in enumerate(self._sources)
-                    if end > mark.position and start < close.position
-                ]
-                if inside:
-                    node.first, node.last = inside[0], inside[-1] + 1
+                first = bisect_right(self._ends, mark.position)
+                last = bisect_left(self._starts, close.position)
+                if first < last:
+                    node.first, node.last = first, last
             parent.children.append(node)
         return None
 
@@ -129,9 +139,8 @@ class Placement:
         free = np.zeros(len(self._targets), bool)
         free[low:high] = True
         pairs = [node for node in parent.children if node.last > node.first]
-        ranked = sorted(pairs, key=lambda node: -_best_run(self._gains(node), free)[1])
-        for node in ranked:
-            span, gain = _best_run(self._gains(node), free)
+        for node in sorted(pairs, key=lambda node: -self._best(node, free)[1]):
+            span, gain = self._best(node, free)
             if gain <= 0:
                 span = self._nearest_word(node, free, low)
             node.span = self._with_signs(node, span, free)
@@ -142,25 +151,29 @@ class Placement:
             if node.children:
                 self._settle(node)
 
-    def _gains(self, node: _Node) -> Weights:
-        inside = self._alignment.mass(node.first, node.last)
-        all_of_it = self._alignment.mass(0, len(self._sources))
+    def _best(self, node: _Node, free: NDArray[np.bool_]) -> tuple[Span, float]:
+        """The words that gain most for a pair, and how much."""
+        start, end = self._alignment.targets(node.first, node.last)
         # a sign goes with its neighbours, unless signs are all there is
-        signs = self._signs & ~self._source_signs[node.first : node.last].all()
-        return np.where(signs, np.float32(0), 2 * inside - all_of_it)
+        signs = self._signs[start:end] & ~self._source_signs[node.first : node.last].all()
+        gains = np.where(signs, np.float32(0), self._alignment.gains(node.first, node.last))
+        (first, last), gain = _best_run(gains, free[start:end])
+        return (start + first, start + last), gain
 
     def _nearest_word(self, node: _Node, free: NDArray[np.bool_], low: int) -> Span:
         """The free word that attends most to a pair to which no word attends first of all; no word if none is free."""
         usable = free & ~self._signs if (free & ~self._signs).any() else free
-        self.is_exact = self.is_exact and bool(usable.any())
         if not usable.any():
-            return (low, low)
-        shares = np.where(usable, self._alignment.mass(node.first, node.last), -1)
+            self.is_exact = False
+            return low, low
+        shares = np.full(len(usable), -2.0)
+        start, end = self._alignment.targets(node.first, node.last)
+        shares[start:end] = self._alignment.gains(node.first, node.last)
         # where nothing attends to it at all, the word at the same share of the text
         share = (node.first + node.last) / 2 / len(self._sources) * len(shares) - 0.5
         nearness = -np.abs(np.arange(len(shares)) - share)
-        word = int(np.lexsort((nearness, shares))[-1])
-        self.is_exact = self.is_exact and bool(shares[word] > 0)
+        word = int(np.lexsort((nearness, np.where(usable, shares, -3.0)))[-1])
+        self.is_exact = self.is_exact and bool(shares[word] > -1)
         return word, word + 1
 
     def _with_signs(self, node: _Node, span: Span, free: NDArray[np.bool_]) -> Span:
@@ -179,17 +192,26 @@ class Placement:
 
     def _border(self, node: _Node, parent: _Node) -> Span:
         """Between which two words a tag goes that has no words of its own."""
-        low, high = parent.span
-        balance = np.where(self._signs, 0, self._alignment.sides(node.first))
-        gains = np.concatenate([[0.0], balance[low:high].cumsum()])
+        start, end = self._alignment.targets(node.first, node.first)
+        sides = np.where(self._signs[start:end], 0, self._alignment.sides(node.first))
+        low, high = (min(max(each, start), end) for each in parent.span)
+        balance = sides[low - start : high - start]
+        # how well each border parts what attends before the tag from what attends behind it
+        gains = 2 * np.concatenate([[0.0], balance.cumsum()]) - balance.sum()
+        taken = np.zeros(len(gains), bool)
         for other in parent.children:
             if other.last > other.first:
-                gains[other.span[0] + 1 - low : other.span[1] - low] = -np.inf
-        border = low + int(gains.argmax())
+                taken[other.span[0] + 1 - low : other.span[1] - low] = True
+        gains[taken] = -np.inf
+        turned = np.where(taken, -np.inf, -gains)
+        # in a language that turns the order round, the other way about; but lines stay in order
+        is_break = node.marks[0].tag.ends_sentence or node.marks[0].tag.markup.isspace()
+        best = turned if turned.max() > gains.max() + 1e-6 and not is_break else gains
+        border = low + int(best.argmax())
         # as many signs before it as in the source: no full stop is cut off
         signs = self._source_signs[: node.first].tolist()[::-1]
         for _ in range([*signs, False].index(False)):
-            if border < high and self._signs[border] and np.isfinite(gains[border + 1 - low]):
+            if border < high and self._signs[border] and not taken[border + 1 - low]:
                 border += 1
         return border, border
 
@@ -253,7 +275,9 @@ def _flat(node: _Node) -> list[Mark]:
 
 def _parted(gap: str, marks: Sequence[Mark], at_edge: bool) -> list[Item]:
     """Tags between two words, with the spaces that they had in the source."""
-    items: list[Item] = [] if gap.isspace() or at_edge else [gap]
+    # a lone tag brings its spaces along; an empty pair has none
+    brings_spaces = marks[0].tag.kind in ("void", "word") and gap.isspace()
+    items: list[Item] = [] if brings_spaces or at_edge else [gap]
     spaced = at_edge
     for mark in marks:
         if mark.space_before and not spaced:

@@ -91,7 +91,7 @@ class SentenceTranslator:
 
     def _choice(self, sentence: Sentence, tried: int) -> tuple[str | None, ...]:
         count = sentence.num_words
-        if not has_words(sentence.text):
+        if not has_words(sentence.text) and not tried:
             # nothing to translate: it comes back as it is
             return tuple(f"Q{number}" for number in range(count))
         usable = [each for each in SURROGATES if not _standing(each).search(sentence.text)]

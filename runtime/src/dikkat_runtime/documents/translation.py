@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from dikkat_runtime.documents.paragraphs import WORD, Paragraph, SplitSentences
 from dikkat_runtime.documents.placement import Alignment, Mark, Placement, Words, balanced
 from dikkat_runtime.documents.protection import protected
-from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole
+from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tags_of
 from dikkat_runtime.documents.sentences import Sentence, SentenceTranslator, Translate
 from dikkat_runtime.documents.words import Span, is_sign, word_spans
 from dikkat_runtime.text.placeholders import has_words
@@ -22,6 +22,9 @@ Align = Callable[[str, str], NDArray[np.float32]]
 """From a sentence and its translation to weights (T, S) of the spans of their words."""
 _CJK = re.compile("[\u3001-\u30ff\u3400-\u9fff\uff00-\uffef]")
 BY_ORDER = "tags were placed by the order of the source"
+DEEPEST = 64
+"""Pairs of tags inside each other in a text that is translated."""
+TOO_DEEP = f"texts whose tags are nested deeper than {DEEPEST}, not translated"
 LEFT_OUT = "placeholders did not come through the model and were placed by attention"
 
 
@@ -37,13 +40,13 @@ class ContentTranslator:
 
     def __call__(self, contents: Sequence[Content], *, markup: bool = False) -> list[Content]:
         """The translation of each, with every tag in it exactly once; `markup` says that tags stand in the texts."""
-        safe = [protected(content, markup=markup) for content in contents]
+        safe = [self._shallow(protected(content, markup=markup)) for content in contents]
         paragraphs = [Paragraph.of(content, self.split) for content in safe]
         sentences = [[Sentence(each.text[slice(*span)]) for span in each.sentences] for each in paragraphs]
         SentenceTranslator(self.translate)([sentence for group in sentences for sentence in group])
         results = []
         for content, paragraph, group in zip(safe, paragraphs, sentences, strict=True):
-            if not has_words(paragraph.text):
+            if not has_words(paragraph.text) or not group:
                 results.append(content)
                 continue
             core = self._core(paragraph, group)
@@ -52,6 +55,19 @@ class ContentTranslator:
                 raise ValueError(f"a tag was lost: {content} {result}")
             results.append(result)
         return results
+
+    def _shallow(self, content: Content) -> Content:
+        """Content as it is, or as one tag where its tags are nested too deep."""
+        depth = deepest = 0
+        for tag in tags_of(content):
+            depth += {"open": 1, "close": -1}.get(tag.kind, 0)
+            deepest = max(deepest, depth)
+        if deepest <= DEEPEST:
+            return content
+        self.remarks[TOO_DEEP] += 1
+        return tuple(
+            replace(item, kind="void") if isinstance(item, Tag) else Tag("void", item, is_text=True) for item in content
+        )
 
     def _core(self, paragraph: Paragraph, sentences: Sequence[Sentence]) -> Content:
         gaps = _gaps(paragraph, sentences)
@@ -87,7 +103,7 @@ class ContentTranslator:
             position = span[1]
         end = len(source.text)
         marks += [Mark(end, mark.tag, mark.space_before, mark.space_after) for mark in unread]
-        alignment = Alignment(len(target.spans))
+        alignment = Alignment()
         for first_source, first_target, sentence in alignment_blocks:
             alignment.add(first_source, first_target, self._weights(sentence, bool(marks)))
         placement = Placement(source.words, target.text, target.words, alignment)

@@ -96,7 +96,7 @@ def _check(file: DecodedFile, text: str) -> None:
         parser.Parse(text.encode("utf-8", "surrogatepass"), True)
     except expat.ExpatError as error:
         raise DataError(
-            f"{file.name}:{error.lineno}: byte {parser.ErrorByteIndex:,}: not valid XML"
+            f"{file.name}:{error.lineno}: byte {max(0, parser.ErrorByteIndex):,}: not valid XML"
             f" ({expat.ErrorString(error.code)})"
         ) from None
 

@@ -1,0 +1,32 @@
+"""The attention of a translation that is given is that of PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.runtime.runs import SENTENCES, translator_run
+
+from dikkat.pipelines import Translator
+from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
+from dikkat_runtime.engine.settings import model_settings
+from dikkat_runtime.engine.weights import Weights
+from dikkat_runtime.run_directory import read_config, read_weights
+
+
+@pytest.mark.parametrize("model", [{}, {"norm_placement": "post", "activation": "gelu"}, {"tie_embeddings": False}])
+def test_attention_is_that_of_pytorch(model: dict[str, object], tmp_path: Path) -> None:
+    run = translator_run(tmp_path / "run", **model)
+    settings = model_settings(read_config(run, "translator"), "config.json", FORCED)
+    weights = Weights(read_weights(run / "model.safetensors"), "weights", in_bytes=False, threads=1)
+    attention = ForcedAttention(weights, settings)
+    translator = Translator.load(run)
+    source, target = SENTENCES[0], SENTENCES[2]
+    maps = [each for each in translator.attention(source, target) if each.stack == "decoder" and each.kind == "cross"]
+    ids, target_ids = translator.encode(source), translator.tokenizer.encode(target)
+    # (L, H, T, S): our rows leave out the end marks of both sides
+    ours = attention(ids, target_ids)
+    stacked = np.stack([each.weights for each in maps])
+    theirs = stacked.reshape(*ours.shape[:2], *stacked.shape[1:])[:, :, : len(target_ids), : len(ids)]
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)
