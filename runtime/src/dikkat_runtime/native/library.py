@@ -66,7 +66,18 @@ def _built() -> str:
 
 
 def _declare(loaded: ctypes.CDLL) -> None:
-    """The types of the arguments, so that a wrong call is refused here instead of reading foreign memory."""
+    """Compare sizes of structures, and set types of arguments: what is wrong must not read foreign memory.
+
+    Raises `AbsentError` for a library that has other structures.
+    """
+    for structure in (Packing, Linear, Norm, Encoder, Decoder, Search):
+        try:
+            size = c_int64.in_dll(loaded, f"size_of_{structure.__name__}").value
+        except ValueError:
+            size = 0
+        if size != ctypes.sizeof(structure):
+            reason = f"{loaded._name} has another {structure.__name__} ({size} bytes, not {ctypes.sizeof(structure)})"
+            raise AbsentError(reason, "install dikkat-runtime again")
     decoder, search = POINTER(Decoder), POINTER(Search)
     arguments = {
         "pack_bytes": [POINTER(Packing), c_int],

@@ -4,9 +4,12 @@
  * sums are exact, so neither threads nor neighbours change a bit.
  */
 #include "byte_rows.h"
+#include "layout.h"
 #include "threads.h"
 
 #include <stdlib.h>
+
+SIZE_OF(Packing);
 
 typedef struct {
     const Packing *packing;

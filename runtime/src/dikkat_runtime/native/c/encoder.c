@@ -4,6 +4,7 @@
  * threads share such chunks out among themselves. Every sum has one order whatever the company of a sentence.
  */
 #include "layers.h"
+#include "layout.h"
 #include "products.h"
 #include "tensors.h"
 #include "threads.h"
@@ -26,6 +27,10 @@ typedef struct {
     const int64_t *starts; /* (sentences + 1): where each begins among all tokens, and the end */
     int64_t threads;
 } Encoder;
+
+SIZE_OF(Linear);
+SIZE_OF(Norm);
+SIZE_OF(Encoder);
 
 /* The activations of a chunk, rows padded with zeros. */
 typedef struct {

@@ -4,6 +4,7 @@
  * the same bits: each comparison, sum and quotient is made of the same float32 numbers in the same order.
  */
 #include "decoder.h"
+#include "layout.h"
 #include "ranking.h"
 
 /* Rows that a thread searches alone: with fewer it would read the weights too often, with more it would read what it
@@ -35,6 +36,9 @@ typedef struct {
     int64_t *over_at;      /* (sentences): tokens emitted when it was over, 0 before */
     float *scratch;        /* search_scratch() numbers */
 } Search;
+
+SIZE_OF(Decoder);
+SIZE_OF(Search);
 
 /* Of one row no more than its best k + 1 can matter. */
 static int64_t continuations(const Search *s, const Decoder *d) {

@@ -21,9 +21,10 @@ static void take_indices(const void *job, int64_t thread, int64_t threads) {
 }
 
 void share_out(int64_t threads, int64_t count, int64_t together, Share *share, const void *job) {
+    if (count <= 0) return;
     Indices indices = {share, job, count, together, 0};
     int64_t most = (count + together - 1) / together;
-    if (count > 0) in_threads(threads < most ? threads : most, take_indices, &indices);
+    in_threads(threads < most ? threads : most, take_indices, &indices);
 }
 
 void meet_at(Meeting *meeting, int64_t threads) {
