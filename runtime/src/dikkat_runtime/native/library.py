@@ -12,7 +12,7 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.compiling import LEVELS, source_digest
 from dikkat_runtime.native.cpu import levels
 from dikkat_runtime.native.first_use import AbsentError, find_or_compile
-from dikkat_runtime.native.structures import Decoder, Encoder, Linear, Packing, Search
+from dikkat_runtime.native.structures import Decoder, Encoder, Linear, Norm, Packing, Search
 
 FOLDER = Path(__file__).parent / "lib"
 
