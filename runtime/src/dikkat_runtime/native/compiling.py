@@ -35,7 +35,10 @@ _FLAGS = (
 _WHOLE_VECTORS = "-mprefer-vector-width=512"
 _AVX512 = ("-march=x86-64-v4", "-mavx512vnni", _WHOLE_VECTORS)
 LEVELS = {
-    "native": ("-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native", *([_WHOLE_VECTORS] if "avx512f" in processor_flags() else [])),
+    "native": (
+        "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native",
+        *([_WHOLE_VECTORS] if "avx512f" in processor_flags() else []),
+    ),
     "avx2": ("-march=x86-64-v3",),
     "avx512": _AVX512,
     "amx": (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
