@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: pip install -e ./runtime")
 
-from dikkat_runtime.errors import UsageError
 from tests.runtime.structures_in_c import misplaced
 
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native import compiling, cpu, first_use, library, structures
 
 STRUCTURES: list[tuple[str, str, dict[str, str]]] = [

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+
 from dikkat_runtime.native import compiling
 from dikkat_runtime.native.first_use import AbsentError
 from dikkat_runtime.native.library import library

@@ -34,11 +34,9 @@ _FLAGS = (
 # compilers halve the vectors on processors that once ran slower with whole ones
 _WHOLE_VECTORS = "-mprefer-vector-width=512"
 _AVX512 = ("-march=x86-64-v4", "-mavx512vnni", _WHOLE_VECTORS)
+_NATIVE = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
 LEVELS = {
-    "native": (
-        "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native",
-        *([_WHOLE_VECTORS] if "avx512f" in processor_flags() else []),
-    ),
+    "native": (_NATIVE, *([_WHOLE_VECTORS] if "avx512f" in processor_flags() else [])),
     "avx2": ("-march=x86-64-v3",),
     "avx512": _AVX512,
     "amx": (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
