@@ -22,7 +22,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 SOURCES = Path(__file__).resolve().parent / "src"
 sys.path.insert(0, str(SOURCES))
-from dikkat_runtime.native.compiling import LEVELS, CompileError, CompileTimeoutError, build  # noqa: E402
+from dikkat_runtime.native.compiling import LEVELS, CompileError, CompileTimeoutError, build, openmp_flags  # noqa: E402
 from dikkat_runtime.native.library import library_path  # noqa: E402
 
 IN_PACKAGE = Path("dikkat_runtime", "native", "lib")
@@ -50,8 +50,8 @@ class CustomBuildHook(BuildHookInterface[Any]):
             return
         for leftover in self._folder.glob("*.o"):
             leftover.unlink()
-        openmp = _printed(compiler, "-print-file-name=libgomp.so.1")
-        if os.path.isabs(openmp):
+        if openmp_flags(compiler, SECONDS):
+            openmp = _printed(compiler, "-print-file-name=libgomp.so.1")
             shutil.copy(os.path.realpath(openmp), self._folder / "libgomp.so.1")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"

@@ -24,7 +24,7 @@ from dikkat_runtime.native import first_use, library_cache, notices
 from dikkat_runtime.native.compiling import STEPS
 
 SCRIPT = """#!/bin/sh
-case "$*" in *--version*) {version}; exit;; esac
+case "$*" in *--version*) {version}; exit;; *-dM*) exit;; esac
 echo called >> {log}
 {before}
 while [ $# -gt 0 ]; do [ "$1" = -o ] && to=$2; shift; done

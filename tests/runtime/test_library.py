@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,43 +10,44 @@ import pytest
 
 pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: pip install -e ./runtime")
 
+from tests.runtime.structures_in_c import misplaced
+
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native import compiling, cpu, first_use, library, structures
 
-NAMES_IN_C = {
-    "Packing": {"source": "from", "is_float32": "wide"},
-    "Linear": {"packed_weight": "packed.weight", "packed_scale": "packed.scale", "packed_shift": "packed.shift"},
-    "Norm": {},
-    "Encoder": {},
-    "Decoder": {"weights_out": "seen"},
-    "Search": {},
-}
-"""Fields that have another name in C."""
+STRUCTURES: list[tuple[str, str, dict[str, str]]] = [
+    ("byte_rows.h", "Packing", {"source": "from", "is_float32": "wide"}),
+    (
+        "encoder.c",
+        "Linear",
+        {"packed_weight": "packed.weight", "packed_scale": "packed.scale", "packed_shift": "packed.shift"},
+    ),
+    ("encoder.c", "Norm", {}),
+    ("encoder.c", "Encoder", {}),
+    ("search.c", "Decoder", {"weights_out": "seen"}),
+    ("search.c", "Search", {}),
+]
+"""Where they lie, and fields that have another name in C."""
 
 
-@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
-@pytest.mark.parametrize(
-    ("source", "names"), [("encoder.c", ["Linear", "Norm", "Encoder"]), ("search.c", ["Decoder", "Search"]),
-                          ("byte_rows.h", ["Packing"])],
-)  # fmt: skip
-def test_every_field_lies_where_c_has_it(tmp_path: Path, source: str, names: list[str]) -> None:
-    shown, expected = [], []
-    for name in names:
-        structure = getattr(structures, name)
-        shown.append(f'printf("{name} %zu\\n", sizeof({name}));')
-        expected.append(f"{name} {ctypes.sizeof(structure)}")
-        for field, _ in structure._fields_:
-            in_c = NAMES_IN_C[name].get(field, field)
-            shown.append(f'printf("{name}.{field} %zu\\n", offsetof({name}, {in_c}));')
-            expected.append(f"{name}.{field} {getattr(structure, field).offset}")
-    program = tmp_path / "offsets.c"
-    included = "".join(f"#include {each}\n" for each in ("<stddef.h>", "<stdio.h>", f'"{compiling.FOLDER / source}"'))
-    program.write_text(f"{included}int main(void) {{\n{' '.join(shown)}\nreturn 0;\n}}\n")
-    # only offsets are asked for: what the functions call need not be there
-    flags = ["-march=native", "-fopenmp", "-O1", "-Wl,--unresolved-symbols=ignore-all"]
-    subprocess.run(["cc", *flags, str(program), "-o", str(tmp_path / "offsets"), "-lm"], check=True)
-    found = subprocess.run([str(tmp_path / "offsets")], capture_output=True, text=True, check=True).stdout
-    assert found.split("\n")[:-1] == expected
+@pytest.mark.parametrize(("source", "name", "renamed"), STRUCTURES)
+def test_every_field_lies_where_c_has_it(tmp_path: Path, source: str, name: str, renamed: dict[str, str]) -> None:
+    assert misplaced(tmp_path, source, name, getattr(structures, name), renamed) == []
+
+
+def test_a_field_at_another_place_is_found(tmp_path: Path) -> None:
+    class Norm(ctypes.Structure):
+        _fields_ = (("weight", ctypes.c_void_p), ("present", ctypes.c_void_p), ("eps", ctypes.c_float))
+
+    assert misplaced(tmp_path, "encoder.c", "Norm", Norm, {}) == ["Norm", "present", "eps"]
+
+
+def test_a_library_with_other_structures_is_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "other.c").write_text("const long size_of_Packing = 8;\n", encoding="utf-8")
+    path = library.library_path(folder, "native")
+    subprocess.run(["cc", "-shared", "-fPIC", str(folder / "other.c"), "-o", str(path)], check=True)
+    with pytest.raises(first_use.AbsentError, match=r"has another Packing \(8 bytes, not 72\); install dikkat-runtime"):
+        library.library.__wrapped__()
 
 
 def test_the_best_level_that_the_processor_has_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,8 +69,7 @@ def put(folder: Path, level: str, content: bytes = b"") -> Path:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A package for whose kernels there is no compiler."""
-    for name in ("DIKKAT_NATIVE_LEVEL", "PATH"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("DIKKAT_NATIVE_LEVEL", raising=False)
     monkeypatch.setenv("CC", "no-such-compiler")
     monkeypatch.setattr(library, "FOLDER", tmp_path)
     monkeypatch.setattr(library, "levels", lambda: ["avx2"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from ctypes import c_double, c_float, c_int64, c_void_p
+from ctypes import c_float, c_int64, c_void_p
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -85,7 +85,6 @@ def norm(vector: Tensor) -> Tensor:
         return found
     sums = torch.empty(-(-vector.numel() // PART), dtype=torch.float64)
     call = native_library().sum_of_squares
-    call.restype = c_double
     entries, threads = c_int64(vector.numel()), torch.get_num_threads()
     return torch.tensor(math.sqrt(call(address(vector), entries, address(sums), is_wide(vector), threads)))
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import c_void_p
+from ctypes import c_double, c_float, c_int, c_int64, c_void_p
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -15,11 +16,52 @@ OUTSIDE = 2
 """What a kernel answers where an index lies outside, as in indices.h."""
 
 
+_ADDRESS, _NUMBER = c_void_p, c_int64
+ARGUMENTS: dict[str, tuple[type, ...]] = {
+    "adamw": (_ADDRESS,),
+    "add_dropped": (_ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_float, _NUMBER, c_int, c_int),
+    "attention_backward": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+    "attention_forward": (_ADDRESS, _ADDRESS),
+    "byte_gradients": (_ADDRESS,),
+    "byte_linear": (_ADDRESS, _ADDRESS, _NUMBER, _ADDRESS, _ADDRESS, _NUMBER, c_int, c_int),
+    "draw_levels": (_ADDRESS, _NUMBER, _NUMBER, c_int),
+    "drawn_of_hidden": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_int, c_int),
+    "drawn_of_weight": (_ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_int, c_int),
+    "drawn_softmax": (
+        *(_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, c_float),
+        *(_ADDRESS, _ADDRESS, c_int, c_int),
+    ),
+    "narrow_linear": (_ADDRESS, _ADDRESS, c_int),
+    "narrow_linear_backward": (_ADDRESS, _ADDRESS, _ADDRESS),
+    "normalize_backward": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+    "normalize_forward": (_ADDRESS, _ADDRESS),
+    "normalizers": (_ADDRESS, _NUMBER, _NUMBER, _ADDRESS, _ADDRESS, _NUMBER),
+    "orthogonalize": (_ADDRESS, _NUMBER, _NUMBER, _NUMBER, c_int),
+    "pack_bytes": (_ADDRESS, c_int),
+    "smoothed_softmax": (
+        *(_ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_float),
+        *(_ADDRESS, _ADDRESS, c_int, c_int),
+    ),
+    "sum_of_squares": (_ADDRESS, _NUMBER, _ADDRESS, c_int, c_int),
+    "top_entries": (_ADDRESS, _NUMBER, _NUMBER, _NUMBER, _ADDRESS, _ADDRESS, _NUMBER),
+    "turn": (_ADDRESS, _ADDRESS),
+}
+"""Types of the arguments, so that a wrong call is refused here instead of reading foreign memory."""
+
+
+@cache
+def _declare(loaded: ctypes.CDLL) -> None:
+    for name, types in ARGUMENTS.items():
+        getattr(loaded, name).argtypes = types
+    loaded.sum_of_squares.restype = c_double
+
+
 def native_library(ask: str = "runs_natively") -> ctypes.CDLL:
     """The library. Raises `RuntimeError` where there is none, naming the function that would have said so."""
     loaded = library()
     if loaded is None:
         raise RuntimeError(f"there is no native code here; ask {ask} first")
+    _declare(loaded)
     return loaded
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.native.layers import LinearWeights, NormWeights
-from dikkat.native.processor import processor_flags
+from dikkat_runtime.native.cpu import processor_flags
 
 BLOCK = 512
 """Rows of a long product: oneDNN compiles one for each number of rows, which takes longer than multiplying them."""

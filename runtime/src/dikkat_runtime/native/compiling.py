@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import platform
 import signal
 import subprocess
 import tempfile
@@ -19,12 +20,23 @@ from dikkat_runtime.native.cpu import processor_flags, processor_kind
 
 FOLDER = Path(__file__).parent / "c"
 SOURCES, HEADERS = (tuple(sorted(FOLDER.glob(f"*.{suffix}"))) for suffix in ("c", "h"))
-_FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-shared", "-fPIC")
+# products are added without rounding in between, by each compiler alike
+_FLAGS = (
+    "-O3",
+    "-ffp-contract=fast",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fopenmp-simd",
+    "-pthread",
+    "-shared",
+    "-fPIC",
+)
 # compilers halve the vectors on processors that once ran slower with whole ones
 _WHOLE_VECTORS = "-mprefer-vector-width=512"
 _AVX512 = ("-march=x86-64-v4", "-mavx512vnni", _WHOLE_VECTORS)
+_NATIVE = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
 LEVELS = {
-    "native": ("-march=native", *([_WHOLE_VECTORS] if "avx512f" in processor_flags() else [])),
+    "native": (_NATIVE, *([_WHOLE_VECTORS] if "avx512f" in processor_flags() else [])),
     "avx2": ("-march=x86-64-v3",),
     "avx512": _AVX512,
     "amx": (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
@@ -36,8 +48,8 @@ SECONDS_BETWEEN_LOOKS = 0.02
 
 
 def flags_of(level: str) -> tuple[str, ...]:
-    """Options of the compiler for a level of `LEVELS`."""
-    return (*_FLAGS, *LEVELS[level])
+    """Options of the compiler for a level of `LEVELS`; `DIKKAT_OPENMP=0` asks for the kernels' own threads."""
+    return (*_FLAGS, *LEVELS[level], *(["-DNO_OPENMP"] if os.environ.get("DIKKAT_OPENMP") == "0" else []))
 
 
 @cache
@@ -46,6 +58,21 @@ def source_digest(level: str) -> str:
     texts = [path.read_text(encoding="utf-8") for path in (*HEADERS, *SOURCES)]
     named = "\n".join([*texts, *flags_of(level), processor_kind() if level == "native" else ""])
     return hashlib.sha256(named.encode()).hexdigest()[:16]
+
+
+def openmp_flags(compiler: Sequence[str], seconds: float) -> list[str]:
+    """The option for OpenMP where the compiler has GNU's, which PyTorch computes with; others have their own threads.
+
+    Raises `CompileTimeoutError` after so many `seconds`, or `OSError`.
+    """
+    if "-DNO_OPENMP" in flags_of("native"):
+        return []
+    command = [*compiler, "-fopenmp", "-include", "omp.h", "-dM", "-E", "-x", "c", os.devnull]
+    try:
+        probe = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=seconds, check=False)
+    except subprocess.TimeoutExpired:
+        raise CompileTimeoutError from None
+    return ["-fopenmp"] if probe.returncode == 0 and "__clang__" not in probe.stdout else []
 
 
 class CompileError(Exception):
@@ -114,7 +141,7 @@ def build(
     """
     deadline = time.monotonic() + seconds
     objects = [path.with_name(f"{source.stem}.o") for source in SOURCES]
-    command = [*compiler, *flags_of(level), *flags]
+    command = [*compiler, *flags_of(level), *openmp_flags(compiler, seconds), *flags]
     compile_all = [[*command, "-c", str(source), "-o", str(to)] for source, to in zip(SOURCES, objects, strict=True)]
     link = [*command, *map(str, objects), "-o", str(path), "-lm"]
     on_progress(0, STEPS)

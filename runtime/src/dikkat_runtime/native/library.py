@@ -12,7 +12,7 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.compiling import LEVELS, source_digest
 from dikkat_runtime.native.cpu import levels
 from dikkat_runtime.native.first_use import AbsentError, find_or_compile
-from dikkat_runtime.native.structures import Decoder, Encoder, Linear, Packing, Search
+from dikkat_runtime.native.structures import Decoder, Encoder, Linear, Norm, Packing, Search
 
 FOLDER = Path(__file__).parent / "lib"
 
@@ -66,7 +66,18 @@ def _built() -> str:
 
 
 def _declare(loaded: ctypes.CDLL) -> None:
-    """The types of the arguments, so that a wrong call is refused here instead of reading foreign memory."""
+    """Compare sizes of structures, and set types of arguments: what is wrong must not read foreign memory.
+
+    Raises `AbsentError` for a library that has other structures.
+    """
+    for structure in (Packing, Linear, Norm, Encoder, Decoder, Search):
+        try:
+            size = c_int64.in_dll(loaded, f"size_of_{structure.__name__}").value
+        except ValueError:
+            size = 0
+        if size != ctypes.sizeof(structure):
+            reason = f"{loaded._name} has another {structure.__name__} ({size} bytes, not {ctypes.sizeof(structure)})"
+            raise AbsentError(reason, "install dikkat-runtime again")
     decoder, search = POINTER(Decoder), POINTER(Search)
     arguments = {
         "pack_bytes": [POINTER(Packing), c_int],

@@ -4,6 +4,7 @@
  * Twin: native/adamw.py, _by_torch. Sums are made of fixed parts, so that no number of threads changes a bit of them.
  */
 #include "tensors.h"
+#include "threads.h"
 
 /* Numbers of one part: a share of work, and of a sum. */
 #define PART 4096
@@ -61,15 +62,16 @@ INLINE void update_part(const Update *u, int64_t from, int wide) {
     if (at < end) update_vec(u, at, end - at, wide);
 }
 
-void adamw(const Update *u) {
-#pragma omp parallel for schedule(static) num_threads(u->threads)
-    for (int64_t from = 0; from < u->entries; from += PART) {
-        if (u->wide)
-            update_part(u, from, 1);
-        else
-            update_part(u, from, 0);
-    }
+static void update_share(const void *job, int64_t part, int64_t thread) {
+    const Update *u = job;
+    (void)thread;
+    if (u->wide)
+        update_part(u, part * PART, 1);
+    else
+        update_part(u, part * PART, 0);
 }
+
+void adamw(const Update *u) { share_out(u->threads, groups_of(u->entries, PART), 1, update_share, u); }
 
 INLINE double squares_of_part(const void *x, int64_t from, int64_t entries, int wide) {
     int64_t end = from + PART < entries ? from + PART : entries, at = from;
@@ -84,12 +86,25 @@ INLINE double squares_of_part(const void *x, int64_t from, int64_t entries, int 
     return sum;
 }
 
+typedef struct {
+    const void *x;
+    int64_t entries;
+    double *sums;
+    int wide;
+} Squares;
+
+static void square_share(const void *job, int64_t part, int64_t thread) {
+    const Squares *s = job;
+    (void)thread;
+    s->sums[part] =
+        s->wide ? squares_of_part(s->x, part * PART, s->entries, 1) : squares_of_part(s->x, part * PART, s->entries, 0);
+}
+
 /* Twin: torch.linalg.vector_norm. `sums` has room for one number a part; returns the sum of the squares of all entries. */
 double sum_of_squares(const void *x, int64_t entries, double *sums, int wide, int threads) {
     double sum = 0.0;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t from = 0; from < entries; from += PART)
-        sums[from / PART] = wide ? squares_of_part(x, from, entries, 1) : squares_of_part(x, from, entries, 0);
+    Squares squares = {x, entries, sums, wide};
+    share_out(threads, groups_of(entries, PART), 1, square_share, &squares);
     for (int64_t part = 0; part * PART < entries; part++) sum += sums[part];
     return sum;
 }

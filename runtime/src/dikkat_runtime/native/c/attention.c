@@ -84,6 +84,22 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
     }
 }
 
+typedef struct {
+    const Attention *attention;
+    void *output;
+    float *scratch;
+    int64_t each; /* numbers of it for each thread */
+} ForwardJob;
+
+static void forward_share(const void *job, int64_t pair, int64_t thread) {
+    const ForwardJob *f = job;
+    float *own = f->scratch + f->each * thread;
+    if (f->attention->wide)
+        attention_forward_head(f->attention, f->output, own, pair, 1);
+    else
+        attention_forward_head(f->attention, f->output, own, pair, 0);
+}
+
 /* Twin: nn/explicit.py, _ExplicitAttention.forward. `output` is (B, T, H, E). Returns 0, NO_MEMORY, or
  * OUTSIDE for a position that the tables of the rotation lack. */
 int attention_forward(const Attention *a, void *output) {
@@ -95,14 +111,8 @@ int attention_forward(const Attention *a, void *output) {
                           a->width * padded(a->keys) + a->keys * (padded(a->width) + padded(a->value_width)));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
     if (!scratch) return 1;
-#pragma omp parallel for schedule(dynamic, heads_at_once(a)) num_threads(a->threads)
-    for (int64_t pair = 0; pair < a->batch * a->heads; pair++) {
-        float *own = scratch + each * omp_get_thread_num();
-        if (a->wide)
-            attention_forward_head(a, output, own, pair, 1);
-        else
-            attention_forward_head(a, output, own, pair, 0);
-    }
+    ForwardJob job = {a, output, scratch, each};
+    share_out(a->threads, a->batch * a->heads, heads_at_once(a), forward_share, &job);
     free(scratch);
     return 0;
 }
@@ -214,6 +224,24 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
     store_rows(of->value, of_value, of->value_step, own.of_value, a->keys, a->value_width, wide);
 }
 
+typedef struct {
+    const Attention *attention;
+    const void *gradient;
+    const int64_t *strides;
+    const Gradients *of;
+    float *scratch;
+    int64_t each; /* numbers of it for each thread */
+} BackwardJob;
+
+static void backward_share(const void *job, int64_t pair, int64_t thread) {
+    const BackwardJob *b = job;
+    float *own = b->scratch + b->each * thread;
+    if (b->attention->wide)
+        attention_backward_head(b->attention, b->gradient, b->strides, b->of, own, pair, 1);
+    else
+        attention_backward_head(b->attention, b->gradient, b->strides, b->of, own, pair, 0);
+}
+
 /* Twin: nn/explicit.py, _ExplicitAttention.backward. `gradient` (B, H, T, E) has `strides` of b, h and t. Returns 0,
  * NO_MEMORY, or OUTSIDE as attention_forward. */
 int attention_backward(const Attention *a, const void *gradient, const int64_t *strides, const Gradients *of) {
@@ -225,14 +253,8 @@ int attention_backward(const Attention *a, const void *gradient, const int64_t *
     int64_t each = padded(lay_out(a, 0, &parts));
     float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
     if (!scratch) return 1;
-#pragma omp parallel for schedule(dynamic, heads_at_once(a)) num_threads(a->threads)
-    for (int64_t pair = 0; pair < a->batch * a->heads; pair++) {
-        float *own = scratch + each * omp_get_thread_num();
-        if (a->wide)
-            attention_backward_head(a, gradient, strides, of, own, pair, 1);
-        else
-            attention_backward_head(a, gradient, strides, of, own, pair, 0);
-    }
+    BackwardJob job = {a, gradient, strides, of, scratch, each};
+    share_out(a->threads, a->batch * a->heads, heads_at_once(a), backward_share, &job);
     free(scratch);
     return 0;
 }

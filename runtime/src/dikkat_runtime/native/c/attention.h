@@ -4,9 +4,9 @@
 
 #include "rotation.h"
 #include "tensors.h"
+#include "threads.h"
 #include "tiles.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 /* Rows of a head that are asked for before they are needed, at most. */
@@ -106,7 +106,10 @@ INLINE void fetch_rows(const void *from, int64_t first, int64_t rows, int64_t wi
                        const int to_write) {
     for (int64_t row = 0; row < rows && row < ROWS_AHEAD; row++, first += step)
         for (int64_t at = 0; at < width; at += wide ? 16 : 32)
-            __builtin_prefetch(entry(from, first + at, wide), to_write);
+            if (to_write)
+                __builtin_prefetch(entry(from, first + at, wide), 1);
+            else
+                __builtin_prefetch(entry(from, first + at, wide), 0);
 }
 
 /* What the head `pair` reads, if there is one; `gradient`, of which it has a row for each query, may be null. */

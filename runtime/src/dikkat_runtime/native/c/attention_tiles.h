@@ -139,7 +139,7 @@ INLINE void weigh(const Attention *a, const Scratch *own, float *rows, uint16_t 
                                       open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
 }
 
-/* Around the work of a thread: tiles, and zeros instead of numbers below the smallest normal one, which take the processor
+/* Around the work for a head: tiles, and zeros instead of numbers below the smallest normal one, which take the processor
  * a hundred times as long. Returns what `end_with_tiles` gives back. */
 INLINE unsigned begin_with_tiles(void) {
     unsigned before = _mm_getcsr();

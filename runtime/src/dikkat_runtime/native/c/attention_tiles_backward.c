@@ -134,19 +134,29 @@ INLINE void backward_head(const Attention *a, const void *gradient, const int64_
     store_columns(a, of->value, of_value, of->value_step, own.result, own.of_value, a->value_width, b, 0);
 }
 
+typedef struct {
+    const Attention *attention;
+    const void *gradient;
+    const int64_t *strides;
+    const Gradients *of;
+    char *scratch;
+    int64_t each; /* bytes of it for each thread */
+} Job;
+
+static void backward_share(const void *job, int64_t pair, int64_t thread) {
+    const Job *b = job;
+    unsigned before = begin_with_tiles();
+    backward_head(b->attention, b->gradient, b->strides, b->of, b->scratch + b->each * thread, pair);
+    end_with_tiles(before);
+}
+
 int attention_backward_in_tiles(const Attention *a, const void *gradient, const int64_t *strides, const Gradients *of) {
     Scratch parts;
     int64_t each = lay_out(a, 0, &parts);
     char *scratch = aligned_alloc(64, each * a->threads);
     if (!scratch) return 1;
-#pragma omp parallel num_threads(a->threads)
-    {
-        unsigned before = begin_with_tiles();
-#pragma omp for schedule(dynamic, heads_at_once(a))
-        for (int64_t pair = 0; pair < a->batch * a->heads; pair++)
-            backward_head(a, gradient, strides, of, scratch + each * omp_get_thread_num(), pair);
-        end_with_tiles(before);
-    }
+    Job job = {a, gradient, strides, of, scratch, each};
+    share_out(a->threads, a->batch * a->heads, heads_at_once(a), backward_share, &job);
     free(scratch);
     return 0;
 }

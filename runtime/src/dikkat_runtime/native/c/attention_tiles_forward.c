@@ -40,19 +40,27 @@ INLINE void forward_head(const Attention *a, uint16_t *output, char *scratch, in
     }
 }
 
+typedef struct {
+    const Attention *attention;
+    void *output;
+    char *scratch;
+    int64_t each; /* bytes of it for each thread */
+} Job;
+
+static void forward_share(const void *job, int64_t pair, int64_t thread) {
+    const Job *f = job;
+    unsigned before = begin_with_tiles();
+    forward_head(f->attention, f->output, f->scratch + f->each * thread, pair);
+    end_with_tiles(before);
+}
+
 int attention_forward_in_tiles(const Attention *a, void *output) {
     Scratch parts;
     int64_t each = lay_out(a, 0, &parts);
     char *scratch = aligned_alloc(64, each * a->threads);
     if (!scratch) return 1;
-#pragma omp parallel num_threads(a->threads)
-    {
-        unsigned before = begin_with_tiles();
-#pragma omp for schedule(dynamic, heads_at_once(a))
-        for (int64_t pair = 0; pair < a->batch * a->heads; pair++)
-            forward_head(a, output, scratch + each * omp_get_thread_num(), pair);
-        end_with_tiles(before);
-    }
+    Job job = {a, output, scratch, each};
+    share_out(a->threads, a->batch * a->heads, heads_at_once(a), forward_share, &job);
     free(scratch);
     return 0;
 }

@@ -2,8 +2,8 @@
  * in blocks of rows with scales of their own. Both read the gradient, so a block of it is read for the one while it is in
  * cache for the other. */
 #include "byte_rows.h"
+#include "threads.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 /* Rows that share the scale of a column, at most: fewer round less, more spend less time between blocks. */
@@ -223,43 +223,55 @@ static void *lay_out(const Backward *g, Columns *a, Columns *b) {
     return bytes;
 }
 
-/* What each of the threads does; `scratch` is its own. */
-static void flow_back(const Backward *g, const Columns *a, const Columns *b, char *scratch) {
-    if (g->of_x) {
-#pragma omp for schedule(dynamic)
-        for (int64_t first = 0; first < g->inputs; first += BYTE_PANEL)
-            pack_panel_of_bytes(&g->weights, first, (int8_t *)scratch);
-    }
-#pragma omp for schedule(dynamic)
-    for (int64_t block = 0; block < a->blocks; block++) {
-        if (g->of_x) flow_to_rows(g, block * a->in_block, rows_in(a, block), scratch);
-        pack_panels(a, block, g->wide, 1);
-        pack_panels(b, block, g->wide, 0);
-    }
-    if (g->of_bias) {
-#pragma omp for schedule(static) nowait
-        for (int64_t panel = 0; panel < a->panels; panel++) add_totals(g->of_bias, a, panel, g->wide);
-    }
-    /* few pairs are better shared out one by one: first of all every thread needs some */
-    int64_t together = a->panels * b->panels < 32 * g->threads ? 1 : MULTIPLIED_TOGETHER;
-#pragma omp for schedule(dynamic)
-    for (int64_t pair = 0; pair < groups_of(a->panels, together) * b->panels; pair++) {
-        int64_t p = pair / b->panels * together, count = smaller_of(a->panels - p, together);
-        for (int64_t part = 0; part < BYTE_PANEL; part += BYTE_PART)
-            part_product(g->of_weight, a, b, p, count, pair % b->panels, part, g->wide);
-    }
+typedef struct {
+    const Backward *g;
+    Columns a, b;
+    int64_t together; /* panels of a that are multiplied by the same panel of b */
+    char *scratch;
+    int64_t each; /* bytes of it for each thread */
+} Job;
+
+static void pack_share(const void *job, int64_t panel, int64_t thread) {
+    const Job *j = job;
+    pack_panel_of_bytes(&j->g->weights, panel * BYTE_PANEL, (int8_t *)j->scratch + j->each * thread);
+}
+
+static void block_share(const void *job, int64_t block, int64_t thread) {
+    const Job *j = job;
+    const Backward *g = j->g;
+    if (g->of_x) flow_to_rows(g, block * j->a.in_block, rows_in(&j->a, block), j->scratch + j->each * thread);
+    pack_panels(&j->a, block, g->wide, 1);
+    pack_panels(&j->b, block, g->wide, 0);
     streamed();
+}
+
+static void product_share(const void *job, int64_t pair, int64_t thread) {
+    const Job *j = job;
+    int64_t p = pair / j->b.panels * j->together, count = smaller_of(j->a.panels - p, j->together);
+    (void)thread;
+    for (int64_t part = 0; part < BYTE_PANEL; part += BYTE_PART)
+        part_product(j->g->of_weight, &j->a, &j->b, p, count, pair % j->b.panels, part, j->g->wide);
+    streamed();
+}
+
+static void flow_back(Job *j) {
+    const Backward *g = j->g;
+    int64_t threads = g->threads, panels = j->a.panels;
+    if (g->of_x) share_out(threads, groups_of(g->inputs, BYTE_PANEL), 1, pack_share, j);
+    share_out(threads, j->a.blocks, 1, block_share, j);
+    for (int64_t panel = 0; g->of_bias && panel < panels; panel++) add_totals(g->of_bias, &j->a, panel, g->wide);
+    /* few pairs are better shared out one by one: first of all every thread needs some */
+    j->together = panels * j->b.panels < 32 * threads ? 1 : MULTIPLIED_TOGETHER;
+    share_out(threads, groups_of(panels, j->together) * j->b.panels, 1, product_share, j);
 }
 
 /* Twin: native/quantized_by_torch.py, weight_gradient and linear. Returns 0, or 1 for want of memory. */
 int byte_gradients(const Backward *g) {
-    Columns a, b;
-    int64_t each = room_of_rows(g->outputs);
-    void *memory = lay_out(g, &a, &b);
-    char *scratch = calloc(g->threads, each);
-    int failed = !memory || !scratch;
-#pragma omp parallel num_threads(g->threads)
-    if (!failed) flow_back(g, &a, &b, scratch + each * omp_get_thread_num());
-    free(memory), free(scratch);
+    Job job = {.g = g, .each = room_of_rows(g->outputs)};
+    void *memory = lay_out(g, &job.a, &job.b);
+    job.scratch = calloc(g->threads, job.each);
+    int failed = !memory || !job.scratch;
+    if (!failed) flow_back(&job);
+    free(memory), free(job.scratch);
     return failed;
 }

@@ -4,57 +4,76 @@
  * sums are exact, so neither threads nor neighbours change a bit.
  */
 #include "byte_rows.h"
+#include "layout.h"
+#include "threads.h"
 
-#include <omp.h>
 #include <stdlib.h>
+
+SIZE_OF(Packing);
+
+typedef struct {
+    const Packing *packing;
+    int8_t *lines;
+    int64_t room; /* bytes of them for each thread */
+} PackingJob;
+
+static void pack_share(const void *job, int64_t panel, int64_t thread) {
+    const PackingJob *p = job;
+    pack_panel_of_bytes(p->packing, panel * BYTE_PANEL, p->lines + p->room * thread);
+}
 
 /* Twin: native/quantized_by_torch.py, pack. Returns 0, or 1 for want of memory. */
 int pack_bytes(const Packing *packing, int threads) {
     int64_t room = padded(packing->inputs) * LANES;
     int8_t *lines = malloc(room * threads);
     if (!lines) return 1;
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t first = 0; first < packing->outputs; first += BYTE_PANEL)
-        pack_panel_of_bytes(packing, first, lines + room * omp_get_thread_num());
+    PackingJob job = {packing, lines, room};
+    share_out(threads, groups_of(packing->outputs, BYTE_PANEL), 1, pack_share, &job);
     free(lines);
     return 0;
+}
+
+typedef struct {
+    void *to;
+    const void *from;
+    int64_t step;
+    const Packing *weights;
+    const Finish *finish;
+    int64_t rows, block, ahead; /* rows of a share, and how far the next share of a thread is, if all are equally fast */
+    int wide;
+    char *scratch;
+    int64_t room; /* bytes of it for each thread */
+} RowsJob;
+
+static void rows_share(const void *job, int64_t index, int64_t thread) {
+    const RowsJob *j = job;
+    const Packing *weights = j->weights;
+    Packed packed = {weights->weight, weights->scale, weights->shift};
+    int64_t first = index * j->block, some = smaller_of(j->rows - first, j->block), next = first + j->ahead;
+    int64_t at = first * weights->outputs, left = smaller_of(j->rows - next, j->block);
+    Ahead ahead = rows_ahead(j->from, j->step, next, left, some, weights, j->wide);
+    Finish here = *j->finish;
+    here.streams = j->rows * weights->outputs >= LARGE;
+    if (here.gate) here.gate = entry(here.gate, at, j->wide);
+    byte_rows((void *)entry(j->to, at, j->wide), entry(j->from, first * j->step, j->wide), j->step, &packed, &here, some,
+              weights->inputs, weights->outputs, ahead, j->scratch + j->room * thread, j->wide);
+    streamed();
 }
 
 /* Twin: native/quantized_by_torch.py, linear. (rows, inputs), `step` apart, to dense (rows, outputs). The weights are packed
  * before where they are not yet. Returns 0, or 1 for want of memory. */
 int byte_linear(void *to, const void *from, int64_t step, const Packing *weights, const Finish *finish, int64_t rows,
                 int wide, int threads) {
-    Packed packed = {weights->weight, weights->scale, weights->shift};
-    int64_t inputs = weights->inputs, outputs = weights->outputs;
-    int64_t room = room_of_rows(inputs);
+    int64_t room = room_of_rows(weights->inputs);
     char *scratch = calloc(threads, room);
     if (!scratch) return 1;
     /* equally many blocks for each thread */
     int64_t turns = rows / (threads * ROWS_AT_ONCE) + 1, blocks = turns * threads;
     int64_t block = (rows / blocks / BYTE_ROWS + 1) * BYTE_ROWS;
-#pragma omp parallel num_threads(threads)
-    {
-        char *own = scratch + room * omp_get_thread_num();
-        if (weights->from) {
-#pragma omp for schedule(dynamic)
-            for (int64_t first = 0; first < outputs; first += BYTE_PANEL)
-                pack_panel_of_bytes(weights, first, (int8_t *)own);
-        }
-#pragma omp for schedule(dynamic)
-        for (int64_t first = 0; first < rows; first += block) {
-            int64_t some = smaller_of(rows - first, block);
-            /* what a thread comes to next, if all are equally fast */
-            int64_t next = first + threads * block, left = smaller_of(rows - next, block);
-            Ahead ahead = rows_ahead(from, step, next, left, some, weights, wide);
-            void *there = (void *)entry(to, first * outputs, wide);
-            Finish here = *finish;
-            here.streams = rows * outputs >= LARGE;
-            if (here.gate) here.gate = entry(here.gate, first * outputs, wide);
-            const void *rows_from = entry(from, first * step, wide);
-            byte_rows(there, rows_from, step, &packed, &here, some, inputs, outputs, ahead, own, wide);
-        }
-        streamed();
-    }
+    PackingJob packing = {weights, (int8_t *)scratch, room};
+    if (weights->from) share_out(threads, groups_of(weights->outputs, BYTE_PANEL), 1, pack_share, &packing);
+    RowsJob job = {to, from, step, weights, finish, rows, block, threads * block, wide, scratch, room};
+    share_out(threads, groups_of(rows, block), 1, rows_share, &job);
     free(scratch);
     return 0;
 }

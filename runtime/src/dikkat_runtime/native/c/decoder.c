@@ -14,18 +14,28 @@
 /* How many numbers `scratch` holds. */
 int64_t decoder_scratch(const Decoder *d) { return scratch_size(d); }
 
+typedef struct {
+    const Decoder *decoder;
+    Activations activations;
+    Meeting *meeting;
+    const int64_t *tokens;
+    const float *position;
+    float *logits;
+} Step;
+
+static void step_in_thread(const void *job, int64_t thread, int64_t count) {
+    const Step *s = job;
+    Worker worker = worker_of(s->decoder, &s->activations, thread, count, s->meeting);
+    step_rows(s->decoder, &s->activations, s->tokens, s->position, s->decoder->length, s->logits, &worker);
+}
+
 /* Twin: models/encoder_decoder.py, step; see step_rows(). The caller raises `length`. Returns 0, or OUTSIDE for a token
  * that the vocabulary lacks. */
 int decoder_step(const Decoder *d, const int64_t *tokens, const float *position, float *logits) {
     if (!are_inside(tokens, d->rows, d->vocabulary)) return OUTSIDE;
-    Activations a = activations(d);
     Meeting meeting = {0};
-    int64_t threads = team(d);
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-        Worker worker = member(d, &a, &meeting);
-        step_rows(d, &a, tokens, position, d->length, logits, &worker);
-    }
+    Step step = {d, activations(d), &meeting, tokens, position, logits};
+    in_threads(team(d), step_in_thread, &step);
     return 0;
 }
 
@@ -64,6 +74,22 @@ static void read_sentences(const Decoder *d, int64_t layer, const float *memory,
         }
 }
 
+typedef struct {
+    const Decoder *decoder;
+    const float *memory;
+    int64_t length, group, groups; /* sentences of a share, and such shares a layer */
+    const Linear *linears;
+    float *scratch;
+    int64_t each; /* numbers of it for each thread */
+} Reading;
+
+static void read_share(const void *job, int64_t index, int64_t thread) {
+    const Reading *r = job;
+    int64_t layer = index / r->groups, from = index % r->groups * r->group, to = from + r->group;
+    if (to > r->decoder->sentences) to = r->decoder->sentences;
+    read_sentences(r->decoder, layer, r->memory, r->length, r->linears + layer, from, to, r->scratch + r->each * thread);
+}
+
 /* Twin: nn/multi_head_attention.py, project_memory. `memory` is (sentences, length, D), its rows padded with zeros; `linears` make
  * keys and values, one a layer. Returns 0, or 1 for want of memory. */
 int decoder_read_source(const Decoder *d, const float *memory, int64_t length, const Linear *linears) {
@@ -73,12 +99,8 @@ int decoder_read_source(const Decoder *d, const float *memory, int64_t length, c
     int64_t each = group * length * padded(2 * joined_width(d)) + padded(most);
     float *scratch = aligned_alloc(64, sizeof(float) * each * threads);
     if (!scratch) return 1;
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
-    for (int64_t job = 0; job < jobs; job++) {
-        int64_t from = job % groups * group, to = from + group < d->sentences ? from + group : d->sentences;
-        read_sentences(d, job / groups, memory, length, linears + job / groups, from, to,
-                       scratch + each * omp_get_thread_num());
-    }
+    Reading reading = {d, memory, length, group, groups, linears, scratch, each};
+    share_out(threads, jobs, 1, read_share, &reading);
     free(scratch);
     return 0;
 }

@@ -8,10 +8,8 @@
 #define DIKKAT_DECODER_H
 
 #include "narrow.h"
+#include "threads.h"
 
-#include <omp.h>
-#include <sched.h>
-#include <stdatomic.h>
 
 /* Multiply-adds below which one more thread costs more than it brings. */
 #define SHARE (1 << 20)
@@ -79,29 +77,14 @@ INLINE int64_t scratch_size(const Decoder *d) {
     return d->slots * row + d->threads * (head_scratch(d) + product_scratch(d));
 }
 
-/* A place where all threads of a step wait for each other. One that waits long lets others have the processor. */
-typedef struct {
-    atomic_int arrived, round;
-} Meeting;
-
+/* One of the threads of a step, which meet before one reads what others write. */
 typedef struct {
     int64_t number, count;
     Meeting *meeting;
     float *head, *product; /* its own scratch */
 } Worker;
 
-static void meet(const Worker *worker) {
-    if (worker->count == 1) return;
-    Meeting *meeting = worker->meeting;
-    int round = atomic_load(&meeting->round);
-    if (atomic_fetch_add(&meeting->arrived, 1) + 1 == worker->count) {
-        atomic_store(&meeting->arrived, 0);
-        atomic_fetch_add(&meeting->round, 1);
-        return;
-    }
-    for (int64_t turn = 0; atomic_load(&meeting->round) == round; turn++)
-        if (turn > 4096) sched_yield();
-}
+INLINE void meet(const Worker *worker) { meet_at(worker->meeting, worker->count); }
 
 /* Where the share of a worker begins; that of the next worker begins where it ends. */
 INLINE int64_t share_start(int64_t total, int64_t number, const Worker *worker) { return total * number / worker->count; }
@@ -286,11 +269,6 @@ static void step_rows(const Decoder *d, const Activations *a, const int64_t *tok
 INLINE Worker worker_of(const Decoder *d, const Activations *a, int64_t number, int64_t count, Meeting *meeting) {
     float *own = a->hidden + d->slots * padded(d->hidden) + number * (head_scratch(d) + product_scratch(d));
     return (Worker){.number = number, .count = count, .meeting = meeting, .head = own, .product = own + head_scratch(d)};
-}
-
-/* One of the threads of a parallel region. */
-INLINE Worker member(const Decoder *d, const Activations *a, Meeting *meeting) {
-    return worker_of(d, a, omp_get_thread_num(), omp_get_num_threads(), meeting);
 }
 
 /* What a slot holds at `positions` places, in all layers, into another; or where that is. */

@@ -6,8 +6,8 @@
  */
 #include "indices.h"
 #include "tensors.h"
+#include "threads.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 /* Vectors of a row that are summed at once. */
@@ -86,7 +86,7 @@ INLINE void find_shares(Found *found, int64_t at, ivec shares) {
 
 /* How many whole numbers each entry passes when `scale` times the entries are laid end to end from `offset` on: those of
  * the first lane, then those of the second and so on. */
-INLINE void share_out(Found *found, const float *line, int64_t end, vec totals, float scale, float offset) {
+INLINE void draw_entries(Found *found, const float *line, int64_t end, vec totals, float scale, float offset) {
     vec reached;
     for (int i = 0; i < LANES; i++) reached[i] = offset, offset += totals[i] * scale;
     ivec passed = __builtin_convertvector(reached, ivec);
@@ -114,10 +114,32 @@ INLINE void draw_row(const Drawn *d, int64_t row, const void *logits, int64_t ta
     if (!isfinite(*likelihood)) return;
     int32_t *room = (int32_t *)(line + end);
     Found found = {room, room + d->room + LANES, 0};
-    share_out(&found, line, end, totals, (float)d->samples / total, offset);
+    draw_entries(&found, line, end, totals, (float)d->samples / total, offset);
     memcpy(entries + 1, found.entries, sizeof *entries * found.count);
     for (int64_t e = 0; e < found.count; e++) shares[1 + e] = (float)found.shares[e] / (float)d->samples;
     d->counts[row] = (int32_t)(1 + found.count);
+}
+
+typedef struct {
+    const Drawn *drawn;
+    const void *logits;
+    const int64_t *targets;
+    const float *offsets;
+    int64_t vocab;
+    float smoothing, *loss, *likelihood;
+    int wide;
+    float *scratch;
+    int64_t room; /* numbers of it for each thread */
+} Drawing;
+
+static void draw_share(const void *job, int64_t r, int64_t thread) {
+    const Drawing *j = job;
+    const void *from = entry(j->logits, r * j->vocab, j->wide);
+    float *line = j->scratch + j->room * thread, *loss = j->loss + r, *likelihood = j->likelihood + r;
+    if (j->wide)
+        draw_row(j->drawn, r, from, j->targets[r], j->offsets[r], j->vocab, j->smoothing, loss, likelihood, line, 1);
+    else
+        draw_row(j->drawn, r, from, j->targets[r], j->offsets[r], j->vocab, j->smoothing, loss, likelihood, line, 0);
 }
 
 /* Twin: native/drawn_by_torch.py, drawn_softmax. Of (rows, vocab) logits: their probabilities, drawn from one of `offsets`
@@ -129,15 +151,8 @@ int drawn_softmax(const Drawn *d, const void *logits, const int64_t *targets, co
     int64_t room = padded(padded(vocab) + 2 * (d->room + LANES));
     float *scratch = aligned_alloc(64, sizeof(float) * room * threads);
     if (!scratch) return NO_MEMORY;
-#pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
-    for (int64_t r = 0; r < d->rows; r++) {
-        float *line = scratch + room * omp_get_thread_num();
-        const void *from = entry(logits, r * vocab, wide);
-        if (wide)
-            draw_row(d, r, from, targets[r], offsets[r], vocab, smoothing, loss + r, likelihood + r, line, 1);
-        else
-            draw_row(d, r, from, targets[r], offsets[r], vocab, smoothing, loss + r, likelihood + r, line, 0);
-    }
+    Drawing job = {d, logits, targets, offsets, vocab, smoothing, loss, likelihood, wide, scratch, room};
+    share_out(threads, d->rows, 16, draw_share, &job);
     free(scratch);
     return 0;
 }
@@ -186,21 +201,35 @@ static int has_entries_inside(const Drawn *d, int64_t vocab) {
     return 1;
 }
 
+typedef struct {
+    const Drawn *drawn;
+    void *to;
+    const void *weight;
+    const float *begin;
+    int64_t width;
+    int wide;
+} HiddenJob;
+
+static void hidden_share(const void *job, int64_t r, int64_t thread) {
+    const HiddenJob *j = job;
+    const Drawn *d = j->drawn;
+    const int32_t *entries = d->entries + r * d->room;
+    const float *shares = d->shares + r * d->room;
+    void *there = (void *)entry(j->to, r * j->width, j->wide);
+    (void)thread;
+    if (j->wide)
+        add_rows(there, j->begin, entries, shares, d->counts[r], j->weight, j->width, 1, 1);
+    else
+        add_rows(there, j->begin, entries, shares, d->counts[r], j->weight, j->width, 0, 0);
+}
+
 /* to (rows, width) = `begin` (width) in each row + the drawn matrix times weight (vocabulary, width). Returns 0, or OUTSIDE
  * for an entry that the vocabulary lacks. */
 int drawn_of_hidden(const Drawn *d, void *to, const void *weight, const float *begin, int64_t vocab, int64_t width,
                     int wide, int threads) {
     if (!has_entries_inside(d, vocab)) return OUTSIDE;
-#pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
-    for (int64_t r = 0; r < d->rows; r++) {
-        const int32_t *entries = d->entries + r * d->room;
-        const float *shares = d->shares + r * d->room;
-        void *there = (void *)entry(to, r * width, wide);
-        if (wide)
-            add_rows(there, begin, entries, shares, d->counts[r], weight, width, 1, 1);
-        else
-            add_rows(there, begin, entries, shares, d->counts[r], weight, width, 0, 0);
-    }
+    HiddenJob job = {d, to, weight, begin, width, wide};
+    share_out(threads, d->rows, 16, hidden_share, &job);
     return 0;
 }
 
@@ -227,6 +256,28 @@ static void sort_by_columns(const Columns *c, const Drawn *d, int64_t vocab) {
         }
 }
 
+typedef struct {
+    const Columns *columns;
+    float *to;
+    const void *hidden;
+    int64_t width;
+    int wide;
+} WeightJob;
+
+static void weight_share(const void *job, int64_t v, int64_t thread) {
+    const WeightJob *j = job;
+    int32_t begin = j->columns->begins[v], count = j->columns->begins[v + 1] - begin;
+    const int32_t *rows = j->columns->rows + begin;
+    const float *shares = j->columns->shares + begin;
+    float *there = j->to + v * j->width;
+    (void)thread;
+    if (!count) return;
+    if (j->wide)
+        add_rows(there, there, rows, shares, count, j->hidden, j->width, 1, 1);
+    else
+        add_rows(there, there, rows, shares, count, j->hidden, j->width, 0, 1);
+}
+
 /* to (vocabulary, width), in float32, += the drawn matrix transposed times hidden (rows, width). Returns 0, NO_MEMORY, or
  * OUTSIDE for an entry that the vocabulary lacks. */
 int drawn_of_weight(const Drawn *d, float *to, const void *hidden, int64_t vocab, int64_t width, int wide, int threads) {
@@ -236,18 +287,8 @@ int drawn_of_weight(const Drawn *d, float *to, const void *hidden, int64_t vocab
     if (!scratch) return NO_MEMORY;
     Columns columns = {scratch, scratch + vocab + 1, (float *)(scratch + vocab + 1 + most)};
     sort_by_columns(&columns, d, vocab);
-#pragma omp parallel for schedule(dynamic, 64) num_threads(threads)
-    for (int64_t v = 0; v < vocab; v++) {
-        int32_t begin = columns.begins[v], count = columns.begins[v + 1] - begin;
-        const int32_t *rows = columns.rows + begin;
-        const float *shares = columns.shares + begin;
-        float *there = to + v * width;
-        if (!count) continue;
-        if (wide)
-            add_rows(there, there, rows, shares, count, hidden, width, 1, 1);
-        else
-            add_rows(there, there, rows, shares, count, hidden, width, 0, 1);
-    }
+    WeightJob job = {&columns, to, hidden, width, wide};
+    share_out(threads, vocab, 64, weight_share, &job);
     free(scratch);
     return 0;
 }

@@ -4,10 +4,11 @@
  * threads share such chunks out among themselves. Every sum has one order whatever the company of a sentence.
  */
 #include "layers.h"
+#include "layout.h"
 #include "products.h"
 #include "tensors.h"
+#include "threads.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 /* Tokens of a chunk, unless one sentence is longer. */
@@ -26,6 +27,10 @@ typedef struct {
     const int64_t *starts; /* (sentences + 1): where each begins among all tokens, and the end */
     int64_t threads;
 } Encoder;
+
+SIZE_OF(Linear);
+SIZE_OF(Norm);
+SIZE_OF(Encoder);
 
 /* The activations of a chunk, rows padded with zeros. */
 typedef struct {
@@ -138,6 +143,19 @@ static int64_t chunks(const Encoder *e, int64_t *ends, int64_t *most) {
     return count;
 }
 
+typedef struct {
+    const Encoder *encoder;
+    float *x, *scratch;
+    int64_t each, most; /* numbers of the scratch for each thread; rows of a chunk */
+    const int64_t *ends;
+} Run;
+
+static void run_chunk(const void *job, int64_t index, int64_t thread) {
+    const Run *r = job;
+    Activations a = activations(r->encoder, r->scratch + r->each * thread, r->most);
+    chunk(r->encoder, &a, r->x, index ? r->ends[index - 1] : 0, r->ends[index]);
+}
+
 /* Twin: models/encoder.py, Encoder. In place: (tokens, D) embeddings to states. Returns 0, or 1 for want of memory. */
 int encoder_run(const Encoder *e, float *x) {
     int64_t most, *ends = malloc(sizeof(int64_t) * (e->sentences + 1));
@@ -146,13 +164,8 @@ int encoder_run(const Encoder *e, float *x) {
     int64_t each = activation_size(e, most);
     float *scratch = count ? aligned_alloc(64, sizeof(float) * each * threads) : 0;
     if (scratch) memset(scratch, 0, sizeof(float) * each * threads);
-    if (scratch) {
-#pragma omp parallel for schedule(dynamic) num_threads(threads) if (threads > 1)
-        for (int64_t i = 0; i < count; i++) {
-            Activations a = activations(e, scratch + each * omp_get_thread_num(), most);
-            chunk(e, &a, x, i ? ends[i - 1] : 0, ends[i]);
-        }
-    }
+    Run run = {e, x, scratch, each, most, ends};
+    if (scratch) share_out(threads, count, 1, run_chunk, &run);
     free(scratch), free(ends);
     return count && !scratch;
 }

@@ -8,8 +8,8 @@
 #include "indices.h"
 #include "rotation.h"
 #include "tensors.h"
+#include "threads.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 /* A vector of entries from `at` on, or the fewer that are left. */
@@ -31,40 +31,73 @@ INLINE void add_dropped_vec(void *output, const void *rest, const void *x, const
     store_vec(output, at, sum + (vec)((ivec)(values * scale) & kept), count, wide);
 }
 
-INLINE void add_dropped_as(void *output, const void *rest, const void *x, uint64_t seed, int32_t threshold, float scale,
-                           int64_t entries, int wide, int threads) {
-#pragma omp parallel for schedule(dynamic, 1024) num_threads(threads)
-    for (int64_t from = 0; from < entries; from += DRAWS) {
+/* Draws that one thread makes before it takes the next ones. */
+#define DRAWS_TOGETHER (1024 * DRAWS)
+
+typedef struct {
+    void *output;
+    const void *rest, *x;
+    uint64_t seed;
+    int32_t threshold;
+    float scale;
+    int64_t entries;
+    int wide;
+} Dropout;
+
+INLINE void add_dropped_as(const Dropout *d, const void *rest, int64_t begin, int wide) {
+    int64_t end = smaller_of(begin + DRAWS_TOGETHER, d->entries);
+    for (int64_t from = begin; from < end; from += DRAWS) {
         int16_t levels[DRAWS];
-        draw(levels, seed, from);
-        for (int64_t i = 0, at = from; i < DRAWS && at < entries; i += LANES, at += LANES) {
-            if (at + LANES <= entries)
-                add_dropped_vec(output, rest, x, levels + i, threshold, scale, at, LANES, wide);
+        draw(levels, d->seed, from);
+        for (int64_t i = 0, at = from; i < DRAWS && at < end; i += LANES, at += LANES) {
+            if (at + LANES <= end)
+                add_dropped_vec(d->output, rest, d->x, levels + i, d->threshold, d->scale, at, LANES, wide);
             else
-                add_dropped_vec(output, rest, x, levels + i, threshold, scale, at, entries - at, wide);
+                add_dropped_vec(d->output, rest, d->x, levels + i, d->threshold, d->scale, at, end - at, wide);
         }
     }
+}
+
+static void add_dropped_share(const void *job, int64_t index, int64_t thread) {
+    const Dropout *d = job;
+    int64_t begin = index * DRAWS_TOGETHER;
+    (void)thread;
+    if (d->wide && d->rest)
+        add_dropped_as(d, d->rest, begin, 1);
+    else if (d->wide)
+        add_dropped_as(d, 0, begin, 1);
+    else if (d->rest)
+        add_dropped_as(d, d->rest, begin, 0);
+    else
+        add_dropped_as(d, 0, begin, 0);
 }
 
 /* Twin: nn/dropout.py, `rest + x * keep_mask`. output = rest + dropout(x); `rest` may be null. */
 void add_dropped(void *output, const void *rest, const void *x, uint64_t seed, int64_t threshold, float scale,
                  int64_t entries, int wide, int threads) {
-    if (wide)
-        add_dropped_as(output, rest, x, seed, threshold, scale, entries, 1, threads);
-    else if (rest)
-        add_dropped_as(output, rest, x, seed, threshold, scale, entries, 0, threads);
-    else
-        add_dropped_as(output, 0, x, seed, threshold, scale, entries, 0, threads);
+    Dropout job = {output, rest, x, seed, (int32_t)threshold, scale, entries, wide};
+    share_out(threads, groups_of(entries, DRAWS_TOGETHER), 1, add_dropped_share, &job);
+}
+
+typedef struct {
+    int16_t *levels;
+    uint64_t seed;
+    int64_t entries;
+} Levels;
+
+static void draw_levels_share(const void *job, int64_t index, int64_t thread) {
+    const Levels *l = job;
+    int64_t from = index * DRAWS;
+    int16_t drawn[DRAWS];
+    (void)thread;
+    draw(drawn, l->seed, from);
+    memcpy(l->levels + from, drawn, sizeof *drawn * smaller_of(DRAWS, l->entries - from));
 }
 
 /* Twin: nn/draws.py, `splitmix64`. The draws that `add_dropped` makes, written down. */
 void draw_levels(int16_t *levels, uint64_t seed, int64_t entries, int threads) {
-#pragma omp parallel for schedule(static) num_threads(threads)
-    for (int64_t from = 0; from < entries; from += DRAWS) {
-        int16_t drawn[DRAWS];
-        draw(drawn, seed, from);
-        memcpy(levels + from, drawn, sizeof *drawn * (from + DRAWS <= entries ? DRAWS : entries - from));
-    }
+    Levels job = {levels, seed, entries};
+    share_out(threads, groups_of(entries, DRAWS), 1024, draw_levels_share, &job);
 }
 
 /* Sizes and addresses of what is turned: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
@@ -97,16 +130,26 @@ INLINE void turn_row(const Turning *w, void *output, int64_t row, int wide) {
     if (at < w->width) turn_entries(w, output, row, at, w->width - at, wide);
 }
 
+typedef struct {
+    const Turning *turning;
+    void *output;
+} TurningJob;
+
+static void turn_share(const void *job, int64_t row, int64_t thread) {
+    const TurningJob *j = job;
+    (void)thread;
+    if (j->turning->wide)
+        turn_row(j->turning, j->output, row, 1);
+    else
+        turn_row(j->turning, j->output, row, 0);
+}
+
 /* Twin: nn/rotary.py, Rotation. `output` is (B, T, H, K). Returns 0, or OUTSIDE for a position that the tables lack. */
 int turn(const Turning *w, void *output) {
     if (!has_positions(&w->rotation, w->batch, w->length)) return OUTSIDE;
-#pragma omp parallel for schedule(static) num_threads(w->threads)
-    for (int64_t row = 0; row < w->batch * w->length; row++) {
-        if (w->wide)
-            turn_row(w, output, row, 1);
-        else
-            turn_row(w, output, row, 0);
-    }
+    TurningJob job = {w, output};
+    int64_t rows = w->batch * w->length;
+    share_out(w->threads, rows, groups_of(rows, w->threads), turn_share, &job);
     return 0;
 }
 
@@ -134,6 +177,26 @@ INLINE void smoothed_softmax_row(void *logits, int64_t vocab, int64_t target, fl
     for (int64_t v = 0; v < vocab; v++) store(logits, v, row[v] * share - floor, wide);
 }
 
+typedef struct {
+    void *logits;
+    const int64_t *targets;
+    int64_t vocab;
+    float smoothing, *loss, *likelihood;
+    int wide;
+    float *scratch;
+    int64_t each; /* numbers of it for each thread */
+} Smoothing;
+
+static void smoothed_softmax_share(const void *job, int64_t r, int64_t thread) {
+    const Smoothing *s = job;
+    void *own = (void *)entry(s->logits, r * s->vocab, s->wide);
+    float *row = s->scratch + s->each * thread, *loss = s->loss + r, *likelihood = s->likelihood + r;
+    if (s->wide)
+        smoothed_softmax_row(own, s->vocab, s->targets[r], s->smoothing, loss, likelihood, row, 1);
+    else
+        smoothed_softmax_row(own, s->vocab, s->targets[r], s->smoothing, loss, likelihood, row, 0);
+}
+
 /* Twin: training/exact_chunks.py, smoothed_softmax. In place: (rows, vocab) logits to the gradient of the smoothed loss;
  * `loss` and `likelihood` are (rows). Returns 0, NO_MEMORY, or OUTSIDE for a target that is no entry of a row. */
 int smoothed_softmax(void *logits, const int64_t *targets, int64_t rows, int64_t vocab, float smoothing, float *loss,
@@ -142,15 +205,8 @@ int smoothed_softmax(void *logits, const int64_t *targets, int64_t rows, int64_t
     int64_t each = padded(vocab);
     float *scratch = aligned_alloc(64, sizeof(float) * each * threads);
     if (!scratch) return NO_MEMORY;
-#pragma omp parallel for schedule(dynamic, 16) num_threads(threads)
-    for (int64_t r = 0; r < rows; r++) {
-        void *own = (char *)logits + r * vocab * (wide ? 4 : 2);
-        float *row = scratch + each * omp_get_thread_num();
-        if (wide)
-            smoothed_softmax_row(own, vocab, targets[r], smoothing, loss + r, likelihood + r, row, 1);
-        else
-            smoothed_softmax_row(own, vocab, targets[r], smoothing, loss + r, likelihood + r, row, 0);
-    }
+    Smoothing job = {logits, targets, vocab, smoothing, loss, likelihood, wide, scratch, each};
+    share_out(threads, rows, 16, smoothed_softmax_share, &job);
     free(scratch);
     return 0;
 }

@@ -40,16 +40,19 @@ INLINE int64_t linear_scratch(const Linear *linear, int64_t rows) {
 }
 
 /* The lanes that are `by` apart added up, those of a before those of b. */
-INLINE vec halved(vec a, vec b, const int by) {
-    ivec low = LANE_NUMBERS + (LANE_NUMBERS & -by);
-    return __builtin_shuffle(a, b, low) + __builtin_shuffle(a, b, low + by);
-}
+#define LOW_LANE(lane, by) ((lane) + ((lane) & -(by)))
+#define HIGH_LANE(lane, by) ((lane) + ((lane) & -(by)) + (by))
+#define HALVED(a, b, by) (PICKED(a, b, LOW_LANE, by) + PICKED(a, b, HIGH_LANE, by))
 
 /* Sums of the lanes of four vectors, each in the order of lane_sum(). */
 INLINE void lane_sums(float *to, const vec *v) {
-    vec sums = halved(halved(v[0], v[1], LANES / 2), halved(v[2], v[3], LANES / 2), LANES / 4);
-#pragma GCC unroll 2
-    for (int by = LANES / 8; by > 0; by /= 2) sums += SWAPPED(sums, by);
+    vec above = HALVED(v[0], v[1], LANES / 2), below = HALVED(v[2], v[3], LANES / 2), sums = HALVED(above, below, LANES / 4);
+#if LANES == 16
+    sums += SWAPPED(sums, 2);
+#endif
+#if LANES >= 8
+    sums += SWAPPED(sums, 1);
+#endif
     for (int i = 0; i < OUTPUTS; i++) to[i] = sums[LANES / OUTPUTS * i];
 }
 

@@ -3,8 +3,8 @@
  * Every sum has one order, whatever the number of threads and, but for a weight's gradient, of rows.
  */
 #include "products.h"
+#include "threads.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 /* Rows that a thread takes at once: with their outputs they stay in cache. */
@@ -26,20 +26,32 @@ INLINE void finish_rows(const NarrowLinear *l, float *rows, int64_t count, int r
     for (int64_t at = 0; rectifies && at < count * l->outputs; at++) rows[at] = rows[at] < 0.0f ? 0.0f : rows[at];
 }
 
+typedef struct {
+    const NarrowLinear *linear;
+    const float *weight; /* transposed */
+    float *output;
+    int rectifies;
+} ForwardJob;
+
+static void forward_share(const void *job, int64_t block, int64_t thread) {
+    const ForwardJob *j = job;
+    const NarrowLinear *l = j->linear;
+    int64_t from = block * ROWS, count = smaller_of(l->rows - from, ROWS);
+    float *to = j->output + from * l->outputs;
+    (void)thread;
+    rows_times_matrix(to, l->outputs, l->x + from * l->inputs, l->inputs, 1, j->weight, l->inputs, l->outputs, l->outputs,
+                      count);
+    finish_rows(l, to, count, j->rectifies);
+}
+
 /* Twin: F.linear, and F.relu of it where it `rectifies`. Returns 0, or 1 for want of memory. */
 int narrow_linear(const NarrowLinear *l, float *output, int rectifies) {
     float *weight = aligned_alloc(64, sizeof(float) * l->inputs * l->outputs);
     if (!weight) return 1;
     for (int64_t o = 0; o < l->outputs; o++)
         for (int64_t i = 0; i < l->inputs; i++) weight[i * l->outputs + o] = l->weight[o * l->inputs + i];
-#pragma omp parallel for schedule(dynamic) num_threads(l->threads)
-    for (int64_t from = 0; from < l->rows; from += ROWS) {
-        int64_t count = l->rows - from < ROWS ? l->rows - from : ROWS;
-        float *to = output + from * l->outputs;
-        rows_times_matrix(to, l->outputs, l->x + from * l->inputs, l->inputs, 1, weight, l->inputs, l->outputs,
-                          l->outputs, count);
-        finish_rows(l, to, count, rectifies);
-    }
+    ForwardJob job = {l, weight, output, rectifies};
+    share_out(l->threads, groups_of(l->rows, ROWS), 1, forward_share, &job);
     free(weight);
     return 0;
 }
@@ -83,6 +95,21 @@ INLINE void share_backward(const NarrowLinear *l, const float *gradient, const L
     }
 }
 
+typedef struct {
+    const NarrowLinear *linear;
+    const float *gradient;
+    const LinearGradients *to;
+    float *memory; /* sums of each share, then what each thread needs besides */
+    int64_t blocks, sums, each;
+} BackwardJob;
+
+static void backward_share(const void *job, int64_t share, int64_t thread) {
+    const BackwardJob *j = job;
+    share_backward(j->linear, j->gradient, j->to, j->memory + share * j->sums,
+                   j->memory + SHARES * j->sums + j->each * thread, j->blocks * share / SHARES,
+                   j->blocks * (share + 1) / SHARES);
+}
+
 /* Returns 0, or 1 for want of memory. */
 int narrow_linear_backward(const NarrowLinear *l, const float *gradient, const LinearGradients *to) {
     int64_t blocks = (l->rows + ROWS - 1) / ROWS, weights = l->outputs * l->inputs, sums = weights + l->outputs;
@@ -90,10 +117,8 @@ int narrow_linear_backward(const NarrowLinear *l, const float *gradient, const L
     float *memory = aligned_alloc(64, sizeof(float) * (SHARES * sums + l->threads * each));
     if (!memory) return 1;
     memset(memory, 0, sizeof(float) * SHARES * sums);
-#pragma omp parallel for schedule(dynamic) num_threads(l->threads)
-    for (int64_t share = 0; share < SHARES; share++)
-        share_backward(l, gradient, to, memory + share * sums, memory + SHARES * sums + each * omp_get_thread_num(),
-                       blocks * share / SHARES, blocks * (share + 1) / SHARES);
+    BackwardJob job = {l, gradient, to, memory, blocks, sums, each};
+    share_out(l->threads, SHARES, 1, backward_share, &job);
     for (int64_t share = 1; share < SHARES; share++) add(memory, memory + share * sums, sums);
     if (to->of_weight) memcpy(to->of_weight, memory, sizeof(float) * weights);
     if (to->of_bias) memcpy(to->of_bias, memory + weights, sizeof(float) * l->outputs);

@@ -121,14 +121,14 @@ INLINE void narrow_rows(uint16_t *to, int64_t to_step, const float *from, int64_
 }
 
 /* Two vectors in bfloat16, and numbers of both in turn. */
+#define PAIR_OF(lane, x) lane, lane + LANES
 INLINE short_numbers narrowed_together(vec low, vec high) {
     return (short_numbers)_mm512_cvtne2ps_pbh((__m512)high, (__m512)low);
 }
 
 INLINE short_numbers alternating(short_numbers both) {
-    short_numbers places;
-    for (int i = 0; i < TILE_NUMBERS; i++) places[i] = i / 2 + (i & 1 ? LANES : 0);
-    return __builtin_shuffle(both, places);
+    const short_numbers places = {LANE_LIST(PAIR_OF, 0)};
+    return (short_numbers)_mm512_permutexvar_epi16((__m512i)places, (__m512i)both);
 }
 #endif
 

@@ -4,6 +4,7 @@
  * threads changes a bit of them.
  */
 #include "tensors.h"
+#include "threads.h"
 
 #include <stdlib.h>
 
@@ -35,25 +36,33 @@ INLINE void row_statistics(float *deviations, float *mean, float *inverse, const
     *inverse = 1.0f / sqrtf(lane_sum(squares) / (float)width + eps);
 }
 
+typedef struct {
+    const Normalization *n;
+    uint16_t *output;
+    float *deviations; /* a row for each thread */
+} ForwardJob;
+
+static void forward_row(const void *job, int64_t row, int64_t thread) {
+    const ForwardJob *j = job;
+    const Normalization *n = j->n;
+    int64_t width = n->width;
+    float *deviations = j->deviations + thread * width;
+    row_statistics(deviations, n->mean + row, n->inverse + row, n->x + row * width, width, n->eps);
+    for (int64_t i = 0; i < width; i += LANES) {
+        vec scale = n->inverse[row] * load_vec(n->weight, i, 0);
+        vec normal = *(vec *)(deviations + i) * scale + load_vec(n->bias, i, 0);
+        store_vec(j->output, row * width + i, normal, LANES, 0);
+    }
+}
+
 /* Returns 0, or 1 for want of memory. */
 int normalize_forward(const Normalization *n, uint16_t *output) {
-    int64_t width = n->width, failed = 0;
-#pragma omp parallel num_threads(n->threads) reduction(+ : failed)
-    {
-        float *deviations = aligned_alloc(64, sizeof(float) * width);
-        failed = !deviations;
-#pragma omp for schedule(static)
-        for (int64_t row = 0; row < n->rows; row++) {
-            if (failed) continue;
-            row_statistics(deviations, n->mean + row, n->inverse + row, n->x + row * width, width, n->eps);
-            for (int64_t i = 0; i < width; i += LANES) {
-                vec scale = n->inverse[row] * load_vec(n->weight, i, 0);
-                store_vec(output, row * width + i, *(vec *)(deviations + i) * scale + load_vec(n->bias, i, 0), LANES, 0);
-            }
-        }
-        free(deviations);
-    }
-    return failed != 0;
+    float *deviations = aligned_alloc(64, sizeof(float) * n->width * n->threads);
+    if (!deviations) return 1;
+    ForwardJob job = {n, output, deviations};
+    share_out(n->threads, n->rows, groups_of(n->rows, n->threads), forward_row, &job);
+    free(deviations);
+    return 0;
 }
 
 /* The gradient of one row; adds what it gives to the sums of weight and bias. `room` is for two rows. */
@@ -77,19 +86,32 @@ INLINE void backward_row(const Normalization *n, uint16_t *of_x, float *of_weigh
     }
 }
 
+typedef struct {
+    const Normalization *n;
+    const uint16_t *gradient;
+    uint16_t *of_x;
+    float *memory; /* sums of each share, and room for it */
+} BackwardJob;
+
+static void backward_share(const void *job, int64_t share, int64_t thread) {
+    const BackwardJob *j = job;
+    const Normalization *n = j->n;
+    int64_t width = n->width;
+    float *sums = j->memory + share * 4 * width;
+    (void)thread;
+    memset(sums, 0, sizeof(float) * 2 * width);
+    for (int64_t row = share * n->rows / SHARES; row < (share + 1) * n->rows / SHARES; row++)
+        backward_row(n, j->of_x, sums, sums + width, j->gradient, sums + 2 * width, row);
+}
+
 /* `gradient` and `of_x` are (rows, width), `of_weight` and `of_bias` (width). Returns 0, or 1 for want of memory. */
 int normalize_backward(const Normalization *n, const uint16_t *gradient, uint16_t *of_x, uint16_t *of_weight,
                        uint16_t *of_bias) {
     int64_t width = n->width;
     float *memory = aligned_alloc(64, sizeof(float) * width * 4 * SHARES);
     if (!memory) return 1;
-#pragma omp parallel for schedule(static) num_threads(n->threads)
-    for (int64_t share = 0; share < SHARES; share++) {
-        float *sums = memory + share * 4 * width;
-        memset(sums, 0, sizeof(float) * 2 * width);
-        for (int64_t row = share * n->rows / SHARES; row < (share + 1) * n->rows / SHARES; row++)
-            backward_row(n, of_x, sums, sums + width, gradient, sums + 2 * width, row);
-    }
+    BackwardJob job = {n, gradient, of_x, memory};
+    share_out(n->threads, SHARES, 1, backward_share, &job);
     for (int64_t i = 0; i < width; i += LANES) {
         vec weight = {0}, bias = {0};
         for (int64_t share = 0; share < SHARES; share++) {

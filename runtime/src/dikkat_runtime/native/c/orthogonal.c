@@ -4,8 +4,8 @@
  * diagonals are kept in float32, and only what is beside them is rounded. That makes it more exact than bfloat16.
  */
 #include "byte_packing.h"
+#include "threads.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 #define ITERATIONS 5
@@ -141,6 +141,27 @@ static void write_back(float *to, const Workspace *w, int64_t height, int64_t wi
             to[row * width + i] = height > width ? w->x[i * w->step + row] : w->x[row * w->step + i];
 }
 
+typedef struct {
+    float *matrices;
+    int64_t height, width, rows, columns;
+    char *memory;
+    int64_t room; /* bytes of it for each thread */
+} Job;
+
+static void orthogonalize_one(const void *job, int64_t matrix, int64_t thread) {
+    const Job *j = job;
+    Workspace w;
+    float *own = j->matrices + matrix * j->height * j->width;
+    lay_out(&w, j->memory + j->room * thread, j->rows, j->columns);
+    fill(&w, own, j->height, j->width);
+    for (int iteration = 0; iteration < ITERATIONS; iteration++) {
+        symmetric_product(&w, w.gram, w.x, w.step);
+        polynomial(&w, w.product);
+        multiply(&w);
+    }
+    write_back(own, &w, j->height, j->width);
+}
+
 /* Twin: native/orthogonal.py, _by_torch. In place, `count` dense matrices (height, width). Returns 0, or 1 for want
  * of memory. A matrix is one thread's work, so the number of threads changes no bit. */
 int orthogonalize(float *matrices, int64_t count, int64_t height, int64_t width, int threads) {
@@ -151,18 +172,8 @@ int orthogonalize(float *matrices, int64_t count, int64_t height, int64_t width,
     char *memory = aligned_alloc(64, room * threads);
     if (!memory) return 1;
     memset(memory, 0, room * threads);
-#pragma omp parallel for schedule(dynamic) num_threads(threads) private(w)
-    for (int64_t matrix = 0; matrix < count; matrix++) {
-        float *own = matrices + matrix * height * width;
-        lay_out(&w, memory + room * omp_get_thread_num(), rows, columns);
-        fill(&w, own, height, width);
-        for (int iteration = 0; iteration < ITERATIONS; iteration++) {
-            symmetric_product(&w, w.gram, w.x, w.step);
-            polynomial(&w, w.product);
-            multiply(&w);
-        }
-        write_back(own, &w, height, width);
-    }
+    Job job = {matrices, height, width, rows, columns, memory, room};
+    share_out(threads, count, 1, orthogonalize_one, &job);
     free(memory);
     return 0;
 }

@@ -1,25 +1,49 @@
 /* The ranking of many rows in one call: the same for each, whatever the number of rows and of threads. */
 #include "ranking.h"
+#include "threads.h"
 
-#include <omp.h>
 
 /* Entries below which one more thread costs more than it brings. */
 #define SHARE (1 << 15)
 
 INLINE int64_t team(int64_t entries, int64_t threads) { return smaller_of(1 + entries / SHARE, threads); }
 
+typedef struct {
+    const float *values;
+    int64_t width, k;
+    float *found;
+    int64_t *places;
+} Top;
+
+static void top_share(const void *job, int64_t r, int64_t thread) {
+    const Top *t = job;
+    (void)thread;
+    top_of_row(t->values + r * t->width, t->width, t->k, t->found + r * t->k, t->places + r * t->k);
+}
+
 /* Twin: decoding/ranking.py, top. `found` and `places` are (rows, k). */
 void top_entries(const float *values, int64_t rows, int64_t width, int64_t k, float *found, int64_t *places,
                  int64_t threads) {
-#pragma omp parallel for schedule(static) num_threads(team(rows * width, threads))
-    for (int64_t r = 0; r < rows; r++) top_of_row(values + r * width, width, k, found + r * k, places + r * k);
+    Top job = {values, width, k, found, places};
+    share_out(team(rows * width, threads), rows, 1, top_share, &job);
+}
+
+typedef struct {
+    const float *values;
+    int64_t width;
+    float *largest, *log_sums;
+} Normalizers;
+
+static void normalize_share(const void *job, int64_t r, int64_t thread) {
+    const Normalizers *n = job;
+    const float *row = n->values + r * n->width;
+    (void)thread;
+    n->largest[r] = largest_entry(row, n->width);
+    n->log_sums[r] = log_sum_of_row(row, n->width, n->largest[r]);
 }
 
 /* Twin: decoding/ranking.py, normalizers. `largest` and `log_sums` are (rows). */
 void normalizers(const float *values, int64_t rows, int64_t width, float *largest, float *log_sums, int64_t threads) {
-#pragma omp parallel for schedule(static) num_threads(team(rows * width, threads))
-    for (int64_t r = 0; r < rows; r++) {
-        largest[r] = largest_entry(values + r * width, width);
-        log_sums[r] = log_sum_of_row(values + r * width, width, largest[r]);
-    }
+    Normalizers job = {values, width, largest, log_sums};
+    share_out(team(rows * width, threads), rows, 1, normalize_share, &job);
 }

@@ -4,6 +4,7 @@
  * the same bits: each comparison, sum and quotient is made of the same float32 numbers in the same order.
  */
 #include "decoder.h"
+#include "layout.h"
 #include "ranking.h"
 
 /* Rows that a thread searches alone: with fewer it would read the weights too often, with more it would read what it
@@ -35,6 +36,9 @@ typedef struct {
     int64_t *over_at;      /* (sentences): tokens emitted when it was over, 0 before */
     float *scratch;        /* search_scratch() numbers */
 } Search;
+
+SIZE_OF(Decoder);
+SIZE_OF(Search);
 
 /* Of one row no more than its best k + 1 can matter. */
 static int64_t continuations(const Search *s, const Decoder *d) {
@@ -176,9 +180,7 @@ typedef struct {
 } Queue;
 
 static int64_t next_of(Queue *queue) {
-    int64_t next;
-#pragma omp atomic capture
-    next = queue->begun++;
+    int64_t next = __atomic_fetch_add(&queue->begun, 1, __ATOMIC_RELAXED);
     return next < queue->count ? queue->owners[next] : -1;
 }
 
@@ -239,29 +241,54 @@ int64_t search_scratch(const Search *s, const Decoder *d) {
     return room ? d->threads * scratch_alone(d, room) : 0;
 }
 
+typedef struct {
+    const Search *search;
+    const Decoder *decoder;
+    int64_t until, room, each; /* rows, and numbers of the scratch, for each thread */
+    Queue *queue;
+    int64_t *left; /* rows of all threads that are not over */
+} Apart;
+
+static void search_share(const void *job, int64_t index, int64_t thread) {
+    const Apart *j = job;
+    int64_t first = index * j->room, own = smaller_of(j->room, j->decoder->rows - first);
+    (void)thread;
+    if (own <= 0) return;
+    float *scratch = j->search->scratch + j->each * index;
+    int64_t left = search_alone(j->search, j->decoder, first, own, j->until, j->queue, scratch);
+    __atomic_add_fetch(j->left, left, __ATOMIC_RELAXED);
+}
+
 /* The whole search, of many sentences: each thread takes them from the first step to the last, as many at once as it has
  * room for. Only where there are no more positions than `until` may rows be left, which cannot go on. */
 void search_apart(const Search *s, Decoder *d, int64_t until) {
     int64_t room = room_of_thread(s, d), each = scratch_alone(d, room), left = 0;
     Queue queue = {s->waiting, d->rows / s->beam, 0};
     for (int64_t i = 0; i < queue.count; i++) s->waiting[i] = d->row_owners[i * s->beam];
-#pragma omp parallel for schedule(static) num_threads(d->threads) reduction(+ : left)
-    for (int64_t thread = 0; thread < d->threads; thread++) {
-        int64_t first = thread * room, own = smaller_of(room, d->rows - first);
-        if (own > 0) left += search_alone(s, d, first, own, until, &queue, s->scratch + each * thread);
-    }
+    Apart job = {s, d, until, room, each, &queue, &left};
+    share_out(d->threads, d->threads, 1, search_share, &job);
     d->rows = left, d->length = until;
+}
+
+typedef struct {
+    const Search *search;
+    Decoder *decoder;
+    Activations activations;
+    Meeting *meeting;
+    int64_t first, until;
+} Together;
+
+static void search_in_thread(const void *job, int64_t thread, int64_t count) {
+    const Together *t = job;
+    Decoder *d = t->decoder;
+    Worker worker = worker_of(d, &t->activations, thread, count, t->meeting);
+    while (d->rows && d->length < t->until) take_step(t->search, d, &t->activations, t->first, &worker);
 }
 
 /* Searches until all sentences are over or the rows hold `until` positions, for which there must be room. All threads
  * share every step. */
 void search_together(const Search *s, Decoder *d, int64_t until) {
-    Activations a = activations(d);
     Meeting meeting = {0};
-    int64_t threads = team(d), first = d->length;
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-        Worker worker = member(d, &a, &meeting);
-        while (d->rows && d->length < until) take_step(s, d, &a, first, &worker);
-    }
+    Together job = {s, d, activations(d), &meeting, d->length, until};
+    in_threads(team(d), search_in_thread, &job);
 }

@@ -20,14 +20,17 @@
  * at ten times the price. */
 #ifdef __AVX512F__
 #define LANES 16
-#define LANE_NUMBERS ((ivec){0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15})
+#define LANE_LIST(F, x) F(0, x), F(1, x), F(2, x), F(3, x), F(4, x), F(5, x), F(6, x), F(7, x), F(8, x), F(9, x),         \
+        F(10, x), F(11, x), F(12, x), F(13, x), F(14, x), F(15, x)
 #elif defined(__AVX2__)
 #define LANES 8
-#define LANE_NUMBERS ((ivec){0, 1, 2, 3, 4, 5, 6, 7})
+#define LANE_LIST(F, x) F(0, x), F(1, x), F(2, x), F(3, x), F(4, x), F(5, x), F(6, x), F(7, x)
 #else
 #define LANES 4
-#define LANE_NUMBERS ((ivec){0, 1, 2, 3})
+#define LANE_LIST(F, x) F(0, x), F(1, x), F(2, x), F(3, x)
 #endif
+#define ITSELF(lane, x) lane
+#define LANE_NUMBERS ((ivec){LANE_LIST(ITSELF, 0)})
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define REGISTERS 32
 #else
@@ -37,6 +40,16 @@
 /* As many numbers as a register holds. */
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ivec __attribute__((vector_size(4 * LANES)));
+
+/* The lanes of two vectors whose numbers are F(0, x), F(1, x) ...; those of `b` follow those of `a`. */
+#ifdef __has_builtin
+#if __has_builtin(__builtin_shufflevector)
+#define PICKED(a, b, F, x) __builtin_shufflevector(a, b, LANE_LIST(F, x))
+#endif
+#endif
+#ifndef PICKED
+#define PICKED(a, b, F, x) __builtin_shuffle(a, b, (ivec){LANE_LIST(F, x)})
+#endif
 
 /* The same at any address. */
 typedef float loose __attribute__((vector_size(4 * LANES), aligned(4)));
@@ -81,23 +94,27 @@ INLINE float exponential(float x) {
     return x < -87.0f ? 0.0f : series;
 }
 
+/* Of each two rows that are `by` apart, the lanes that stay in the upper one or come to it, and those of the lower one. */
+#define UPPER_LANE(lane, by) ((lane) & (by) ? LANES + (lane) - (by) : (lane))
+#define LOWER_LANE(lane, by) ((lane) & (by) ? LANES + (lane) : (lane) + (by))
+#define SWAP_ACROSS(rows, by)                                                                                          \
+    _Pragma("GCC unroll 16") for (int row = 0; row < LANES; row++) {                                                   \
+        if (row & (by)) continue;                                                                                      \
+        vec above = rows[row], below = rows[row + (by)];                                                               \
+        rows[row] = PICKED(above, below, UPPER_LANE, by);                                                              \
+        rows[row + (by)] = PICKED(above, below, LOWER_LANE, by);                                                       \
+    }
+
 /* rows[i][j] and rows[j][i] change places: halves, their halves and so on to single entries are swapped across. */
 INLINE void transpose(vec rows[LANES]) {
-#pragma GCC unroll 4
-    for (int step = LANES / 2; step > 0; step /= 2) {
-        ivec low, high;
-        for (int i = 0; i < LANES; i++) {
-            low[i] = i & step ? LANES + i - step : i;
-            high[i] = i & step ? LANES + i : i + step;
-        }
-#pragma GCC unroll 16
-        for (int row = 0; row < LANES; row++) {
-            if (row & step) continue;
-            vec above = rows[row], below = rows[row + step];
-            rows[row] = __builtin_shuffle(above, below, low);
-            rows[row + step] = __builtin_shuffle(above, below, high);
-        }
-    }
+#if LANES == 16
+    SWAP_ACROSS(rows, 8)
+#endif
+#if LANES >= 8
+    SWAP_ACROSS(rows, 4)
+#endif
+    SWAP_ACROSS(rows, 2)
+    SWAP_ACROSS(rows, 1)
 }
 
 /* to (step) = row (inner, its entries `hop` apart) x matrix (inner, step); step is a multiple of LANES. */
@@ -132,12 +149,23 @@ INLINE void row_times_matrix(float *to, const float *row, int64_t hop, const flo
 }
 
 /* Lanes that are `by` apart, a power of two, change places. */
-#define SWAPPED(v, by) __builtin_shuffle(v, LANE_NUMBERS ^ (by))
+#define SWAPPED_LANE(lane, by) ((lane) ^ (by))
+#define SWAPPED(v, by) PICKED(v, v, SWAPPED_LANE, by)
 
-/* Sum of the lanes: those that are half a vector apart first, neighbours last. */
+/* v = F(v, v with lanes swapped), of those that are half a vector apart first, of neighbours last: all lanes become one. */
+#if LANES == 16
+#define ACROSS(F, v) v = F(v, SWAPPED(v, 8)), v = F(v, SWAPPED(v, 4)), v = F(v, SWAPPED(v, 2)), v = F(v, SWAPPED(v, 1))
+#elif LANES == 8
+#define ACROSS(F, v) v = F(v, SWAPPED(v, 4)), v = F(v, SWAPPED(v, 2)), v = F(v, SWAPPED(v, 1))
+#else
+#define ACROSS(F, v) v = F(v, SWAPPED(v, 2)), v = F(v, SWAPPED(v, 1))
+#endif
+
+INLINE vec sum_of(vec a, vec b) { return a + b; }
+
+/* Sum of the lanes. */
 INLINE float lane_sum(vec v) {
-#pragma GCC unroll 4
-    for (int by = LANES / 2; by > 0; by /= 2) v += SWAPPED(v, by);
+    ACROSS(sum_of, v);
     return v[0];
 }
 
@@ -149,7 +177,7 @@ INLINE float lane_sum(vec v) {
         return found;                                                                                                  \
     }                                                                                                                  \
     INLINE entry largest_lane(type v) {                                                                                \
-        _Pragma("GCC unroll 4") for (int by = LANES / 2; by > 0; by /= 2) v = larger(v, SWAPPED(v, by));               \
+        ACROSS(larger, v);                                                                                             \
         return v[0];                                                                                                   \
     }
 MAXIMA(vec, float, larger, largest_lane)
