@@ -12,12 +12,12 @@ from torch import nn
 
 from dikkat.config import ModelConfig
 from dikkat.models.factory import check_dimensions, most_parameters
-from dikkat.native.notices import note
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.manifest import read_manifest
 from dikkat.run_directory.tensor_files import Described, read_header, read_tensors
 from dikkat.training.parameters import FlatParameters
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.native.notices import note
 
 Model = TypeVar("Model", bound=nn.Module)
 

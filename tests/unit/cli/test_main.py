@@ -16,7 +16,7 @@ from dikkat.cli.failures import explain_failure
 from dikkat.cli.main import run
 from dikkat.cli.signals import Interrupted
 from dikkat.text.visible import one_visible_line, visible
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 
 
 @pytest.mark.parametrize(
