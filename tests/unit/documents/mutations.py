@@ -6,7 +6,7 @@ import random
 import re
 
 LETTERS = ["é", "ş", "W", "ı"]
-PIECES = ["\n", "\n\n", " word ", " ", ". ", ", ", " 5 ", "  ", "\t", "! ", " 日本 ", "\r\n", " &amp; "]
+PIECES = ["\n", "\n\n", " word ", " ", ". ", ", ", " 5 ", "  ", "\t", "! ", " 日本 ", " 🙂 ", "\r\n", " &amp; "]
 """What is put in between two letters, and beside white space: text, and what is legal nearly everywhere."""
 
 

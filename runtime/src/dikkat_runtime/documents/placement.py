@@ -201,7 +201,7 @@ class Placement:
         taken = np.zeros(len(gains), bool)
         for other in parent.children:
             if other.last > other.first:
-                taken[other.span[0] + 1 - low : other.span[1] - low] = True
+                taken[max(0, other.span[0] + 1 - low) : max(0, other.span[1] - low)] = True
         gains[taken] = -np.inf
         turned = np.where(taken, -np.inf, -gains)
         # in a language that turns the order round, the other way about; but lines stay in order

@@ -52,7 +52,9 @@ class ContentTranslator:
             core = self._core(paragraph, group)
             result = tuple(item for item in (*paragraph.before, *core, *paragraph.after) if item != "")
             if not is_whole(content, result):
-                raise ValueError(f"a tag was lost: {content} {result}")
+                # no tag may be lost: all of them in the order of the source, then the text
+                self.remarks[BY_ORDER] += 1
+                result = (*tags_of(content), "".join(item for item in result if isinstance(item, str)))
             results.append(result)
         return results
 
