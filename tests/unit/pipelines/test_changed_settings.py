@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.native import notices
+from dikkat_runtime.native import notices
 from dikkat.pipelines.weights import _note_changed_settings
 from dikkat.run_directory import RunDirectory
 
