@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.engine_option import ENGINE_HELP, tell_engine
 from dikkat.config import Device
+from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from dikkat.pipelines import Translation
     from dikkat_runtime.engine.options import DecodingOptions
 
 BEAM = BeamOptions()
@@ -49,10 +50,10 @@ def translate(
     ] = None,
     precision: Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")] = "float32",
     device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
+    engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is."""
-    from dikkat.pipelines import Translator
-    from dikkat_runtime.engine.options import SamplingOptions
+    from dikkat.pipelines.engines import open_translator
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
     if sample and (beam != BEAM.beam_size or n_best != 1):
@@ -61,7 +62,8 @@ def translate(
     if sample:
         options = SamplingOptions(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, scores=scores)
     options = replace(options, no_repeat_ngram=no_repeat_ngram or 0, repetition_penalty=repetition_penalty)
-    translator = Translator.load(run, precision, device)
+    translator = open_translator(run, engine, precision, device)
+    tell_engine(translator.info)
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else 2048
     notes, skipped = TranslationNotes(), list[DataError]()

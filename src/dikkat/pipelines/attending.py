@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 
 from dikkat.config import RunConfig
-from dikkat.decoding.batching import pad_sources
+from dikkat.decoding.padding import pad_sources
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.explain.attention_map import Kind, Stack
 from dikkat.explain.honesty.saliency import occlusion

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from dikkat.config import FORMAT_VERSION
 from dikkat.run_directory.checkpoints import (
@@ -45,8 +43,11 @@ from dikkat_runtime.files import (
 )
 from dikkat_runtime.text.strict_json import parse_json
 
-# What a run writes before its config.json, which ends the preparation of the data.
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors", MANIFEST})
+"""What a run writes before its config.json, which ends the preparation of the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,12 +330,12 @@ class RunDirectory:
             return self.checkpoints.is_dir()  # the damaged config.json of a run is still that of a run
 
     def _check_versions(self, loaded: object) -> dict[str, Any]:
-        version = loaded.get("format_version") if isinstance(loaded, dict) else None
-        if not isinstance(loaded, dict) or type(version) is not int or version < 1:
+        number = loaded.get("format_version") if isinstance(loaded, dict) else None
+        if not isinstance(loaded, dict) or type(number) is not int or number < 1:
             raise DataError(f"{self.config}: damaged, or not written by dikkat: no format_version; restore the file")
-        if version > FORMAT_VERSION:
+        if number > FORMAT_VERSION:
             raise DataError(
-                f"{self.config}: format version {version}, but this dikkat knows only up to {FORMAT_VERSION};"
+                f"{self.config}: format version {number}, but this dikkat knows only up to {FORMAT_VERSION};"
                 f" written by dikkat {loaded.get('dikkat_version', '?')}: upgrade to it"
             )
         return {key: value for key, value in loaded.items() if key not in ("format_version", "dikkat_version")}
@@ -345,6 +346,6 @@ class RunDirectory:
 
 def _installed_version() -> str:
     try:
-        return importlib.metadata.version("dikkat")
-    except importlib.metadata.PackageNotFoundError:
+        return version("dikkat")
+    except PackageNotFoundError:
         return "unknown (run from source)"

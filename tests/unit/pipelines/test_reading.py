@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dikkat.config import build_config
-from dikkat.pipelines.reading import default_limits, source_profile
+from dikkat.data.line_profile import default_limits, source_profile
 from dikkat.pipelines.translation import Translator
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.segmentation import ReadingLimits
