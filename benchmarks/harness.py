@@ -55,7 +55,7 @@ def make_environment(folder: Path, requirements: Path) -> Path:
 
 def child(python: Path, side: str, job: Measured, threads: int, environment: dict[str, str] | None = None) -> Measured:
     """Run one side in a process of its own; its last line of output is what it found."""
-    roots = [ROOT, ROOT / "src"] if python == OWN_PYTHON else [ROOT]
+    roots = [ROOT, ROOT / "src", ROOT / "runtime" / "src"] if python == OWN_PYTHON else [ROOT]
     variables = {
         **os.environ,
         "OMP_NUM_THREADS": str(threads),

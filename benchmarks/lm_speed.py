@@ -123,7 +123,7 @@ def ours(options: argparse.Namespace, out: Path) -> Measured:
         "--preset",
         "nanogpt_cpu",
     ]
-    seconds, _ = timed(command, ROOT, options.threads, {"PYTHONPATH": str(ROOT / "src")})
+    seconds, _ = timed(command, ROOT, options.threads, {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'runtime/src'}"})
     rows = [json.loads(line) for line in (out / "metrics.jsonl").read_text(encoding="utf-8").split("\n")[:-1]]
     return {"seconds": seconds, "loss": min(each["valid_loss"] for each in rows), "updates": rows[-1]["step"]}
 

@@ -67,7 +67,11 @@ class Bench:
     def dikkat(self, *words: str | Path, output: Path | None = None) -> float:
         """Seconds of a command of this checkout; what it says goes to standard error, what it writes to `output`."""
         began = time.perf_counter()
-        variables = {**os.environ, "OMP_NUM_THREADS": str(self.threads), "PYTHONPATH": str(ROOT / "src")}
+        variables = {
+            **os.environ,
+            "OMP_NUM_THREADS": str(self.threads),
+            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT / 'runtime/src'}",
+        }
         note(f"$ dikkat {' '.join(map(str, words))}")
         with open(output, "wb") if output else nullcontext(sys.stderr) as stream:
             command = [OWN_PYTHON, "-m", "dikkat", *words]

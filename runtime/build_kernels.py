@@ -1,93 +1,70 @@
-"""Build hook of the wheel: compiles the C kernels, which lie in the source tree of dikkat, into the package.
+"""Build hook of the wheel: compiles the C kernels into the package.
 
 By default for the processor that compiles, as `pip install ./runtime` from a checkout wants it. For a wheel that is to
 run elsewhere, `DIKKAT_RUNTIME_LEVELS="avx2 avx512 amx"` names instruction-set levels; the best one that the processor
 has is chosen when the library is loaded. gcc's OpenMP library is put beside the kernels, since slim systems lack it.
+Where that fails, for want of a compiler for example, the package is made without kernels, unless levels are named.
 """
 
 from __future__ import annotations
 
 import os
-import platform
 import shlex
 import shutil
 import subprocess
+import sys
 import sysconfig
-from concurrent.futures import ThreadPoolExecutor
+import tempfile
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-KERNELS = Path(__file__).resolve().parent.parent / "src" / "dikkat" / "native"
-PACKAGE = Path(__file__).resolve().parent / "src" / "dikkat_runtime" / "native" / "lib"
-LEVELS = {
-    "native": ["-march=native"],
-    "avx2": ["-march=x86-64-v3"],
-    "avx512": ["-march=x86-64-v4", "-mavx512vnni"],
-    "amx": ["-march=x86-64-v4", "-mavx512vnni", "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"],
-}
-"""Options of the compiler for each level; what a level needs of a processor is told in `native/cpu.py`."""
-FLAGS = ["-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-fPIC"]
+SOURCES = Path(__file__).resolve().parent / "src"
+sys.path.insert(0, str(SOURCES))
+from dikkat_runtime.native.compiling import LEVELS, CompileError, CompileTimeoutError, build  # noqa: E402
+from dikkat_runtime.native.library import library_path  # noqa: E402
+
+IN_PACKAGE = Path("dikkat_runtime", "native", "lib")
+SECONDS = 3600.0
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
     """Compile, then put the libraries into the wheel, which is one for this platform and any Python 3."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        compiler = shlex.split(os.environ.get("CC", "cc"))
-        if shutil.which(compiler[0]) is None:
-            raise SystemExit(
-                f"dikkat-runtime: building needs a C compiler, but there is no {compiler[0]}; install gcc, or a wheel"
-                " that was built elsewhere"
-            )
-        shutil.rmtree(PACKAGE, ignore_errors=True)
-        PACKAGE.mkdir(parents=True)
-        for level in os.environ.get("DIKKAT_RUNTIME_LEVELS", "native").split():
-            if level not in LEVELS:
-                raise SystemExit(f"dikkat-runtime: no level is called {level!r}; known: {', '.join(LEVELS)}")
-            build(compiler, level, PACKAGE / f"kernels-{level}.so")
+        named = os.environ.get("DIKKAT_RUNTIME_LEVELS", "")
+        unknown = [level for level in named.split() if level not in LEVELS]
+        if unknown:
+            raise SystemExit(f"dikkat-runtime: no level is called {unknown[0]!r}; known: {', '.join(LEVELS)}")
+        compiler = shlex.split(os.environ.get("CC") or "cc")
+        self._folder = Path(tempfile.mkdtemp())
+        try:
+            for level in named.split() or ["native"]:
+                build(compiler, library_path(self._folder, level), "-Wl,-rpath,$ORIGIN", level=level, seconds=SECONDS)
+        except (OSError, CompileError, CompileTimeoutError) as error:
+            failure = f"{shlex.join(compiler)} cannot compile the C kernels: {error}"
+            if named:
+                raise SystemExit(f"dikkat-runtime: {failure}") from None
+            self.app.display_warning(f"{failure}; dikkat-runtime is installed without them")
+            return
+        for leftover in self._folder.glob("*.o"):
+            leftover.unlink()
         openmp = _printed(compiler, "-print-file-name=libgomp.so.1")
         if os.path.isabs(openmp):
-            shutil.copy(os.path.realpath(openmp), PACKAGE / "libgomp.so.1")
+            shutil.copy(os.path.realpath(openmp), self._folder / "libgomp.so.1")
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
-        build_data["artifacts"].append("src/dikkat_runtime/native/lib/*")
+        if version == "editable":
+            # such an installation runs from the sources, and so do its libraries
+            beside = SOURCES / IN_PACKAGE
+            shutil.rmtree(beside, ignore_errors=True)
+            shutil.copytree(self._folder, beside)
+        else:
+            build_data["force_include"] |= {str(path): str(IN_PACKAGE / path.name) for path in self._folder.iterdir()}
 
-
-def build(compiler: list[str], level: str, path: Path) -> None:
-    """Compile all kernels for one level, side by side, and link them at `path`."""
-    wide = ["-mprefer-vector-width=512"] if level in ("avx512", "amx") or _has_avx512(level) else []
-    flags = [*FLAGS, *LEVELS[level], *wide]
-    sources = sorted(KERNELS.glob("*.c"))
-    if not sources:
-        raise SystemExit(f"dikkat-runtime: no kernels in {KERNELS}; build from a checkout of the repository")
-    objects = [path.with_name(f"{level}-{source.stem}.o") for source in sources]
-
-    def compile_one(source: Path, to: Path) -> None:
-        _call([*compiler, *flags, "-c", str(source), "-o", str(to)])
-
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(compile_one, sources, objects))
-    rpath = "-Wl,-rpath,$ORIGIN"
-    _call([*compiler, *flags, "-shared", rpath, *map(str, objects), "-o", str(path), "-lm"])
-    for each in objects:
-        each.unlink()
-
-
-def _has_avx512(level: str) -> bool:
-    if level != "native" or platform.machine() != "x86_64":
-        return False
-    try:
-        return "avx512f" in Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return False
-
-
-def _call(command: list[str]) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"dikkat-runtime: {shlex.join(command)} failed:\n{done.stderr}")
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def _printed(compiler: list[str], option: str) -> str:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-PYTHON_PATH = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)])
+PYTHON_PATH = os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY / "runtime" / "src"), str(REPOSITORY)])
 KINDS = ("translator", "classifier", "lm")
 TINY = {
     "model.model_dim": 16,

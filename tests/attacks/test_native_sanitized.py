@@ -13,8 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.python_path import PYTHON_PATH
 
-from dikkat.native.compiling import CompileError, build
+from dikkat_runtime.native.compiling import CompileError, build
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # what is undefined but does no harm in memory takes the compiler half as long again
@@ -42,7 +43,7 @@ def make_calls(folder: Path, sanitizers: str, count: int, seed: int) -> None:
         "ASAN_OPTIONS": "detect_leaks=0",
         "UBSAN_OPTIONS": "print_stacktrace=1",
         "OMP_NUM_THREADS": "2",
-        "PYTHONPATH": os.pathsep.join([str(REPOSITORY / "src"), str(REPOSITORY)]),
+        "PYTHONPATH": os.pathsep.join([PYTHON_PATH, str(REPOSITORY)]),
     }
     command = [sys.executable, "-m", "tests.attacks.native_calls", str(kernels), str(count), str(seed)]
     done = subprocess.run(command, env=environment, cwd=REPOSITORY, capture_output=True, text=True, check=False)

@@ -101,10 +101,9 @@ def outputs(found: Sequence[Snippet], folder: Path) -> list[str]:
 
 
 def _python_path() -> str:
-    import dikkat
+    from tests.python_path import PYTHON_PATH
 
-    # absolute, since the process runs elsewhere
-    return str(Path(dikkat.__file__).parents[1])
+    return PYTHON_PATH
 
 
 def _run_all(found: Sequence[Snippet]) -> list[str]:

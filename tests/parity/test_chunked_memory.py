@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-
-import dikkat
+from tests.python_path import PYTHON_PATH
 
 STATUS = Path("/proc/self/status")
 LENGTH, WIDTH = 16384, 64
@@ -51,7 +50,7 @@ numpy.save(sys.argv[1], output.numpy())
 
 def measured(code: str, result: Path) -> tuple[int, NDArray[np.float32]]:
     """Bytes that `code` needed, and its output."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(dikkat.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-c", SETTING + code + REPORT, str(result)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -63,8 +63,9 @@ class ForkServer:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        sources = Path(importlib.import_module("dikkat").__file__ or "").parents[1]
-        environment = {**os.environ, "PYTHONPATH": str(sources), "OMP_NUM_THREADS": "1"}
+        from tests.python_path import PYTHON_PATH  # the program itself does not find this file
+
+        environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "OMP_NUM_THREADS": "1"}
         self._process = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
         )

@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 import torch
-from tests.system.toy import PACKAGE_ROOT, Command, settings
+from tests.python_path import PYTHON_PATH
+from tests.system.toy import Command, settings
 
 from dikkat.config import ModelConfig, RunConfig
 from dikkat.models.factory import build_model
@@ -63,7 +64,7 @@ FAULTS = {
         NEEDS_NUMBERS,
     ),
     "F18 in C": Fault(
-        "native/vectors.h",
+        "../dikkat_runtime/native/c/vectors.h",
         "ivec open = open_keys(count, mask, mask_step);",
         "ivec open = open_keys(count, mask, mask_step);"
         " if (mask) return scores + __builtin_convertvector(open + 1, vec) * -INFINITY;",
@@ -124,7 +125,9 @@ def untrained_run(path: Path, norm_placement: str) -> Path:
 
 
 def copied_sources(folder: Path) -> Path:
-    return shutil.copytree(PACKAGE_ROOT / "dikkat", folder / "dikkat", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in PYTHON_PATH.split(os.pathsep):
+        shutil.copytree(path, folder, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    return folder
 
 
 def in_copy(copy: Path, *arguments: str | Path, native: bool = True) -> subprocess.CompletedProcess[str]:
@@ -147,12 +150,12 @@ def names(found: dict[str, Any], outcome: str) -> set[str]:
 def test_a_planted_fault_is_named(fault: str, norm_placement: str, tmp_path: Path) -> None:
     """Faults F6, F18, F34, F35 and F36, each in a copy of the sources of its own."""
     plan = FAULTS[fault]
-    file = copied_sources(tmp_path) / plan.file
+    file = copied_sources(tmp_path) / "dikkat" / plan.file
     text = file.read_text(encoding="utf-8")
     assert text.count(plan.ours) == 1, f"{plan.file} no longer holds the line into which {fault} is planted"
     run = untrained_run(tmp_path / "run", norm_placement)
     file.write_text(text.replace(plan.ours, plan.planted), encoding="utf-8")
-    sick = in_copy(tmp_path, "doctor", run, "--json", native=plan.file.startswith("native/"))
+    sick = in_copy(tmp_path, "doctor", run, "--json", native=plan.file.endswith(".h"))
     assert sick.returncode == 1, sick.stderr
     found = json.loads(sick.stdout)
     consequences = plan.consequences | (plan.in_pre_norm if norm_placement == "pre" else frozenset())

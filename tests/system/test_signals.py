@@ -10,7 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.system.toy import PACKAGE_ROOT, child, toy_sentences
+from tests.python_path import PYTHON_PATH
+from tests.system.toy import child, toy_sentences
 
 SIGNALS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 ALL_SIGNALS = [*SIGNALS, (signal.SIGHUP, 129), (signal.SIGXCPU, 152)]
@@ -48,7 +49,7 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path, trained: Path) -
 def test_signals_are_taken_care_of_before_anything_slow_is_loaded() -> None:
     slow = "{'torch', 'numpy', 'typer', 'pydantic', 'rich'}"
     program = f"import sys, dikkat.cli.main; sys.exit(bool({slow} & sys.modules.keys()))"
-    assert subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": str(PACKAGE_ROOT)}).returncode == 0
+    assert subprocess.run([sys.executable, "-c", program], env={"PYTHONPATH": PYTHON_PATH}).returncode == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")

@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.python_path import PYTHON_PATH
 
-import dikkat
 from dikkat.cli.main import run as run_command
 from dikkat.cli.signals import NUMBERS
 from dikkat_runtime.errors import InternalError
-
-PACKAGE_ROOT = Path(dikkat.__file__).parents[1]
 
 ARTICLES = ["the", "a", "my", "your", "this", "that"]
 NOUNS = ["dog", "cat", "bird", "child", "king", "tree", "river", "house", "star", "stone"]
@@ -67,7 +65,7 @@ def child(
     arguments: Sequence[str | Path], variables: dict[str, str] | None = None, **options: object
 ) -> subprocess.Popen[str]:
     """`python -m dikkat` in a process of its own with these `variables` of the environment, its output in pipes."""
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE_ROOT), "OMP_NUM_THREADS": "1", **(variables or {})}
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, "OMP_NUM_THREADS": "1", **(variables or {})}
     return subprocess.Popen(
         [sys.executable, "-m", "dikkat", *map(str, arguments)],
         stdin=subprocess.DEVNULL,

@@ -58,10 +58,10 @@ def _run(arguments: Sequence[str]) -> int:
     import typer
 
     from dikkat.cli.app import app
-    from dikkat.cli.native_notices import NativeNotices
-    from dikkat.native.notices import listen
+    from dikkat_runtime.cli.native_notices import NativeNotices
+    from dikkat_runtime.native.notices import listen
 
-    listen(NativeNotices())
+    listen(NativeNotices("dikkat"))
 
     if "_DIKKAT_COMPLETE" in os.environ:  # a shell asks what could stand here
         app(prog_name="dikkat")

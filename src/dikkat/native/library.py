@@ -1,64 +1,25 @@
-"""The C kernels as a shared library: compiled on first need with the system's C compiler, cached, loaded.
+"""The C kernels of dikkat-runtime, beside PyTorch.
 
-Where there is no compiler, where it fails, or where `DIKKAT_NATIVE=0` is set, `library()` is None and PyTorch does the
-same work. A failure is remembered, so that it is waited for only once.
+Where they cannot be had, or where `DIKKAT_NATIVE=0` is set, `library()` is None and PyTorch does the same work.
 """
 
 from __future__ import annotations
 
 import ctypes
-import datetime
-import hashlib
-import math
 import os
-import platform
-import shlex
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 # loaded first, so that the kernels share its OpenMP threads
 import torch  # noqa: F401
 
-from dikkat.native import notices
-from dikkat.native.compiling import FLAGS, HEADERS, SOURCES, CompileError, CompileTimeoutError, build
-from dikkat.native.library_cache import (
-    BUILDING,
-    BusyError,
-    Failure,
-    cache_folder,
-    failure_path,
-    keep_library,
-    locked,
-    open_library,
-    prepare,
-    problem_of,
-    remember,
-    temporary_folder,
-)
-from dikkat.native.processor import processor_kind
-
-SECONDS_TO_COMPILE = 300.0
-"""For all sources together; `DIKKAT_COMPILE_SECONDS` sets another number."""
-SECONDS_FOR_VERSION = 30.0
-
-
-class _AbsentError(Exception):
-    """There are no native kernels."""
-
-    def __init__(self, reason: str, advice: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.advice = advice
-        """What the user can do about it."""
+from dikkat_runtime.native import library as kernels
+from dikkat_runtime.native import notices
+from dikkat_runtime.native.first_use import AbsentError
 
 
 @cache
 def library() -> ctypes.CDLL | None:
-    """The loaded kernels, compiled at the first call on this computer (some ten seconds); None where they cannot be."""
+    """The loaded kernels, at worst compiled at the first call on this computer; None where they cannot be had."""
     return None if why_absent() else _load()[0]
 
 
@@ -73,163 +34,10 @@ def why_absent() -> str:
 @cache
 def _load() -> tuple[ctypes.CDLL | None, str]:
     try:
-        return _find_or_compile(), ""
-    except _AbsentError as error:
-        notices.note(f"PyTorch computes, more slowly than the native kernels would: {error.reason}; {error.advice}")
-        return None, error.reason
-
-
-def _find_or_compile() -> ctypes.CDLL:
-    compiler = _compiler()
-    places = [place for place in (cache_folder(), temporary_folder()) if place is not None]
-    problems = {place: problem_of(place) for place in places}
-    believed = [place for place in places if problems[place] is None]
-    _raise_remembered(believed, _stem(compiler, ""))
-    try:
-        version = _version(compiler)
-    except (OSError, subprocess.SubprocessError) as error:
-        reason = f"{shlex.join(compiler)} --version failed: {_first_line(error)}"
-        raise _remembered(believed, _stem(compiler, ""), reason, "") from None
-    stem = _stem(compiler, version)
-    for place in believed:
-        if (loaded := _loaded_from(place, stem)) is not None:
-            return loaded
-    _raise_remembered(believed, stem)
-    folder = _first_prepared(places)
-    return _compiled(compiler, version, folder, stem)
-
-
-def _compiler() -> list[str]:
-    """The command of the C compiler, as `CC` names it. Raises `_AbsentError`."""
-    named = os.environ.get("CC") or "cc"
-    try:
-        words = shlex.split(named)
-    except ValueError as error:
-        raise _AbsentError(f"CC={named}: {error}", "give CC the command of a C compiler") from None
-    if not words or shutil.which(words[0]) is None:
-        advice = "install one, for example gcc" if named == "cc" else f"there is no {named}, which CC names"
-        raise _AbsentError("no C compiler", advice)
-    return words
-
-
-def _version(compiler: Sequence[str]) -> str:
-    command = [*compiler, "--version"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS_FOR_VERSION).stdout
-
-
-def _stem(compiler: Sequence[str], version: str) -> str:
-    """How the names begin of what is kept of these sources, this compiler and this processor."""
-    texts = [path.read_text(encoding="utf-8") for path in (*HEADERS, *SOURCES)]
-    # a compiler without a version is known by its name alone
-    named = "\n".join([*texts, version or shlex.join(compiler), *FLAGS, processor_kind()])
-    return f"kernels-{platform.machine()}-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
-
-
-def _loaded_from(folder: Path, stem: str) -> ctypes.CDLL | None:
-    """The library that this folder keeps; None if there is none. Raises `_AbsentError` for one that does not load."""
-    found = open_library(folder, stem)
-    if found is None:
-        return None
-    # never closed: the loader takes two libraries for one that were loaded from one path
-    _, path = found
-    try:
-        return ctypes.CDLL(str(path))
-    except OSError as error:
-        raise _AbsentError(f"the compiled kernels cannot be loaded: {error}", f"delete {folder}/{stem}*") from None
-
-
-def _first_prepared(places: Sequence[Path]) -> Path:
-    """The first folder that can hold the library; one that is not the usual place is told. Raises `_AbsentError`."""
-    problems: list[str] = []
-    for folder in places:
-        try:
-            prepare(folder)
-        except OSError as error:
-            problems.append(f"{folder}: {error.strerror}" if error.strerror else str(error))
-            continue
-        if folder != cache_folder():
-            why = problems[0] if problems else "there is no home folder"
-            notices.note(f"{why}; the native kernels are kept in {folder}")
-        return folder
-    raise _AbsentError(
-        "; ".join(problems) or "no folder to keep the native kernels in",
-        "set XDG_CACHE_HOME to a folder that can be written",
-    )
-
-
-def _compiled(compiler: Sequence[str], version: str, folder: Path, stem: str) -> ctypes.CDLL:
-    """The library, compiled now unless another process was faster. Raises `_AbsentError`."""
-    seconds = _seconds_to_compile()
-    try:
-        with locked(folder, seconds):
-            if (loaded := _loaded_from(folder, stem)) is not None:
-                return loaded
-            _raise_remembered([folder], stem)
-            try:
-                with tempfile.TemporaryDirectory(prefix=BUILDING, dir=folder) as beside:
-                    built = Path(beside) / "kernels.so"
-                    build(compiler, built, seconds=seconds, on_progress=notices.compiling)
-                    keep_library(folder, stem, built)
-            except CompileTimeoutError:
-                reason = f"{shlex.join(compiler)} took longer than {seconds:g} s"
-                raise _remembered([folder], stem, reason, version, seconds, timed_out=True) from None
-            except CompileError as error:
-                reason = f"{shlex.join(compiler)} failed: {error}"
-                raise _remembered([folder], stem, reason, version, seconds) from None
-            finally:
-                notices.stopped_compiling()
-            loaded = _loaded_from(folder, stem)
-    except BusyError:
-        raise _AbsentError(
-            f"another process has been compiling them for {seconds:g} s", "a later command will find them"
-        ) from None
-    except OSError as error:
-        raise _AbsentError(f"{folder}: {error.strerror or error}", "make room or set XDG_CACHE_HOME") from None
-    if loaded is None:
-        raise _AbsentError(f"{folder}: the library is gone as soon as it is compiled", "set XDG_CACHE_HOME")
-    return loaded
-
-
-def _seconds_to_compile() -> float:
-    named = os.environ.get("DIKKAT_COMPILE_SECONDS", "")
-    try:
-        seconds = float(named)
-    except ValueError:
-        seconds = math.nan
-    return seconds if seconds > 0 else SECONDS_TO_COMPILE
-
-
-def _remembered(
-    folders: Sequence[Path], stem: str, reason: str, version: str, seconds: float = 0.0, *, timed_out: bool = False
-) -> _AbsentError:
-    """Write a failure down where the next command looks for it, and make the error that tells it."""
-    today = datetime.date.today().isoformat()
-    failure = Failure(reason, version.partition("\n")[0], today, float(seconds), timed_out)
-    for folder in folders:
-        try:
-            prepare(folder)
-            remember(folder, stem, failure)
-        except OSError:
-            continue
-        return _AbsentError(reason, _how_to_try_again(failure, failure_path(folder, stem)))
-    return _AbsentError(reason, "this cannot be written down, so each command tries again")
-
-
-def _raise_remembered(folders: Sequence[Path], stem: str) -> None:
-    for folder in folders:
-        path = failure_path(folder, stem)
-        failure = Failure.read(path)
-        if failure is None or (failure.timed_out and _seconds_to_compile() > failure.seconds):
-            continue
-        raise _AbsentError(failure.reason, f"seen on {failure.date}; {_how_to_try_again(failure, path)}")
-
-
-def _how_to_try_again(failure: Failure, path: Path) -> str:
-    again = f"to try again, delete {path}"
-    more = f", or give it more with DIKKAT_COMPILE_SECONDS={math.ceil(3 * failure.seconds)}"
-    return again + more * failure.timed_out
-
-
-def _first_line(error: Exception) -> str:
-    written = getattr(error, "stderr", None)
-    return (written if isinstance(written, str) else "").strip().partition("\n")[0] or str(error)
+        loaded, _ = kernels.library()
+    except AbsentError as error:
+        reason = error.reason
+        notices.note(f"PyTorch computes, more slowly than the native kernels would: {reason}; {error.advice}")
+        return None, reason
+    # without the types of the arguments, which are the runtime's own structures
+    return ctypes.CDLL(loaded._name, handle=loaded._handle), ""

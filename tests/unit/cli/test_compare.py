@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.python_path import PYTHON_PATH
 
-import dikkat
 from dikkat.cli import compare as compare_command
 from dikkat.cli.main import run
 from dikkat.explain.comparison.settings import ComparisonSettings
@@ -93,7 +93,7 @@ def test_bad_input_is_one_line(
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_ends_it_and_leaves_nothing(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(Path(dikkat.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
     arguments = ["--json", str(tmp_path / "a.json"), "--picture", str(tmp_path / "a.png")]
     with subprocess.Popen(
         [sys.executable, "-m", "dikkat", "compare", *arguments],

@@ -9,14 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.python_path import PYTHON_PATH
 
-import dikkat
 from dikkat.cli import failures, main
 from dikkat.cli.signals import Interrupted
 from dikkat.text.visible import one_visible_line, visible
 from dikkat_runtime.errors import DataError
-
-SOURCES = str(Path(dikkat.__file__).parents[1])
 
 
 @pytest.mark.parametrize(
@@ -114,7 +112,7 @@ def test_visible_text() -> None:
 
 
 def started(command: str, **variables: str) -> subprocess.CompletedProcess[bytes]:
-    environment = {**os.environ, "PYTHONPATH": SOURCES, **variables}
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH, **variables}
     return subprocess.run(
         ["sh", "-c", command, "sh", sys.executable], capture_output=True, env=environment, check=False
     )

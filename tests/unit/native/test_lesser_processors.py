@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.native.processor import processor_flags
+from dikkat_runtime.native.cpu import processor_flags
 
 FOLDER = Path(__file__).parent
 TESTS = (

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dikkat.native import processor
+from dikkat_runtime.native import cpu
 
 INTEL = "processor\t: 0\nflags\t\t: fpu sse avx2 avx512f avx512_bf16 amx_bf16\n\nprocessor\t: 1\nflags\t\t: fpu\n"
 OLD = "processor\t: 0\nflags\t\t: fpu sse avx2\n"
@@ -18,10 +19,10 @@ ARM = "processor\t: 0\nFeatures\t: fp asimd bf16\n"
 
 @pytest.fixture(autouse=True)
 def _forget() -> Iterator[None]:
-    for each in (processor.processor_flags, processor.processor_kind):
+    for each in (cpu.processor_flags, cpu.processor_kind):
         each.cache_clear()
     yield
-    for each in (processor.processor_flags, processor.processor_kind):
+    for each in (cpu.processor_flags, cpu.processor_kind):
         each.cache_clear()
 
 
@@ -72,7 +73,7 @@ def test_bytes_are_fast_with_vnni_or_avx2_alone(monkeypatch: pytest.MonkeyPatch,
 
 def test_flags_are_those_of_the_first_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     pretend(monkeypatch, INTEL)
-    assert processor.processor_flags() == {"fpu", "sse", "avx2", "avx512f", "avx512_bf16", "amx_bf16"}
+    assert cpu.processor_flags() == {"fpu", "sse", "avx2", "avx512f", "avx512_bf16", "amx_bf16"}
 
 
 @pytest.mark.parametrize(
@@ -91,8 +92,8 @@ def test_processors_that_run_other_code_are_of_another_kind(monkeypatch: pytest.
     kinds = set()
     for each in (INTEL, text):
         pretend(monkeypatch, each)
-        processor.processor_kind.cache_clear()
-        kinds.add(processor.processor_kind())
+        cpu.processor_kind.cache_clear()
+        kinds.add(cpu.processor_kind())
     assert len(kinds) == 2
 
 
@@ -100,8 +101,8 @@ def test_what_changes_from_moment_to_moment_is_of_no_kind(monkeypatch: pytest.Mo
     kinds = set()
     for speed in (2400, 3100):
         pretend(monkeypatch, f"cpu MHz\t: {speed}\n{INTEL}")
-        processor.processor_kind.cache_clear()
-        kinds.add(processor.processor_kind())
+        cpu.processor_kind.cache_clear()
+        kinds.add(cpu.processor_kind())
     assert len(kinds) == 1
 
 
@@ -114,8 +115,8 @@ def test_where_nothing_is_told_each_computer_is_of_its_own_kind(
     for machine, node in (("arm64", "one"), ("arm64", "other"), ("x86_64", "one")):
         monkeypatch.setattr(platform, "machine", lambda machine=machine: machine)
         monkeypatch.setattr(platform, "node", lambda node=node: node)
-        processor.processor_kind.cache_clear()
-        kinds.add(processor.processor_kind())
+        cpu.processor_kind.cache_clear()
+        kinds.add(cpu.processor_kind())
     assert len(kinds) == 3
 
 

@@ -14,10 +14,10 @@ from tests.unit.native.test_encoder import formula, some_encoder
 from torch import Tensor
 
 from dikkat.native import encoder, library, quantized
-from dikkat.native.compiling import CompileError, build
 from dikkat.native.encoder import EncoderWeights, encode
 from dikkat.native.layers import LinearWeights
 from dikkat.native.quantized import gradients, linear, pack, packed_linear
+from dikkat_runtime.native.compiling import CompileError, build
 
 needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 

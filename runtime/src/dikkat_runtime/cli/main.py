@@ -11,8 +11,10 @@ from typing import NoReturn
 
 from dikkat_runtime import __version__
 from dikkat_runtime.cli.commands import classify, embed, generate, translate
+from dikkat_runtime.cli.native_notices import NativeNotices
 from dikkat_runtime.cli.streams import discard_output
 from dikkat_runtime.errors import DikkatError, UsageError
+from dikkat_runtime.native.notices import listen
 
 
 class _Parser(argparse.ArgumentParser):
@@ -31,6 +33,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
+    listen(NativeNotices("dikkat-runtime"))
     try:
         options = _parser().parse_args(arguments)
         if "action" not in options:

@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import os
+import platform
 from functools import cache
 from pathlib import Path
+
+# of /proc/cpuinfo: x86, ARM, RISC-V, POWER and System z
+_KIND = (
+    "flags",
+    "Features",
+    "CPU implementer",
+    "CPU architecture",
+    "CPU variant",
+    "CPU part",
+    "isa",
+    "cpu",
+    "features",
+)
 
 NEEDS: dict[str, frozenset[str]] = {
     "amx": frozenset({"amx_tile", "amx_int8", "amx_bf16", "avx512_bf16", "avx512_vnni", "avx512vl", "avx512bw"}),
@@ -17,12 +31,30 @@ NEEDS: dict[str, frozenset[str]] = {
 @cache
 def processor_flags() -> frozenset[str]:
     """Instruction-set flags of the first processor as Linux names them; empty where it does not say."""
+    return frozenset(_described().get("flags", "").split())
+
+
+@cache
+def processor_kind() -> str:
+    """What code compiled for this processor needs, in one text that differs where such code may not run.
+
+    Processors of other makers than Intel and AMD tell their features under other names; where Linux tells none, each
+    computer is a kind of its own.
+    """
+    described = _described()
+    told = [f"{name}: {' '.join(sorted(described[name].split()))}" for name in _KIND if name in described]
+    return "\n".join([platform.machine(), *(told or [platform.node()])])
+
+
+def _described() -> dict[str, str]:
+    """What Linux says of the first processor, and of all of them together, by name."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return frozenset()
-    line = next((line for line in text.split("\n") if line.startswith("flags")), "")
-    return frozenset(line.partition(":")[2].split())
+        return {}
+    lines = (line.partition(":") for line in text.split("\n"))
+    # of equal names the last counts, and that is to be the first processor's
+    return {name.strip(): value for name, _, value in reversed([*lines])}
 
 
 def levels() -> list[str]:

@@ -1,14 +1,17 @@
-"""The compiled kernels: chosen among those in the package for this processor, and loaded once."""
+"""The compiled kernels: chosen among those in the package for this processor, else compiled, and loaded once."""
 
 from __future__ import annotations
 
 import ctypes
+import os
 from ctypes import POINTER, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.native.compiling import LEVELS, source_digest
 from dikkat_runtime.native.cpu import levels
+from dikkat_runtime.native.first_use import AbsentError, find_or_compile
 from dikkat_runtime.native.structures import Decoder, Encoder, Linear, Packing, Search
 
 FOLDER = Path(__file__).parent / "lib"
@@ -16,22 +19,50 @@ FOLDER = Path(__file__).parent / "lib"
 
 @cache
 def library() -> tuple[ctypes.CDLL, str]:
-    """The loaded kernels and the name of their level. Raises `UsageError` where none of them runs here."""
-    built = {path.stem.removeprefix("kernels-"): path for path in sorted(FOLDER.glob("kernels-*.so"))}
+    """The loaded kernels and the name of their level. Raises `AbsentError` where none of them runs here.
+
+    Only what was compiled from the present sources is taken from the package. `DIKKAT_NATIVE_LEVEL` names a level that
+    must be there; without it the best one is taken.
+    """
     # what was compiled on this computer comes before all levels of a wheel
-    usable = [level for level in ("native", *levels()) if level in built]
-    if not usable:
-        there = ", ".join(built) or "none"
-        raise UsageError(
-            f"no native kernels for this processor in {FOLDER} (built: {there}); install from a checkout with"
-            " `pip install ./runtime`, or use dikkat with PyTorch"
-        )
-    try:
-        loaded = ctypes.CDLL(str(built[usable[0]]))
-    except OSError as error:
-        raise UsageError(f"{built[usable[0]]}: cannot be loaded ({error}); install dikkat-runtime again") from None
+    usable = ["native", *levels()]
+    wanted = os.environ.get("DIKKAT_NATIVE_LEVEL", "")
+    if wanted and wanted not in usable:
+        raise UsageError(f"DIKKAT_NATIVE_LEVEL={wanted}: this processor can run {', '.join(usable)}")
+    there = [level for level in ([wanted] if wanted else usable) if library_path(FOLDER, level).exists()]
+    if wanted not in ("", "native") and not there:
+        raise UsageError(f"DIKKAT_NATIVE_LEVEL={wanted}: {FOLDER} holds {_built()}")
+    level = there[0] if there else "native"
+    loaded = _loaded(library_path(FOLDER, level)) if there else _compiled()
     _declare(loaded)
-    return loaded, usable[0]
+    return loaded, level
+
+
+def library_path(folder: Path, level: str) -> Path:
+    """Where the kernels of a level lie, compiled from these sources, and if it matters for this processor."""
+    return folder / f"kernels-{level}-{source_digest(level)}.so"
+
+
+def _loaded(path: Path) -> ctypes.CDLL:
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise AbsentError(f"{path} cannot be loaded ({error})", "install dikkat-runtime again") from None
+
+
+def _compiled() -> ctypes.CDLL:
+    try:
+        return find_or_compile()
+    except AbsentError as error:
+        if not any(FOLDER.glob("kernels-*")):
+            raise
+        reason = f"this processor cannot run those of the package ({_built()}), and {error.reason}"
+        raise AbsentError(reason, error.advice) from None
+
+
+def _built() -> str:
+    there = [level for level in LEVELS if library_path(FOLDER, level).exists()]
+    return ", ".join(there) or "none of these sources"
 
 
 def _declare(loaded: ctypes.CDLL) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.python_path import PYTHON_PATH
 
-import dikkat
 from dikkat.explain.comparison.measurement import ROUNDS, fit_exponent, measure, peak_bytes
 
 MIB = 1 << 20
@@ -98,7 +98,7 @@ print(resident, peak_bytes(lambda: attention(query, key, value)))
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="NOT TESTED: resident memory, without /proc")
 def test_E22_counted_memory_is_what_the_process_takes() -> None:
     """Attention with its whole matrix, n = 4,096, in a process of its own: three matrices of 64 MiB."""
-    environment = {**os.environ, "PYTHONPATH": str(Path(dikkat.__file__).parents[1])}
+    environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
     output = subprocess.run(
         [sys.executable, "-c", RESIDENT], env=environment, capture_output=True, text=True, check=True
     ).stdout

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import sys
+from types import ModuleType
 
 import pytest
 
-from dikkat.cli import native_notices
-from dikkat.cli.main import run
-from dikkat.cli.native_notices import NativeNotices
-from dikkat.native import notices
+from dikkat.cli import main
+from dikkat_runtime.cli import main as runtime_main
+from dikkat_runtime.cli import native_notices
+from dikkat_runtime.cli.native_notices import NativeNotices
+from dikkat_runtime.native import notices
 
 
 class Terminal(io.StringIO):
@@ -21,7 +23,7 @@ class Terminal(io.StringIO):
 def test_where_there_is_no_terminal_lines_come_now_and_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = NativeNotices()
+    told = NativeNotices("dikkat")
     for done in range(4):
         told.compiling(done, 3)
     told.stopped_compiling()
@@ -37,7 +39,7 @@ def test_on_a_terminal_the_line_moves_and_ends_before_anything_else(monkeypatch:
     terminal = Terminal()
     for name in ("stderr", "__stderr__"):
         monkeypatch.setattr(sys, name, terminal)
-    told = NativeNotices()
+    told = NativeNotices("dikkat")
     told.compiling(0, 2)
     told.compiling(1, 2)
     told.note("cc failed")
@@ -50,13 +52,14 @@ def test_a_closed_standard_error_ends_nothing(stream: str | None, monkeypatch: p
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed if stream else None)
-    told = NativeNotices()
+    told = NativeNotices("dikkat")
     told.compiling(0, 2)
     told.note("cc failed")
 
 
-def test_the_command_line_listens_and_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("program", [main, runtime_main], ids=["dikkat", "dikkat-runtime"])
+def test_the_command_line_listens_and_nobody_else(monkeypatch: pytest.MonkeyPatch, program: ModuleType) -> None:
     monkeypatch.setattr(notices, "_listeners", [])
     notices.note("nobody is there")
-    assert run(["--help"]) == 0
+    assert program.run(["--help"] if program is main else []) == 0
     assert [type(listener) for listener in notices._listeners] == [NativeNotices]

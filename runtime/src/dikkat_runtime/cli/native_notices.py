@@ -11,9 +11,10 @@ PLAIN_EVERY = 15.0
 
 
 class NativeNotices:
-    """Tells a person what `dikkat.native.notices` has to tell."""
+    """Tells a person what `dikkat_runtime.native.notices` has to tell."""
 
-    def __init__(self) -> None:
+    def __init__(self, program: str) -> None:
+        self._program = program
         self._last_line = 0.0
         self._is_open = False
 
@@ -33,7 +34,7 @@ class NativeNotices:
 
     def note(self, text: str) -> None:
         self.stopped_compiling()
-        _write(f"dikkat: {text}\n")
+        _write(f"{self._program}: {text}\n")
 
 
 def _is_plain_terminal() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -10,28 +11,41 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import IO
 
-from dikkat.native.processor import processor_flags
+from dikkat_runtime.native.cpu import processor_flags, processor_kind
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parent / "c"
 SOURCES, HEADERS = (tuple(sorted(FOLDER.glob(f"*.{suffix}"))) for suffix in ("c", "h"))
+_FLAGS = ("-O3", "-fno-math-errno", "-fno-trapping-math", "-fopenmp", "-shared", "-fPIC")
 # compilers halve the vectors on processors that once ran slower with whole ones
-WHOLE_VECTORS = ("-mprefer-vector-width=512",) if "avx512f" in processor_flags() else ()
-FLAGS = (
-    "-O3",
-    "-march=native",
-    *WHOLE_VECTORS,
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fopenmp",
-    "-shared",
-    "-fPIC",
-)
+_WHOLE_VECTORS = "-mprefer-vector-width=512"
+_AVX512 = ("-march=x86-64-v4", "-mavx512vnni", _WHOLE_VECTORS)
+LEVELS = {
+    "native": ("-march=native", *([_WHOLE_VECTORS] if "avx512f" in processor_flags() else [])),
+    "avx2": ("-march=x86-64-v3",),
+    "avx512": _AVX512,
+    "amx": (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
+}
+"""Options of the compiler for each level; what a level needs of a processor is told in `cpu.NEEDS`."""
 STEPS = len(SOURCES) + 1
 """One for each source, and linking."""
 SECONDS_BETWEEN_LOOKS = 0.02
+
+
+def flags_of(level: str) -> tuple[str, ...]:
+    """Options of the compiler for a level of `LEVELS`."""
+    return (*_FLAGS, *LEVELS[level])
+
+
+@cache
+def source_digest(level: str) -> str:
+    """Sixteen hexadecimal digits that are others for other sources, options or, if it matters, another processor."""
+    texts = [path.read_text(encoding="utf-8") for path in (*HEADERS, *SOURCES)]
+    named = "\n".join([*texts, *flags_of(level), processor_kind() if level == "native" else ""])
+    return hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
 class CompileError(Exception):
@@ -89,6 +103,7 @@ def build(
     compiler: Sequence[str],
     path: Path,
     *flags: str,
+    level: str = "native",
     seconds: float,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
@@ -99,7 +114,7 @@ def build(
     """
     deadline = time.monotonic() + seconds
     objects = [path.with_name(f"{source.stem}.o") for source in SOURCES]
-    command = [*compiler, *FLAGS, *flags]
+    command = [*compiler, *flags_of(level), *flags]
     compile_all = [[*command, "-c", str(source), "-o", str(to)] for source, to in zip(SOURCES, objects, strict=True)]
     link = [*command, *map(str, objects), "-o", str(path), "-lm"]
     on_progress(0, STEPS)

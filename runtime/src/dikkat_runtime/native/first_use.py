@@ -1,0 +1,207 @@
+"""The C kernels where the package holds none for this processor: compiled on first need with the system's C compiler.
+
+They are kept in a private cache. A failure is remembered, so that it is waited for only once.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import datetime
+import hashlib
+import math
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.native import notices
+from dikkat_runtime.native.compiling import CompileError, CompileTimeoutError, build, source_digest
+from dikkat_runtime.native.library_cache import (
+    BUILDING,
+    BusyError,
+    Failure,
+    cache_folder,
+    failure_path,
+    keep_library,
+    locked,
+    open_library,
+    prepare,
+    problem_of,
+    remember,
+    temporary_folder,
+)
+
+SECONDS_TO_COMPILE = 300.0
+"""For all sources together; `DIKKAT_COMPILE_SECONDS` sets another number."""
+SECONDS_FOR_VERSION = 30.0
+
+
+class AbsentError(UsageError):
+    """There are no native kernels."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(f"no native kernels: {reason}; {advice}")
+        self.reason = reason
+        self.advice = advice
+        """What the user can do about it."""
+
+
+def find_or_compile() -> ctypes.CDLL:
+    """The kernels for this processor, compiled at the first call on this computer. Raises `AbsentError`."""
+    compiler = _compiler()
+    places = [place for place in (cache_folder(), temporary_folder()) if place is not None]
+    problems = {place: problem_of(place) for place in places}
+    believed = [place for place in places if problems[place] is None]
+    _raise_remembered(believed, _stem(compiler, ""))
+    try:
+        version = _version(compiler)
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = f"{shlex.join(compiler)} --version failed: {_first_line(error)}"
+        raise _remembered(believed, _stem(compiler, ""), reason, "") from None
+    stem = _stem(compiler, version)
+    for place in believed:
+        if (loaded := _loaded_from(place, stem)) is not None:
+            return loaded
+    _raise_remembered(believed, stem)
+    folder = _first_prepared(places)
+    return _compiled(compiler, version, folder, stem)
+
+
+def _compiler() -> list[str]:
+    """The command of the C compiler, as `CC` names it. Raises `AbsentError`."""
+    named = os.environ.get("CC") or "cc"
+    try:
+        words = shlex.split(named)
+    except ValueError as error:
+        raise AbsentError(f"CC={named}: {error}", "give CC the command of a C compiler") from None
+    if not words or shutil.which(words[0]) is None:
+        advice = "install one, for example gcc" if named == "cc" else f"there is no {named}, which CC names"
+        raise AbsentError("no C compiler", advice)
+    return words
+
+
+def _version(compiler: Sequence[str]) -> str:
+    command = [*compiler, "--version"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS_FOR_VERSION).stdout
+
+
+def _stem(compiler: Sequence[str], version: str) -> str:
+    """How the names begin of what is kept of these sources, this compiler and this processor."""
+    # a compiler without a version is known by its name alone
+    named = f"{source_digest('native')}\n{version or shlex.join(compiler)}"
+    return f"kernels-{platform.machine()}-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
+
+
+def _loaded_from(folder: Path, stem: str) -> ctypes.CDLL | None:
+    """The library that this folder keeps; None if there is none. Raises `AbsentError` for one that does not load."""
+    found = open_library(folder, stem)
+    if found is None:
+        return None
+    # never closed: the loader takes two libraries for one that were loaded from one path
+    _, path = found
+    try:
+        return ctypes.CDLL(str(path))
+    except OSError as error:
+        raise AbsentError(f"the compiled kernels cannot be loaded: {error}", f"delete {folder}/{stem}*") from None
+
+
+def _first_prepared(places: Sequence[Path]) -> Path:
+    """The first folder that can hold the library; one that is not the usual place is told. Raises `AbsentError`."""
+    problems: list[str] = []
+    for folder in places:
+        try:
+            prepare(folder)
+        except OSError as error:
+            problems.append(f"{folder}: {error.strerror}" if error.strerror else str(error))
+            continue
+        if folder != cache_folder():
+            why = problems[0] if problems else "there is no home folder"
+            notices.note(f"{why}; the native kernels are kept in {folder}")
+        return folder
+    raise AbsentError(
+        "; ".join(problems) or "no folder to keep the native kernels in",
+        "set XDG_CACHE_HOME to a folder that can be written",
+    )
+
+
+def _compiled(compiler: Sequence[str], version: str, folder: Path, stem: str) -> ctypes.CDLL:
+    """The library, compiled now unless another process was faster. Raises `AbsentError`."""
+    seconds = _seconds_to_compile()
+    try:
+        with locked(folder, seconds):
+            if (loaded := _loaded_from(folder, stem)) is not None:
+                return loaded
+            _raise_remembered([folder], stem)
+            try:
+                with tempfile.TemporaryDirectory(prefix=BUILDING, dir=folder) as beside:
+                    built = Path(beside) / "kernels.so"
+                    build(compiler, built, seconds=seconds, on_progress=notices.compiling)
+                    keep_library(folder, stem, built)
+            except CompileTimeoutError:
+                reason = f"{shlex.join(compiler)} took longer than {seconds:g} s"
+                raise _remembered([folder], stem, reason, version, seconds, timed_out=True) from None
+            except CompileError as error:
+                reason = f"{shlex.join(compiler)} failed: {error}"
+                raise _remembered([folder], stem, reason, version, seconds) from None
+            finally:
+                notices.stopped_compiling()
+            loaded = _loaded_from(folder, stem)
+    except BusyError:
+        raise AbsentError(
+            f"another process has been compiling them for {seconds:g} s", "a later command will find them"
+        ) from None
+    except OSError as error:
+        raise AbsentError(f"{folder}: {error.strerror or error}", "make room or set XDG_CACHE_HOME") from None
+    if loaded is None:
+        raise AbsentError(f"{folder}: the library is gone as soon as it is compiled", "set XDG_CACHE_HOME")
+    return loaded
+
+
+def _seconds_to_compile() -> float:
+    named = os.environ.get("DIKKAT_COMPILE_SECONDS", "")
+    try:
+        seconds = float(named)
+    except ValueError:
+        seconds = math.nan
+    return seconds if seconds > 0 else SECONDS_TO_COMPILE
+
+
+def _remembered(
+    folders: Sequence[Path], stem: str, reason: str, version: str, seconds: float = 0.0, *, timed_out: bool = False
+) -> AbsentError:
+    """Write a failure down where the next command looks for it, and make the error that tells it."""
+    today = datetime.date.today().isoformat()
+    failure = Failure(reason, version.partition("\n")[0], today, float(seconds), timed_out)
+    for folder in folders:
+        try:
+            prepare(folder)
+            remember(folder, stem, failure)
+        except OSError:
+            continue
+        return AbsentError(reason, _how_to_try_again(failure, failure_path(folder, stem)))
+    return AbsentError(reason, "this cannot be written down, so each command tries again")
+
+
+def _raise_remembered(folders: Sequence[Path], stem: str) -> None:
+    for folder in folders:
+        path = failure_path(folder, stem)
+        failure = Failure.read(path)
+        if failure is None or (failure.timed_out and _seconds_to_compile() > failure.seconds):
+            continue
+        raise AbsentError(failure.reason, f"seen on {failure.date}; {_how_to_try_again(failure, path)}")
+
+
+def _how_to_try_again(failure: Failure, path: Path) -> str:
+    again = f"to try again, delete {path}"
+    more = f", or give it more with DIKKAT_COMPILE_SECONDS={math.ceil(3 * failure.seconds)}"
+    return again + more * failure.timed_out
+
+
+def _first_line(error: Exception) -> str:
+    written = getattr(error, "stderr", None)
+    return (written if isinstance(written, str) else "").strip().partition("\n")[0] or str(error)
