@@ -27,9 +27,13 @@ MOST_OCCLUDED = 64
 class Reader(Protocol):
     """What is needed of a translator."""
 
-    model: EncoderDecoder
     tokenizer: Tokenizer
     config: RunConfig
+
+    @property
+    def model(self) -> EncoderDecoder:
+        """The model, in evaluation mode."""
+        ...
 
     def encode(self, line: str) -> list[int]:
         """Source ids of a line, without end mark."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from dikkat.config import Device, RunConfig
 from dikkat.data.line_profile import reading_limits
+from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.choose import why_not_native
@@ -30,6 +31,8 @@ def open_translator(
     `MissingInputError` or `DataError` naming the file that is missing or damaged.
     """
     run = RunDirectory.open(path)
+    # a batch frees what the next one asks for again
+    keep_freed_memory()
     settings, config = translator_settings(run)
     if engine_for(run, settings, engine, precision, device) == "":
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
