@@ -104,7 +104,7 @@ def test_eight_bits_are_the_products_of_rounded_factors(name: str, monkeypatch: 
     monkeypatch.setattr(eight_bit, "_state", lambda tensor: (0, 0))  # inference has no versions to tell gates by
     with eight_bit.eight_bit_products():
         others = decoded(TorchEngine(model), options)
-    assert_alike(found, others, tolerance=0.02)
+    assert_alike(found, others, tolerance=0.05)
 
 
 def everything(engine: Engine) -> list[list[list[Hypothesis]]]:
@@ -156,7 +156,7 @@ def test_every_choice_is_computed_by_one_engine(name: str) -> None:
     """Who asks for no engine gets the native one, or the torch engine with the reason."""
     model, shape = small_model(**CHOICES[name]), config(**CHOICES[name])
     engine = engine_in_memory(model, shape)
-    why = why_not_native({"model": shape.model_dump()}, "here")
+    why = why_not_native({"model": shape.model_dump()}, "the model")
     assert engine.info.name == ("native" if why is None else "torch")
     assert engine.info.why_not_native == (why or "")
     found = decoded(engine, BeamOptions(beam_size=2))

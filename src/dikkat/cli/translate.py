@@ -18,6 +18,7 @@ from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
     from dikkat_runtime.engine.options import DecodingOptions
+    from dikkat_runtime.tasks.translations import Translation
 
 BEAM = BeamOptions()
 
@@ -54,6 +55,7 @@ def translate(
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is."""
     from dikkat.pipelines.engines import open_translator
+    from dikkat_runtime.engine.options import SamplingOptions
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
     if sample and (beam != BEAM.beam_size or n_best != 1):

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +30,7 @@ from dikkat.run_directory.metrics import (
 )
 from dikkat.run_directory.parts import CORPUS, ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED, check_array, check_folder
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
+from dikkat.run_directory.version import installed_version
 from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
 from dikkat_runtime.files import (
     TEMPORARY_PREFIX,
@@ -168,7 +168,7 @@ class RunDirectory:
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
         """Write config.json: versions, then `settings`. Raises `DiskError` or `CannotCreateError`."""
-        versions = {"format_version": FORMAT_VERSION, "dikkat_version": _installed_version()}
+        versions = {"format_version": FORMAT_VERSION, "dikkat_version": installed_version()}
         content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False) + "\n"
         with write_errors(self.config):
             for folder in filter(Path.is_dir, (self.path / name for name in FOLDERS)):
@@ -342,10 +342,3 @@ class RunDirectory:
 
     def _rows(self) -> list[dict[str, Any]]:
         return read_metrics(self.metrics, sealed=read_manifest(self.path) is not None)
-
-
-def _installed_version() -> str:
-    try:
-        return version("dikkat")
-    except PackageNotFoundError:
-        return "unknown (run from source)"

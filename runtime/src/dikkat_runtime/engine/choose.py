@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from dikkat_runtime.engine.settings import NATIVE, model_settings
+from dikkat_runtime.engine.settings import NATIVE, NeedsTorchError, model_settings
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.first_use import AbsentError
 from dikkat_runtime.native.library import library
@@ -22,7 +22,7 @@ def why_not_native(config: Mapping[str, Any], where: str) -> str | None:
     try:
         model_settings(config, where, NATIVE)
         library()
-    except AbsentError as error:
+    except (AbsentError, NeedsTorchError) as error:
         return error.reason
     except UsageError as error:
         return str(error)
