@@ -261,7 +261,7 @@ def main(path: str, count: int, seed: int) -> None:
     loaded = ctypes.CDLL(path)
     library._load = lambda: (loaded, "")  # type: ignore[assignment]
     # another object of the same library, since it has types of arguments
-    kernels._loaded = lambda _: ctypes.CDLL(path)
+    kernels._loaded = lambda _: ctypes.CDLL(path)  # type: ignore[assignment, misc]
     kernels._compiled = lambda: ctypes.CDLL(path)
     calls = Calls(seed)
     names = [name for name in vars(Calls) if not name.startswith("_") and name not in HELPERS]

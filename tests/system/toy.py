@@ -89,7 +89,7 @@ def kept_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-ENGINE = re.compile(r"dikkat: ((?:native|torch)\S* engine\b.*)\n")
+ENGINE = re.compile(r"((?:native|torch)\S* engine\b.*)\n")
 
 
 @dataclass

@@ -11,4 +11,4 @@ ENGINE_HELP = "What computes; auto is native where that can run, else torch."
 
 def tell_engine(info: EngineInfo) -> None:
     """Say on standard error what computes, at what precision, with how many threads."""
-    print(f"dikkat: {info}", file=sys.stderr)
+    print(info, file=sys.stderr)

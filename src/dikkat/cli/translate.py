@@ -54,7 +54,7 @@ def translate(
     engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is."""
-    from dikkat.pipelines.engines import open_translator
+    from dikkat.pipelines.opening import open_translator
     from dikkat_runtime.engine.options import SamplingOptions
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
@@ -82,9 +82,13 @@ def translate(
     finally:
         for note in notes.lines():
             print(note, file=sys.stderr)
-    if skipped:
-        more = f" (and {len(skipped) - 1:,} more of this kind)" if len(skipped) > 1 else ""
-        raise DataError(f"{skipped[0]}; it was left empty{more}")
+    _tell_of_skipped(skipped)
+
+
+def _tell_of_skipped(lines: list[DataError]) -> None:
+    if lines:
+        more = f" (and {len(lines) - 1:,} more of this kind)" if len(lines) > 1 else ""
+        raise DataError(f"{lines[0]}; it was left empty{more}")
 
 
 def _write(translations: Iterator[Translation], window: int, with_score: bool) -> None:

@@ -1,14 +1,11 @@
-"""Which engine runs the translator of a run directory; nothing here waits for PyTorch unless it is to compute."""
+"""Which engine runs the translator of a run directory; nothing here waits for PyTorch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from dikkat.config import Device, RunConfig
-from dikkat.data.line_profile import reading_limits
-from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.choose import why_not_native
@@ -18,30 +15,6 @@ from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.run_directory import read_weights
-from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text.tokenizer import Tokenizer
-
-
-def open_translator(
-    path: Path, engine: EngineName = "auto", precision: Precision = "float32", device: Device = "cpu"
-) -> Translator:
-    """The translator of a run directory by the engine of that name; with "auto", by the native one where it can run.
-
-    Raises `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had, and
-    `MissingInputError` or `DataError` naming the file that is missing or damaged.
-    """
-    run = RunDirectory.open(path)
-    # a batch frees what the next one asks for again
-    keep_freed_memory()
-    settings, config = translator_settings(run)
-    if engine_for(run, settings, engine, precision, device) == "":
-        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
-        limits = reading_limits(run.path, settings, tokenizer)
-        native = native_engine(run, settings, precision)
-        return Translator(native, tokenizer, limits, language=config.data.source_language)
-    from dikkat.pipelines.translation import Translator as WithModel
-
-    return WithModel.load(path, precision, device, engine)
 
 
 def translator_settings(run: RunDirectory) -> tuple[dict[str, Any], RunConfig]:
