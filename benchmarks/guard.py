@@ -14,7 +14,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from benchmarks.harness import HERE, OWN_PYTHON, ROOT, Measured, child, fail, git, note, parser, provenance
+from harness import HERE, OWN_PYTHON, ROOT, Measured, child, fail, git, note, parser, provenance
 
 ROWS = ("greedy", "beam 5", "one sentence alone", "training 3+3", "training IMDB", "training LM")
 DATA = {"training 3+3": "pairs", "training IMDB": "labelled", "training LM": "text"}

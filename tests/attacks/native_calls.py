@@ -12,6 +12,7 @@ import random
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -169,7 +170,7 @@ class Calls:
             wrong = [*sources, self.spoiled(torch.tensor(sources[0]), vocabulary).tolist()]
             self.refuses(lambda wrong=wrong: engine.encode(wrong))  # type: ignore[misc]
         beam_size = self._random.randint(1, 5)
-        cap = {"max_length_factor": 0.0, "max_length_offset": self._random.choice([1, 5, 40])}
+        cap: dict[str, Any] = {"max_length_factor": 0.0, "max_length_offset": self._random.choice([1, 5, 40])}
         n_best = self._random.randint(1, beam_size)
         engine.search(memory, BeamOptions(beam_size=beam_size, n_best=n_best, **cap))
         engine.search(memory, BeamOptions(beam_size=beam_size, n_best=n_best, no_repeat_ngram=2, **cap))
@@ -232,6 +233,7 @@ class Calls:
         from dikkat.config import ModelConfig
         from dikkat.models.factory import build_model
         from dikkat_runtime.engine.native import NativeEngine
+        from dikkat_runtime.engine.options import Precision
         from dikkat_runtime.engine.settings import NATIVE, model_settings
 
         heads = self._random.choice([1, 2, 3])
@@ -250,7 +252,7 @@ class Calls:
         model = build_model(config, seed=self._random.getrandbits(30))
         arrays = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
         settings = model_settings({"model": config.model_dump()}, "here", NATIVE)
-        precision = self._random.choice(["float32", "int8"])
+        precision: Precision = "int8" if self.either() else "float32"
         return NativeEngine(settings, arrays, "here", precision=precision, threads=1 + self.either()), config.vocab_size
 
 
@@ -261,8 +263,8 @@ def main(path: str, count: int, seed: int) -> None:
     loaded = ctypes.CDLL(path)
     library._load = lambda: (loaded, "")  # type: ignore[assignment]
     # another object of the same library, since it has types of arguments
-    kernels._loaded = lambda _: ctypes.CDLL(path)  # type: ignore[assignment, misc]
-    kernels._compiled = lambda: ctypes.CDLL(path)
+    vars(kernels)["_loaded"] = lambda _: ctypes.CDLL(path)
+    vars(kernels)["_compiled"] = lambda: ctypes.CDLL(path)
     calls = Calls(seed)
     names = [name for name in vars(Calls) if not name.startswith("_") and name not in HELPERS]
     for number in range(count):

@@ -44,7 +44,7 @@ def translate(
     ] = None,
     repetition_penalty: Annotated[
         float,
-        typer.Option(help="Above 1 makes written tokens less probable; PyTorch then ranks each step, more slowly."),
+        typer.Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
     ] = BEAM.repetition_penalty,
     batch_size: Annotated[
         int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
