@@ -14,7 +14,10 @@ import statistics
 import sys
 from pathlib import Path
 
-from harness import HERE, OWN_PYTHON, ROOT, Measured, child, fail, git, note, parser, provenance
+# a script has its own folder on the path, and the benchmarks are a package of the one above
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.harness import HERE, OWN_PYTHON, ROOT, Measured, child, fail, git, note, parser, provenance
 
 ROWS = ("greedy", "beam 5", "one sentence alone", "training 3+3", "training IMDB", "training LM")
 DATA = {"training 3+3": "pairs", "training IMDB": "labelled", "training LM": "text"}
