@@ -86,7 +86,7 @@ def test_help_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]) -
         (lambda run: _set(run, "vocab_size", 401), 65, "output_weight"),
         (lambda run: _set(run, "encoder_layers", 10**9), 65, "encoder_layers"),
         (lambda run: _set(run, "encoder_layers", 3), 65, "missing"),
-        (lambda run: _set(run, "encoder_layers", 1), 65, "no place"),
+        (lambda run: _set(run, "encoder_layers", 1), 65, "no parameter is called"),
         (lambda run: _set(run, "num_heads", 0), 65, "num_heads"),
         (lambda run: _set(run, "positions", "alibi"), 2, "model.positions = alibi"),
         (lambda run: _set(run, "norm", "rms"), 2, "model.norm = rms"),

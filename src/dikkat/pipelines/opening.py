@@ -28,9 +28,9 @@ def open_translator(
     keep_freed_memory()
     settings, config = translator_settings(run)
     if engine_for(run, settings, engine, precision, device) == "":
+        native = native_engine(run, settings, precision)
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
         limits = reading_limits(run.path, settings, tokenizer)
-        native = native_engine(run, settings, precision)
         return Translator(native, tokenizer, limits, language=config.data.source_language)
     from dikkat.pipelines.translation import Translator as WithModel
 

@@ -93,14 +93,15 @@ class Translator(translator.Translator):
         keep_freed_memory()
         settings, config = translator_settings(run)
         why_not = engine_for(run, settings, engine, precision, device)
-        make = partial(_model_of, run, config, where)
+        model: EncoderDecoder | Callable[[], EncoderDecoder] = partial(_model_of, run, config, where)
+        if why_not:
+            model = _model_of(run, config, where)
+            computing: Engine = TorchEngine(model, why_not_native="" if engine == "torch" else why_not)
+        else:
+            computing = native_engine(run, settings, precision)
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
         limits = reading_limits(run.path, settings, tokenizer)
-        if not why_not:
-            return cls(make, tokenizer, config, limits, engine=native_engine(run, settings, precision))
-        model = make()
-        torch_engine = TorchEngine(model, why_not_native="" if engine == "torch" else why_not)
-        return cls(model, tokenizer, config, limits, engine=torch_engine)
+        return cls(model, tokenizer, config, limits, engine=computing)
 
     def stream(
         self,
