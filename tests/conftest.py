@@ -40,15 +40,17 @@ def shared_data() -> Path:
 @pytest.fixture
 def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """PyTorch does the work of the native kernels, as on a computer without a C compiler."""
-    from dikkat.native import calls, decoder, encoder, kernels, ranking
+    from dikkat.native import calls, kernels, ranking
 
-    for module in (calls, decoder, encoder, kernels, ranking):
+    for module in (calls, kernels, ranking):
         monkeypatch.setattr(module, "library", lambda: None)
+    # for whoever chooses an engine from now on
+    monkeypatch.setenv("DIKKAT_NATIVE", "0")
 
 
 @pytest.fixture(params=["native", "pytorch"])
 def either_path(request: pytest.FixtureRequest) -> None:
-    """Decoding in both ways, one after the other: with the native kernels and as if there were none."""
+    """Both ways, one after the other: with the native kernels and as if there were none."""
     from dikkat.native.library import library, why_absent
 
     if request.param == "pytorch":

@@ -21,13 +21,15 @@ LAYERS = (
     ("config", "presets", "hints", "native"),
     ("nn", "text", "evaluation"),
     ("models", "data"),
-    ("training", "decoding", "explain", "run_directory"),
+    ("decoding",),
+    ("torch_engine",),
+    ("training", "explain", "run_directory"),
     ("pipelines", "interop"),
     ("classroom",),
     ("cli", "server"),
 )
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
-SIDEWAYS = {("training", "decoding"), ("training", "run_directory")}
+SIDEWAYS = {("training", "run_directory")}
 FACES = ("__init__", "__main__")  # the package itself: it shows what lies below and no room may import it
 TORCH_FREE = ("config", "presets", "hints", "text", "evaluation", "data")
 
@@ -266,7 +268,7 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     ("upward by a relative import", upward_imports, {"nn/a.py": "from ..models import encoder"}, 1),
     ("upward from the root", upward_imports, {"config.py": "from dikkat import cli", "cli/__init__.py": ""}, 1),
     ("upward for types only", upward_imports, {"data/a.py": "if TYPE_CHECKING:\n    import dikkat.pipelines"}, 1),
-    ("nn knows no text", upward_imports, {"nn/a.py": "from dikkat_runtime.text.casing import lower"}, 1),
+    ("nn knows no text", upward_imports, {"nn/a.py": "from dikkat.text.typed_words import words"}, 1),
     ("beside", upward_imports, {"models/a.py": "from dikkat.data.corpus import Corpus"}, 1),
     ("the arrow is one-way", upward_imports, {"decoding/a.py": "from dikkat.training.loop import train"}, 1),
     ("the package itself", upward_imports, {"data/a.py": "from dikkat import load"}, 1),

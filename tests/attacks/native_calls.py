@@ -12,9 +12,12 @@ import random
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
+
+from dikkat_runtime.errors import DataError
 
 SIZES = (0, 1, 2, 3, 5, 7, 15, 16, 17, 31, 33, 64, 65, 100, 130, 257)
 WRONG = (-(2**63), -(2**31) - 1, -65537, -1, 2**31, 2**62, 2**63 - 1)
@@ -65,7 +68,7 @@ class Calls:
     def refuses(self, call: Callable[[], object]) -> None:
         try:
             call()
-        except (IndexError, ValueError):
+        except (IndexError, ValueError, DataError):
             return
         raise NotRefusedError
 
@@ -155,65 +158,40 @@ class Calls:
         for k in (0, -1, width + 1, 2**40):
             self.refuses(lambda k=k: top(values, k))  # type: ignore[misc]
 
-    def encoder(self) -> None:
-        from tests.unit.native import test_decoder, test_encoder, test_quantized
+    def engine(self) -> None:
+        """Encoder and decoder with all their ways of decoding, over a model of random sizes."""
+        from dikkat_runtime.engine.options import BeamOptions, SamplingOptions
 
-        from dikkat.native.encoder import encode
+        engine, vocabulary = self._engine()
+        lengths = [self.size(1, 65) for _ in range(self._random.randint(1, 5))]
+        sources = [self.indices(vocabulary, length).tolist() for length in lengths]
+        memory = engine.encode(sources)
+        for _ in range(2):
+            wrong = [*sources, self.spoiled(torch.tensor(sources[0]), vocabulary).tolist()]
+            self.refuses(lambda wrong=wrong: engine.encode(wrong))  # type: ignore[misc]
+        beam_size = self._random.randint(1, 5)
+        cap: dict[str, Any] = {"max_length_factor": 0.0, "max_length_offset": self._random.choice([1, 5, 40])}
+        n_best = self._random.randint(1, beam_size)
+        engine.search(memory, BeamOptions(beam_size=beam_size, n_best=n_best, **cap))
+        engine.search(memory, BeamOptions(beam_size=beam_size, n_best=n_best, no_repeat_ngram=2, **cap))
+        engine.search(memory, SamplingOptions(seed=1, repetition_penalty=1.2, **cap))
 
-        weights = test_encoder.some_encoder(self._random.choice([*test_decoder.WIDTHS]), gelu=self.either())
-        weights = test_quantized.in_bytes(weights) if self.either() else weights
-        lengths = [self.size(0, 100) for _ in range(self._random.randint(0, 4))]
-        width = weights.linears[0].weight.shape[1]
-        embedded = self.numbers(sum(lengths), width)
-        encode(weights, embedded, lengths)
-        for wrong in ([*lengths, 1], [*lengths, 5, -5], [sum(lengths) + 2**40]):
-            self.refuses(lambda wrong=wrong: encode(weights, embedded, wrong))  # type: ignore[misc]
+    def steps(self) -> None:
+        from dikkat_runtime.engine.steps import StepDecoder
 
-    def decoder(self) -> None:
-        from dikkat.native.decoder import DecoderSteps
-
-        weights, sentences, rows = self._decoder()
-        steps = DecoderSteps(weights, *self._source(weights, sentences), rows)
-        vocabulary, width = weights.embedding.shape
+        engine, vocabulary = self._engine()
+        memory = engine.encode([self.indices(vocabulary, self.size(1, 33)).tolist() for _ in range(3)])
+        rows = self._random.randint(1, 4)
+        steps = StepDecoder(engine._decoder, memory, rows, 1 + self.either(), engine.positions)
+        owners = [0, 1, 2]
         for _ in range(self._random.choice([1, 3, 35])):
-            tokens, position = self.indices(vocabulary, steps.rows), torch.randn(width)
-            self.refuses(lambda: steps.step(self.spoiled(tokens, vocabulary), position))  # noqa: B023
-            self.refuses(lambda: steps.step(tokens, position[1:]))  # noqa: B023
-            steps.step(tokens, position)
-            index = torch.arange(steps.rows) // rows * rows + self.indices(rows, steps.rows)
-            self.refuses(lambda: steps.reorder(self.spoiled(index, steps.rows)))  # noqa: B023
-            self.refuses(lambda: steps.reorder(index[1:]))  # noqa: B023
-            steps.reorder(index)
-            number = len(steps.sentences)
-            self.refuses(lambda: steps.drop(self.spoiled(torch.arange(number), number)))  # noqa: B023
-            self.refuses(lambda: steps.drop(torch.zeros(2, dtype=torch.int64)))
-            if number > 1 and self._random.random() < 0.1:
-                steps.drop(torch.arange(number)[1:])
-        steps.keys_and_values()
-
-    def search(self) -> None:
-        from dikkat.native.decoder import DecoderSteps
-        from dikkat.native.search import BeamSearch, Marks
-
-        weights, sentences, rows = self._decoder()
-        vocabulary, width = weights.embedding.shape
-        source = self._source(weights, sentences)
-        longest = self._random.choice([1, 5, 40])
-        caps, marks = 1 + self.indices(longest, sentences), Marks(*self.indices(vocabulary, 3).tolist())
-        penalties = torch.arange(longest + 1) ** 0.6 + 1e-3
-
-        def begin(best: int = 1, caps: Tensor = caps, marks: Marks = marks) -> BeamSearch:
-            return BeamSearch(DecoderSteps(weights, *source, rows), best, caps, penalties, marks)
-
-        if vocabulary < 2:
-            self.refuses(begin)
-            return
-        self.refuses(lambda: begin(best=self._random.choice([0, -1, rows + 1])))
-        self.refuses(lambda: begin(caps=self.spoiled(caps, longest + 1)))
-        self.refuses(lambda: begin(marks=Marks(*self.spoiled(torch.tensor(marks), vocabulary).tolist())))
-        search = begin(self._random.randint(1, rows))
-        while not search.is_over:
-            search.go_on(torch.randn(longest, width))
+            tokens = self.indices(vocabulary, len(owners) * rows)
+            self.refuses(lambda: steps.step(self.spoiled(tokens, vocabulary).tolist()))  # noqa: B023
+            steps.step(tokens.tolist())
+            staying = [index for index in range(len(owners)) if index == 0 or self._random.random() < 0.95]
+            parents = [index * rows + self._random.randrange(rows) for index in staying for _ in range(rows)]
+            owners = [owners[index] for index in staying]
+            steps.continue_from(parents, [owner for owner in owners for _ in range(rows)])
 
     def bytes(self) -> None:
         from dikkat.native import quantized
@@ -251,24 +229,42 @@ class Calls:
         )
         adamw.norm(master)
 
-    def _decoder(self):  # type: ignore[no-untyped-def]
-        from tests.unit.native import test_decoder, test_narrow
+    def _engine(self):  # type: ignore[no-untyped-def]
+        from dikkat.config import ModelConfig
+        from dikkat.models.factory import build_model
+        from dikkat_runtime.engine.native import NativeEngine
+        from dikkat_runtime.engine.options import Precision
+        from dikkat_runtime.engine.settings import NATIVE, model_settings
 
-        weights = test_decoder.some_weights(self._random.choice([*test_decoder.WIDTHS]), gelu=self.either())
-        weights = test_narrow.in_bytes(weights) if self.either() else weights
-        return weights, self._random.randint(1, 5), self._random.randint(1, 4)
-
-    def _source(self, weights, sentences: int) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
-        length = self.size(0, 33)
-        mask = torch.arange(length) < torch.randint(0, length + 1, (sentences, 1))
-        return torch.randn(sentences, length, weights.embedding.shape[1]), mask
+        heads = self._random.choice([1, 2, 3])
+        config = ModelConfig(
+            vocab_size=self._random.choice([5, 23, 64, 130]),
+            model_dim=heads * self._random.choice([1, 5, 16, 20, 33]),
+            num_heads=heads,
+            head_dim=self._random.choice([1, 6, 16, 40]),
+            feed_forward_dim=self._random.choice([1, 15, 32, 70]),
+            encoder_layers=self._random.choice([1, 2]),
+            decoder_layers=self._random.choice([1, 2]),
+            norm_placement=self._random.choice(["pre", "post"]),
+            activation=self._random.choice(["relu", "gelu"]),
+            attention_bias=self.either(),
+        )
+        model = build_model(config, seed=self._random.getrandbits(30))
+        arrays = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+        settings = model_settings({"model": config.model_dump()}, "here", NATIVE)
+        precision: Precision = "int8" if self.either() else "float32"
+        return NativeEngine(settings, arrays, "here", precision=precision, threads=1 + self.either()), config.vocab_size
 
 
 def main(path: str, count: int, seed: int) -> None:
     from dikkat.native import library
+    from dikkat_runtime.native import library as kernels
 
     loaded = ctypes.CDLL(path)
     library._load = lambda: (loaded, "")  # type: ignore[assignment]
+    # another object of the same library, since it has types of arguments
+    vars(kernels)["_loaded"] = lambda _: ctypes.CDLL(path)
+    vars(kernels)["_compiled"] = lambda: ctypes.CDLL(path)
     calls = Calls(seed)
     names = [name for name in vars(Calls) if not name.startswith("_") and name not in HELPERS]
     for number in range(count):

@@ -8,15 +8,15 @@ import pytest
 import torch
 from tests.unit.training.toy import Recorder, task_of, toy_model, toy_trainer
 
-from dikkat.decoding.strategies import batch_decoder
-from dikkat.decoding.streaming import decode_stream
 from dikkat.nn.masks import causal_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.sliding_window import LONG
+from dikkat.torch_engine.engine import TorchEngine
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
-from dikkat_runtime.engine.contract import EMPTY, Hypothesis
+from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.tasks.batches import search_all
 
 pytestmark = [
     pytest.mark.gpu,
@@ -51,9 +51,7 @@ def test_a_gpu_writes_what_a_processor_writes(options: DecodingOptions) -> None:
     written: list[list[list[Hypothesis]]] = []
     for device in ("cpu", "cuda"):
         model = toy_model().to(device).eval()
-        decode = batch_decoder(model, options)
-        with torch.inference_mode():
-            written.append(list(decode_stream(SENTENCES, decode, [EMPTY], batch_size=3, device=device)))
+        written.append(search_all(TorchEngine(model), SENTENCES, options, batch_size=3))
     for here, there in zip(*written, strict=True):
         assert [each.tokens for each in here] == [each.tokens for each in there]
         assert [each.score for each in here] == pytest.approx([each.score for each in there], abs=1e-5)

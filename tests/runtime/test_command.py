@@ -86,7 +86,7 @@ def test_help_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]) -
         (lambda run: _set(run, "vocab_size", 401), 65, "output_weight"),
         (lambda run: _set(run, "encoder_layers", 10**9), 65, "encoder_layers"),
         (lambda run: _set(run, "encoder_layers", 3), 65, "missing"),
-        (lambda run: _set(run, "encoder_layers", 1), 65, "no place"),
+        (lambda run: _set(run, "encoder_layers", 1), 65, "no parameter is called"),
         (lambda run: _set(run, "num_heads", 0), 65, "num_heads"),
         (lambda run: _set(run, "positions", "alibi"), 2, "model.positions = alibi"),
         (lambda run: _set(run, "norm", "rms"), 2, "model.norm = rms"),
@@ -161,7 +161,7 @@ def _set(run: Path, name: str, value: object) -> None:
     path.write_text(json.dumps(config))
 
 
-def test_a_line_without_letters_comes_back_and_one_read_in_one_piece_is_told(
+def test_a_line_without_words_comes_back_and_one_that_was_cut_is_told(
     capsys: pytest.CaptureFixture[str], translator: Path, tmp_path: Path
 ) -> None:
     config = json.loads((translator / "config.json").read_text())
@@ -173,5 +173,8 @@ def test_a_line_without_letters_comes_back_and_one_read_in_one_piece_is_told(
     output, notes = capsys.readouterr()
     assert output.split("\n")[:3] == ["-", "00:01 --> 00:02", "  "]
     assert output.count("\n") == 6
-    assert "1 line of several sentences, where the model was trained on lines of one (line 5)" in notes
-    assert "1 line longer than the lines that the model was trained on (line 6)" in notes
+    assert "1 line had a sentence that the model cannot read in one piece and that was cut (line 6)" in notes
+    assert run_command(["translate", str(translator), str(path), "--n-best", "2", "--beam", "3"]) == 0
+    numbered = [line.split("\t") for line in capsys.readouterr().out.split("\n")[:-1]]
+    # the two sentences of a line are read apart and written as one
+    assert [number for number, *_ in numbered].count("5") == 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +18,6 @@ from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
 pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: pip install -e ./runtime")
 
 import dikkat_runtime as runtime
-from dikkat_runtime.engine.contract import SearchOptions
 from dikkat_runtime.tasks.generator import SamplingOptions
 
 TRANSLATORS: dict[str, dict[str, Any]] = {
@@ -45,23 +44,12 @@ STACKS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
-@pytest.mark.parametrize(
-    ("beam_size", "precision"),
-    [
-        (1, "float32"),
-        (5, "int8"),
-        *(pytest.param(*each, marks=pytest.mark.nightly) for each in ((1, "int8"), (5, "float32"))),
-    ],
-)
-def test_translations_and_scores_are_those_of_dikkat(
-    tmp_path: Path, name: str, beam_size: int, precision: Literal["float32", "int8"]
-) -> None:
+@pytest.mark.parametrize("beam_size", [5, pytest.param(1, marks=pytest.mark.nightly)])
+def test_translations_and_scores_are_those_of_the_torch_engine(tmp_path: Path, name: str, beam_size: int) -> None:
     run = translator_run(tmp_path / "run", **TRANSLATORS[name])
-    options = SearchOptions(beam_size=beam_size, n_best=min(2, beam_size))
-    own_options = BeamOptions(beam_size=beam_size, n_best=min(2, beam_size))
-    # the weights are random, and what loops is decoded a second time by dikkat alone
-    ours = list(Translator.load(run, precision).stream(SENTENCES, own_options, retry_loops=False))
-    found = runtime.Translator.load(run, precision=precision).translate(SENTENCES, options)
+    options = BeamOptions(beam_size=beam_size, n_best=min(2, beam_size))
+    ours = Translator.load(run, engine="torch").translate(SENTENCES, options)
+    found = runtime.Translator.load(run).translate(SENTENCES, options)
     assert [each.text for each in found] == [each.text for each in ours]
     assert [each.score for each in found] == pytest.approx([each.score for each in ours], abs=1e-5)
     assert [[a.text for a in each.alternatives] for each in found] == [

@@ -13,10 +13,11 @@ import pytest
 import torch
 
 from dikkat import Translator
-from dikkat.decoding.batching import length_batches, pad_sources
+from dikkat.decoding.padding import pad_sources
 from dikkat.decoding.stepper import BOS, EOS, PAD, length_caps
 from dikkat.evaluation import score_translations
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.tasks.batches import length_batches
 
 RUN = Path(__file__).resolve().parents[2] / "runs" / "quickstart-fr"
 pytestmark = pytest.mark.skipif(

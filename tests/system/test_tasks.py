@@ -21,17 +21,15 @@ from dikkat import Translator
 from dikkat.config import ModelConfig, TrainingConfig
 from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
-from dikkat.decoding.strategies import batch_decoder
-from dikkat.decoding.streaming import decode_stream
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.training.loop import seed_dropout
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.validation import batch_loss
-from dikkat_runtime.engine.contract import EMPTY
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from dikkat_runtime.tasks.batches import search_all
 
 LETTERS, LENGTH = 8, 4
 
@@ -240,9 +238,9 @@ def test_n_best_is_sorted_and_complete(dikkat: Command, trained: Path, translato
     assert code == 0
     rows = [line.split("\t") for line in output.split("\n")[:-1]]
     best = dikkat("translate", trained, text)[1].split("\n")[:-1]
-    decode = batch_decoder(translator.model, BeamOptions(beam_size=5, n_best=4))
     ended = 0
-    for number, hypotheses in enumerate(decode_stream(map(translator.encode, lines), decode, [EMPTY]), start=1):
+    found = search_all(translator.engine, [*map(translator.encode, lines)], BeamOptions(beam_size=5, n_best=4))
+    for number, hypotheses in enumerate(found, start=1):
         mine = [(float(score), words) for place, score, words in rows if int(place) == number]
         assert len(mine) == (1 if number == 13 else 4)
         assert mine[0][1] == best[number - 1]

@@ -126,3 +126,35 @@ def test_repetition_can_be_limited(dikkat: Command, trained: Path, tmp_path: Pat
             assert len(held) - len(set(held)) < max(1, len(free) - len(set(free)))
     message = dikkat.fails(2, "translate", trained, text, "--no-repeat-ngram", "-1")
     assert message == "no_repeat_ngram must be a whole number of at least 0, not -1"
+
+
+def test_the_engine_is_told_and_can_be_chosen(dikkat: Command, trained: Path, tmp_path: Path) -> None:
+    text = text_file(tmp_path, KNOWN[:2])
+    outputs = []
+    for engine in ("auto", "native", "torch"):
+        code, output, notes = dikkat("translate", trained, text, "--engine", engine)
+        assert (code, notes) == (0, "")
+        assert dikkat.engine.startswith(f"{'torch' if engine == 'torch' else 'native'} engine")
+        assert ", float32, " in dikkat.engine
+        outputs.append(output)
+    assert outputs[0] == outputs[1] == outputs[2] != ""
+    assert dikkat("translate", trained, text, "--precision", "int8")[0] == 0
+    assert ", int8, " in dikkat.engine
+
+
+def test_no_other_engine_takes_the_place_of_one_that_cannot_run(
+    dikkat: Command, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = text_file(tmp_path, KNOWN[:1])
+    assert "'fast' is not one of 'auto', 'native', 'torch'" in dikkat.fails(
+        2, "translate", trained, text, "--engine", "fast"
+    )
+    told = dikkat.fails(2, "translate", trained, text, "--engine", "torch", "--precision", "int8")
+    assert told == "int8 is for the native engine; leave out --precision or --engine torch"
+    monkeypatch.setenv("DIKKAT_NATIVE", "0")
+    told = dikkat.fails(2, "translate", trained, text, "--engine", "native")
+    assert told == "the native engine cannot run here: DIKKAT_NATIVE=0"
+    told = dikkat.fails(2, "translate", trained, text, "--precision", "int8")
+    assert told == "int8 needs the native engine, which cannot run here: DIKKAT_NATIVE=0; leave int8 out"
+    assert dikkat("translate", trained, text)[0] == 0
+    assert dikkat.engine.endswith("; not native: DIKKAT_NATIVE=0")

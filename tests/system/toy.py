@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -89,6 +90,9 @@ def kept_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+ENGINE = re.compile(r"((?:native|torch)\S* engine\b.*)\n")
+
+
 @contextmanager
 def unannounced() -> Iterator[None]:
     """What takes long is said after some seconds, which on a slow machine would come between the lines of a test."""
@@ -104,13 +108,18 @@ class Command:
     """The command line in this process."""
 
     capture: pytest.CaptureFixture[str]
+    engine: str = ""
+    """What the last command told of its engine, on the first line of standard error."""
 
     def __call__(self, *arguments: str | Path) -> tuple[int, str, str]:
-        """Exit code, standard output and standard error; an internal error fails the test."""
+        """Exit code, standard output and standard error without the engine; an internal error fails the test."""
         self.capture.readouterr()
         with kept_signals(), unannounced():
             code = run_command([str(argument) for argument in arguments])
         output, complaint = self.capture.readouterr()
+        told = ENGINE.match(complaint)
+        self.engine = told[1] if told else ""
+        complaint = complaint[len(told[0]) :] if told else complaint
         assert code != InternalError.exit_code, complaint
         return code, output, complaint
 

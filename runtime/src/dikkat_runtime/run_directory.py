@@ -12,11 +12,15 @@ from typing import Any
 import numpy as np
 
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.files import read_regular
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.text.strict_json import parse_json
 
 FORMAT_VERSION = 1
 KINDS = {"translator": "translator", "classifier": "classifier", "lm": "language model"}
 """What the runtime runs, by the name in config.json."""
+LARGEST_FILE = 1 << 40
+LARGEST_CONFIG = 1 << 20
 LARGEST_HEADER = 1 << 24
 """Bytes; the header of a safetensors file names each weight."""
 _NOTES = "dikkat"
@@ -33,7 +37,7 @@ def read_config(run: Path, *tasks: str) -> dict[str, Any]:
         raise MissingInputError(f"{run}: there is no such run directory")
     path = run / "config.json"
     try:
-        config = json.loads(path.read_bytes())
+        config = parse_json(read_regular(path, LARGEST_CONFIG))
     except OSError as error:
         raise MissingInputError(f"{run}: not a run directory: config.json cannot be read ({error.strerror})") from None
     except (ValueError, RecursionError) as error:
@@ -80,9 +84,11 @@ def read_weights(path: Path) -> dict[str, Array]:
     Raises `MissingInputError` or `DataError`.
     """
     try:
-        content = path.read_bytes()
+        content = read_regular(path, LARGEST_FILE)
+    except FileNotFoundError:
+        raise MissingInputError(f"{path}: no weights yet; train on with --resume until a validation") from None
     except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror}; train until a validation") from None
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     try:
         arrays, notes = _parse(content)
         claimed = notes.pop("sha256")
@@ -107,8 +113,8 @@ def _parse(content: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
     length = int.from_bytes(content[:8], "little")
     if not 2 <= length <= min(LARGEST_HEADER, len(content) - 8):
         raise ValueError("its header does not fit into the file")
-    header = json.loads(content[8 : 8 + length])
-    notes = json.loads(header.pop("__metadata__")[_NOTES])
+    header = parse_json(content[8 : 8 + length])
+    notes = parse_json(header.pop("__metadata__")[_NOTES].encode())
     values = memoryview(content)[8 + length :]
     arrays = {}
     for name, entry in header.items():

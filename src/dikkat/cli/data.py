@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.engine_option import tell_engine
 from dikkat.cli.progress import WorkProgress
 from dikkat.cli.streams import print_report
 from dikkat.config import Device
@@ -53,6 +54,7 @@ def diversify(
     from dikkat_runtime.files import write_atomically
 
     there, back = (Translator.load(run, precision, device) for run in (forward, backward))
+    tell_engine(there.info)
     check_directions(there, back)
     given = list(read_pairs(pairs, source_column, target_column, note=partial(print, file=sys.stderr)))
     with WorkProgress() as progress:

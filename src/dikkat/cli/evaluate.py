@@ -8,10 +8,12 @@ from typing import Annotated
 
 import typer
 
+from dikkat.cli.engine_option import ENGINE_HELP, tell_engine
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.progress import Announced, tell_written
 from dikkat.cli.streams import print_report
 from dikkat.config import Device
+from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
 from dikkat_runtime.errors import UsageError
 
@@ -34,6 +36,7 @@ def evaluate(
         Precision, typer.Option(help="Of a translator: int8 is faster and writes almost the same.")
     ] = "float32",
     device: Annotated[Device, typer.Option(help="Where a translator computes; cuda is the first GPU.")] = "cpu",
+    engine: Annotated[EngineName, typer.Option(help=f"{ENGINE_HELP} Of translators.")] = "auto",
     samples: Annotated[int, typer.Option(help="Translations, or mistakes it was most sure of, to show.")] = 0,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the confusion matrix of a classifier (.png, .svg).")
@@ -53,7 +56,11 @@ def evaluate(
 
     task = RunDirectory.open(run).read_config().get("task")
     if task in ("classifier", "lm"):
-        for option, value, default in (("--precision", precision, "float32"), ("--device", device, "cpu")):
+        for option, value, default in (
+            ("--precision", precision, "float32"),
+            ("--device", device, "cpu"),
+            ("--engine", engine, "auto"),
+        ):
             if value != default:
                 raise UsageError(f"{option} {value} is for translators, which this run is not; leave it out")
     if task == "classifier":
@@ -63,7 +70,7 @@ def evaluate(
     if task == "lm":
         return _language_model(run, data or [], stride)
     options = BeamOptions(beam_size=beam, length_penalty=length_penalty)
-    return _translator(run, data or [], (source_column, target_column), samples, options, precision, device)
+    return _translator(run, data or [], (source_column, target_column), samples, options, precision, device, engine)
 
 
 def _translator(
@@ -74,11 +81,12 @@ def _translator(
     options: DecodingOptions,
     precision: Precision,
     device: Device,
+    engine: EngineName,
 ) -> None:
     with _announced(run, data, "translating"):
         from dikkat.pipelines.evaluation import evaluate_translator
 
-        found = evaluate_translator(run, data, options, columns, precision, device)
+        found = evaluate_translator(run, data, options, columns, precision, device, engine=engine, tell=tell_engine)
     print_report([*found.lines(), *found.samples(samples)])
 
 

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.engine_option import ENGINE_HELP, tell_engine
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.config import Device
+from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from dikkat.pipelines import Translation, Translator
     from dikkat_runtime.documents.sentences import Translate
     from dikkat_runtime.engine.options import DecodingOptions
+    from dikkat_runtime.tasks.translations import Translation
+    from dikkat_runtime.tasks.translator import Translator
 
 BEAM = BeamOptions()
 
@@ -54,19 +57,20 @@ def translate(
     ] = None,
     repetition_penalty: Annotated[
         float,
-        typer.Option(help="Above 1 makes written tokens less probable; PyTorch then ranks each step, more slowly."),
+        typer.Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
     ] = BEAM.repetition_penalty,
     batch_size: Annotated[
         int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
     ] = None,
     precision: Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")] = "float32",
     device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
+    engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is.
 
     With --out, FILE is a document, of which every byte stays that is no text to translate.
     """
-    from dikkat.pipelines import Translator
+    from dikkat.pipelines.opening import open_translator
     from dikkat_runtime.engine.options import SamplingOptions
 
     if sample and (beam != BEAM.beam_size or n_best != 1):
@@ -75,7 +79,8 @@ def translate(
     if sample:
         options = SamplingOptions(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, scores=scores)
     options = replace(options, no_repeat_ngram=no_repeat_ngram or 0, repetition_penalty=repetition_penalty)
-    translator = Translator.load(run, precision, device)
+    translator = open_translator(run, engine, precision, device)
+    tell_engine(translator.info)
     if out is not None:
         if scores or n_best != 1:
             raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
@@ -111,9 +116,13 @@ def _translate_lines(
     finally:
         for note in notes.lines():
             print(note, file=sys.stderr)
-    if skipped:
-        more = f" (and {len(skipped) - 1:,} more of this kind)" if len(skipped) > 1 else ""
-        raise DataError(f"{skipped[0]}; it was left empty{more}")
+    _tell_of_skipped(skipped)
+
+
+def _tell_of_skipped(lines: list[DataError]) -> None:
+    if lines:
+        more = f" (and {len(lines) - 1:,} more of this kind)" if len(lines) > 1 else ""
+        raise DataError(f"{lines[0]}; it was left empty{more}")
 
 
 def _translate_document(run: Path, file: Path | None, out: Path, columns: str, translate: Translate) -> None:

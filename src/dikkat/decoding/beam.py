@@ -26,7 +26,6 @@ from torch import Tensor
 from dikkat.decoding.hypothesis import Outcome, gather_hypotheses, length_penalties
 from dikkat.decoding.ranking import NextTokens, top
 from dikkat.decoding.stepper import EOS, PAD, CachedModel, Stepper, split_ended
-from dikkat.native.search import Found
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 
@@ -95,8 +94,6 @@ def beam_search(
         return []
     stepper = Stepper(model, source, source_mask, options, rows_per_sentence=options.beam_size)
     penalties = length_penalties(stepper.max_cap, options.length_penalty, source.device)
-    if watcher is None and (found := stepper.search(options.n_best, penalties)) is not None:
-        return hypotheses_of(found, penalties, options.n_best)
     live, finished = _start(batch_size, options.beam_size, source.device)
     outcomes: list[Outcome] = []
     while True:
@@ -211,39 +208,6 @@ def _outcome(
         scores=scores.gather(1, chosen),
         finished=chosen < finished.scores.shape[1],
     )
-
-
-def hypotheses_of(found: Found, penalties: Float[Tensor, "P"], n_best: int) -> list[list[Hypothesis]]:
-    """The n-best of every sentence that a model has searched for by itself, in the order of the batch.
-
-    Both kinds stand best first, so step 5 only takes the first of each.
-    """
-    tokens, scores = found.ended_tokens[:, :n_best], found.scores[:, :n_best]
-    columns = tokens, found.ended_lengths[:, :n_best], found.ended[:, :n_best], scores
-    collected = [
-        [
-            Hypothesis(tuple(tokens[: length - 1]), score, log_probability, finished=True)
-            for tokens, length, log_probability, score in zip(*places, strict=True)
-            if score > _NEVER
-        ]
-        for places in zip(*(column.tolist() for column in columns), strict=True)
-    ]
-    for sentence, hypotheses in enumerate(collected):
-        if (free := n_best - len(hypotheses)) > 0:
-            hypotheses += _unended(found, sentence, penalties, free)
-    return collected
-
-
-def _unended(found: Found, sentence: int, penalties: Float[Tensor, "P"], count: int) -> list[Hypothesis]:
-    """The best live hypotheses of a sentence that is over."""
-    length = int(found.over_at[sentence])
-    live = found.live[sentence, :count]
-    columns = found.live_tokens[sentence, :count, :length], live, live / penalties[length]
-    return [
-        Hypothesis(tuple(tokens), score, log_probability, finished=False)
-        for tokens, log_probability, score in zip(*(column.tolist() for column in columns), strict=True)
-        if score > _NEVER
-    ]
 
 
 def _wider(tokens: Int[Tensor, "B k L"], length: int) -> Int[Tensor, "B k L2"]:

@@ -31,12 +31,8 @@ def decode_single(
     if source.shape[0] == 0:
         return []
     stepper = Stepper(model, source, source_mask, options, scored=options.scores)
-    return follow(stepper, length_penalties(stepper.max_cap, options.length_penalty, source.device), choose)
-
-
-def follow(stepper: Stepper, penalties: Float[Tensor, "P"], choose: Choose) -> list[Hypothesis]:
-    """The same with a stepper that has not begun; `penalties` are the divisors of a score at each length."""
-    batch_size, device = len(stepper.sentences), penalties.device
+    batch_size, device = source.shape[0], source.device
+    penalties = length_penalties(stepper.max_cap, options.length_penalty, device)
     history = torch.full((batch_size, stepper.max_cap), PAD, device=device)
     total = torch.full((batch_size,), 0.0 if stepper.scored else torch.nan, device=device)
     outcomes: list[Outcome] = []

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from dikkat.decoding.ranking import NextTokens
 from dikkat.decoding.repetition import completing_ngrams, penalized
-from dikkat.native.search import Found, Marks
 from dikkat_runtime.engine.options import DecodingOptions
 
 PAD, BOS, EOS = 0, 1, 2
@@ -60,21 +59,9 @@ class CachedModel(Protocol[CacheT]):
         ...
 
 
-@runtime_checkable
-class SearchingModel(CachedModel[CacheT], Protocol[CacheT]):
-    """A model that may search by itself, all steps in one call."""
-
-    def search(
-        self, cache: CacheT, best: int, caps: Int[Tensor, "B"], penalties: Float[Tensor, "P"], marks: Marks
-    ) -> Found | None:
-        """What beam search finds from an empty cache on; None where it must be stepped."""
-        ...
-
-
 def length_caps(source_mask: Bool[Tensor, "B S"], options: DecodingOptions) -> list[int]:
     """Most tokens, end mark included, that each sentence may emit: from its own source, never from its batch."""
-    lengths: list[int] = source_mask.sum(dim=1).tolist()
-    return [max(1, int(options.max_length_factor * length) + options.max_length_offset) for length in lengths]
+    return [options.length_cap(length) for length in source_mask.sum(dim=1).tolist()]
 
 
 class Stepper:
@@ -110,12 +97,6 @@ class Stepper:
     def length(self) -> int:
         """Tokens that every row has emitted once the pending choice is made."""
         return self._cache.length
-
-    def search(self, n_best: int, penalties: Float[Tensor, "P"]) -> Found | None:
-        """All steps of beam search at once, where the model does that; then nothing is left to step."""
-        if self._options.limits_repetition or not isinstance(self._model, SearchingModel):
-            return None
-        return self._model.search(self._cache, n_best, self.caps, penalties, Marks(PAD, BOS, EOS))
 
     def next_tokens(self, written: Int[Tensor, "R L"]) -> NextTokens:
         """Run the model on the last tokens; `written` are all that each row has emitted, for limits on repetition."""

@@ -37,12 +37,6 @@ class RoundedWeights:
     """float32, (outputs); no number where a weight of the output is none."""
 
 
-def rounded(weight: Tensor) -> RoundedWeights:
-    """Of (outputs, inputs)."""
-    integers, scale = _rounded(weight.detach().float())
-    return RoundedWeights(integers.T.to(torch.int8).contiguous(), scale[:, 0].contiguous())
-
-
 def product(x: Tensor, weights: RoundedWeights, bias: Tensor | None) -> Tensor:
     """(rows, inputs) times rounded weights, plus `bias`."""
     integers, row_scale = _rounded(x.float())

@@ -4,12 +4,11 @@ In training, the forward product and the gradient of the input multiply integers
 activations or of gradients and one for each output of the weights (Wortsman et al. 2023, section 2.2). The gradient of
 the weight, which sums over thousands of rows and stays in half precision there, has a scale for each column of at
 most 256 rows here.
-Weights that no longer change are rounded once, see `rounded_weights`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -21,7 +20,6 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from dikkat.native.quantized import gradients, linear
-from dikkat.native.quantized_by_torch import RoundedWeights, product
 
 
 @runtime_checkable
@@ -90,23 +88,6 @@ def eight_bit_products(room: Room | None = None) -> Iterator[None]:
     zeros would take three more passes over memory.
     """
     before = _ACTIVE.set(partial(eight_bit_linear, room=room))
-    try:
-        yield
-    finally:
-        _ACTIVE.reset(before)
-
-
-@contextmanager
-def rounded_weights(of: Callable[[Tensor], RoundedWeights]) -> Iterator[None]:
-    """Within it, linear layers multiply in eight bits by what `of` gives for their weights, without gradients."""
-
-    def multiplied(
-        x: Tensor, weight: Tensor, bias: Tensor | None, *, rectifies: bool, gate: Gate | None = None
-    ) -> Tensor:
-        found = product(x.reshape(-1, x.shape[-1]), of(weight), bias)
-        return (found.relu_() if rectifies else found).view(*x.shape[:-1], -1)
-
-    before = _ACTIVE.set(multiplied)
     try:
         yield
     finally:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from dikkat.pipelines.classification import Classification, Classifier
-from dikkat.pipelines.embedding import Embedder
-from dikkat.pipelines.language_model import Continuation, LanguageModel
-from dikkat.pipelines.translation import Translator
-from dikkat.run_directory import RunDirectory
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.translations import Translation
+if TYPE_CHECKING:
+    from dikkat.pipelines.classification import Classification, Classifier
+    from dikkat.pipelines.embedding import Embedder
+    from dikkat.pipelines.language_model import Continuation, LanguageModel
+    from dikkat.pipelines.loading import load
+    from dikkat.pipelines.translation import Translation, Translator
 
 __all__ = [
     "Classification",
@@ -23,16 +23,20 @@ __all__ = [
     "load",
 ]
 
+_HOMES = {
+    "Classification": "classification",
+    "Classifier": "classification",
+    "Continuation": "language_model",
+    "Embedder": "embedding",
+    "LanguageModel": "language_model",
+    "Translation": "translation",
+    "Translator": "translation",
+    "load": "loading",
+}
 
-def load(path: str | Path) -> Translator | LanguageModel | Classifier | Embedder:
-    """What was trained into the run directory `path`. Raises `UsageError` for a task this version does not know."""
-    task = RunDirectory.open(Path(path)).read_config().get("task")
-    if task == "lm":
-        return LanguageModel.load(path)
-    if task == "classifier":
-        return Classifier.load(path)
-    if task == "encoder":
-        return Embedder.load(path)
-    if task != "translator":
-        raise UsageError(f'{path}: holds a "{task}", which this version cannot load')
-    return Translator.load(path)
+
+def __getattr__(name: str) -> Any:
+    # on first use, so that whoever translates natively does not wait for torch
+    if name in _HOMES:
+        return getattr(import_module(f"dikkat.pipelines.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'dikkat.pipelines' has no attribute {name!r}")

@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 
 from dikkat.config import RunConfig
-from dikkat.decoding.batching import pad_sources
+from dikkat.decoding.padding import pad_sources
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.explain.attention_map import Kind, Stack
 from dikkat.explain.honesty.saliency import occlusion
@@ -27,9 +27,13 @@ MOST_OCCLUDED = 64
 class Reader(Protocol):
     """What is needed of a translator."""
 
-    model: EncoderDecoder
     tokenizer: Tokenizer
     config: RunConfig
+
+    @property
+    def model(self) -> EncoderDecoder:
+        """The model, in evaluation mode."""
+        ...
 
     def encode(self, line: str) -> list[int]:
         """Source ids of a line, without end mark."""

@@ -14,7 +14,6 @@ import torch
 from numpy.typing import NDArray
 
 from dikkat.config import RunConfig
-from dikkat.decoding.batching import length_batches
 from dikkat.evaluation.calibration import label_probabilities, probabilities
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
@@ -25,6 +24,7 @@ from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
 from dikkat.training.classification import pad_texts
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 BATCH_SIZE = 64

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from dikkat.decoding.batching import length_batches
 from dikkat.nn.masks import length_mask
 from dikkat.pipelines.trunks import Trunk, load_trunk
+from dikkat_runtime.tasks.batches import length_batches
 
 BATCH_SIZE = 32
 BATCH_TOKENS = 8192

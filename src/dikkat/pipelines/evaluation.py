@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.pipelines.scoring import has_case, has_letters_with_case, is_tokenized, scored_as_trained, training_targets
 from dikkat.pipelines.translation import Translator
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.errors import UsageError
 
@@ -93,12 +94,18 @@ def evaluate_translator(
     precision: Precision = "float32",
     device: Device = "cpu",
     batch_size: int | None = None,
+    *,
+    engine: EngineName = "auto",
+    tell: Callable[[EngineInfo], None] = lambda info: None,
 ) -> Evaluation:
     """Translate the sources of `data`, or of the run's own held-out test part when empty, and score the result.
 
+    `tell` hears what computes.
+
     What a run writes without case is scored without case.
     """
-    translator = Translator.load(path, precision, device)
+    translator = Translator.load(path, precision, device, engine)
+    tell(translator.info)
     run = RunDirectory.open(path)
     sources, references = _text(run, data, columns)
     started = time.monotonic()

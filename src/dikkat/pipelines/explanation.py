@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from dikkat.decoding.batching import pad_sources
+from dikkat.decoding.padding import pad_sources
 from dikkat.explain.capture import capture_attention
 from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName

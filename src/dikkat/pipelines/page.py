@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dikkat.decoding.batching import pad_sources
 from dikkat.decoding.beam import beam_search
 from dikkat.decoding.beam_tree import BeamTree, Branch, path_of
+from dikkat.decoding.padding import pad_sources
 from dikkat.explain.honesty.ablation import HeadName, head_names, without_heads
 from dikkat.explain.honesty.rollout import attention_rollout
 from dikkat.explain.honesty.saliency import gradient_times_input, occlusion

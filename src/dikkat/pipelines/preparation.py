@@ -14,13 +14,13 @@ from dikkat.config import DataConfig, Device, RunConfig, build_config, merge, pr
 from dikkat.data.cleaning import Cleaner, CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.inspection import SAMPLE_PAIRS
+from dikkat.data.line_profile import source_profile
 from dikkat.data.pairs import Pair
 from dikkat.data.phrasebook import phrasebook_split
 from dikkat.data.readers import languages_of, read_pairs
 from dikkat.data.splitting import split_pairs
 from dikkat.pipelines.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
 from dikkat.pipelines.fitting import translator_settings
-from dikkat.pipelines.reading import source_profile
 from dikkat.pipelines.sizing import Settings
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import DataError, UsageError

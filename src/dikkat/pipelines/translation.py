@@ -1,56 +1,72 @@
-"""The translator: lines of text in, lines of text out."""
+"""The translator with its model: lines of text in, lines of text out, and what it attends to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
 from dikkat.config import Device, RunConfig
-from dikkat.decoding.batching import pad_sources
-from dikkat.decoding.copies import Copies
-from dikkat.decoding.strategies import batch_decoder
-from dikkat.decoding.streaming import Batches, Part
+from dikkat.data.line_profile import reading_limits
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.native.processor import keep_freed_memory
 from dikkat.pipelines.attending import Attending
 from dikkat.pipelines.device import find_device
-from dikkat.pipelines.reading import default_limits, reading_limits
-from dikkat.pipelines.settings import run_config
+from dikkat.pipelines.engines import engine_for, native_engine, translator_settings
 from dikkat.pipelines.weights import build_checked, load_weights
 from dikkat.run_directory import RunDirectory
+from dikkat.torch_engine.engine import TorchEngine
+from dikkat.torch_engine.in_memory import engine_in_memory
+from dikkat_runtime.engine.contract import Engine, EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.line_translation import LineTranslator
+from dikkat_runtime.tasks import translator
+from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import Translation, copied, translations_of
-from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
+from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.tokenizer import Tokenizer
+
+__all__ = ["BEAM", "GREEDY", "Translation", "Translator"]
 
 GREEDY = DecodingOptions()
 BEAM = BeamOptions()
 
 
-class Translator:
-    """A trained encoder-decoder with its tokenizer."""
+class Translator(translator.Translator):
+    """A trained encoder-decoder with its tokenizer; an engine computes translations, the model what it attends to."""
 
     def __init__(
-        self, model: EncoderDecoder, tokenizer: Tokenizer, config: RunConfig, limits: ReadingLimits | None = None
+        self,
+        model: EncoderDecoder | Callable[[], EncoderDecoder],
+        tokenizer: Tokenizer,
+        config: RunConfig,
+        limits: ReadingLimits | None = None,
+        *,
+        engine: Engine | None = None,
     ) -> None:
-        """`limits` are what the model has learned to read in one piece; else `data.max_length` tokens."""
-        self.model = model.eval()
-        self.tokenizer = tokenizer
+        """`limits` are what the model has learned to read in one piece; else `data.max_length` tokens.
+
+        Without an `engine` it is the native one with the weights that the model has now, where that is possible. A
+        model that is only sometimes needed may be given as a function that makes it.
+        """
+        self._model = model
+        if limits is None:
+            learned = config.model.positions == "learned"
+            limits = default_limits(config.data.max_length, config.model.max_positions if learned else None)
+        engine = engine_in_memory(self.model.eval(), config.model) if engine is None else engine
+        super().__init__(engine, tokenizer, limits, language=config.data.source_language)
         self.config = config
-        self.limits = limits or default_limits(config)
-        self._copies: Copies[tuple[DecodingOptions, Part], list[Translation]] | None = None
-        self._copied: tuple[object, ...] = ()
-        """What the copies were made of."""
+
+    @property
+    def model(self) -> EncoderDecoder:
+        """The model as a module of PyTorch, in evaluation mode."""
+        if not isinstance(self._model, EncoderDecoder):
+            self._model = self._model()
+        return self._model
 
     @property
     def device(self) -> torch.device:
@@ -58,45 +74,34 @@ class Translator:
         return self.model.output_weight.device
 
     @classmethod
-    def load(cls, path: str | Path, precision: Precision = "float32", device: Device = "cpu") -> Translator:
+    def load(  # type: ignore[override]
+        cls,
+        path: str | Path,
+        precision: Precision = "float32",
+        device: Device = "cpu",
+        engine: EngineName = "auto",
+    ) -> Translator:
         """The translator of a run directory, in float32; or with weights and activations in eight bits.
 
-        int8 is faster and smaller and writes almost the same. Raises `UsageError` for a model of another kind, weights
-        that int8 cannot hold and a device that is not to be had, and `MissingInputError` or `DataError` naming the file
-        that is missing or damaged.
+        int8 is faster and smaller and writes almost the same. Raises `UsageError` for a model of another kind, an
+        engine that cannot run and a device that is not to be had, and `MissingInputError` or `DataError` naming the
+        file that is missing or damaged.
         """
-        if precision == "int8" and device != "cpu":
-            raise UsageError(f"int8 is for processors; leave it out, or the device {device}")
         where = find_device(device)
         run = RunDirectory.open(Path(path))
         # a batch frees what the next one asks for again
         keep_freed_memory()
-        settings = run.read_config()
-        if (task := settings.get("task", "translator")) != "translator":
-            raise UsageError(f'{path}: holds a "{task}", not a translator')
-        config = run_config(settings, str(run.config))
-        model = build_checked(run, config.model, partial(build_model, config.model, 0))
-        load_weights(model, run)
+        settings, config = translator_settings(run)
+        why_not = engine_for(run, settings, engine, precision, device)
+        model: EncoderDecoder | Callable[[], EncoderDecoder] = partial(_model_of, run, config, where)
+        if why_not:
+            model = _model_of(run, config, where)
+            computing: Engine = TorchEngine(model, why_not_native="" if engine == "torch" else why_not)
+        else:
+            computing = native_engine(run, settings, precision)
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
-        found = cls(model.to(where), tokenizer, config, reading_limits(run, settings, config, tokenizer))
-        if precision == "int8":
-            try:
-                model.quantize()
-            except ValueError as error:
-                raise UsageError(f"{path}: {error}; leave int8 out") from None
-        return found
-
-    def translate(
-        self,
-        texts: Iterable[str],
-        *,
-        beam_size: int = BEAM.beam_size,
-        n_best: int = 1,
-        length_penalty: float = BEAM.length_penalty,
-    ) -> list[Translation]:
-        """Translate all of `texts` by beam search; an empty text gives an empty translation. See `stream`."""
-        options = BeamOptions(beam_size=beam_size, n_best=n_best, length_penalty=length_penalty)
-        return list(self.stream(texts, options))
+        limits = reading_limits(run.path, settings, tokenizer)
+        return cls(model, tokenizer, config, limits, engine=computing)
 
     def stream(
         self,
@@ -104,66 +109,14 @@ class Translator:
         options: DecodingOptions = GREEDY,
         *,
         batch_size: int | None = None,
-        window: int = 2048,
+        window: int = translator.WINDOW,
         retry_loops: bool = True,
         notes: TranslationNotes | None = None,
     ) -> Iterator[Translation]:
-        """Translate an endless stream in order, in constant memory; a line without words comes back as it is.
-
-        A line that is longer than what the model has learned to read is cut, at sentences where that is enough, and its
-        translations are joined; `notes` hears of this and whatever else a user should know. At most `window` lines are
-        read ahead, and `batch_size` pieces translated at once; None is as many as are fastest. With `retry_loops` an
-        output that repeats itself over and over is decoded again with `no_repeat_ngram`.
-        Batch size and neighbours do not change a translation in float32.
-        """
-        if window < 1:
-            raise UsageError(f"window must be at least 1, not {window}")
-        if batch_size is None:
-            beam = options.beam_size if isinstance(options, BeamOptions) else 1
-            batch_size = self.model.sentences_at_once(beam)
-        language = self.config.data.source_language
-        segmenter = Segmenter(lambda texts: self.tokenizer.encode_batch(texts, language), self.limits, language)
-        decode = partial(self._decoded, batch_size=batch_size)
-        translator = LineTranslator(segmenter, decode, options, notes or TranslationNotes(), retry_loops)
-        yield from translator.translate(lines, window)
-
-    def _decoded(
-        self,
-        sentences: Sequence[Sequence[int]],
-        numbers: Sequence[int],
-        options: DecodingOptions,
-        *,
-        batch_size: int,
-    ) -> list[Translation]:
-        """The translations of source ids, side by side as far as that is faster."""
-        batches = Batches(
-            partial(_translated, self.model, self.tokenizer, options),
-            copied(""),
-            batch_size,
-            at_once=self.model.batches_at_once(),
-            apart=None if self.model.decodes_natively() else partial(self._apart, options),
-            device=self.device,
+        """Translate an endless stream in order, greedily where no `options` say otherwise."""
+        return super().stream(
+            lines, options, batch_size=batch_size, window=window, retry_loops=retry_loops, notes=notes
         )
-        return batches.of(sentences, numbers)
-
-    def _apart(self, options: DecodingOptions, parts: Sequence[Part]) -> Iterator[list[Translation]]:
-        """By this process and copies of it, which outlive a text where the model cannot change any more."""
-        jobs = [(options, part) for part in parts]
-        count = self.model.batches_at_once()
-        fresh = Copies(partial(_translated_part, self.model, self.tokenizer), count)
-        if not self.model.is_settled():
-            with closing(fresh):
-                yield from fresh.map(jobs)
-            return
-        copied = self.model.quantized, self.tokenizer, count
-        if self._copies is None or self._copied != copied:
-            self._copies, self._copied = fresh, copied
-        yield from self._copies.map(jobs)
-
-    def encode(self, line: str) -> list[int]:
-        """Source ids of a line, without end mark; none for a line of white space."""
-        text = line.strip()
-        return self.tokenizer.encode(text, self.config.data.source_language) if text else []
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
         """Attention of every stack, layer and head while reading `text` and writing `translation` (default: its own).
@@ -176,20 +129,7 @@ class Translator:
         return list(found.maps)
 
 
-def _translated_part(
-    model: EncoderDecoder, tokenizer: Tokenizer, part: tuple[DecodingOptions, Part]
-) -> list[Translation]:
-    options, (sentences, numbers) = part
-    padded = pad_sources(sentences, model.output_weight.device)
-    return _translated(model, tokenizer, options, *padded, numbers)
-
-
-def _translated(
-    model: EncoderDecoder,
-    tokenizer: Tokenizer,
-    options: DecodingOptions,
-    source: Tensor,
-    source_mask: Tensor,
-    numbers: Sequence[int],
-) -> list[Translation]:
-    return translations_of(batch_decoder(model, options)(source, source_mask, numbers), tokenizer)
+def _model_of(run: RunDirectory, config: RunConfig, where: torch.device) -> EncoderDecoder:
+    model = build_checked(run, config.model, partial(build_model, config.model, 0))
+    load_weights(model, run)
+    return model.to(where).eval()

@@ -19,6 +19,7 @@ from dikkat.pipelines.scoring import scored_as_trained
 from dikkat.pipelines.settings import run_config
 from dikkat.pipelines.weights import build_to_train
 from dikkat.run_directory import RunDirectory
+from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat.training.translation import TranslationTask
 from dikkat.training.validation import Validator
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -51,6 +52,7 @@ class TranslatorJob:
             Corpus.open(run.corpus, part, vocab_size=config.model.vocab_size) for part in ("train", "validation")
         )
         validator = self.new_validator(validation, tokenizer, sources, targets, scoring)
+        validator.open_engine = partial(engine_in_memory, config=config.model)
         model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
         return TranslationTask(model, train, validator, config.training)
 

@@ -14,9 +14,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from dikkat.run_directory.parts import LIMITS, MANIFEST, check_file, check_folder, is_checkpoint_file
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
@@ -31,6 +29,9 @@ from dikkat_runtime.files import (
     write_new,
 )
 from dikkat_runtime.text.strict_json import parse_json
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _FOLDER_NAME = re.compile(r"step-(\d{6,15})")
 _REPLACED_PREFIX = ".replaced-"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
-
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, Literal
 
 from dikkat.config import FORMAT_VERSION
 from dikkat.run_directory.checkpoints import (
@@ -33,6 +30,7 @@ from dikkat.run_directory.metrics import (
 )
 from dikkat.run_directory.parts import CORPUS, ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED, check_array, check_folder
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
+from dikkat.run_directory.version import installed_version
 from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
 from dikkat_runtime.files import (
     TEMPORARY_PREFIX,
@@ -45,8 +43,11 @@ from dikkat_runtime.files import (
 )
 from dikkat_runtime.text.strict_json import parse_json
 
-# What a run writes before its config.json, which ends the preparation of the data.
+if TYPE_CHECKING:
+    from torch import Tensor
+
 _PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors", MANIFEST})
+"""What a run writes before its config.json, which ends the preparation of the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +168,7 @@ class RunDirectory:
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
         """Write config.json: versions, then `settings`. Raises `DiskError` or `CannotCreateError`."""
-        versions = {"format_version": FORMAT_VERSION, "dikkat_version": _installed_version()}
+        versions = {"format_version": FORMAT_VERSION, "dikkat_version": installed_version()}
         content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False) + "\n"
         with write_errors(self.config):
             for folder in filter(Path.is_dir, (self.path / name for name in FOLDERS)):
@@ -329,22 +330,15 @@ class RunDirectory:
             return self.checkpoints.is_dir()  # the damaged config.json of a run is still that of a run
 
     def _check_versions(self, loaded: object) -> dict[str, Any]:
-        version = loaded.get("format_version") if isinstance(loaded, dict) else None
-        if not isinstance(loaded, dict) or type(version) is not int or version < 1:
+        number = loaded.get("format_version") if isinstance(loaded, dict) else None
+        if not isinstance(loaded, dict) or type(number) is not int or number < 1:
             raise DataError(f"{self.config}: damaged, or not written by dikkat: no format_version; restore the file")
-        if version > FORMAT_VERSION:
+        if number > FORMAT_VERSION:
             raise DataError(
-                f"{self.config}: format version {version}, but this dikkat knows only up to {FORMAT_VERSION};"
+                f"{self.config}: format version {number}, but this dikkat knows only up to {FORMAT_VERSION};"
                 f" written by dikkat {loaded.get('dikkat_version', '?')}: upgrade to it"
             )
         return {key: value for key, value in loaded.items() if key not in ("format_version", "dikkat_version")}
 
     def _rows(self) -> list[dict[str, Any]]:
         return read_metrics(self.metrics, sealed=read_manifest(self.path) is not None)
-
-
-def _installed_version() -> str:
-    try:
-        return importlib.metadata.version("dikkat")
-    except importlib.metadata.PackageNotFoundError:
-        return "unknown (run from source)"

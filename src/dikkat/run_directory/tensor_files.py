@@ -13,16 +13,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-import safetensors.torch
-import torch
-from safetensors import SafetensorError
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import open_regular, read_regular
 from dikkat_runtime.text.strict_json import parse_json
+
+if TYPE_CHECKING:
+    # loaded by the functions that need it: whoever only runs a native engine does not wait for it
+    from torch import Tensor
 
 LARGEST_FILE = 1 << 40
 LARGEST_HEADER = 4 << 20
@@ -34,6 +33,8 @@ _NOTES = "dikkat"
 
 def encode_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
     """The safetensors file of `tensors` (any shapes, any device); a tensor with several names is stored once."""
+    import safetensors.torch
+
     stored, aliases = _store_once(tensors)
     notes: dict[str, Any] = {"aliases": aliases, "metadata": dict(metadata)}
     notes["sha256"] = _digest(stored, notes)
@@ -42,11 +43,13 @@ def encode_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -
 
 def decode_tensors(content: bytes, where: Path) -> dict[str, Tensor]:
     """The tensors of such a file, on the CPU. Raises `DataError` naming `where` when a single bit differs."""
+    import safetensors.torch
+
     try:
         notes = _read_notes(parse_json(content[8 : 8 + int.from_bytes(content[:8], "little")]))
         stored = safetensors.torch.load(content)
         claimed = notes.pop("sha256")
-    except (SafetensorError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+    except (safetensors.SafetensorError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
         raise _not_ours(where, error) from None
     if claimed != _digest(stored, notes):
         raise DataError(f"{where}: damaged: its content does not match its checksum; restore the file")
@@ -119,6 +122,8 @@ def _described(value: dict[str, Any], size: int) -> Described:
 
 
 def _store_once(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[str, str]]:
+    import torch
+
     stored: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
     first_name: dict[tuple[object, ...], str] = {}
@@ -135,6 +140,8 @@ def _store_once(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[
 
 
 def _digest(tensors: Mapping[str, Tensor], notes: Mapping[str, Any]) -> str:
+    import torch
+
     digest = hashlib.sha256(json.dumps(notes, sort_keys=True).encode())
     for name in sorted(tensors):
         tensor = tensors[name]

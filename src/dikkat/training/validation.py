@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from dikkat.data.batching import Batch, BatchPlan, collate
 from dikkat.data.corpus import Corpus
-from dikkat.decoding.strategies import batch_decoder
-from dikkat.decoding.streaming import decode_stream
 from dikkat.evaluation import copy_source, score_translations
 from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.native.device import moved
+from dikkat.torch_engine.engine import TorchEngine
 from dikkat.training.objective import smoothed_cross_entropy
 from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never, spread
-from dikkat_runtime.engine.contract import EMPTY, Hypothesis
+from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.special_tokens import PAD_ID
+from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 DECODING_BATCH = 128
@@ -54,6 +53,8 @@ class Validator:
         self._targets = targets
         self._options = decoding_options(corpus)
         self._scoring = scoring
+        self.open_engine: Callable[[EncoderDecoder], Engine] = TorchEngine
+        """Makes the engine that translates with the weights that a model has now."""
         self.limit(1.0)
 
     def limit(self, share: float) -> float:
@@ -89,19 +90,13 @@ class Validator:
         return Baseline(score, 1.0, f"copying the source (chrF {score:.2f})")
 
     def _translate(self, model: EncoderDecoder, should_stop: Stop) -> list[str]:
-        decode = batch_decoder(model, self._options)
-
-        def decode_unless_stopped(
-            source: Tensor, source_mask: Tensor, numbers: Sequence[int]
-        ) -> Sequence[list[Hypothesis]]:
+        def stop_if_asked() -> None:
             if should_stop():
                 raise ValidationStoppedError
-            return decode(source, source_mask, numbers)
 
         ids = [self._corpus.source(index).tolist() for index in self._chosen]
-        found = decode_stream(
-            ids, decode_unless_stopped, [EMPTY], batch_size=DECODING_BATCH, device=model.output_weight.device
-        )
+        engine = self.open_engine(model)
+        found = search_all(engine, ids, self._options, batch_size=DECODING_BATCH, before_batch=stop_if_asked)
         return self._tokenizer.decode_batch([best[0].tokens for best in found])
 
     def _loss(self, model: EncoderDecoder, should_stop: Stop) -> float:

@@ -9,7 +9,7 @@ import torch
 from tests.unit.decoding.mock_model import MockModel, some_sentences
 from tests.unit.decoding.reversing import KINDS, learned
 
-from dikkat.decoding.batching import pad_sources
+from dikkat.decoding.padding import pad_sources
 from dikkat.decoding.repetition import completing_ngrams
 from dikkat.decoding.strategies import batch_decoder
 from dikkat.decoding.token_stream import token_stream

@@ -6,15 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.unit.native.test_decoder import some_memory, some_weights
-from tests.unit.native.test_encoder import some_encoder
 
 from dikkat.native import kernels, library, ranking
-from dikkat.native.decoder import DecoderSteps
 from dikkat.native.drawn_gradient import Drawn, drawn_softmax
-from dikkat.native.encoder import encode
 from dikkat.native.quantized import pack, packed_linear
-from dikkat.native.search import BeamSearch, Marks
 
 pytestmark = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 
@@ -91,59 +86,11 @@ def test_more_of_a_row_than_it_has() -> None:
             ranking.top(torch.randn(2, 5), k)
 
 
-@pytest.mark.parametrize("lengths", [[3, 3], [8, -1], [2**40]])
-def test_sentences_that_are_not_as_long_as_the_tokens(lengths: list[int]) -> None:
-    with pytest.raises(ValueError, match="7 embedded tokens are not sentences of the lengths"):
-        encode(some_encoder(), torch.randn(7, 32), lengths)
-
-
 def test_packed_weights_of_another_size() -> None:
     packed = pack(torch.randn(70, 33))
     for x, out in ((torch.randn(3, 33), torch.empty(3, 200)), (torch.randn(3, 200), torch.empty(3, 70))):
         with pytest.raises(ValueError, match="packed weights do not turn"):
             packed_linear(x, packed, out)
-
-
-def some_steps() -> DecoderSteps:
-    weights = some_weights("odd")
-    return DecoderSteps(weights, some_memory(weights, 2, 4), torch.ones(2, 4, dtype=torch.bool), 3)
-
-
-@pytest.mark.parametrize("wrong", OUTSIDE)
-def test_a_token_outside_the_vocabulary(wrong: int) -> None:
-    tokens = torch.tensor([0, 22, 1, 2, wrong, 3])
-    with pytest.raises(IndexError, match="a token must lie between 0 and 22"):
-        some_steps().step(tokens, torch.zeros(20))
-
-
-def test_rows_that_are_none_or_of_another_sentence() -> None:
-    steps = some_steps()
-    steps.step(torch.zeros(6, dtype=torch.int64), torch.zeros(20))
-    for index in ([0, 1, 2, 3, 4, 6], [-1, 1, 2, 3, 4, 5], [0, 1, 3, 3, 4, 5]):
-        with pytest.raises(IndexError, match="which is not of the same sentence"):
-            steps.reorder(torch.tensor(index))
-    with pytest.raises(ValueError, match="the cache has 6 rows, but 5 are to go on"):
-        steps.reorder(torch.arange(5))
-    for keep in ([2], [-1], [0, 0]):
-        with pytest.raises(IndexError, match="of 2 sentences, those at"):
-            steps.drop(torch.tensor(keep))
-    with pytest.raises(ValueError, match="the model is 20 wide, but the position has"):
-        steps.step(torch.zeros(6, dtype=torch.int64), torch.zeros(19))
-
-
-@pytest.mark.parametrize(
-    ("marks", "caps", "best", "told"),
-    [
-        ((0, 1, 23), [5, 5], 1, "a mark must lie between 0 and 22"),
-        ((-1, 1, 2), [5, 5], 1, "a mark must lie between 0 and 22"),
-        ((0, 1, 2), [5, 6], 1, "a cap must lie between 1 and 5"),
-        ((0, 1, 2), [0, 5], 1, "a cap must lie between 1 and 5"),
-        ((0, 1, 2), [5, 5], 4, "the number wanted must lie between 1 and 3"),
-    ],
-)
-def test_a_search_for_what_there_is_not(marks: tuple[int, int, int], caps: list[int], best: int, told: str) -> None:
-    with pytest.raises(IndexError, match=told):
-        BeamSearch(some_steps(), best, torch.tensor(caps), torch.ones(6), Marks(*marks))
 
 
 def test_nothing_to_attend_to_gives_zeros_and_nothing_to_ask_gives_nothing() -> None:
@@ -158,9 +105,3 @@ def test_nothing_to_attend_to_gives_zeros_and_nothing_to_ask_gives_nothing() -> 
     of_query = kernels.attention_backward(query, query, nothing, nothing, None, None, 0.3, None, 0)
     assert [part.shape[2] for part in of_query] == [5, 0, 0]
     assert not any(part.any() for part in (*of_nothing, *of_query))
-
-
-def test_a_source_without_tokens_gives_logits() -> None:
-    weights = some_weights("odd")
-    steps = DecoderSteps(weights, some_memory(weights, 2, 0), torch.ones(2, 0, dtype=torch.bool), 1)
-    assert steps.step(torch.tensor([1, 2]), torch.zeros(20)).isfinite().all()

@@ -5,36 +5,23 @@ from __future__ import annotations
 import ctypes
 import os
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from tests.unit.native.test_encoder import formula, some_encoder
 from torch import Tensor
 
-from dikkat.native import encoder, library, quantized
-from dikkat.native.encoder import EncoderWeights, encode
-from dikkat.native.layers import LinearWeights
+from dikkat.native import library, quantized
 from dikkat.native.quantized import gradients, linear, pack, packed_linear
 from dikkat_runtime.native.compiling import CompileError, build
 
 needs_kernels = pytest.mark.skipif(library.library() is None, reason=f"no native kernels: {library.why_absent()}")
 
 
-def in_bytes(weights: EncoderWeights) -> EncoderWeights:
-    return replace(weights, linears=tuple(replace(each, packed=pack(each.weight)) for each in weights.linears))
-
-
 def rounded(weight: Tensor) -> Tensor:
     """Of (..., N): integers up to 127 times one scale a row, in float64."""
     scale = weight.double().abs().amax(dim=-1, keepdim=True) / 127
     return (weight.double() / scale.clamp_min(1e-300)).round() * scale
-
-
-def byte_product(linear: LinearWeights, x: Tensor) -> Tensor:
-    bias = 0.0 if linear.bias is None else linear.bias.double()
-    return rounded(x) @ rounded(linear.weight).T + bias
 
 
 @pytest.mark.parametrize("shape", [(64, 16), (70, 5), (1, 1), (129, 33)])
@@ -257,41 +244,6 @@ def test_what_is_no_number_stays_none_and_zeros_stay_zeros(poison: float) -> Non
 
 
 @needs_kernels
-@pytest.mark.parametrize("post_norm", [False, True])
-@pytest.mark.parametrize("widths", ["round", "odd", "tiny"])
-def test_native_sums_are_those_of_the_integers(widths: str, post_norm: bool) -> None:
-    """Ten times as close to the formula on rounded numbers as that is to the one on whole numbers."""
-    weights, lengths = some_encoder(widths, layers=1, post_norm=post_norm), [9, 1, 30]
-    x = torch.randn(sum(lengths), weights.linears[0].weight.shape[1])
-    found = encode(in_bytes(weights), x, lengths).double()
-    exact, whole = formula(weights, x, lengths, product=byte_product), formula(weights, x, lengths)
-    distance = (exact - whole).square().mean().sqrt()
-    if widths != "tiny":
-        # one entry a row is its own largest, and loses nothing
-        assert float(distance) > 1e-3
-    assert float((found - exact).square().mean().sqrt()) <= max(1e-5, 0.1 * float(distance))
-
-
-@needs_kernels
-def test_a_row_has_the_same_bits_in_any_company() -> None:
-    weights, lengths = in_bytes(some_encoder("odd")), [*range(1, 60), 200]
-    x = torch.randn(sum(lengths), weights.linears[0].weight.shape[1])
-    together, alone = encode(weights, x, lengths), x.split(lengths)
-    for sentence, states in zip(alone, together.split(lengths), strict=True):
-        assert torch.equal(encode(weights, sentence, [len(sentence)]), states)
-
-
-@needs_kernels
-def test_what_is_no_number_stays_none() -> None:
-    weights = in_bytes(some_encoder("round"))
-    x = torch.randn(6, weights.linears[0].weight.shape[1])
-    x[1, 3] = torch.nan
-    states = encode(weights, x, [3, 3])
-    assert states[:3].isnan().all()
-    assert states[3:].isfinite().all()
-
-
-@needs_kernels
 @pytest.mark.parametrize(
     "without", [("-mno-avx512vnni", "-mno-avxvnni"), ("-mno-amx-int8",)], ids=["byte products", "tiles"]
 )
@@ -303,9 +255,6 @@ def test_processors_that_lack_instructions_find_the_same_bits(
         build(shlex.split(compiler), plain, *without, seconds=600)
     except CompileError as error:
         pytest.skip(f"{compiler}: {error}")
-    weights, lengths = in_bytes(some_encoder("odd")), [3, 17, 1, 8, 2]
-    x = torch.randn(sum(lengths), weights.linears[0].weight.shape[1])
-    found = encode(weights, x, lengths)
     loaded = ctypes.CDLL(str(plain))
     factors = [
         (random_numbers((rows, inputs), torch.bfloat16, 1), random_numbers((outputs, inputs), torch.bfloat16, 2))
@@ -315,9 +264,7 @@ def test_processors_that_lack_instructions_find_the_same_bits(
     sums = [
         weight_gradient(product, rows, with_bias=True) for product, (rows, _) in zip(products, factors, strict=True)
     ]
-    for module in (encoder, quantized):
-        monkeypatch.setattr(module, "native_library", lambda *_: loaded)
-    assert torch.equal(encode(weights, x, lengths), found)
+    monkeypatch.setattr(quantized, "native_library", lambda *_: loaded)
     for (rows, weight), product, (of_weight, of_bias) in zip(factors, products, sums, strict=True):
         assert torch.equal(linear(rows, weight), product)
         again, total = weight_gradient(product, rows, with_bias=True)

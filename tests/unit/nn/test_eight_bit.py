@@ -8,9 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.native.library import library, why_absent
-from dikkat.native.quantized_by_torch import RoundedWeights, rounded
 from dikkat.nn import MultiHeadAttention
-from dikkat.nn.eight_bit import Gate, eight_bit_linear, eight_bit_product, eight_bit_products, rounded_weights
+from dikkat.nn.eight_bit import Gate, eight_bit_linear, eight_bit_product, eight_bit_products
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.few_rows import Projection, project
 from dikkat.nn.residual import PreNormResidual
@@ -161,25 +160,6 @@ def test_only_within_the_context_and_also_in_the_gradient_that_comes_after_it() 
 def test_an_error_within_it_ends_it() -> None:
     with pytest.raises(ZeroDivisionError), eight_bit_products():
         _ = 1 / 0
-    assert eight_bit_product() is None
-
-
-@pytest.mark.parametrize("rectifies", [False, True])
-def test_with_weights_rounded_before_it_is_the_same_layer(rectifies: bool) -> None:
-    layer, x = Projection(48, 70), torch.randn(3, 9, 48)
-    kept = rounded(layer.weight)
-    asked: list[Tensor] = []
-
-    def of(weight: Tensor) -> RoundedWeights:
-        asked.append(weight)
-        return kept
-
-    with rounded_weights(of), torch.no_grad():
-        found = layer(x, rectifies=rectifies)
-    assert len(asked) == 1
-    assert asked[0] is layer.weight
-    wanted = eight_bit_linear(x, layer.weight, layer.bias, rectifies=rectifies)
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
     assert eight_bit_product() is None
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from dikkat import Translator
-from dikkat.decoding.batching import pad_sources
 from dikkat.decoding.beam import beam_search
+from dikkat.decoding.padding import pad_sources
 from dikkat.decoding.stepper import Stepper
 from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.nn.functional import attention

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dikkat_runtime.native import notices
 from dikkat.pipelines.weights import _note_changed_settings
 from dikkat.run_directory import RunDirectory
+from dikkat_runtime.native import notices
 
 
 class Heard:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dikkat.config import ModelConfig, RunConfig, TokenizerConfig
-from dikkat.decoding.batching import pad_sources
+from dikkat.decoding.padding import pad_sources
 from dikkat.explain.page.document import MapKind, Page
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import MapName, record_attention

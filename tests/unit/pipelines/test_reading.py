@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from dikkat.config import build_config
-from dikkat.pipelines.reading import default_limits, source_profile
+from dikkat.data.line_profile import source_profile
 from dikkat.pipelines.translation import Translator
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.text.segmentation import ReadingLimits
 
 
@@ -70,5 +71,5 @@ def test_a_profile_without_end_is_refused(run: Path) -> None:
 
 def test_a_table_of_positions_has_one_for_every_token_of_the_output() -> None:
     config = build_config({"model": {"positions": "learned", "max_positions": 60}})
-    longest = default_limits(config).longest
+    longest = default_limits(config.data.max_length, config.model.max_positions).longest
     assert 2 * (longest + 1) + 10 <= 60 < 2 * (longest + 2) + 10

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import json
-import multiprocessing
 import shutil
-import sys
-from collections.abc import Iterator
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +13,7 @@ import torch
 import dikkat
 from dikkat import Translation, Translator, load
 from dikkat.run_directory import RunDirectory
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
+from dikkat_runtime.engine.options import BeamOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -247,64 +242,3 @@ def test_weights_come_back_bit_by_bit(untrained: Path, translator: Translator) -
     model = dict(translator.model.named_parameters())
     assert saved.keys() == model.keys()
     assert all(torch.equal(saved[name], model[name]) for name in saved)
-
-
-LINES = [
-    " ".join(words) for size in (2, 3) for words in permutations(["my", "name", "is", "ada", "small", "book"], size)
-]
-"""Distinct, since equal ones are translated once."""
-
-
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
-def translated(translator: Translator, options: DecodingOptions) -> list[str]:
-    return [each.text for each in translator.stream(LINES, options, retry_loops=False)]
-
-
-def by_one(translator: Translator, options: DecodingOptions) -> list[str]:
-    torch.set_num_threads(1)
-    found = translated(translator, options)
-    torch.set_num_threads(2)
-    return found
-
-
-@pytest.mark.usefixtures("two_threads")
-@pytest.mark.parametrize("precision", ["float32", "int8"])
-def test_processes_side_by_side_translate_as_one(untrained: Path, precision: Precision) -> None:
-    """Text after text, each with options of its own; in eight bits, where nothing changes, by the same processes."""
-    translator = Translator.load(untrained, precision)
-    copies: list[set[int | None]] = []
-    for options in (BeamOptions(beam_size=2, n_best=2), DecodingOptions(max_length_factor=1.0)):
-        assert translated(translator, options) == by_one(translator, options)
-        copies.append({each.pid for each in multiprocessing.active_children()})
-    assert copies[0] == copies[1]
-    apart = sys.platform == "linux" and not translator.model.decodes_natively()
-    assert len(copies[0]) == (1 if apart and precision == "int8" else 0)
-
-
-@pytest.mark.usefixtures("two_threads")
-def test_processes_do_not_outlive_what_they_are_copies_of(untrained: Path) -> None:
-    """Neither a method that is put in place of another, nor other weights, nor the translator."""
-    translator, options = Translator.load(untrained, "int8"), DecodingOptions(max_length_factor=1.0)
-    before = translated(translator, options)
-    norm = translator.model.decoder.final_norm
-    norm.forward = torch.neg
-    replaced = translated(translator, options)
-    assert replaced == by_one(translator, options) != before
-    del norm.forward
-    assert translated(translator, options) == before
-    translator.model.quantized = None
-    with torch.no_grad():
-        translator.model.output_weight.copy_(translator.model.output_weight.flip(1))
-    translator.model.quantize()
-    changed = translated(translator, options)
-    assert changed == by_one(translator, options) != before
-    del translator
-    gc.collect()
-    assert multiprocessing.active_children() == []

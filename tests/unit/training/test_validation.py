@@ -171,7 +171,7 @@ def test_a_validation_is_left_between_two_batches(
 def test_a_model_whose_loss_is_not_finite_translates_nothing(
     monkeypatch: pytest.MonkeyPatch, model: EncoderDecoder, corpus: Corpus, tokenizer: Tokenizer
 ) -> None:
-    monkeypatch.setattr(validation, "batch_decoder", lambda *_: pytest.fail("it was asked to translate"))
+    monkeypatch.setattr(validation, "search_all", lambda *_, **__: pytest.fail("it was asked to translate"))
     with torch.no_grad():
         next(model.parameters()).fill_(float("nan"))
     found = Validator(corpus, tokenizer, SOURCES, TARGETS)(model, 0)

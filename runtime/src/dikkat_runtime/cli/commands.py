@@ -4,29 +4,35 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dikkat_runtime.cli.streams import Output, is_interactive, lines, text
 from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
     from dikkat_runtime.documents.sentences import Translate
+    from dikkat_runtime.engine.options import DecodingOptions
 
 
 def translate(options: Namespace) -> None:
     """Lines in, translations out; or a document in, and with `--out` the same document translated."""
-    from dikkat_runtime.engine.contract import SearchOptions
     from dikkat_runtime.tasks.translator import WINDOW, Translator
 
-    search = SearchOptions(beam_size=options.beam, n_best=options.n_best, length_penalty=options.length_penalty)
+    decoding = _decoding_options(options)
     translator = Translator.load(options.run, precision=options.precision, threads=options.threads)
     _say(str(translator.info))
     if options.out is not None:
-        _translate_document(options, lambda texts: [each.text for each in translator.translate(texts, search)])
+        _translate_document(options, lambda texts: [each.text for each in translator.translate(texts, decoding)])
         return
     window = 1 if is_interactive(options.file) else WINDOW
     out, with_score = Output(), options.scores or options.n_best > 1
-    stream = translator.stream(lines(options.file), search, batch_size=options.batch_size, window=window)
+    stream = translator.stream(
+        lines(options.file),
+        decoding,
+        batch_size=options.batch_size,
+        window=window,
+        retry_loops=options.no_repeat_ngram is None,
+    )
     for number, translation in enumerate(stream, start=1):
         for each in (translation, *translation.alternatives):
             out.write(f"{number}\t{each.score:.4f}\t{each.text}\n" if with_score else f"{each.text}\n")
@@ -48,6 +54,21 @@ def _translate_document(options: Namespace, translate: Translate) -> None:
     document = translate_file(options.file, options.out, translate, align=run_align(options.run), options=reading)
     for line in document.lines():
         _say(line)
+
+
+def _decoding_options(options: Namespace) -> DecodingOptions:
+    from dikkat_runtime.engine.options import BeamOptions, SamplingOptions
+
+    limits: dict[str, Any] = {
+        "no_repeat_ngram": options.no_repeat_ngram or 0, "repetition_penalty": options.repetition_penalty,
+    }  # fmt: skip
+    if not options.sample:
+        beam, n_best = options.beam, options.n_best
+        return BeamOptions(beam_size=beam, n_best=n_best, length_penalty=options.length_penalty, **limits)
+    if options.n_best != 1:
+        raise UsageError("--sample draws one translation a line; leave out --n-best")
+    chances = {name: getattr(options, name) for name in ("temperature", "top_k", "top_p", "seed")}
+    return SamplingOptions(**chances, **limits)
 
 
 def classify(options: Namespace) -> None:

@@ -68,6 +68,18 @@ def _translate(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n-best", type=int, default=1, help="Translations a line, as number, score, text.")
     parser.add_argument("--scores", action="store_true", help="Number and score before each text.")
     parser.add_argument("--length-penalty", type=float, default=1.6, help="Larger favours longer output.")
+    parser.add_argument("--sample", action="store_true", help="Draw at random instead of searching.")
+    parser.add_argument("--temperature", type=float, default=1.0, help="Of sampling: below 1 sharper, above 1 flatter.")
+    parser.add_argument("--top-k", type=int, default=0, help="Of sampling: only so many likeliest tokens; 0 is all.")
+    parser.add_argument("--top-p", type=float, default=1.0, help="Of sampling: only the most probable of this share.")
+    parser.add_argument("--seed", type=int, default=1, help="Of sampling.")
+    parser.add_argument(
+        "--no-repeat-ngram",
+        type=int,
+        help="Write no n-gram of so many tokens twice; 0 allows all. If absent, only lines that came out as a loop are"
+        " translated again with 3.",
+    )
+    parser.add_argument("--repetition-penalty", type=float, default=1.0, help="Above 1 repeats less.")
     parser.add_argument("--precision", choices=("float32", "int8"), default="float32", help="int8 is faster.")
     parser.add_argument("--threads", type=_at_least_one, help="Threads to compute with; all processors if absent.")
     parser.add_argument("--batch-size", type=_at_least_one, default=128, help="Sentences translated at once.")

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
 from dikkat_runtime.native.arrays import Array
 
-Precision = Literal["float32", "int8"]
+SearchOptions = BeamOptions
+"""What a translator is usually asked for."""
+EngineName = Literal["auto", "native", "torch"]
+"""What a user may ask for; "auto" is native where that is possible, else torch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,41 +20,20 @@ class EngineInfo:
     """What computes, and with what."""
 
     name: str
-    """"native"."""
+    """"native", "torch" or "torch:cuda"."""
     precision: Precision
     threads: int
-    instructions: str
-    """Level of the processor's instruction set that the kernels were compiled for."""
+    instructions: str = ""
+    """Level of the processor's instruction set that the native kernels were compiled for."""
+    why_not_native: str = ""
+    """Why it is another engine, where nobody asked for that."""
 
     def __str__(self) -> str:
         threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
-        kernels = "compiled on this computer" if self.instructions == "native" else f"for {self.instructions}"
-        return f"{self.name} engine ({kernels}), {self.precision}, {threads}"
-
-
-@dataclass(frozen=True, slots=True)
-class SearchOptions:
-    """How hypotheses are searched; a beam of one is greedy decoding. Raises `UsageError` for a value out of range."""
-
-    beam_size: int = 5
-    n_best: int = 1
-    length_penalty: float = 1.6
-    """Alpha of `score = log p / length ** alpha`."""
-    max_length_factor: float = 2.0
-    max_length_offset: int = 10
-    """A hypothesis has at most `floor(factor * source tokens) + offset` tokens, end marks counted on both sides."""
-
-    def __post_init__(self) -> None:
-        if self.beam_size < 1:
-            raise UsageError(f"the beam must be a whole number of at least 1, not {self.beam_size}")
-        if not 1 <= self.n_best <= self.beam_size:
-            raise UsageError(f"n-best must be a whole number from 1 to the beam ({self.beam_size}), not {self.n_best}")
-        if not 0 <= self.length_penalty <= 5:
-            raise UsageError(f"the length penalty must be between 0 and 5, not {self.length_penalty}")
-
-    def length_cap(self, source_tokens: int) -> int:
-        """Most tokens of a hypothesis for a source of so many."""
-        return max(1, int(self.max_length_factor * source_tokens) + self.max_length_offset)
+        levels = {"": "", "native": " (compiled on this computer)"}
+        kernels = levels.get(self.instructions, f" (for {self.instructions})")
+        why = f"; not native: {self.why_not_native}" if self.why_not_native else ""
+        return f"{self.name} engine{kernels}, {self.precision}, {threads}{why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,17 +68,27 @@ class Memory:
 
 
 class Engine(Protocol):
-    """Computes with the weights of one translator."""
+    """Computes with the weights of one translator; chosen once, when they are loaded."""
 
     @property
     def info(self) -> EngineInfo:
         """What computes, and with what."""
         ...
 
-    def encode(self, sources: Sequence[Sequence[int]]) -> Memory:
-        """Read sources (ids without an end mark, none empty)."""
+    def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
+        """Read sources (ids without an end mark, none empty) with so many threads, by default all of the engine's."""
         ...
 
-    def search(self, memory: Memory, options: SearchOptions) -> list[list[Hypothesis]]:
-        """The `n_best` hypotheses of each source, best first."""
+    def search(
+        self,
+        memory: Memory,
+        options: DecodingOptions,
+        *,
+        numbers: Sequence[int] | None = None,
+        threads: int | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first, by the way of decoding that the options are for.
+
+        `numbers` are those of the sentences, by default from 0: with the seed they decide what sampling draws.
+        """
         ...

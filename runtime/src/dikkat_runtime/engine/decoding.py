@@ -8,7 +8,8 @@ from ctypes import c_float, c_int64
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import Hypothesis, Memory, Precision, SearchOptions
+from dikkat_runtime.engine.contract import Hypothesis, Memory
+from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 from dikkat_runtime.native.library import library
@@ -72,8 +73,8 @@ class DecoderWeights:
         )
 
 
-class BeamDecoder:
-    """The hypotheses of one batch with their cache."""
+class DecoderRows:
+    """The rows of one batch, one a hypothesis, with their cache."""
 
     def __init__(self, weights: DecoderWeights, memory: Memory, beam_size: int, threads: int) -> None:
         """`beam_size` rows for each source of `memory`."""
@@ -95,18 +96,65 @@ class BeamDecoder:
         job.rows = job.slots
         job.row_slots, job.row_owners, job.begun = map(ctypes.addressof, self._rows)
 
-    def search(self, options: SearchOptions, caps: Sequence[int], positions: Positions) -> list[list[Hypothesis]]:
-        """The best hypotheses of each sentence, which has at most `caps` tokens, the end mark included."""
+    def _read_source(self, memory: Memory) -> None:
+        job, (sentences, length, width) = self._job, memory.states.shape
+        job.source_length = length + -length % LANES
+        self._source_mask = full((sentences, job.source_length), 0, np.uint8)
+        for row, tokens in enumerate(memory.lengths):
+            self._source_mask[row, :tokens] = 1
+        self._source = self._cache(sentences, job.source_length)
+        job.source_mask = address(self._source_mask)
+        job.source_keys, job.source_values = map(address, self._source)
+        states = memory.states
+        if beside := -width % LANES:
+            states = aligned(np.pad(states, ((0, 0), (0, 0), (0, beside))))
+        if self._library.decoder_read_source(ctypes.byref(job), address(states), length, self._weights.sources):
+            raise MemoryError("no memory left to read the source")
+
+    def _grow(self, capacity: int) -> None:
+        """Hold `capacity` positions, a multiple of 16."""
+        job = self._job
+        keys, values = self._cache(job.slots, capacity)
+        writers = empty((job.slots, capacity if self._weights.in_bytes else 0), np.int32)
+        if job.length:
+            keys[:, :, :, : self._keys.shape[3]] = self._keys
+            values[:, :, :, : self._values.shape[3]] = self._values
+            writers[:, : self._writers.shape[1]] = self._writers
+        self._keys, self._values, self._writers = keys, values, writers
+        job.capacity, job.keys, job.values, job.writers = capacity, address(keys), address(values), address(writers)
+        # zero, since products read the padding of every row
+        self._scratch = full(self._library.decoder_scratch(ctypes.byref(job)), 0.0)
+        job.scratch = address(self._scratch)
+
+    def _cache(self, rows: int, length: int) -> tuple[Array, Array]:
+        """Keys (L, rows, H, length / 16, K, 16) and values (L, rows, H, length, K in whole vectors).
+
+        In eight bits both are bfloat16, (L, rows, H, length, K in whole pairs of vectors).
+        """
+        settings = self._weights.settings
+        shape, width = (settings.decoder_layers, rows, settings.num_heads), settings.head_dim
+        if self._weights.in_bytes:
+            paired = (*shape, length, width + -width % PAIR)
+            return empty(paired, np.uint16), empty(paired, np.uint16)
+        return empty((*shape, length // LANES, width, LANES)), empty((*shape, length, width + -width % LANES))
+
+
+class BeamDecoder(DecoderRows):
+    """Searches all steps of beam search in one call of C."""
+
+    def search(
+        self, length_penalty: float, n_best: int, caps: Sequence[int], positions: Positions
+    ) -> list[list[Hypothesis]]:
+        """The `n_best` hypotheses of each sentence, which has at most `caps` tokens, the end mark included."""
         longest = max(caps)
-        powers = [1.0, *(length**options.length_penalty for length in range(1, longest + 1))]
-        penalties = aligned(np.array(powers, np.float32))
+        penalties = length_penalties(longest, length_penalty)
         arrays = self._search_arrays(caps, penalties, longest)
         addresses = {name: address(array) for name, array in arrays.items()}
         marks = {"padding": PAD_ID, "begin": BOS_ID, "end": EOS_ID}
-        job = Search(beam=self._beam_size, best=options.n_best, longest=longest, **marks, **addresses)
+        job = Search(beam=self._beam_size, best=n_best, longest=longest, **marks, **addresses)
         while self._job.rows:
             self._go_on(job, len(penalties), positions)
-        return _hypotheses(arrays, penalties, options.n_best)
+        return _hypotheses(arrays, penalties, n_best)
 
     def _go_on(self, search: Search, most: int, positions: Positions) -> None:
         """All steps where each thread searches on with sentences of its own, else as many as may be left alone."""
@@ -152,47 +200,10 @@ class BeamDecoder:
     def _scratch_size(self, search: Search) -> int:
         return int(self._library.search_scratch(ctypes.byref(search), ctypes.byref(self._job)))
 
-    def _read_source(self, memory: Memory) -> None:
-        job, (sentences, length, width) = self._job, memory.states.shape
-        job.source_length = length + -length % LANES
-        self._source_mask = full((sentences, job.source_length), 0, np.uint8)
-        for row, tokens in enumerate(memory.lengths):
-            self._source_mask[row, :tokens] = 1
-        self._source = self._cache(sentences, job.source_length)
-        job.source_mask = address(self._source_mask)
-        job.source_keys, job.source_values = map(address, self._source)
-        states = memory.states
-        if beside := -width % LANES:
-            states = aligned(np.pad(states, ((0, 0), (0, 0), (0, beside))))
-        if self._library.decoder_read_source(ctypes.byref(job), address(states), length, self._weights.sources):
-            raise MemoryError("no memory left to read the source")
 
-    def _grow(self, capacity: int) -> None:
-        """Hold `capacity` positions, a multiple of 16."""
-        job = self._job
-        keys, values = self._cache(job.slots, capacity)
-        writers = empty((job.slots, capacity if self._weights.in_bytes else 0), np.int32)
-        if job.length:
-            keys[:, :, :, : self._keys.shape[3]] = self._keys
-            values[:, :, :, : self._values.shape[3]] = self._values
-            writers[:, : self._writers.shape[1]] = self._writers
-        self._keys, self._values, self._writers = keys, values, writers
-        job.capacity, job.keys, job.values, job.writers = capacity, address(keys), address(values), address(writers)
-        # zero, since products read the padding of every row
-        self._scratch = full(self._library.decoder_scratch(ctypes.byref(job)), 0.0)
-        job.scratch = address(self._scratch)
-
-    def _cache(self, rows: int, length: int) -> tuple[Array, Array]:
-        """Keys (L, rows, H, length / 16, K, 16) and values (L, rows, H, length, K in whole vectors).
-
-        In eight bits both are bfloat16, (L, rows, H, length, K in whole pairs of vectors).
-        """
-        settings = self._weights.settings
-        shape, width = (settings.decoder_layers, rows, settings.num_heads), settings.head_dim
-        if self._weights.in_bytes:
-            paired = (*shape, length, width + -width % PAIR)
-            return empty(paired, np.uint16), empty(paired, np.uint16)
-        return empty((*shape, length // LANES, width, LANES)), empty((*shape, length, width + -width % LANES))
+def length_penalties(longest: int, alpha: float) -> Array:
+    """Divisors `length ** alpha` for every length from 0 to `longest`, in float32 (Wu et al. 2016, section 7)."""
+    return aligned(np.array([1.0, *(length**alpha for length in range(1, longest + 1))], np.float32))
 
 
 def _extended(table: Array, rows: int) -> Array:

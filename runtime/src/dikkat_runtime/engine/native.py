@@ -10,10 +10,13 @@ from itertools import accumulate
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory, Precision, SearchOptions
+from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.engine.positions import sinusoids
 from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.engine.steps import StepDecoder
+from dikkat_runtime.engine.stepwise import limited_beam_search, sample
 from dikkat_runtime.engine.weights import Weights, decoder_layers, encoder_layers
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array, address, aligned, empty
@@ -77,14 +80,30 @@ class NativeEngine:
             raise MemoryError("no memory left to encode")
         return Memory(_padded(states, lengths), lengths)
 
-    def search(self, memory: Memory, options: SearchOptions, *, threads: int | None = None) -> list[list[Hypothesis]]:
-        """The `n_best` hypotheses of each source, best first; `threads` of the engine's by default."""
+    def search(
+        self,
+        memory: Memory,
+        options: DecodingOptions,
+        *,
+        numbers: Sequence[int] | None = None,
+        threads: int | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first; see `Engine`."""
         caps = [options.length_cap(length) for length in memory.lengths]
         # learned positions end somewhere: no hypothesis reaches beyond them
         if self._learned is not None:
             caps = [min(cap, len(self._learned)) for cap in caps]
-        decoder = BeamDecoder(self._decoder, memory, options.beam_size, threads or self.info.threads)
-        return decoder.search(options, caps, self.positions)
+        threads = threads or self.info.threads
+        if isinstance(options, SamplingOptions):
+            steps = StepDecoder(self._decoder, memory, 1, threads, self.positions)
+            numbers = range(len(caps)) if numbers is None else numbers
+            return [[hypothesis] for hypothesis in sample(steps, options, caps, numbers, threads)]
+        beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
+        if options.limits_repetition:
+            steps = StepDecoder(self._decoder, memory, beam_size, threads, self.positions)
+            return limited_beam_search(steps, options, beam_size, n_best, caps, threads)
+        decoder = BeamDecoder(self._decoder, memory, beam_size, threads)
+        return decoder.search(options.length_penalty, n_best, caps, self.positions)
 
     def positions(self, start: int, end: int) -> Array:
         """(end - start, D): what is added to the embeddings at these positions."""

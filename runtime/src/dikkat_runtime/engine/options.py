@@ -48,6 +48,10 @@ class DecodingOptions:
         _require("no_repeat_ngram", size, "a whole number of at least 0", _whole(size) and size >= 0)
         _require("repetition_penalty", penalty, "a finite number above 0", math.isfinite(penalty) and penalty > 0)
 
+    def length_cap(self, source_tokens: int) -> int:
+        """Most tokens, end mark included, of a hypothesis for a source of so many."""
+        return max(1, int(self.max_length_factor * source_tokens) + self.max_length_offset)
+
     @property
     def limits_repetition(self) -> bool:
         """Whether the next token depends on those before it in another way than by the model."""

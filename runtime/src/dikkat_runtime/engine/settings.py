@@ -39,6 +39,14 @@ LARGEST = 1 << 24
 """No size of a model that one machine trains is larger."""
 
 
+class NeedsTorchError(UsageError):
+    """A model has a setting that is computed by PyTorch alone."""
+
+    def __init__(self, where: str, setting: str) -> None:
+        super().__init__(f"{where}: this runtime does not compute {setting}; use dikkat with PyTorch")
+        self.reason = f"it does not compute {setting}"
+
+
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
     """Shape of a translator; the names are those of `config.json`."""
@@ -115,4 +123,4 @@ def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
 
 
 def _needs_torch(where: str, name: str, value: object) -> None:
-    raise UsageError(f"{where}: this runtime does not compute model.{name} = {value}; use dikkat with PyTorch")
+    raise NeedsTorchError(where, f"model.{name} = {value}")

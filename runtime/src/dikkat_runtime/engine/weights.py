@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -35,12 +36,11 @@ class Weights:
         """A copy of one array that C can read. Raises `DataError` where it is missing or has another shape or type."""
         found = self.arrays.get(name)
         if found is None:
-            raise DataError(f"{self.where}: damaged: the weight {name} is missing; restore the file")
-        if found.dtype != np.float32 or found.shape != shape:
-            raise DataError(
-                f"{self.where}: damaged: {name} is {found.dtype} {list(found.shape)}, where float32 {list(shape)} is"
-                " needed; restore the file"
-            )
+            raise self._unfit(f"parameter {name} is missing")
+        if found.shape != shape:
+            raise self._unfit(f"parameter {name} has the shape {found.shape}, not {shape}")
+        if found.dtype != np.float32:
+            raise DataError(f"{self.where}: damaged: {name} is {found.dtype}, not float32; restore the file")
         if not np.isfinite(found).all():
             raise DataError(f"{self.where}: damaged: {name} holds values that are not finite; train again")
         self.used.add(name)
@@ -71,7 +71,10 @@ class Weights:
     def check_all_used(self) -> None:
         """Raises `DataError` for weights that no part of the model has asked for."""
         if left := sorted(set(self.arrays) - self.used):
-            raise DataError(f"{self.where}: damaged: the model has no place for the weight {left[0]}; restore the file")
+            raise self._unfit(f"no parameter is called {left[0]}")
+
+    def _unfit(self, reason: str) -> DataError:
+        return DataError(f"{self.where}: does not fit {Path(self.where).with_name('config.json')}: {reason}")
 
     def _packed(self, weight: Array) -> tuple[Array, Array, Array]:
         """Eight-bit panels of a matrix, a scale for each output, and the shift that unsigned products need."""

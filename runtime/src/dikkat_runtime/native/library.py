@@ -85,6 +85,9 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "decoder_scratch": [decoder],
         "decoder_read_source": [decoder, c_void_p, c_int64, POINTER(Linear)],
         "decoder_step": [decoder, c_void_p, c_void_p, c_void_p],
+        "decoder_copy": [decoder, c_void_p, c_void_p, c_int64],
+        "top_entries": [c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int64],
+        "normalizers": [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "search_scratch": [search, decoder],
         "search_apart": [search, decoder, c_int64],
         "search_together": [search, decoder, c_int64],
@@ -92,6 +95,6 @@ def _declare(loaded: ctypes.CDLL) -> None:
     for name, types in arguments.items():
         function = getattr(loaded, name)
         function.argtypes = types
-        function.restype = None if name.startswith("search_") else c_int
+        function.restype = None if name.startswith(("search_", "top_", "norm")) else c_int
     for name in ("decoder_scratch", "search_scratch"):
         getattr(loaded, name).restype = c_int64

@@ -67,7 +67,7 @@ def _translator(run: Path, config: Mapping[str, Any]) -> Embedder:
         lengths = np.array(memory.lengths, np.float32)[:, None]
         return np.asarray(memory.states.sum(axis=1) / lengths)
 
-    width = engine.settings.model_dim
+    width = int(section(config, "model", run)["model_dim"])
     return Embedder(translator.tokenizer, lambda ids: [*ids[:longest], EOS_ID], pool, width)
 
 

@@ -8,8 +8,6 @@ from tests.unit.models.small import small_model
 from torch import Tensor
 
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.native.decoder import DecoderSteps, can_step
-from dikkat.native.library import why_absent
 from dikkat.nn.cache import DecoderCache, SelfAttentionCache
 from dikkat.nn.rotary import RotaryPositions
 
@@ -47,16 +45,8 @@ def test_steps_at_their_own_position_pass(monkeypatch: pytest.MonkeyPatch) -> No
     assert diagnosis(small_model()) == (set(), set())
 
 
-@pytest.mark.parametrize("cache", [SelfAttentionCache, DecoderSteps])
-def test_a_cache_that_is_not_reordered(
-    cache: type[SelfAttentionCache | DecoderSteps], request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """That of PyTorch's steps, and that of native ones."""
-    if cache is SelfAttentionCache:
-        request.getfixturevalue("without_kernels")
-    elif not can_step():
-        pytest.skip(f"no native kernels: {why_absent()}")
-    monkeypatch.setattr(cache, "reorder", lambda self, index: None)
+def test_a_cache_that_is_not_reordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SelfAttentionCache, "reorder", lambda self, index: None)
     assert diagnosis(small_model()) == ({"step = teacher forcing"}, set())
     # the hypotheses change places after the third step
     assert violation(small_model(), "step = teacher forcing").where in {"step 3", "step 4", "step 5"}

@@ -1,0 +1,81 @@
+"""Which sentences share a batch, and which batches are searched side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from dikkat_runtime.engine.contract import EMPTY, Engine, Hypothesis
+from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.errors import UsageError
+
+_Search = Callable[[Sequence[int]], list[list[Hypothesis]]]
+
+BATCH_SIZE = 128
+"""Sentences that are searched together."""
+BATCH_TOKENS = 16384
+"""Source tokens of a batch, padding included; a longer sentence goes alone."""
+
+
+def length_batches(
+    lengths: Sequence[int], batch_size: int = BATCH_SIZE, batch_tokens: int = BATCH_TOKENS
+) -> Iterator[list[int]]:
+    """Indices of the sentences that share a batch, longest first; empty ones are in none. The end mark is counted.
+
+    A batch has at most `batch_size` sentences and `batch_tokens` tokens, padding included; a longer sentence is alone.
+    Raises `UsageError` when a limit is below 1.
+    """
+    for name, limit in (("batch_size", batch_size), ("batch_tokens", batch_tokens)):
+        if limit < 1:
+            raise UsageError(f"{name} must be at least 1, not {limit}")
+    order = sorted((index for index, length in enumerate(lengths) if length), key=lambda index: -lengths[index])
+    start = 0
+    while start < len(order):
+        end = start + max(1, min(batch_size, batch_tokens // (lengths[order[start]] + 1)))
+        yield order[start:end]
+        start = end
+
+
+def search_all(
+    engine: Engine,
+    sentences: Sequence[Sequence[int]],
+    options: DecodingOptions,
+    *,
+    numbers: Sequence[int] | None = None,
+    batch_size: int = BATCH_SIZE,
+    before_batch: Callable[[], None] | None = None,
+) -> list[list[Hypothesis]]:
+    """The hypotheses of every sentence (source ids without an end mark), in their order; an empty one is not searched.
+
+    `numbers` are those of the sentences, by default from 0. `before_batch` is called before each batch, and may raise
+    to end the work. After an error, or Ctrl-C, no batch is begun any more.
+    """
+    numbers = range(len(sentences)) if numbers is None else numbers
+    results: list[list[Hypothesis]] = [[EMPTY] for _ in sentences]
+    batches = list(length_batches([len(sentence) for sentence in sentences], batch_size))
+    info = engine.info
+    # in eight bits a thread is best alone with a batch; in float32 the threads had better share the weights
+    workers = min(info.threads, len(batches)) if info.precision == "int8" else 1
+    share = max(1, info.threads // max(1, workers))
+
+    def search(batch: Sequence[int]) -> list[list[Hypothesis]]:
+        if before_batch is not None:
+            before_batch()
+        memory = engine.encode([sentences[index] for index in batch], threads=share)
+        return engine.search(memory, options, numbers=[numbers[index] for index in batch], threads=share)
+
+    for batch, searched in zip(batches, _side_by_side(search, batches, workers), strict=True):
+        for index, hypotheses in zip(batch, searched, strict=True):
+            results[index] = hypotheses
+    return results
+
+
+def _side_by_side(search: _Search, batches: Sequence[list[int]], workers: int) -> Iterator[list[list[Hypothesis]]]:
+    if workers <= 1:
+        yield from map(search, batches)
+        return
+    pool = ThreadPoolExecutor(workers)
+    try:
+        yield from pool.map(search, batches)
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,59 @@
+"""How much a translator reads in one piece: what its training lines were like, kept in the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.data.corpus import Corpus
+from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.tasks.reading_limits import limits_of_profile, limits_of_run
+from dikkat_runtime.text.segmentation import ReadingLimits
+from dikkat_runtime.text.sentences import split_sentences
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+_EXAMINED = 2_000
+"""Lines of which the sentences are counted, evenly spread over the training data."""
+
+
+def source_profile(lengths: NDArray[np.int64], texts: Sequence[str], language: str) -> dict[str, Any]:
+    """What the source side of the training data is like, for `config.json`: tokens of its lines, and sentences."""
+    chosen = np.unique(np.linspace(0, len(texts) - 1, _EXAMINED).astype(int)).tolist()
+    several = sum(len(split_sentences(texts[index], language)) > 1 for index in chosen)
+    return {
+        "longest": int(lengths.max()),
+        "usual": int(np.percentile(lengths, 99.9, method="higher")),
+        "several_sentences": several / len(chosen),
+    }
+
+
+def reading_limits(run: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -> ReadingLimits:
+    """The limits of the run at a path from its settings; of an older one, from the corpus beside it.
+
+    Raises `DataError` for settings that are damaged.
+    """
+    where = str(run / "config.json")
+    limits = limits_of_run(config, where)
+    if config.get("data_source", {}).get("source_lines") is not None:
+        return limits
+    profile = _profile_of_corpus(run / "corpus", str(config["data"].get("source_language", "")), tokenizer)
+    return limits if profile is None else limits_of_profile(profile, limits.longest, where)
+
+
+def _profile_of_corpus(folder: Path, language: str, tokenizer: Tokenizer) -> dict[str, Any] | None:
+    """None where there is no corpus, or none that can be read: it is not needed to translate."""
+    if not folder.is_dir():
+        return None
+    try:
+        corpus = Corpus.open(folder, "train", vocab_size=tokenizer.vocab_size)
+    except DikkatError:
+        return None
+    if not len(corpus):
+        return None
+    chosen = np.unique(np.linspace(0, len(corpus) - 1, _EXAMINED).astype(int)).tolist()
+    texts = tokenizer.decode_batch([corpus.source(index).tolist() for index in chosen])
+    return source_profile(corpus.source_lengths, texts, language)

@@ -1,0 +1,74 @@
+"""The contract of an engine over the modules of a translator, as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from dikkat.decoding.padding import pad_sources
+from dikkat.decoding.strategies import batch_decoder
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.nn.cache import DecoderCache
+from dikkat.nn.masks import length_mask
+from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory
+from dikkat_runtime.engine.options import DecodingOptions
+
+
+class TorchEngine:
+    """Encodes and searches with a model in evaluation mode; hooks and observers of its modules see every step."""
+
+    def __init__(self, model: EncoderDecoder, *, why_not_native: str = "") -> None:
+        """`why_not_native` is told where nobody asked for this engine."""
+        self.model = model.eval()
+        name = "torch" if self.device.type == "cpu" else f"torch:{self.device.type}"
+        self.info = EngineInfo(name, "float32", torch.get_num_threads(), why_not_native=why_not_native)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return self.model.output_weight.device
+
+    @torch.inference_mode()
+    def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
+        """Read sources (ids without an end mark, none empty); PyTorch decides on its threads by itself."""
+        ids, mask = pad_sources(sources, self.device)
+        # what stands at padding is never read
+        states = (self.model.encode(ids, mask) * mask[..., None]).float().cpu().numpy()
+        return Memory(states, tuple(len(source) + 1 for source in sources))
+
+    def search(
+        self,
+        memory: Memory,
+        options: DecodingOptions,
+        *,
+        numbers: Sequence[int] | None = None,
+        threads: int | None = None,
+    ) -> list[list[Hypothesis]]:
+        """The hypotheses of each source, best first; see `Engine`."""
+        states = torch.from_numpy(np.asarray(memory.states)).to(self.device)
+        mask = length_mask(torch.tensor(memory.lengths), states.shape[1]).to(self.device)
+        numbers = range(len(memory.lengths)) if numbers is None else numbers
+        # what decoding reads of the ids is their shape
+        return batch_decoder(_EncodedModel(self.model, states), options)(mask.long(), mask, numbers)
+
+
+class _EncodedModel:
+    """A model whose source is read already."""
+
+    def __init__(self, model: EncoderDecoder, states: Float[Tensor, "B S D"]) -> None:
+        self._model, self._states = model, states
+
+    def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+        return self._states
+
+    def start_cache(
+        self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], *, rows_per_sentence: int = 1
+    ) -> DecoderCache:
+        return self._model.start_cache(memory, source_mask, rows_per_sentence=rows_per_sentence)
+
+    def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
+        return self._model.step(tokens, cache)
