@@ -42,7 +42,7 @@ class HeldModel:
         self.batches.append(list(texts))
         if "bad" in texts:
             raise DataError("a bad segment")
-        return [Translation(text.upper(), 0.0) for text in texts]
+        return [Translation(text.upper(), 0.0, ()) for text in texts]
 
 
 class HeldCatalog(Catalog):

@@ -29,10 +29,9 @@ def test_the_output_bias_is_added_to_every_row_of_logits() -> None:
 
 
 @torch.inference_mode()
-def test_a_step_has_the_output_bias_and_leaves_native_code_alone() -> None:
+def test_a_step_has_the_output_bias() -> None:
     model = small_model(output_bias=True)
     source, target, mask = some_tokens(2, 5), some_tokens(2, 4), real_tokens([5, 3], 5)
-    assert not model.decodes_natively()
     cache = model.start_cache(model.encode(source, mask), mask)
     steps = torch.stack([model.step(target[:, step], cache) for step in range(4)], dim=1)
     torch.testing.assert_close(steps, model(source, target, mask), rtol=0, atol=1e-5)

@@ -7,7 +7,6 @@ import math
 import pytest
 import torch
 
-from dikkat.models.native_coverage import is_plain_attention
 from dikkat.nn import MultiHeadAttention, causal_mask, to_torch
 from dikkat.nn.recorder import record_attention
 
@@ -45,11 +44,9 @@ def test_its_weights_are_recorded() -> None:
     assert found[0].shape == (2, 2, 5, 5)
 
 
-def test_pytorch_and_native_code_have_no_such_attention() -> None:
+def test_pytorch_has_no_such_attention() -> None:
     part = MultiHeadAttention(4, 2, output_projection=False)
     with pytest.raises(
         ValueError, match="PyTorch's attention has an output projection, but output_projection is False"
     ):
         to_torch(part)
-    assert not is_plain_attention(part, 4)
-    assert is_plain_attention(MultiHeadAttention(4, 2), 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dikkat_runtime.engine.contract import Precision
+from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.errors import DikkatError, UsageError
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.models import SAMPLE, ModelKind, ServedModel, load_model, split_spec

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.tasks.line_notes import has_words
+from dikkat_runtime.text.placeholders import has_words
 
 MOST_READ = 4000
 """Characters of a text that decide."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import Precision, SearchOptions
+from dikkat_runtime.engine.options import Precision, SearchOptions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.run_directory import read_config
 from dikkat_runtime.tasks.classifier import Classification, Classifier

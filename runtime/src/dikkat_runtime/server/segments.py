@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from dikkat_runtime.server.glossaries import Terms
-from dikkat_runtime.tasks.line_notes import has_words
+from dikkat_runtime.text.placeholders import has_words
 
 LONGEST_SEGMENT = 400
 """Characters; a longer sentence is cut at a space, or where there is none, anywhere."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dikkat_runtime.engine.contract import Precision
+from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.errors import UsageError
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
