@@ -18,7 +18,7 @@ from tests.runtime.server.process import started
 pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: pip install -e './runtime[serve]'")
 
 import dikkat_runtime as runtime
-from dikkat_runtime.engine.contract import SearchOptions
+from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.server.keys import new_key
 from dikkat_runtime.tasks.generator import SamplingOptions
 
@@ -41,7 +41,7 @@ class Server:
 
     def translations(self, text: str, n_best: int = 1) -> list[str]:
         """The best translations, best first, none twice."""
-        options = SearchOptions(beam_size=max(BEAM, n_best), n_best=n_best)
+        options = BeamOptions(beam_size=max(BEAM, n_best), n_best=n_best)
         (best,) = self.translator.translate([text], options)
         return list(dict.fromkeys([best.text, *(other.text for other in best.alternatives)]))
 

@@ -11,7 +11,7 @@ import pytest
 from tests.runtime.runs import SENTENCES
 from tests.runtime.server.asking import BEAM, Served
 
-from dikkat_runtime.engine.contract import SearchOptions
+from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import SamplingOptions
 
@@ -22,7 +22,7 @@ FIRST, SECOND = WORDS[:2]
 def translated(server: Served, text: str, n_best: int = 1) -> list[str]:
     """The translations by the model itself, best first."""
     model = server.services.catalog.named("en-fr").model
-    (best,) = model.translate([text], SearchOptions(beam_size=max(BEAM, n_best), n_best=n_best))
+    (best,) = model.translate([text], BeamOptions(beam_size=max(BEAM, n_best), n_best=n_best))
     return [best.text, *(other.text for other in best.alternatives)]
 
 

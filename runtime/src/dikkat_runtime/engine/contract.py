@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
+from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.native.arrays import Array
 
-SearchOptions = BeamOptions
-"""What a translator is usually asked for."""
 EngineName = Literal["auto", "native", "torch"]
 """What a user may ask for; "auto" is native where that is possible, else torch."""
 

@@ -10,7 +10,7 @@ from pathlib import PurePath
 
 from starlette.datastructures import UploadFile
 
-from dikkat_runtime.engine.contract import SearchOptions
+from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.document_store import KEPT_SECONDS, DocumentJob
@@ -79,7 +79,7 @@ async def _with_reader(call: Call, job: DocumentJob, data: bytes, model: ServedM
     """The reader works in a thread of its own and asks the event loop for translations."""
     documents = importlib.import_module(f"{_READERS}.documents")
     options = importlib.import_module(f"{_READERS}.segments").Options(model.source, model.target)
-    task = Translate(model, SearchOptions(beam_size=call.services.settings.beam_size))
+    task = Translate(model, BeamOptions(beam_size=call.services.settings.beam_size))
     loop = asyncio.get_running_loop()
 
     def translate(texts: Sequence[str]) -> list[str]:

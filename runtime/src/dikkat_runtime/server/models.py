@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dikkat_runtime.engine.options import Precision, SearchOptions
+from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.run_directory import read_config
 from dikkat_runtime.tasks.classifier import Classification, Classifier
@@ -58,7 +58,7 @@ class Translate:
     """Segments are translated."""
 
     model: ServedModel
-    options: SearchOptions
+    options: BeamOptions
 
     def run(self, texts: Sequence[str]) -> list[Translation]:
         """One translation for each text."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from dikkat_runtime.engine.contract import SearchOptions
+from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.detection import detect, is_available
 from dikkat_runtime.server.glossaries import Terms
@@ -63,7 +63,7 @@ async def translate_texts(call: Call, model: ServedModel, texts: Sequence[str], 
     else:
         parts = await asyncio.to_thread(lambda: [_split(text, wish) for text in texts])
     beam = max(call.services.settings.beam_size, wish.alternatives + 1)
-    task = Translate(model, SearchOptions(beam_size=beam, n_best=wish.alternatives + 1))
+    task = Translate(model, BeamOptions(beam_size=beam, n_best=wish.alternatives + 1))
     segments = [segment for each in parts for segment in segments_of(each)]
     translations = iter(await call.compute(task, segments))
     results = []
