@@ -70,7 +70,6 @@ def test_the_cache_does_not_change_the_text(translator: Translator, sources: lis
     assert texts == greedy
 
 
-@pytest.mark.usefixtures("either_path")
 def test_eight_bits_write_almost_the_same(translator: Translator, sources: list[str]) -> None:
     """Within a fifth of a BLEU point, the same for all but a few, and whatever the batch."""
     references = (RUN / "held_out" / "test.target.txt").read_text(encoding="utf-8").split("\n")[:-1]

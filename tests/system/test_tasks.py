@@ -188,7 +188,6 @@ def test_no_lines_in_are_no_lines_out(dikkat: Command, trained: Path, monkeypatc
     assert dikkat("translate", trained) == (0, "", "")
 
 
-@pytest.mark.usefixtures("either_path")
 def test_eight_bits_translate_and_are_scored(dikkat: Command, trained: Path, toy_data: Path, tmp_path: Path) -> None:
     text = tmp_path / "text"
     text.write_text("\n".join([*UNSEEN, "", ""]), encoding="utf-8")

@@ -38,7 +38,8 @@ def translator(untrained: Path) -> Translator:
         for parameter in found.model.parameters():
             parameter.add_(0.15 * torch.randn(parameter.shape))
     found.model.output_weight = nn.Parameter(0.3 * torch.randn_like(found.model.output_weight))
-    return found
+    # an engine has the weights that the model had when it was made
+    return Translator(found.model, found.tokenizer, found.config, found.limits)
 
 
 @pytest.fixture
