@@ -81,9 +81,9 @@ def translate(
     options = replace(options, no_repeat_ngram=no_repeat_ngram or 0, repetition_penalty=repetition_penalty)
     translator = open_translator(run, engine, precision, device)
     tell_engine(translator.info)
+    if out is not None and (scores or n_best != 1):
+        raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
     if out is not None:
-        if scores or n_best != 1:
-            raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
         stream = partial(translator.stream, options=options, batch_size=batch_size)
         _translate_document(run, file, out, columns, lambda texts: [each.text for each in stream(texts)])
         return

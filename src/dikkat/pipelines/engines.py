@@ -8,6 +8,7 @@ from typing import Any
 from dikkat.config import Device, RunConfig
 from dikkat.pipelines.settings import run_config
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.native import NativeEngine
@@ -50,5 +51,6 @@ def engine_for(
 
 def native_engine(run: RunDirectory, settings: Mapping[str, Any], precision: Precision) -> NativeEngine:
     """The native engine with the weights of a run. Raises `MissingInputError` or `DataError`."""
+    note_changed_settings(run)
     model = model_settings(settings, str(run.config), NATIVE)
     return NativeEngine(model, read_weights(run.weights), str(run.weights), precision=precision)

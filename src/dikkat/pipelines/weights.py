@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,11 +12,10 @@ from torch import nn
 from dikkat.config import ModelConfig
 from dikkat.models.factory import check_dimensions, most_parameters
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.manifest import read_manifest
+from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.run_directory.tensor_files import Described, read_header, read_tensors
 from dikkat.training.parameters import FlatParameters
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
-from dikkat_runtime.native.notices import note
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -63,7 +61,7 @@ def load_weights(
     or, unless an examination is to find that out, is not finite.
     """
     if checkpoint is None:
-        _note_changed_settings(run)
+        note_changed_settings(run)
     file = run.weights if checkpoint is None else checkpoint / run.weights.name
     tensors = run.load_weights() if checkpoint is None else read_tensors(file)
     for name, tensor in tensors.items():
@@ -77,19 +75,6 @@ def load_weights(
     if must_be_finite and not torch.isfinite(parameters.master).all():
         name = next(span.name for span in parameters.spans if not torch.isfinite(span.of(parameters.master)).all())
         raise DataError(f"{file}: damaged: {name} holds numbers that are not finite; restore the file")
-
-
-def _note_changed_settings(run: RunDirectory) -> None:
-    """Tell when a run that has no manifest, of an older dikkat, has other settings than its scores were measured with.
-
-    What changes no shape, as the number of heads, changes what a model computes without any other sign.
-    """
-    with suppress(DataError, MissingInputError):
-        if read_manifest(run.path) is None and len(run.read_metrics()) in run.foreign_metrics():
-            note(
-                f"{run.config}: was changed after the scores of the run were measured, so it may compute something"
-                f" else; {run.path} has no manifest.json (it is of an older dikkat), and nothing else can be checked"
-            )
 
 
 def _build(run: RunDirectory, config: ModelConfig, build: Callable[[], Model], file: Path) -> Model:
