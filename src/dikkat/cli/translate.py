@@ -85,9 +85,8 @@ def translate(
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
     if out is not None:
         stream = partial(translator.stream, options=options, batch_size=batch_size)
-        _translate_document(run, file, out, columns, lambda texts: [each.text for each in stream(texts)])
-        return
-    _translate_lines(translator, file, options, batch_size, no_repeat_ngram is None, scores or n_best > 1)
+        return _translate_document(run, file, out, columns, lambda texts: [each.text for each in stream(texts)])
+    return _translate_lines(translator, file, options, batch_size, no_repeat_ngram is None, scores or n_best > 1)
 
 
 def _translate_lines(

@@ -23,5 +23,6 @@ def engine_in_memory(model: EncoderDecoder, config: ModelConfig) -> Engine:
         why = f"the model is on {model.output_weight.device.type}"
     if why is not None:
         return TorchEngine(model, why_not_native=why)
-    arrays = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+    # a model in training may be computed with in bfloat16, which numpy does not have
+    arrays = {name: parameter.detach().float().numpy() for name, parameter in model.named_parameters()}
     return NativeEngine(model_settings(settings, _WHERE, NATIVE), arrays, _WHERE, threads=torch.get_num_threads())
