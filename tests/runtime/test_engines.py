@@ -174,6 +174,12 @@ def test_the_engine_of_a_model_in_training_has_its_weights_of_now() -> None:
     assert_alike(after, decoded(TorchEngine(model), BeamOptions(beam_size=2)))
 
 
+def test_the_bfloat16_weights_of_a_training_are_computed_with_in_float32() -> None:
+    model = small_model().bfloat16()
+    found = decoded(engine_in_memory(model, config()), BeamOptions(beam_size=2))
+    assert_alike(found, decoded(TorchEngine(model.float()), BeamOptions(beam_size=2)))
+
+
 @pytest.mark.parametrize("poison", [math.nan, math.inf])
 def test_weights_that_are_no_numbers_are_refused(poison: float) -> None:
     model = small_model()
