@@ -170,7 +170,8 @@ def _load_everything() -> None:
 
     set_environment()
     for module in pkgutil.walk_packages(dikkat.__path__, "dikkat."):
-        if not module.name.endswith("__main__"):
+        # Keras is an extra, and no command needs it
+        if not module.name.endswith("__main__") and "keras" not in module.name:
             importlib.import_module(module.name)
     import typer
 

@@ -91,7 +91,8 @@ def _serve() -> None:
 
     set_environment()
     for module in pkgutil.walk_packages(dikkat.__path__, "dikkat."):
-        if not module.name.endswith("__main__"):
+        # Keras is an extra, and no command needs it
+        if not module.name.endswith("__main__") and "keras" not in module.name:
             importlib.import_module(module.name)
     for name in LATE:
         importlib.import_module(name)
