@@ -94,7 +94,7 @@ class TestUse:
     def test_attend_shows_what_the_encoder_looks_at(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
         text = "the film was superb"
         for name in ("a.png", "a.svg", "a.npz", "a.json"):
-            assert dikkat("attend", run, text, "--out", tmp_path / name) == (0, "", "")
+            assert dikkat("attend", run, text, "--out", tmp_path / name) == (0, "", f"wrote {tmp_path / name}\n")
         (found,), (packed,) = read_json(tmp_path / "a.json"), read_npz(tmp_path / "a.npz")
         assert (found.source, found.output, found.output_tokens) == (text, "", ())
         assert found.source_tokens[0] == "<bos>"
@@ -295,7 +295,8 @@ class TestTable:
         code, _, notes = dikkat(*TRAIN, data, "--out", tmp_path / "run", *self.SHORT)
         assert code == 0
         assert told(notes) == [
-            f"{data}: columns separated by tab, a header row (“text”, “label”), label = column 2, text = column 1"
+            f"{data}: columns separated by tab, a header row (“text”, “label”), label = column 2, text = column 1",
+            "held out: 3 texts to validate on; none of them is trained on",
         ]
         assert RunDirectory.open(tmp_path / "run").read_config()["labels"] == ["neg", "pos"]
         bare = write_table(tmp_path / "bare.tsv", rows)
@@ -324,7 +325,7 @@ class TestTable:
     def test_every_class_is_held_out(self, dikkat: Command, tmp_path: Path) -> None:
         data = write_table(tmp_path / "data.tsv", [*reviews(60), ("odd", "a weird film"), ("odd", "a bizarre one")])
         code, _, notes = dikkat(*TRAIN, data, "--out", tmp_path / "run", *self.SHORT)
-        assert (code, told(notes)) == (0, [])
+        assert (code, told(notes)) == (0, ["held out: 4 texts to validate on; none of them is trained on"])
         assert "odd" in (tmp_path / "run" / "held_out" / "validation.target.txt").read_text().split("\n")
 
     def test_ids_are_no_labels(self, dikkat: Command, tmp_path: Path) -> None:
@@ -624,7 +625,8 @@ class TestBadInput:
     def test_what_does_not_fit_the_settings_is_named(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
         shutil.copytree(run, copy := tmp_path / "copy")
         settings = json.loads((copy / "config.json").read_text())
-        (copy / "manifest.json").unlink()
+        for name in ("manifest.json", "metrics.jsonl"):
+            (copy / name).unlink()
         (copy / "config.json").write_text(json.dumps({**settings, "labels": ["a", "b", "c"]}))
         message = dikkat.fails(65, "classify", copy)
         weights, config = copy / "model.safetensors", copy / "config.json"

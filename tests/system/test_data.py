@@ -22,7 +22,8 @@ def backward(trained: Path, tmp_path: Path) -> Path:
     languages = config["data"]["source_language"], config["data"]["target_language"]
     config["data"] |= {"target_language": languages[0], "source_language": languages[1]}
     (run / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    (run / "manifest.json").unlink()
+    for name in ("manifest.json", "metrics.jsonl"):
+        (run / name).unlink()
     return run
 
 

@@ -144,7 +144,11 @@ def test_attend_shows_an_encoder_with_its_special_tokens(dikkat: Command, tmp_pa
     out = tmp_path / "run"
     assert dikkat("import", bert_folder(tmp_path / "theirs"), "--out", out)[0] == 0
     for name in ("a.png", "a.svg", "a.npz", "a.json"):
-        assert dikkat("attend", out, "the dog sees a cat", "--out", tmp_path / name) == (0, "", "")
+        assert dikkat("attend", out, "the dog sees a cat", "--out", tmp_path / name) == (
+            0,
+            "",
+            f"wrote {tmp_path / name}\n",
+        )
     (found,) = read_json(tmp_path / "a.json")
     assert found.source_tokens == ("[CLS]", "the", "dog", "sees", "a", "cat", "[SEP]")
     assert (found.output, found.output_tokens, len(found.maps)) == ("", (), 2 * 3)

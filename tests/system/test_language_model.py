@@ -139,7 +139,11 @@ def test_generate_prints_the_prompt_and_its_continuation(
 
 def test_attend_shows_what_a_prompt_looks_at(dikkat: Command, written: Path, tmp_path: Path) -> None:
     for name in ("a.png", "a.svg", "a.npz", "a.json"):
-        assert dikkat("attend", written, "the king sees", "--out", tmp_path / name) == (0, "", "")
+        assert dikkat("attend", written, "the king sees", "--out", tmp_path / name) == (
+            0,
+            "",
+            f"wrote {tmp_path / name}\n",
+        )
     (found,) = read_json(tmp_path / "a.json")
     assert found.output_tokens == tuple("the king sees")
     assert (found.source, found.source_tokens, found.output) == ("the king sees", (), "")

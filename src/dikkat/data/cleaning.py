@@ -55,8 +55,8 @@ class CleaningReport:
 
     def note_held_out(self, validation: int, test: int) -> None:
         """Note how many were taken from the data to validate and to test on, where no other data was named for it."""
-        told = f"held out: {validation:,} {self.unit} to validate on"
-        self.notes.append(f"{told} and {test:,} to test on (dikkat evaluate); none of them is trained on")
+        tested = f" and {test:,} to test on (dikkat evaluate)" if test else ""
+        self.notes.append(f"held out: {validation:,} {self.unit} to validate on{tested}; none of them is trained on")
 
     @property
     def dropped(self) -> int:

@@ -17,12 +17,9 @@ FOLDER = Path(__file__).parent
 TESTS = (
     "kernels",
     "drawn_gradient",
-    "narrow",
     "narrow_linear",
     "quantized",
     "orthogonal",
-    "encoder",
-    "decoder",
     "ranking",
 )
 LACKING = "processors_that_lack_instructions"

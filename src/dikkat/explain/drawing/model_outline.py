@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import cast
 
@@ -15,6 +16,7 @@ from dikkat.models.factory import Factory
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.embedding import TokenEmbedding
 from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
 
 _NORMS = {"layer": "LayerNorm", "rms": "RMSNorm"}
 _ADDED = {
@@ -71,7 +73,7 @@ class _Reader:
         return Stack(
             name="encoder",
             reads="source ids (B, S)",
-            below=self._reading(self.model.source_embedding, "S"),
+            below=self._reading(self.model.source_embedding, "S", encoder.blocks),
             layers=len(encoder.blocks),
             block=(
                 self._sub_layer(
@@ -87,7 +89,7 @@ class _Reader:
     def _decoder(self) -> Stack:
         decoder = self.model.decoder
         block = cast(DecoderBlock, decoder.blocks[0])
-        below = self._reading(self.model.target_embedding, "T")
+        below = self._reading(self.model.target_embedding, "T", decoder.blocks)
         causal = self._attention(block.self_attention, "Masked self-attention", "mask: causal (no future)")
         sub_layers = (
             self._sub_layer(causal, block.self_residual.norm),
@@ -109,8 +111,8 @@ class _Reader:
             gives="probabilities (B, T, V)",
         )
 
-    def _reading(self, embedding: TokenEmbedding, length: str) -> tuple[Part, ...]:
-        return (self._embedding(embedding), *self._positions(length), *self._embedding_norm())
+    def _reading(self, embedding: TokenEmbedding, length: str, blocks: Iterable[nn.Module]) -> tuple[Part, ...]:
+        return (self._embedding(embedding), *self._positions(length, blocks), *self._embedding_norm())
 
     def _embedding(self, module: TokenEmbedding) -> Part:
         rows, width = module.weight.shape
@@ -119,7 +121,7 @@ class _Reader:
         title = "Embedding × √D" if self.config.scale_embeddings else "Embedding"
         return Part("embedding", title, (f"V × D = {rows:,} × {width:,}", *tied), parameters)
 
-    def _positions(self, length: str) -> tuple[Part, ...]:
+    def _positions(self, length: str, blocks: Iterable[nn.Module]) -> tuple[Part, ...]:
         name = self.config.positions
         if name not in _ADDED:
             return ()
@@ -127,7 +129,12 @@ class _Reader:
         rows = f"{self.config.max_positions:,}" if name == "learned" else length
         sizes = (f"{rows} × {self.config.model_dim:,}", *([how] if how else []))
         module: nn.Module = self.model.positions
-        parameters = self._count(*module.parameters())
+        again = [
+            block.positions for block in blocks if isinstance(block, PositionedEncoderBlock | PositionedDecoderBlock)
+        ]
+        if again:
+            sizes += ("in every layer" if name != "learned" else "a table in every layer",)
+        parameters = self._count(*(each for part in (module, *again) for each in part.parameters()))
         if name == "learned" and not parameters:
             sizes += ("the table of the encoder",)
         return (Part("positions", f"+ {title}", sizes, parameters),)

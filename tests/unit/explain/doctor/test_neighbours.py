@@ -7,15 +7,12 @@ import torch
 from tests.unit.explain.doctor.patients import diagnosis, violation
 from tests.unit.models.small import small_model
 
-from dikkat.native.library import library
-
 
 @pytest.mark.parametrize(
     ("places", "follows"),
     [
-        # forgotten for teacher forcing alone, the steps do better than what they are compared with; so do native ones,
-        # which have no such mask to forget
-        (("encoder_decoder", "decoder"), {"step = teacher forcing"} if library() else set()),
+        # forgotten for teacher forcing alone, the steps do better than what they are compared with
+        (("encoder_decoder", "decoder"), set()),
         (("encoder_decoder",), {"step = teacher forcing"}),
     ],
 )

@@ -109,5 +109,4 @@ def test_rows_that_only_the_native_kernel_leaves_uneven(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(kernels, "attention_forward", uneven)
     assert violation(small_model(), "weights sum to one").where.endswith("used")
-    # the native step of decoding has attention of its own, which is right
-    assert diagnosis(small_model()) == ({"weights sum to one", "step = teacher forcing"}, set())
+    assert diagnosis(small_model()) == ({"weights sum to one"}, set())
