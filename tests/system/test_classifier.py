@@ -206,14 +206,16 @@ class TestUse:
     def test_words_are_shown_without_punctuation_and_markup(
         self, dikkat: Command, run: Path, standard_input: object
     ) -> None:
-        standard_input('It was ("superb").<br /><br />The film, and <i>music</i>... don\'t C# 10/10 !!\n')  # type: ignore[operator]
+        # two lines, since this model reads forty tokens
+        standard_input('It was ("superb").<br /><br />\n<i>music</i>... don\'t C# !!\n')  # type: ignore[operator]
         code, output, _ = dikkat("classify", run, "--words", "20")
         assert code == 0
-        shown = [part.rsplit(" ", 1)[0] for part in output.rstrip("\n").split("\t")[2].split(", ")]
-        tags = ["<br />", "<br />", "<i>", "</i>"]
-        words = ["It", "was", "superb", "The", "film", "and", "music", "don't", "C#", "10/10", "!!"]
-        assert set(shown) == {*tags, *words, "..."}
-        assert shown.count("<br />") == 2
+        first, second = (
+            [part.rsplit(" ", 1)[0] for part in line.split("\t")[2].split(", ")]
+            for line in output.rstrip("\n").split("\n")
+        )
+        assert sorted(first) == ["<br />", "<br />", "It", "superb", "was"]
+        assert sorted(second) == ["!!", "...", "</i>", "<i>", "C#", "don't", "music"]
 
     def test_mistakes_and_the_confusion_matrix_as_a_picture(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
         test = write_table(tmp_path / "test.tsv", [("neg", "a superb film of music"), *reviews(20, seed=8)])
