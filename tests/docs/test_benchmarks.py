@@ -79,7 +79,7 @@ def test_missing_texts_are_said_loudly_and_nothing_is_installed(tmp_path: Path) 
     assert not (tmp_path / "env").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the benchmark reads resident memory from Linux")
 def test_long_sequences_measures_every_form_at_every_length() -> None:
     sizes = ("--rounds", "1", "--repeats", "1", "--lengths", "64", "128", "--slope-from", "64", "--window", "8")

@@ -211,7 +211,9 @@ def test_time_that_ends_before_the_first_update_is_said(data: str, tmp_path: Pat
         train(TranslatorJob(request), out, Watcher(), started=time.monotonic() - 60.0)
     assert RunDirectory.open(out).has_config, "what is prepared is kept"
     # whoever follows the advice has an update at least
-    train(TranslatorJob(TrainRequest(())), out, watcher := Watcher(), resume=True, started=time.monotonic() - 60.0)
+    watcher, job = Watcher(), TranslatorJob(TrainRequest(()))
+    began = time.monotonic() - 60.0
+    train(job, out, watcher, should_stop=lambda: bool(watcher.steps), resume=True, started=began)
     assert watcher.steps
 
 
