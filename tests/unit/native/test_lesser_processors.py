@@ -26,7 +26,7 @@ LACKING = "processors_that_lack_instructions"
 """A test that compiles the kernels without byte products, and without tiles; it compares two alike where neither is."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("architecture", "flag"),
     [("-march=x86-64-v2", "sse4_2"), ("-march=x86-64-v3", "avx2"), ("-march=x86-64-v3 -mavxvnni", "avx_vnni")],
