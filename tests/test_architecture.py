@@ -23,9 +23,8 @@ LAYERS = (
     ("models", "data"),
     ("decoding",),
     ("torch_engine",),
-    ("training", "explain", "run_directory"),
+    ("training", "explain", "run_directory", "classroom"),
     ("pipelines", "interop"),
-    ("classroom",),
     ("cli", "server"),
 )
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}

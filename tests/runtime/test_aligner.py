@@ -10,9 +10,9 @@ from tests.runtime.runs import SENTENCES, translator_run
 
 from dikkat.pipelines import Translator
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
+from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.engine.weights import Weights
-from dikkat_runtime.run_directory import read_config, read_weights
 
 
 @pytest.mark.parametrize("model", [{}, {"norm_placement": "post", "activation": "gelu"}, {"tie_embeddings": False}])

@@ -12,7 +12,7 @@ SOURCES = Path(__file__).resolve().parents[2] / "runtime" / "src" / "dikkat_runt
 LAYERS = (
     ("errors", "files", "special_tokens"),
     ("native",),
-    ("engine", "text", "run_directory"),
+    ("engine", "text"),
     ("tasks",),
     ("server",),
     ("documents",),

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import Tensor
 
-from dikkat.explain.pictures import new_figure
-
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -28,7 +26,7 @@ def show_heatmaps(
     """
     if matrices.dim() != 4:
         raise ValueError(f"matrices must be (rows, columns, queries, keys), but have {matrices.dim()} dimensions")
-    figure = new_figure(figsize)
+    figure = _new_figure(figsize)
     rows, columns = matrices.shape[:2]
     cells: Any = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     image: Any = None
@@ -47,10 +45,16 @@ def show_heatmaps(
 
 def plot_positions(P: Tensor, columns: Sequence[int] = (6, 7, 8, 9), figsize: tuple[float, float] = (6, 2.5)) -> Figure:
     """Some columns of the table P (1, positions, num_hiddens) over the positions."""
-    figure = new_figure(figsize)
+    figure = _new_figure(figsize)
     axes = figure.subplots()
     for column in columns:
         axes.plot(P[0, :, column].detach().cpu().numpy(), label=f"Col {column}")
     axes.set_xlabel("Row (position)")
     axes.legend()
     return figure
+
+
+def _new_figure(figsize: tuple[float, float]) -> Figure:
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=figsize, layout="constrained")

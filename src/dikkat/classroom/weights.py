@@ -10,11 +10,19 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from dikkat.classroom import nyu, scratch, textbook
-from dikkat.interop.key_table import Row, to_ours, to_theirs
-from dikkat.interop.layouts import d2l as d2l_layout
-from dikkat.interop.layouts import nyu as nyu_layout
-from dikkat.interop.layouts import scratch as scratch_layout
+from dikkat.classroom.layouts import d2l as d2l_layout
+from dikkat.classroom.layouts import nyu as nyu_layout
+from dikkat.classroom.layouts import scratch as scratch_layout
+from dikkat.classroom.nyu import TransformerClassifier
+from dikkat.classroom.scratch import (
+    CausalAttention,
+    MultiHeadAttention,
+    MultiHeadAttentionWrapper,
+    SelfAttention_v1,
+    SelfAttention_v2,
+)
+from dikkat.classroom.textbook import EncoderDecoder
+from dikkat.models.key_table import Row, to_ours, to_theirs
 from dikkat.nn.positions import sinusoids
 from dikkat_runtime.errors import DataError, MissingInputError
 
@@ -56,16 +64,16 @@ def _rows(model: nn.Module, layout: str, own: Mapping[str, Tensor]) -> list[Row]
 def _table(model: nn.Module, layout: str) -> tuple[str, list[Row]]:
     """The name of the model's layout, and its table."""
     match model:
-        case textbook.EncoderDecoder():
+        case EncoderDecoder():
             sizes = len(model.encoder.blks), len(model.decoder.blks)
             return "d2l", d2l_layout.rows(*sizes, mxnet=layout == "d2l-mxnet")
-        case nyu.TransformerClassifier():
+        case TransformerClassifier():
             return "nyu", nyu_layout.rows(len(model.encoder.enc_layers))
-        case scratch.SelfAttention_v1() | scratch.SelfAttention_v2() | scratch.CausalAttention():
-            return "scratch", scratch_layout.single(isinstance(model, scratch.SelfAttention_v1))
-        case scratch.MultiHeadAttentionWrapper():
+        case SelfAttention_v1() | SelfAttention_v2() | CausalAttention():
+            return "scratch", scratch_layout.single(isinstance(model, SelfAttention_v1))
+        case MultiHeadAttentionWrapper():
             return "scratch", scratch_layout.side_by_side(model.attention.num_heads)
-        case scratch.MultiHeadAttention():
+        case MultiHeadAttention():
             return "scratch", scratch_layout.split()
     raise ValueError(f"{type(model).__name__} is no class of a document whose weights have a layout")
 
@@ -73,13 +81,13 @@ def _table(model: nn.Module, layout: str) -> tuple[str, list[Row]]:
 def _constants(model: nn.Module) -> dict[str, Tensor]:
     """What the document's class stores though nothing of it is learned."""
     match model:
-        case nyu.TransformerClassifier():
+        case TransformerClassifier():
             embedding = model.encoder.embedding
             width = embedding.word_embeddings.weight.shape[1]
             return {nyu_layout.POSITIONS: sinusoids(embedding.max_position_embeddings, width)}
-        case scratch.CausalAttention() | scratch.MultiHeadAttention():
+        case CausalAttention() | MultiHeadAttention():
             return {scratch_layout.MASK: _later(model.context_length)}
-        case scratch.MultiHeadAttentionWrapper():
+        case MultiHeadAttentionWrapper():
             heads = range(model.attention.num_heads)
             return {f"heads.{head}.{scratch_layout.MASK}": _later(model.context_length) for head in heads}
     return {}

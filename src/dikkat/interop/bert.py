@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from dikkat.config import EncoderConfig, ModelConfig
 from dikkat.interop.foreign_settings import ForeignSettings
-from dikkat.interop.key_table import Row, layer, stacked
+from dikkat.models.key_table import Row, layer, stacked
 
 PREFIX = "bert."
 """Before every name of a checkpoint that has a head."""

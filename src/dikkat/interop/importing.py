@@ -13,13 +13,12 @@ from pydantic import ValidationError
 from torch import Size, Tensor, nn
 
 from dikkat.config import EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
-from dikkat.interop import bert, gpt2
+from dikkat.interop import bert, gpt2, scratch_gpt
 from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint
 from dikkat.interop.foreign_settings import ForeignSettings
-from dikkat.interop.key_table import Row, to_ours
-from dikkat.interop.layouts import scratch_gpt
 from dikkat.interop.sentence_transformers import around_the_trunk, trunk_folder
 from dikkat.models.factory import Factory
+from dikkat.models.key_table import Row, to_ours
 from dikkat.run_directory import RunDirectory
 from dikkat.text.foreign_json import shown
 from dikkat.text.foreign_tokenizer import ForeignTokenizer

@@ -13,9 +13,9 @@ from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.run_directory import read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.run_directory import read_weights
 
 
 def translator_settings(run: RunDirectory) -> tuple[dict[str, Any], RunConfig]:

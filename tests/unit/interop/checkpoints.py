@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from dikkat.config import EncoderConfig, ModelConfig
 from dikkat.interop import bert, gpt2
-from dikkat.interop.key_table import to_theirs
 from dikkat.models.factory import Factory
+from dikkat.models.key_table import to_theirs
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "dog", "cat", "sees", "runs", "a", "b", "and", "."]
 BERT = {

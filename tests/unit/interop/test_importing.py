@@ -13,7 +13,7 @@ from tests.unit.interop.checkpoints import bert_folder, bert_tokenizer, change_w
 
 from dikkat.config import EncoderConfig
 from dikkat.interop.importing import read_foreign, write_run
-from dikkat.interop.key_table import to_theirs
+from dikkat.models.key_table import to_theirs
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, MissingInputError
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from dikkat.cli.main import run
 from dikkat.interop.importing import read_foreign
-from dikkat.interop.key_table import to_theirs
+from dikkat.models.key_table import to_theirs
 from dikkat.pipelines import LanguageModel
 from dikkat_runtime.errors import DataError, UsageError
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dikkat_runtime.engine.options import BeamOptions, Precision
+from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.run_directory import read_config
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from dikkat_runtime.engine.activations import softmax
+from dikkat_runtime.engine.run_directory import read_config, read_metrics, read_step, section
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.stack import Linear, Stack
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run_directory import read_config, read_metrics, read_step, section
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.loading import load_stack_weights, load_tokenizer, padded
 from dikkat_runtime.text.tokenizer import Tokenizer

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from dikkat_runtime.engine.run_directory import read_config, section
 from dikkat_runtime.engine.stack import Stack, causal_mask
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run_directory import read_config, section
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator

@@ -9,11 +9,11 @@ import numpy as np
 
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.repetition import completing_tokens, penalize
+from dikkat_runtime.engine.run_directory import read_config, section
 from dikkat_runtime.engine.sampling import draw
 from dikkat_runtime.engine.stack import KeyValueCache, Stack, causal_mask
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run_directory import read_config, section
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from dikkat_runtime.tasks.loading import load_stack_weights, load_tokenizer
 from dikkat_runtime.text.text_stream import TextStream

@@ -9,9 +9,9 @@ from pathlib import Path
 from dikkat_runtime.engine.contract import Engine, EngineInfo
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
+from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.run_directory import read_config, read_weights
 from dikkat_runtime.tasks.batches import BATCH_SIZE, search_all
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.loading import load_tokenizer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dikkat.interop.key_table import Row, layer
+from dikkat.models.key_table import Row, layer
 
 MASK = "mask"
 """The causal mask, which the classes store as a buffer."""

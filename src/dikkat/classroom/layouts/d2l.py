@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dikkat.interop.key_table import Row, layer
+from dikkat.models.key_table import Row, layer
 
 _FEED_FORWARD = (
     *layer("feed_forward.inner", "ffn.dense1"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dikkat.config import ModelConfig
 from dikkat.interop.foreign_settings import ForeignSettings
-from dikkat.interop.key_table import Row, layer, stacked
+from dikkat.models.key_table import Row, layer, stacked
 from dikkat_runtime.errors import DataError
 
 CONSTANTS = (".att.mask",)

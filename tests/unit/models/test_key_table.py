@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from dikkat.interop.key_table import Row, layer, stacked, to_ours, to_theirs
+from dikkat.models.key_table import Row, layer, stacked, to_ours, to_theirs
 from dikkat_runtime.errors import DataError
 
 ROWS = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dikkat.interop.key_table import Row, layer, stacked
+from dikkat.models.key_table import Row, layer, stacked
 
 POSITIONS = "encoder.embedding.position_embeddings.weight"
 """The table of sines and cosines, which is stored and never trained."""
