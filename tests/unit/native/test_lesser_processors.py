@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.python_path import without_library
 
 from dikkat_runtime.native.cpu import processor_flags
 
@@ -26,7 +27,7 @@ LACKING = "processors_that_lack_instructions"
 """A test that compiles the kernels without byte products, and without tiles; it compares two alike where neither is."""
 
 
-@pytest.mark.nightly
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("architecture", "flag"),
     [("-march=x86-64-v2", "sse4_2"), ("-march=x86-64-v3", "avx2"), ("-march=x86-64-v3 -mavxvnni", "avx_vnni")],
@@ -51,8 +52,8 @@ def test_kernels_hold_in_shorter_registers(tmp_path: Path, architecture: str, fl
     files = [str(FOLDER / f"test_{name}.py") for name in TESTS]
     tests = f"not ({LACKING} and tiles)" if flag == "avx_vnni" else f"not {LACKING}"
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-k", tests, *files]
-    environment = {**os.environ, "CC": str(wrapper), "XDG_CACHE_HOME": str(tmp_path)}
-    found = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    own = {"CC": str(wrapper), "XDG_CACHE_HOME": str(tmp_path), "PYTHONPATH": without_library(tmp_path / "sources")}
+    found = subprocess.run(command, env={**os.environ, **own}, capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stdout[-4000:]
     assert LACKING in (FOLDER / "test_quantized.py").read_text(encoding="utf-8"), "it has another name now"
     assert list(tmp_path.glob("dikkat/kernels-*.so")), "the kernels were compiled by the wrapper"
