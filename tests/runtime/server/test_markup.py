@@ -34,6 +34,11 @@ def test_a_text_is_cut_at_its_sentences_and_lines(text: str, expected: list[str]
     assert "".join(part.text for part in parts) == text
 
 
+def test_ordinals_of_a_language_end_no_sentence() -> None:
+    assert segments(split_text("Bu 3. Madde ile ilgili. Evet.", "tr")) == ["Bu 3. Madde ile ilgili.", "Evet."]
+    assert segments(split_text("I have 3. You have 4.", "en")) == ["I have 3.", "You have 4."]
+
+
 def test_a_long_sentence_is_cut_so_that_memory_stays_bounded() -> None:
     for text in ("word " * 1000, "x" * 5000):
         parts = split_text(text)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dikkat_runtime.text.sentences import has_line_break, split_sentences
+from dikkat_runtime.text.sentences import cut_at_sentences, has_line_break, split_sentences
 
 
 @pytest.mark.parametrize(
@@ -58,3 +60,12 @@ def test_a_long_text_of_one_kind_keeps_every_sign(unit: str) -> None:
     text = unit * (100_000 // len(unit))
     sentences = split_sentences(text, "en")
     assert "".join(sentences).replace(" ", "") == text.replace(" ", "").replace("\r", "")
+
+
+@given(st.text("Ab3.!?。 \t\"”", max_size=40), st.sampled_from(["", "en", "tr"]))
+def test_a_line_cut_at_its_sentences_is_whole_and_cut_where_they_end(line: str, language: str) -> None:
+    pieces = cut_at_sentences(line, language)
+    assert "".join(pieces) == line
+    # white space around the line is no part of it where sentences are looked for
+    trimmed = cut_at_sentences(line.strip(), language)
+    assert [piece.strip() for piece in trimmed if piece.strip()] == split_sentences(line, language)

@@ -31,7 +31,13 @@ class Tag:
 
 
 def split_markup(
-    text: str, ignored: Collection[str], *, sentences: bool = True, lines: bool = True, terms: Terms | None = None
+    text: str,
+    ignored: Collection[str],
+    language: str = "",
+    *,
+    sentences: bool = True,
+    lines: bool = True,
+    terms: Terms | None = None,
 ) -> list[Part]:
     """As `split_text`, for the text between tags; elements named `ignored` (lower case) stay as they are."""
     parts = list[Part]()
@@ -47,7 +53,7 @@ def split_markup(
         elif closing:
             parts.append(Fixed(token))
         else:
-            inner = split_text(html.unescape(token), sentences=sentences, lines=lines, terms=terms)
+            inner = split_text(html.unescape(token), language, sentences=sentences, lines=lines, terms=terms)
             parts += [Fixed(escaped(part.text)) if isinstance(part, Fixed) else part for part in inner]
     return parts
 

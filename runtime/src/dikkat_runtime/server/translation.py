@@ -59,9 +59,9 @@ class Detected:
 async def translate_texts(call: Call, model: ServedModel, texts: Sequence[str], wish: Wish) -> list[Translated]:
     """Translate texts in their order. Raises as `Call.compute`."""
     if sum(map(len, texts)) <= _SHORT:
-        parts = [_split(text, wish) for text in texts]
+        parts = [_split(text, model.source, wish) for text in texts]
     else:
-        parts = await asyncio.to_thread(lambda: [_split(text, wish) for text in texts])
+        parts = await asyncio.to_thread(lambda: [_split(text, model.source, wish) for text in texts])
     beam = max(call.services.settings.beam_size, wish.alternatives + 1)
     task = Translate(model, BeamOptions(beam_size=beam, n_best=wish.alternatives + 1))
     segments = [segment for each in parts for segment in segments_of(each)]
@@ -137,11 +137,11 @@ def translator_for(call: Call, source: str, target: str, name: str | None = None
     return model
 
 
-def _split(text: str, wish: Wish) -> list[Part]:
+def _split(text: str, language: str, wish: Wish) -> list[Part]:
     if wish.markup == "text":
-        return split_text(text, sentences=wish.sentences, lines=wish.lines, terms=wish.terms)
+        return split_text(text, language, sentences=wish.sentences, lines=wish.lines, terms=wish.terms)
     ignored = {*wish.ignored, *(HTML_IGNORED if wish.markup == "html" else ())}
-    return split_markup(text, ignored, sentences=wish.sentences, lines=wish.lines, terms=wish.terms)
+    return split_markup(text, ignored, language, sentences=wish.sentences, lines=wish.lines, terms=wish.terms)
 
 
 def _joined(parts: Sequence[Part], translations: Sequence[Translation], rank: int, wish: Wish) -> str:

@@ -46,22 +46,39 @@ def split_sentences(text: str, language: str = "") -> list[str]:
     text = text.strip()
     if not _MAY_END.search(text):
         return [text] if text else []
-    small = not any(character.isupper() for character in text)
-    code = re.split("[-_.@]", language.lower(), maxsplit=1)[0]
-    ordinals = not code or code in _ORDINAL_LANGUAGES
-    sentences: list[str] = []
-    for line in _BREAK.split(text):
-        start = 0
-        for end in _ends(line, small, ordinals):
-            sentences.append(line[start:end])
-            start = end
-        sentences.append(line[start:])
-    return [sentence for each in sentences if (sentence := each.strip())]
+    small, ordinals = _is_small(text), _writes_ordinals(language)
+    sentences = (each.strip() for line in _BREAK.split(text) for each in _cut(line, small, ordinals))
+    return [sentence for sentence in sentences if sentence]
+
+
+def cut_at_sentences(line: str, language: str = "") -> list[str]:
+    """The sentences of one line with all white space between them: put together they are the line again.
+
+    They end where those of `split_sentences` end.
+    """
+    return list(_cut(line, _is_small(line), _writes_ordinals(language)))
 
 
 def has_line_break(text: str) -> bool:
     """Whether a line, which ends at "\\n", has the sign of another line's end inside."""
     return _BREAK.search(text) is not None
+
+
+def _is_small(text: str) -> bool:
+    return not any(character.isupper() for character in text)
+
+
+def _writes_ordinals(language: str) -> bool:
+    code = re.split("[-_.@]", language.lower(), maxsplit=1)[0]
+    return not code or code in _ORDINAL_LANGUAGES
+
+
+def _cut(line: str, small: bool, ordinals: bool) -> Iterator[str]:
+    start = 0
+    for end in _ends(line, small, ordinals):
+        yield line[start:end]
+        start = end
+    yield line[start:]
 
 
 def _ends(line: str, small: bool, ordinals: bool) -> Iterator[int]:
