@@ -146,7 +146,7 @@ def test_no_other_engine_takes_the_place_of_one_that_cannot_run(
     dikkat: Command, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = text_file(tmp_path, KNOWN[:1])
-    assert "'fast' is not one of 'auto', 'native', 'torch'" in dikkat.fails(
+    assert "Invalid value for '--engine': 'fast' is not one of 'auto', 'native', 'torch'." in dikkat.fails(
         2, "translate", trained, text, "--engine", "fast"
     )
     told = dikkat.fails(2, "translate", trained, text, "--engine", "torch", "--precision", "int8")

@@ -104,7 +104,9 @@ def _usage(error: BaseException) -> str:
     message: str = error.format_message()  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     name = context.command_path if context is not None else "dikkat"
-    return f"{' '.join(message.split())} Try `{name} --help`."
+    # typer puts the kind of a mistake before what it says
+    message = " ".join(message.split()).replace(": Value error, ", ": ")
+    return f"{message} Try `{name} --help`."
 
 
 def _came_of_memory(error: BaseException) -> bool:
