@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dikkat_runtime.engine.settings import NATIVE, NeedsTorchError, model_settings
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.native.first_use import AbsentError
+from dikkat_runtime.errors import AbsentError, UsageError
 from dikkat_runtime.native.library import library
 
 
