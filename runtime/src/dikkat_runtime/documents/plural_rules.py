@@ -29,7 +29,7 @@ class PluralRule:
         try:
             form_of = c2py(rule[1].strip())
             forms = [form_of(number) for number in range(200)]
-        except (ValueError, ArithmeticError, RecursionError):
+        except (ValueError, ArithmeticError, RecursionError, SyntaxError):
             return cls(int(count[1]), 0 if int(count[1]) > 1 else None, is_known=False)
         alone = forms[1] if int(count[1]) > 1 else None
         return cls(int(count[1]), alone)
