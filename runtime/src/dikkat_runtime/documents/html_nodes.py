@@ -87,7 +87,7 @@ def html_nodes(text: str) -> Iterator[Node]:
     position = 0
     while position < len(text):
         found = _NODE.match(text, position)
-        if found is None or _TAG_BEGINS.match(text, position) and found["text"]:
+        if found is None or (_TAG_BEGINS.match(text, position) and found["text"]):
             # a tag that is never closed: browsers show nothing of it
             end = text.find(">", position) + 1 or len(text)
             yield Node("other", position, text[position:end])

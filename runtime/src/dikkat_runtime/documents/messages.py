@@ -75,11 +75,9 @@ def message_text(content: Content, source: Content, mnemonic: str, flags: Sequen
 def _marked(content: Content, mnemonic: str) -> Content:
     """Content with the mark before its first letter, which is none of a directive."""
     for number, item in enumerate(content):
-        letter = (
-            next((place for place, sign in enumerate(item) if sign.isalpha()), None) if isinstance(item, str) else None
-        )
-        if letter is not None:
-            return (*content[:number], f"{item[:letter]}{mnemonic}{item[letter:]}", *content[number + 1 :])
+        if isinstance(item, str) and (letter := re.search(r"[^\W\d_]", item)):
+            marked = f"{item[: letter.start()]}{mnemonic}{item[letter.start() :]}"
+            return (*content[:number], marked, *content[number + 1 :])
     return content
 
 
