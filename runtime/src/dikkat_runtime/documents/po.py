@@ -17,14 +17,17 @@ from dikkat_runtime.documents.plural_rules import PluralRule
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
 from dikkat_runtime.errors import DataError
 
-_LINE = re.compile(r"[^\n]*\n?")
+_LINE = re.compile(r"[^\n]+\n?|\n")
 _KEYWORD = re.compile(r'\s*(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<form>\d{1,3})\])?)\s*(?P<string>".*")?\s*')
 _STRING = re.compile(r'\s*(?P<string>"(?:[^"\\]|\\.)*")\s*')
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _WRITTEN = {"\\": "\\\\", '"': '\\"', **{code: f"\\{letter}" for letter, code in _ESCAPES.items()}}
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
+_LANGUAGE = re.compile(r"^Language:[ \t]*([A-Za-z]{2,3}(?:[_@-]\w+)*)[ \t]*$", re.MULTILINE)
 _WIDTH = 76
+LONGEST_MESSAGE = 1_000_000
+"""Characters of a message with its translations."""
 
 
 @dataclass(slots=True)
@@ -37,6 +40,7 @@ class _Entry:
     strings: dict[str, str] = field(default_factory=dict)
     spans: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """From the first quotation mark of a string to behind the last; several where comments stand between its lines."""
+    size: int = 0
 
 
 def read_po(data: bytes, name: str, options: Options) -> TextDocument:
@@ -47,7 +51,7 @@ def read_po(data: bytes, name: str, options: Options) -> TextDocument:
     remarks: Counter[str] = Counter()
     segments: list[Segment] = []
     rule, seen = PluralRule.of(""), set[tuple[str | None, str]]()
-    for entry in _entries(file):
+    for entry in _entries(_LINE.findall(file.text), name):
         if "msgid" not in entry.strings:
             raise DataError(f"{name}:{file.line(entry.first or 0)}: the message has no msgid")
         source = entry.strings["msgid"]
@@ -69,6 +73,36 @@ def read_po(data: bytes, name: str, options: Options) -> TextDocument:
         else:
             segments += _plural_forms(entry, rule, file)
     return TextDocument(file, segments, remarks)
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogMessage:
+    """A message with all its forms: singular and plural of the source, and the translations in their order."""
+
+    sources: list[str]
+    targets: list[str]
+    line: int
+    is_fuzzy: bool
+    rule: PluralRule
+    language: str
+    """What the header says; empty where it says nothing."""
+
+
+def stream_po(lines: Iterable[str], name: str) -> Iterator[CatalogMessage]:
+    """The messages of a catalog of any size, translated or not. Raises `DataError` with the line."""
+    rule, language = PluralRule.of(""), ""
+    for entry in _entries(lines, name):
+        source = entry.strings.get("msgid")
+        targets = [text for key, text in sorted(entry.strings.items()) if key.startswith("msgstr")]
+        if source is None or not targets:
+            raise DataError(f"{name}:{entry.line}: the message has no {'msgid' if source is None else 'msgstr'}")
+        if not source and "msgctxt" not in entry.strings:
+            rule, stated = PluralRule.of(targets[0]), _LANGUAGE.search(targets[0])
+            language = stated[1] if stated else ""
+            continue
+        plural = entry.strings.get("msgid_plural")
+        sources = [source] if plural is None else [source, plural]
+        yield CatalogMessage(sources, targets, entry.line, "fuzzy" in entry.flags, rule, language)
 
 
 def _plural_obstacle(entry: _Entry, rule: PluralRule) -> str:
@@ -125,15 +159,18 @@ def _fuzzy(entry: _Entry, newline: str) -> Iterable[Edit]:
         yield Edit(entry.first or 0, entry.first or 0, f"#, fuzzy{newline}")
 
 
-def _entries(file: DecodedFile) -> Iterator[_Entry]:
+def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
     """The messages in order; a string may go on behind empty lines and comments, as gettext reads it."""
     entry, following, key = _Entry(), _Entry(), ""
-    for number, found in enumerate(_LINE.finditer(file.text), start=1):
-        text = found[0].strip()
+    position = after = 0
+    for number, line in enumerate(lines, start=1):
+        before, after = after, after + len(line)
+        text = line.strip()
         if not text or text.startswith("#"):
-            following = _with_comment(following, text, found)
+            following = _with_comment(following, text, before + line.find("#"))
+            position = after if text else position
             continue
-        match = _KEYWORD.fullmatch(found[0])
+        match = _KEYWORD.fullmatch(line)
         if match:
             if "msgstr" in key and match["key"] in ("msgctxt", "msgid"):
                 yield entry
@@ -144,36 +181,38 @@ def _entries(file: DecodedFile) -> Iterator[_Entry]:
                 entry.flags, entry.flags_at = entry.flags + following.flags, entry.flags_at or following.flags_at
             key, following = match["key"], _Entry()
             entry.line = number if key == "msgid" else entry.line
-            entry.first = found.start() if entry.first is None else entry.first
+            entry.first = before if entry.first is None else entry.first
             if key in entry.strings:
-                raise DataError(f"{file.name}:{number}: a second {key} of one message")
+                raise DataError(f"{name}:{number}: a second {key} of one message")
             entry.strings[key] = ""
             if match["string"] is None:
                 continue
-        string = _STRING.fullmatch(match["string"] if match else found[0])
+        string = _STRING.fullmatch(match["string"] if match else line)
         if not key or string is None:
-            raise DataError(f"{file.name}:{number}: not a line of a gettext catalog (.po)")
-        start = found.start() + (match.start("string") if match else string.start("string"))
+            raise DataError(f"{name}:{number}: not a line of a gettext catalog (.po)")
+        start = before + (match.start("string") if match else string.start("string"))
         end = start + len(string["string"])
         spans = entry.spans.setdefault(key, [])
-        if spans and file.text[spans[-1][1] : start].isspace():
+        if spans and spans[-1][1] > position:  # no comment between them
             start = spans.pop()[0]
         spans.append((start, end))
+        entry.size += len(text)
+        if entry.size > LONGEST_MESSAGE:
+            raise DataError(f"{name}:{number}: a message of more than {LONGEST_MESSAGE:,} characters")
         entry.strings[key] += _ESCAPE.sub(_unescaped, string["string"][1:-1])
     if key:
         yield entry
 
 
-def _with_comment(entry: _Entry, text: str, found: re.Match[str]) -> _Entry:
+def _with_comment(entry: _Entry, text: str, start: int) -> _Entry:
     """What the comments before a message say, with one line more, which may be empty."""
     if text.startswith("#~"):
         return _Entry()  # the comments before were those of an obsolete message
     if text.startswith("#,"):
-        start = found.start() + found[0].index("#,")
         entry.flags_at = (start, start + 2)
         entry.flags += re.split(r"[\s,]+", text[2:].strip())
     elif text.startswith("#|") and entry.first is None:
-        entry.first = found.start()
+        entry.first = start
     return entry
 
 
