@@ -45,9 +45,7 @@ class _Entry:
 
 def read_po(data: bytes, name: str, options: Options) -> TextDocument:
     """Messages of a catalog that have no translation, or a fuzzy one. Raises `DataError` with the line."""
-    declared = _CHARSET.search(data)
-    charset = declared[1].decode() if declared and declared[1] != b"CHARSET" else None
-    file = DecodedFile.decode(data, name, charset)
+    file = DecodedFile.decode(data, name, charset_of_catalog(data))
     remarks: Counter[str] = Counter()
     segments: list[Segment] = []
     rule, seen = PluralRule.of(""), set[tuple[str | None, str]]()
@@ -103,6 +101,12 @@ def stream_po(lines: Iterable[str], name: str) -> Iterator[CatalogMessage]:
         plural = entry.strings.get("msgid_plural")
         sources = [source] if plural is None else [source, plural]
         yield CatalogMessage(sources, targets, entry.line, "fuzzy" in entry.flags, rule, language)
+
+
+def charset_of_catalog(data: bytes) -> str | None:
+    """The charset that a catalog, or its beginning, states; None where it states none."""
+    declared = _CHARSET.search(data)
+    return declared[1].decode() if declared and declared[1] != b"CHARSET" else None
 
 
 def _plural_obstacle(entry: _Entry, rule: PluralRule) -> str:
