@@ -27,6 +27,7 @@ _NODE = re.compile(
     r"|(?P<text>[^<]+|<)",
     re.DOTALL,
 )
+_TAG_BEGINS = re.compile("<[A-Za-z/!?]")
 _ATTRIBUTE = re.compile(
     r"""(?<=[\s"'])(?P<name>[^\s=/>"']+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'>]+))"""
 )
@@ -86,10 +87,12 @@ def html_nodes(text: str) -> Iterator[Node]:
     position = 0
     while position < len(text):
         found = _NODE.match(text, position)
-        if found is None:
-            # a tag that is never closed is text to the end
-            yield Node("text", position, text[position:])
-            return
+        if found is None or (_TAG_BEGINS.match(text, position) and found["text"]):
+            # a tag that is never closed: browsers show nothing of it
+            end = text.find(">", position) + 1 or len(text)
+            yield Node("other", position, text[position:end])
+            position = end
+            continue
         name = (found["open"] or found["close"] or "").lower()
         kind: Kind = "text" if found["text"] else "open" if found["open"] else "close" if found["close"] else "other"
         yield Node(kind, position, found[0], name)
