@@ -17,7 +17,7 @@ from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.glossaries import GlossaryStore
 from dikkat_runtime.server.keys import Key
 from dikkat_runtime.server.metrics import Metrics
-from dikkat_runtime.server.models import Classify, Embed, Translate
+from dikkat_runtime.server.models import Task
 from dikkat_runtime.server.request_error import ClientGone, RequestError
 from dikkat_runtime.server.settings import ServeSettings
 from dikkat_runtime.server.work import Ticket
@@ -67,20 +67,21 @@ class Call:
             self.key.use("characters", characters)
         self.services.characters += characters
 
-    async def compute(self, task: Translate | Classify | Embed, texts: Sequence[str]) -> list[Any]:
-        """The result of each text, in order.
+    async def compute(self, task: Task, items: Sequence[Any]) -> list[Any]:
+        """The result of each item, a text or texts that belong together, in order.
 
         Raises `RequestError` where the server is too busy or the time is up, and `ClientGone`.
         """
-        if not texts:
+        if not items:
             return []
         queue = self.services.engine.queue
         while self._is_detached and queue.estimated_seconds > self.services.settings.limits.wait_seconds:
             await asyncio.sleep(0.2)
         if not self._is_detached:
             queue.check()
-        ticket = Ticket(len(texts))
-        queue.put(task, ticket, texts, task.model.estimate_tokens(texts))
+        ticket = Ticket(len(items))
+        texts = [item if isinstance(item, str) else "\n".join(item) for item in items]
+        queue.put(task, ticket, items, task.model.estimate_tokens(texts))
         try:
             return list(await self.wait_for(ticket.future))
         finally:

@@ -31,6 +31,13 @@ class DocumentJob:
     result: bytes = b""
     problem: str = ""
     characters: int = 0
+    segments: int = 0
+    """Sentences to translate, as far as they are known."""
+    translated: int = 0
+    """Those of them that are translated."""
+    remarks: list[str] = field(default_factory=list)
+    """What there is to say of the translation."""
+    is_cancelled: bool = False
     created: float = field(default_factory=time.monotonic)
 
 
