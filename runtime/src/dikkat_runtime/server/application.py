@@ -14,7 +14,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dikkat_runtime.server.api import deepl, files, google, huggingface, libretranslate, openai, probes, tei
+from dikkat_runtime.server.api import (
+    deepl,
+    files,
+    google,
+    huggingface,
+    libretranslate,
+    openai,
+    page,
+    page_documents,
+    probes,
+    tei,
+)
 from dikkat_runtime.server.api.schemas import fields
 from dikkat_runtime.server.call import Call, Services
 from dikkat_runtime.server.dialects import (
@@ -34,7 +45,7 @@ from dikkat_runtime.server.request_error import Kind, RequestError
 
 ENDPOINTS = [
     endpoint
-    for api in (libretranslate, deepl, files, google, openai, tei, huggingface, probes)
+    for api in (libretranslate, deepl, files, google, openai, tei, huggingface, page, page_documents, probes)
     for endpoint in api.ENDPOINTS
 ]
 """Every route but that of the description."""
@@ -58,7 +69,8 @@ _ROUTE_PROBLEMS: dict[int, tuple[Kind, str]] = {
     405: ("method", "this address does not answer to this method"),
 }
 _ALLOWED_HEADERS = "Authorization, Content-Type, X-API-Key, X-Goog-Api-Key, X-Deadline-Ms"
-_SECURITY_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"default-src 'none'")]
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+_POLICY = b"content-security-policy"
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -94,7 +106,9 @@ class Gate:
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] += _SECURITY_HEADERS
+                message["headers"].append(_NO_SNIFFING)
+                if not any(name == _POLICY for name, _ in message["headers"]):
+                    message["headers"].append((_POLICY, b"default-src 'none'"))
                 if origin is not None:
                     message["headers"] += [(b"access-control-allow-origin", origin.encode()), (b"vary", b"Origin")]
             await send(message)
