@@ -10,10 +10,9 @@ import numpy as np
 
 from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.documents.words import word_spans
-from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.models import AlignWords, ServedModel, Task, Translate
+from dikkat_runtime.server.models import AlignWords, ServedModel, Task
 from dikkat_runtime.tasks.translator import Translation
 
 _LARGEST_MAP = 4_000_000
@@ -27,7 +26,7 @@ class BlockingEngine:
         """`alternatives` are those of each translation."""
         beam = max(call.services.settings.beam_size, alternatives + 1)
         self._call, self._loop = call, asyncio.get_running_loop()
-        self._translate = Translate(model, BeamOptions(beam_size=beam, n_best=alternatives + 1))
+        self._translate = model.translate_task(beam, alternatives + 1)
         self._align = AlignWords(model)
         self.align: Align | None = self._word_weights if model.has_attention else None
         """None where the model gives no attention."""

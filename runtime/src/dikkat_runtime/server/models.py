@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.server.languages import normal
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.tasks.embedder import Embedder
@@ -43,6 +45,20 @@ class ServedModel:
     """Whether it is a translator that tells where it looked for each word."""
     _embedder: Embedder | None = field(default=None, repr=False)
     _aligner: Aligner | None = field(default=None, repr=False)
+    _tasks: dict[tuple[int, int], Translate] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def pair(self) -> tuple[str, str]:
+        """Source and target language, as they are compared."""
+        return normal(self.source), normal(self.target)
+
+    def translate_task(self, beam_size: int, n_best: int) -> Translate:
+        """The task of a beam, the same one each time."""
+        task = self._tasks.get((beam_size, n_best))
+        if task is None:
+            task = Translate(self, BeamOptions(beam_size=beam_size, n_best=n_best))
+            self._tasks[beam_size, n_best] = task
+        return task
 
     def embedder(self) -> Embedder:
         """The model as a source of vectors, loaded when it is first asked for; in the engine thread."""

@@ -6,12 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.server.blocking import BlockingEngine
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.detection import detect, is_available
 from dikkat_runtime.server.markup import escaped, is_plain, ranked, translate_contents
-from dikkat_runtime.server.models import ServedModel, Translate
+from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, Part, segments_of, split_text
 from dikkat_runtime.server.wishes import Wish
@@ -64,7 +63,7 @@ async def _plain_texts(call: Call, model: ServedModel, texts: Sequence[str], wis
 
     parts = split() if sum(map(len, texts)) <= _SHORT else await asyncio.to_thread(split)
     beam = max(call.services.settings.beam_size, wish.alternatives + 1)
-    task = Translate(model, BeamOptions(beam_size=beam, n_best=wish.alternatives + 1))
+    task = model.translate_task(beam, wish.alternatives + 1)
     translations = iter(await call.compute(task, [segment for each in parts for segment in segments_of(each)]))
     results = []
     for each in parts:
