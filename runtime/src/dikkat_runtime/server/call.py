@@ -36,7 +36,7 @@ class Services:
         self.access, self.metrics = Access(settings), Metrics()
         self.engine = EngineThread(settings.limits, self.metrics)
         self.glossaries = GlossaryStore(settings.limits)
-        self.documents = DocumentStore()
+        self.documents = DocumentStore(settings.limits)
         self.is_draining = False
         self.characters = 0
         """Sent by anybody since the start."""

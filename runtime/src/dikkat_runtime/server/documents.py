@@ -14,7 +14,7 @@ from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.server.blocking import BlockingEngine
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.document_store import KEPT_SECONDS, DocumentJob
+from dikkat_runtime.server.document_store import DocumentJob
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
@@ -44,7 +44,7 @@ async def begin_document(call: Call, model: ServedModel) -> tuple[DocumentJob, a
     store = call.services.documents
     store.add(job)
     data = await upload.read()
-    call.detach(KEPT_SECONDS)
+    call.detach(call.services.settings.limits.document_seconds)
     return job, store.run(_translate(call, job, data, model, suffix))
 
 
