@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dikkat_runtime.documents.sentences import Translate
     from dikkat_runtime.engine.options import DecodingOptions
     from dikkat_runtime.tasks.translations import Translation
-    from dikkat_runtime.tasks.translator import Translator
 
 BEAM = BeamOptions()
 
@@ -59,6 +58,13 @@ def translate(
         float,
         typer.Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
     ] = BEAM.repetition_penalty,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),
+    ] = None,
+    prefix: Annotated[
+        Path | None, typer.Option(help="What the translation of each line begins with, one a line.")
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
     ] = None,
@@ -72,7 +78,10 @@ def translate(
     """
     from dikkat.pipelines.opening import open_translator
     from dikkat_runtime.engine.options import SamplingOptions
+    from dikkat_runtime.text.glossary import Glossary
 
+    if sample and (glossary is not None or prefix is not None):
+        raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
     if sample and (beam != BEAM.beam_size or n_best != 1):
         raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
     options: DecodingOptions = BeamOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty, scores=scores)
@@ -81,35 +90,32 @@ def translate(
     options = replace(options, no_repeat_ngram=no_repeat_ngram or 0, repetition_penalty=repetition_penalty)
     translator = open_translator(run, engine, precision, device)
     tell_engine(translator.info)
-    if out is not None and (scores or n_best != 1):
+    terms = None if glossary is None else Glossary.read(glossary, translator.language)
+    stream = partial(
+        translator.stream, options=options, batch_size=batch_size, retry_loops=no_repeat_ngram is None, glossary=terms
+    )
+    if out is None:
+        return _translate_lines(stream, file, prefix, scores or n_best > 1)
+    if scores or n_best != 1:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
-    if out is not None:
-        stream = partial(translator.stream, options=options, batch_size=batch_size)
-        return _translate_document(run, file, out, columns, lambda texts: [each.text for each in stream(texts)])
-    return _translate_lines(translator, file, options, batch_size, no_repeat_ngram is None, scores or n_best > 1)
+    if prefix is not None:
+        raise UsageError("--prefix is for lines; leave it out, or --out")
+    _translate_document(run, file, out, columns, lambda texts: [each.text for each in stream(texts)])
+    for note in translator.notes.glossary_lines():
+        print(note, file=sys.stderr)
+    return None
 
 
 def _translate_lines(
-    translator: Translator,
-    file: Path | None,
-    options: DecodingOptions,
-    batch_size: int | None,
-    retry_loops: bool,
-    with_score: bool,
+    stream: Callable[..., Iterator[Translation]], file: Path | None, prefix: Path | None, with_score: bool
 ) -> None:
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else 2048
     notes, skipped = TranslationNotes(), list[DataError]()
-    translations = translator.stream(
-        _lines(file, skipped.append),
-        options,
-        batch_size=batch_size,
-        window=window,
-        retry_loops=retry_loops,
-        notes=notes,
-    )
+    prefixes = None if prefix is None else _lines(prefix, skipped.append)
+    translations = stream(_lines(file, skipped.append), window=window, notes=notes, prefixes=prefixes)
     try:
         _write(translations, window, with_score=with_score)
     finally:

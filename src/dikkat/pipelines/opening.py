@@ -31,7 +31,10 @@ def open_translator(
         native = native_engine(run, settings, precision)
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
         limits = reading_limits(run.path, settings, tokenizer)
-        return Translator(native, tokenizer, limits, language=config.data.source_language)
+        data = config.data
+        return Translator(
+            native, tokenizer, limits, language=data.source_language, target_language=data.target_language
+        )
     from dikkat.pipelines.translation import Translator as WithModel
 
     return WithModel.load(path, precision, device, engine)
