@@ -19,12 +19,12 @@ PACKAGE = "dikkat"
 
 LAYERS = (
     ("config", "presets", "hints", "native"),
-    ("nn", "text", "evaluation"),
+    ("nn", "text", "evaluation", "phrasebook"),
     ("models", "data"),
     ("decoding",),
     ("torch_engine",),
     ("training", "explain", "run_directory", "classroom"),
-    ("pipelines", "interop"),
+    ("tasks", "interop"),
     ("cli", "server"),
 )
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
@@ -266,7 +266,7 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     ("upward inside a function", upward_imports, {"nn/a.py": "def f() -> None:\n    import dikkat.cli.main"}, 1),
     ("upward by a relative import", upward_imports, {"nn/a.py": "from ..models import encoder"}, 1),
     ("upward from the root", upward_imports, {"config.py": "from dikkat import cli", "cli/__init__.py": ""}, 1),
-    ("upward for types only", upward_imports, {"data/a.py": "if TYPE_CHECKING:\n    import dikkat.pipelines"}, 1),
+    ("upward for types only", upward_imports, {"data/a.py": "if TYPE_CHECKING:\n    import dikkat.tasks"}, 1),
     ("nn knows no text", upward_imports, {"nn/a.py": "from dikkat.text.typed_words import words"}, 1),
     ("beside", upward_imports, {"models/a.py": "from dikkat.data.corpus import Corpus"}, 1),
     ("the arrow is one-way", upward_imports, {"decoding/a.py": "from dikkat.training.loop import train"}, 1),
@@ -278,7 +278,7 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
             "training/a.py": "from dikkat.decoding.beam import b\nfrom dikkat.run_directory import r",
             "nn/a.py": "from dikkat.nn.masks import m\nfrom .masks import m\nimport torch\nimport dikkat.hints",
             "config.py": "from dikkat.hints import nearest",
-            "__init__.py": "from dikkat.pipelines import load",
+            "__init__.py": "from dikkat.tasks import load",
         },
         0,
     ),

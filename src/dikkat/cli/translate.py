@@ -76,7 +76,7 @@ def translate(
 
     With --out, FILE is a document, of which every byte stays that is no text to translate.
     """
-    from dikkat.pipelines.opening import open_translator
+    from dikkat.tasks.translation.opening import open_translator
     from dikkat_runtime.engine.options import SamplingOptions
     from dikkat_runtime.text.glossary import Glossary
 
