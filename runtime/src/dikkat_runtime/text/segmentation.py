@@ -220,6 +220,11 @@ def _clauses(atoms: Sequence[Atom]) -> Iterator[list[Atom]]:
         yield clause
 
 
+def is_spaceless(text: str) -> bool:
+    """Whether there is a letter of a script that puts no spaces between words."""
+    return _HAS_SPACELESS.search(text) is not None
+
+
 def join(texts: Sequence[str]) -> str:
     """Texts one after the other, with a space between them but beside a sign of Chinese or Japanese."""
     parts: list[str] = []

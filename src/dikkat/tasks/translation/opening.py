@@ -45,8 +45,9 @@ def _by_native_engine(run: RunDirectory, settings: Mapping[str, Any], precision:
     native = native_engine(run, settings, precision)
     tokenizer = Tokenizer.load(run.tokenizer, native.settings.vocab_size)
     limits = reading_limits(run.path, settings, tokenizer)
-    language = section(settings, "data", run.path).get("source_language", "")
-    return Translator(native, tokenizer, limits, language=str(language))
+    data = section(settings, "data", run.path)
+    source, target = (str(data.get(f"{side}_language", "")) for side in ("source", "target"))
+    return Translator(native, tokenizer, limits, language=source, target_language=target)
 
 
 def _require_sound(settings: dict[str, Any], run: RunDirectory) -> None:

@@ -28,6 +28,7 @@ from dikkat_runtime.tasks import translator
 from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -59,7 +60,8 @@ class Translator(translator.Translator):
             learned = config.model.positions == "learned"
             limits = default_limits(config.data.max_length, config.model.max_positions if learned else None)
         engine = engine_in_memory(self.model.eval(), config.model) if engine is None else engine
-        super().__init__(engine, tokenizer, limits, language=config.data.source_language)
+        data = config.data
+        super().__init__(engine, tokenizer, limits, language=data.source_language, target_language=data.target_language)
         self.config = config
 
     @property
@@ -114,10 +116,19 @@ class Translator(translator.Translator):
         window: int = translator.WINDOW,
         retry_loops: bool = True,
         notes: TranslationNotes | None = None,
+        prefixes: Iterable[str] | None = None,
+        glossary: Glossary | None = None,
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, greedily where no `options` say otherwise."""
         return super().stream(
-            lines, options, batch_size=batch_size, window=window, retry_loops=retry_loops, notes=notes
+            lines,
+            options,
+            batch_size=batch_size,
+            window=window,
+            retry_loops=retry_loops,
+            notes=notes,
+            prefixes=prefixes,
+            glossary=glossary,
         )
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
