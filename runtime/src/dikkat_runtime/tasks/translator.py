@@ -14,7 +14,7 @@ from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.batches import BATCH_SIZE, search_all
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.loading import load_tokenizer
+from dikkat_runtime.tasks.loading import load_tokenizers
 from dikkat_runtime.tasks.reading_limits import limits_of_run
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, translations_of
@@ -37,15 +37,18 @@ class Translator:
         tokenizer: Tokenizer,
         limits: ReadingLimits,
         *,
+        target_tokenizer: Tokenizer | None = None,
         language: str | None = None,
         notes: TranslationNotes | None = None,
     ) -> None:
         """`limits` are what the model has learned to read in one piece; `language` that of the source, by default the
-        tokenizer's.
+        tokenizer's. Without a `target_tokenizer` both sides have one.
         """
         self.engine = engine
         self.language = tokenizer.language if language is None else language
         self.tokenizer = tokenizer
+        """That of the source."""
+        self.target_tokenizer = tokenizer if target_tokenizer is None else target_tokenizer
         self.limits = limits
         self.notes = notes or TranslationNotes()
         """What there is to say of the lines that were translated so far."""
@@ -70,8 +73,8 @@ class Translator:
         settings = model_settings(config, where, NATIVE)
         weights = run / "model.safetensors"
         engine = NativeEngine(settings, read_weights(weights), str(weights), precision=precision, threads=threads)
-        tokenizer = load_tokenizer(run, config, settings.vocab_size)
-        return Translator(engine, tokenizer, limits or limits_of_run(config, where))
+        source, target = load_tokenizers(run, config, settings)
+        return Translator(engine, source, limits or limits_of_run(config, where), target_tokenizer=target)
 
     @property
     def info(self) -> EngineInfo:
@@ -131,4 +134,4 @@ class Translator:
     ) -> list[Translation]:
         """The translations of source ids, side by side as far as that is faster."""
         found = search_all(self.engine, sentences, options, numbers=numbers, batch_size=batch_size)
-        return translations_of(found, self.tokenizer)
+        return translations_of(found, self.target_tokenizer)

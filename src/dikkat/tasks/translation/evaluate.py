@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dikkat.config import Device
-from dikkat.data.corpus import Corpus
 from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
@@ -22,6 +21,7 @@ from dikkat.tasks.translation.scoring import (
     training_targets,
 )
 from dikkat.tasks.translation.translator import Translator
+from dikkat.tasks.translation.vocabularies import open_corpus
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.errors import UsageError
@@ -117,7 +117,7 @@ def evaluate_translator(
     started = time.monotonic()
     translations = [found.text for found in translator.stream(sources, options, batch_size=batch_size)]
     seconds = time.monotonic() - started
-    targets = training_targets(run, translator.tokenizer)
+    targets = training_targets(run, translator.vocabularies)
     no_case = _writes_no_case(translator, targets, references)
     wanted, scoring = scored_as_trained(references, translator.config, lowercase=no_case)
     frequent = None
@@ -169,9 +169,9 @@ def _text(
 
 
 def _training_pairs(run: RunDirectory, translator: Translator) -> Iterator[tuple[str, str]]:
-    corpus = Corpus.open(run.corpus, "train", vocab_size=translator.tokenizer.vocab_size)
+    corpus = open_corpus(run, "train", translator.vocabularies)
     for index in range(len(corpus)):
         yield (
             translator.tokenizer.decode(corpus.source(index).tolist()),
-            translator.tokenizer.decode(corpus.target(index).tolist()),
+            translator.target_tokenizer.decode(corpus.target(index).tolist()),
         )

@@ -9,10 +9,10 @@ from dikkat.data.line_profile import reading_limits
 from dikkat.native.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
+from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def open_translator(
@@ -29,9 +29,9 @@ def open_translator(
     settings, config = translator_settings(run)
     if engine_for(run, settings, engine, precision, device) == "":
         native = native_engine(run, settings, precision)
-        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
-        limits = reading_limits(run.path, settings, tokenizer)
-        return Translator(native, tokenizer, limits, language=config.data.source_language)
+        vocabularies = Vocabularies.load(run, config)
+        limits, language = reading_limits(run.path, settings, vocabularies.source), config.data.source_language
+        return Translator(native, vocabularies.source, limits, target_tokenizer=vocabularies.target, language=language)
     from dikkat.tasks.translation.translator import Translator as WithModel
 
     return WithModel.load(path, precision, device, engine)
