@@ -17,7 +17,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation import prepare as preparation
 from dikkat.tasks.translation import quickstart
 from dikkat.tasks.translation.quickstart import default_folder, quickstart_command, run_quickstart
-from dikkat_runtime.errors import CannotCreateError, DivergedError
+from dikkat_runtime.errors import CannotCreateError, DivergedError, UsageError
 
 PARTS = phrasebook_split("fr")
 
@@ -115,5 +115,5 @@ def test_from_turkish_it_reads_turkish(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_an_unknown_pair_is_one_line() -> None:
-    with pytest.raises(UsageError, match='^the phrasebook has no pair "en-de"; choose one of en-fr, en-tr, tr-en$'):
+    with pytest.raises(UsageError, match=r'^the phrasebook has no pair "en-de"; choose one of en-fr, en-tr, tr-en$'):
         default_folder("en-de")
