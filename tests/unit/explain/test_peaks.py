@@ -41,3 +41,16 @@ def test_a_word_is_the_sum_of_its_pieces_and_a_row_of_cross_attention_is_named_b
 
 def test_of_equals_the_first_is_the_peak() -> None:
     assert peak(maps().maps[0], 1) == ("▁it", np.float32(0.1))
+
+
+def test_D13_every_head_has_a_column_of_its_own() -> None:
+    two = (np.eye(3, dtype=np.float32), np.fliplr(np.eye(3, dtype=np.float32)))
+    tokens = ("▁it", "▁was", "▁tired")
+    heads = tuple(AttentionMap(each, tokens, tokens, "encoder", 1, head, "self") for head, each in enumerate(two))
+    found = SentenceMaps("it was tired", "", tokens, (), heads)
+    assert peak_lines(found)[1:] == [
+        "       head 1      head 2",
+        "it     it 1.00     tired 1.00",
+        "was    was 1.00    was 1.00",
+        "tired  tired 1.00  it 1.00",
+    ]
