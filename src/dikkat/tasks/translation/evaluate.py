@@ -7,7 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+<<<<<<< HEAD
 from dikkat.config import Device
+=======
+from dikkat.data.corpus import Corpus
+>>>>>>> main
 from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
@@ -23,7 +27,7 @@ from dikkat.tasks.translation.scoring import (
 from dikkat.tasks.translation.translator import Translator
 from dikkat.tasks.translation.vocabularies import open_corpus
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
-from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.engine.options import DecodingOptions, Device, Precision
 from dikkat_runtime.errors import UsageError
 
 _NO_CASE = "scored without case (case:lc): this run was trained to write small letters alone"
