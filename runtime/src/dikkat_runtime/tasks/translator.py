@@ -17,8 +17,12 @@ from dikkat_runtime.tasks.batches import BATCH_SIZE, search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.line_translation import LineTranslator
+<<<<<<< HEAD
+from dikkat_runtime.tasks.loading import load_tokenizers
+=======
 from dikkat_runtime.tasks.loading import load_tokenizer
 from dikkat_runtime.tasks.piece_translation import Decode, PieceRequest, PieceTranslator
+>>>>>>> main
 from dikkat_runtime.tasks.reading_limits import limits_of_run
 from dikkat_runtime.tasks.surrogates import ranked_surrogates
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
@@ -44,17 +48,20 @@ class Translator:
         tokenizer: Tokenizer,
         limits: ReadingLimits,
         *,
+        target_tokenizer: Tokenizer | None = None,
         language: str | None = None,
         target_language: str = "",
         notes: TranslationNotes | None = None,
     ) -> None:
         """`limits` are what the model has learned to read in one piece; `language` that of the source, by default the
-        tokenizer's.
+        tokenizer's. Without a `target_tokenizer` both sides have one.
         """
         self.engine = engine
         self.language = tokenizer.language if language is None else language
         self.target_language = target_language
         self.tokenizer = tokenizer
+        """That of the source."""
+        self.target_tokenizer = tokenizer if target_tokenizer is None else target_tokenizer
         self.limits = limits
         self.notes = notes or TranslationNotes()
         """What there is to say of the lines that were translated so far."""
@@ -79,8 +86,8 @@ class Translator:
         settings = model_settings(config, where, NATIVE)
         weights = run / "model.safetensors"
         engine = NativeEngine(settings, read_weights(weights), str(weights), precision=precision, threads=threads)
-        tokenizer = load_tokenizer(run, config, settings.vocab_size)
-        return Translator(engine, tokenizer, limits or limits_of_run(config, where))
+        source, target = load_tokenizers(run, config, settings)
+        return Translator(engine, source, limits or limits_of_run(config, where), target_tokenizer=target)
 
     @property
     def info(self) -> EngineInfo:
@@ -197,6 +204,11 @@ class Translator:
         *,
         batch_size: int = BATCH_SIZE,
     ) -> list[Translation]:
+<<<<<<< HEAD
+        """The translations of source ids, side by side as far as that is faster."""
+        found = search_all(self.engine, sentences, options, numbers=numbers, batch_size=batch_size)
+        return translations_of(found, self.target_tokenizer)
+=======
         """The translations of requests; only where they are `bound` must these meet what is demanded."""
         sentences = [request.ids for request in requests]
         if not bound:
@@ -212,3 +224,4 @@ class Translator:
         )
         begun = [own and (each.prefix, own) for each, own in zip(requests, typed, strict=True)]
         return translations_of(found, self.tokenizer, begun)
+>>>>>>> main

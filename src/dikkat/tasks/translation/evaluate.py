@@ -7,7 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+<<<<<<< HEAD
+from dikkat.config import Device
+=======
 from dikkat.data.corpus import Corpus
+>>>>>>> main
 from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
@@ -21,6 +25,7 @@ from dikkat.tasks.translation.scoring import (
     training_targets,
 )
 from dikkat.tasks.translation.translator import Translator
+from dikkat.tasks.translation.vocabularies import open_corpus
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import DecodingOptions, Device, Precision
 from dikkat_runtime.errors import UsageError
@@ -116,7 +121,7 @@ def evaluate_translator(
     started = time.monotonic()
     translations = [found.text for found in translator.stream(sources, options, batch_size=batch_size)]
     seconds = time.monotonic() - started
-    targets = training_targets(run, translator.tokenizer)
+    targets = training_targets(run, translator.vocabularies)
     no_case = _writes_no_case(translator, targets, references)
     wanted, scoring = scored_as_trained(references, translator.config, lowercase=no_case)
     frequent = None
@@ -168,9 +173,9 @@ def _text(
 
 
 def _training_pairs(run: RunDirectory, translator: Translator) -> Iterator[tuple[str, str]]:
-    corpus = Corpus.open(run.corpus, "train", vocab_size=translator.tokenizer.vocab_size)
+    corpus = open_corpus(run, "train", translator.vocabularies)
     for index in range(len(corpus)):
         yield (
             translator.tokenizer.decode(corpus.source(index).tolist()),
-            translator.tokenizer.decode(corpus.target(index).tolist()),
+            translator.target_tokenizer.decode(corpus.target(index).tolist()),
         )

@@ -10,12 +10,12 @@ from dikkat.data.line_profile import reading_limits
 from dikkat.native.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
+from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.engine.run_directory import section
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def open_translator(
@@ -29,6 +29,14 @@ def open_translator(
     run = RunDirectory.open(path)
     # a batch frees what the next one asks for again
     keep_freed_memory()
+<<<<<<< HEAD
+    settings, config = translator_settings(run)
+    if engine_for(run, settings, engine, precision, device) == "":
+        native = native_engine(run, settings, precision)
+        vocabularies = Vocabularies.load(run, config)
+        limits, language = reading_limits(run.path, settings, vocabularies.source), config.data.source_language
+        return Translator(native, vocabularies.source, limits, target_tokenizer=vocabularies.target, language=language)
+=======
     settings = translator_settings(run)
     try:
         if engine_for(run, settings, engine, precision, device) == "":
@@ -36,6 +44,7 @@ def open_translator(
     except DikkatError:
         _require_sound(settings, run)
         raise
+>>>>>>> main
     from dikkat.tasks.translation.translator import Translator as WithModel
 
     return WithModel.load(path, precision, device, engine)
