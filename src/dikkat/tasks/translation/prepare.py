@@ -14,100 +14,27 @@ from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import Cleaner, CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.inspection import SAMPLE_PAIRS
+from dikkat.data.languages import primary_language
 from dikkat.data.line_profile import source_profile
 from dikkat.data.pairs import Pair
-from dikkat.data.readers import languages_of, read_pairs
+from dikkat.data.readers import LanguageChoice, languages_of, read_pairs
 from dikkat.data.splitting import split_pairs
 from dikkat.phrasebook import languages_of_pair, phrasebook_split
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
 from dikkat.tasks.translation.defaults import translator_settings
-<<<<<<< HEAD
-from dikkat.tasks.translation.vocabularies import Vocabularies
-=======
-from dikkat_runtime.engine.options import Device
->>>>>>> main
-from dikkat_runtime.errors import DataError, UsageError
-
-PHRASEBOOK = "phrasebook:"
-"""Prefix of data that the package generates: `phrasebook:fr`, `phrasebook:tr-en`."""
-
-_ENCODED_AT_ONCE = 10_000
+def _language_choice(request: TrainRequest) -> LanguageChoice:
+    """The languages that the user names, among those that files of translations hold."""
+    named = request.settings.get("data", {})
+    return LanguageChoice(str(named.get("source_language") or ""), str(named.get("target_language") or ""))
 
 
-@dataclass(frozen=True, slots=True)
-class TrainRequest:
-    """What a user asks of `dikkat train translator`."""
-
-    data: Sequence[str]
-    """Two aligned files, a table, `gettext:LANGUAGE`, `phrasebook:LANGUAGE` or `phrasebook:PAIR`."""
-    validation: Sequence[str] = ()
-    """Data to validate on, in the same forms; held out from `data` when empty."""
-    columns: tuple[str | None, str | None] = (None, None)
-    """Columns of a table: names, or numbers from 1."""
-    preset: str | None = None
-    settings: Settings = field(default_factory=dict)
-    """Overrides of the preset, from a file and from options."""
-    where: str = "configuration"
-    """Where the overrides come from, for error messages."""
-    device: Device = "cpu"
-    """Where it will be trained."""
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """Clean pairs: to train on, to validate on, to test on in the end (may be empty)."""
-
-    train: list[Pair]
-    validation: list[Pair]
-    test: list[Pair]
-    report: CleaningReport
-    validation_seen: int = 0
-    """Validation pairs that are among those to train on."""
-
-
-def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
-    """Fill `run` with everything that training reads; config.json is written last.
-
-    Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
-    """
-    first = _config(request, pairs=0)
-    parts = _read_parts(request, first.data, first.training.seed)
-    config = _config(request, len(parts.train))
-    if not _is_phrasebook(request):
-        guessed = find_languages(config.data, parts.train, parts.report)
-        config = build_config(merge(config.model_dump(), {"data": guessed}), where=request.where)
-    sources, targets = [pair.source for pair in parts.train], [pair.target for pair in parts.train]
-    vocabularies = Vocabularies.train(sources, targets, config)
-    vocabularies.save(run)
-    corpus = Corpus.build(
-        run.make_folder("corpus"), "train", _encoded(parts.train, vocabularies, config.data, parts.report)
-    )
-    if not len(corpus):
-        raise DataError(
-            f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
-            " set a higher data.max_length"
-        )
-    Corpus.build(run.corpus, "validation", _encoded(parts.validation, vocabularies, config.data, None))
-    _write_held_out(run, parts)
-    config = build_config(merge(config.model_dump(), {"model": vocabularies.sizes}), where=request.where)
-    run.write_config(
-        {
-            **config.model_dump(),
-            "task": "translator",
-            "data_source": {
-                **_describe(request, parts, len(corpus)),
-                "source_lines": source_profile(corpus.source_lengths, sources, config.data.source_language),
-            },
-        }
-    )
-    return config, parts.report
-
-
-def _config(request: TrainRequest, pairs: int) -> RunConfig:
+def _config(request: TrainRequest, pairs: int, tags: tuple[str, str] = ("", "")) -> RunConfig:
+    """The settings for so many pairs; the languages are those that the user names, that files state, or file names."""
     generated = _is_phrasebook(request)
-    source, target = languages_of_pair(_phrasebook(request)) if generated else languages_of(request.data)
+    by_name = languages_of_pair(_phrasebook(request)) if generated else languages_of(request.data)
+    source, target = (primary_language(tag) or name for tag, name in zip(tags, by_name, strict=True))
     base = preset(request.preset) if request.preset else translator_settings(pairs, request.settings, request.device)
     named: Settings = {"data": {"source_language": source, "target_language": target}}
     return _learnable(build_config(merge(named, base, request.settings), where=request.where), request.where)
@@ -123,7 +50,7 @@ def _learnable(config: RunConfig, where: str) -> RunConfig:
     return config
 
 
-def _read_parts(request: TrainRequest, config: DataConfig, seed: int) -> Parts:
+def _read_parts(request: TrainRequest, choice: LanguageChoice, config: DataConfig, seed: int) -> Parts:
     if _is_phrasebook(request):
         phrases = phrasebook_split(_phrasebook(request))
         report = CleaningReport(read=len(phrases.train), kept=len(phrases.train))
@@ -131,10 +58,11 @@ def _read_parts(request: TrainRequest, config: DataConfig, seed: int) -> Parts:
         return Parts(train, validation, test, report)
     cleaner, sample = Cleaner(config), list[Pair]()
     report = cleaner.report
-    pairs = list(cleaner(_sampled(read_pairs(request.data, *request.columns, note=report.notes.append), sample)))
+    read = read_pairs(request.data, *request.columns, languages=choice, note=report.notes.append)
+    pairs = list(cleaner(_sampled(read, sample)))
     if request.validation:
         # cleaning would make a score incomparable: what is measured on is only normalised
-        stripped = [Pair(pair.source.strip(), pair.target.strip(), pair.line) for pair in _validation(request)]
+        stripped = [Pair(pair.source.strip(), pair.target.strip(), pair.line) for pair in _validation(request, choice)]
         validation = [pair for pair in stripped if pair.source and pair.target]
         seen = note_seen(request.validation, pairs, validation, report)
         parts = Parts(pairs, validation, [], report, seen)
@@ -162,8 +90,8 @@ def _sampled(pairs: Iterable[Pair], sample: list[Pair]) -> Iterator[Pair]:
         yield pair
 
 
-def _validation(request: TrainRequest) -> Iterator[Pair]:
-    return read_pairs(request.validation, *request.columns)
+def _validation(request: TrainRequest, choice: LanguageChoice) -> Iterator[Pair]:
+    return read_pairs(request.validation, *request.columns, languages=LanguageChoice(*choice.wanted))
 
 
 def _is_phrasebook(request: TrainRequest) -> bool:
