@@ -7,11 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-<<<<<<< HEAD
-from dikkat.config import Device
-=======
-from dikkat.data.corpus import Corpus
->>>>>>> main
 from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations

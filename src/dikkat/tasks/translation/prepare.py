@@ -23,11 +23,8 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
 from dikkat.tasks.translation.defaults import translator_settings
-<<<<<<< HEAD
 from dikkat.tasks.translation.vocabularies import Vocabularies
-=======
 from dikkat_runtime.engine.options import Device
->>>>>>> main
 from dikkat_runtime.errors import DataError, UsageError
 
 PHRASEBOOK = "phrasebook:"
