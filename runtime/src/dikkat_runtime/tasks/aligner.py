@@ -70,10 +70,10 @@ class Aligner:
 
     def attend(self, source: str, target: str) -> CrossAttention:
         """The weights of every layer and head for a translation that is given; none where one of both is empty."""
-        tokenizer, language = self._tokenizer, self._target_language
-        ids, target_ids = tokenizer.encode(source), tokenizer.encode(target, language)
+        (reads, writes), language = self._tokenizers, self._target_language
+        ids, target_ids = reads.encode(source), writes.encode(target, language)
         weights = self._attention(ids, target_ids) if ids and target_ids else np.zeros((0, 0, 0, 0), np.float32)
-        (source, source_spans), (target, target_spans) = _spans(tokenizer, source), _spans(tokenizer, target, language)
+        (source, source_spans), (target, target_spans) = _spans(reads, source), _spans(writes, target, language)
         return CrossAttention(source, target, source_spans, target_spans, weights)
 
     def align(self, source: str, sources: Spans, target: str, targets: Spans) -> Array:
@@ -84,15 +84,11 @@ class Aligner:
             return np.zeros((len(targets), len(sources)), np.float32)
         # (L, H, T, S) -> (T, S)
         weights = self._attention(ids, target_ids)[-1].mean(axis=0)
-<<<<<<< HEAD
-        words = _shares(targets, _spans(writes, target, language)) @ weights @ _shares(sources, _spans(reads, source)).T
-=======
         words = (
-            _shares(targets, _spans(tokenizer, target, language)[1])
+            _shares(targets, _spans(writes, target, language)[1])
             @ weights
-            @ _shares(sources, _spans(tokenizer, source)[1]).T
+            @ _shares(sources, _spans(reads, source)[1]).T
         )
->>>>>>> main
         total = words.sum(axis=1, keepdims=True)
         return np.asarray(words / np.where(total > 0, total, 1), np.float32)
 

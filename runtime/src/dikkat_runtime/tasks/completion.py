@@ -76,4 +76,4 @@ class Completion:
             self._searches[request.ids, beam_size] = search
         found = search.search(prefix.kept if prefix else (), constraint)
         begun = [(request.prefix, prefix)] if prefix else []
-        return translations_of([found], self._translator.tokenizer, begun)[0]
+        return translations_of([found], self._translator.target_tokenizer, begun)[0]

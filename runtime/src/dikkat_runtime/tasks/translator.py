@@ -17,12 +17,8 @@ from dikkat_runtime.tasks.batches import BATCH_SIZE, search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.line_translation import LineTranslator
-<<<<<<< HEAD
 from dikkat_runtime.tasks.loading import load_tokenizers
-=======
-from dikkat_runtime.tasks.loading import load_tokenizer
 from dikkat_runtime.tasks.piece_translation import Decode, PieceRequest, PieceTranslator
->>>>>>> main
 from dikkat_runtime.tasks.reading_limits import limits_of_run
 from dikkat_runtime.tasks.surrogates import ranked_surrogates
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
@@ -182,7 +178,7 @@ class Translator:
     @cached_property
     def constraints(self) -> ConstraintCompiler:
         """What makes constraints over tokens of texts."""
-        return ConstraintCompiler(self.tokenizer, self.target_language)
+        return ConstraintCompiler(self.target_tokenizer, self.target_language)
 
     @cached_property
     def surrogates(self) -> tuple[str, ...]:
@@ -191,7 +187,7 @@ class Translator:
         def copies(names: Sequence[str]) -> list[str]:
             ids = self.tokenizer.encode_batch(list(names), self.language)
             found = search_all(self.engine, ids, DecodingOptions(scores=False))
-            return self.tokenizer.decode_batch([hypotheses[0].tokens for hypotheses in found])
+            return self.target_tokenizer.decode_batch([hypotheses[0].tokens for hypotheses in found])
 
         return ranked_surrogates(copies)
 
@@ -204,16 +200,11 @@ class Translator:
         *,
         batch_size: int = BATCH_SIZE,
     ) -> list[Translation]:
-<<<<<<< HEAD
-        """The translations of source ids, side by side as far as that is faster."""
-        found = search_all(self.engine, sentences, options, numbers=numbers, batch_size=batch_size)
-        return translations_of(found, self.target_tokenizer)
-=======
         """The translations of requests; only where they are `bound` must these meet what is demanded."""
         sentences = [request.ids for request in requests]
         if not bound:
             found = search_all(self.engine, sentences, options, numbers=numbers, batch_size=batch_size)
-            return translations_of(found, self.tokenizer)
+            return translations_of(found, self.target_tokenizer)
         compiler = self.constraints
         typed = [compiler.prefix(each.prefix, each.is_closed) for each in requests]
         constraints = [compiler.constraint(each.demands, own) for each, own in zip(requests, typed, strict=True)]
@@ -223,5 +214,4 @@ class Translator:
             self.engine, sentences, options, numbers=numbers, batch_size=batch_size, constraints=constraints
         )
         begun = [own and (each.prefix, own) for each, own in zip(requests, typed, strict=True)]
-        return translations_of(found, self.tokenizer, begun)
->>>>>>> main
+        return translations_of(found, self.target_tokenizer, begun)

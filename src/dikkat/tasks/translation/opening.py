@@ -29,14 +29,6 @@ def open_translator(
     run = RunDirectory.open(path)
     # a batch frees what the next one asks for again
     keep_freed_memory()
-<<<<<<< HEAD
-    settings, config = translator_settings(run)
-    if engine_for(run, settings, engine, precision, device) == "":
-        native = native_engine(run, settings, precision)
-        vocabularies = Vocabularies.load(run, config)
-        limits, language = reading_limits(run.path, settings, vocabularies.source), config.data.source_language
-        return Translator(native, vocabularies.source, limits, target_tokenizer=vocabularies.target, language=language)
-=======
     settings = translator_settings(run)
     try:
         if engine_for(run, settings, engine, precision, device) == "":
@@ -44,7 +36,6 @@ def open_translator(
     except DikkatError:
         _require_sound(settings, run)
         raise
->>>>>>> main
     from dikkat.tasks.translation.translator import Translator as WithModel
 
     return WithModel.load(path, precision, device, engine)
@@ -52,11 +43,18 @@ def open_translator(
 
 def _by_native_engine(run: RunDirectory, settings: Mapping[str, Any], precision: Precision) -> Translator:
     native = native_engine(run, settings, precision)
-    tokenizer = Tokenizer.load(run.tokenizer, native.settings.vocab_size)
-    limits = reading_limits(run.path, settings, tokenizer)
     data = section(settings, "data", run.path)
+    vocabularies = Vocabularies.load(run, native.settings, data.get("vocabularies", "joint"))
+    limits = reading_limits(run.path, settings, vocabularies.source)
     source, target = (str(data.get(f"{side}_language", "")) for side in ("source", "target"))
-    return Translator(native, tokenizer, limits, language=source, target_language=target)
+    return Translator(
+        native,
+        vocabularies.source,
+        limits,
+        target_tokenizer=vocabularies.target,
+        language=source,
+        target_language=target,
+    )
 
 
 def _require_sound(settings: dict[str, Any], run: RunDirectory) -> None:

@@ -24,6 +24,86 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
 from dikkat.tasks.translation.defaults import translator_settings
+from dikkat.tasks.translation.vocabularies import Vocabularies
+from dikkat_runtime.engine.options import Device
+from dikkat_runtime.errors import DataError, UsageError
+
+PHRASEBOOK = "phrasebook:"
+"""Prefix of data that the package generates: `phrasebook:fr`, `phrasebook:tr-en`."""
+
+_ENCODED_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class TrainRequest:
+    """What a user asks of `dikkat train translator`."""
+
+    data: Sequence[str]
+    """Two aligned files, a table, `gettext:LANGUAGE`, `phrasebook:LANGUAGE` or `phrasebook:PAIR`."""
+    validation: Sequence[str] = ()
+    """Data to validate on, in the same forms; held out from `data` when empty."""
+    columns: tuple[str | None, str | None] = (None, None)
+    """Columns of a table: names, or numbers from 1."""
+    preset: str | None = None
+    settings: Settings = field(default_factory=dict)
+    """Overrides of the preset, from a file and from options."""
+    where: str = "configuration"
+    """Where the overrides come from, for error messages."""
+    device: Device = "cpu"
+    """Where it will be trained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Clean pairs: to train on, to validate on, to test on in the end (may be empty)."""
+
+    train: list[Pair]
+    validation: list[Pair]
+    test: list[Pair]
+    report: CleaningReport
+    validation_seen: int = 0
+    """Validation pairs that are among those to train on."""
+
+
+def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
+    """Fill `run` with everything that training reads; config.json is written last.
+
+    Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
+    """
+    first = _config(request, pairs=0)
+    choice = _language_choice(request)
+    parts = _read_parts(request, choice, first.data, first.training.seed)
+    config = _config(request, len(parts.train), choice.tags)
+    if not _is_phrasebook(request):
+        guessed = find_languages(config.data, parts.train, parts.report)
+        config = build_config(merge(config.model_dump(), {"data": guessed}), where=request.where)
+    sources, targets = [pair.source for pair in parts.train], [pair.target for pair in parts.train]
+    vocabularies = Vocabularies.train(sources, targets, config)
+    vocabularies.save(run)
+    corpus = Corpus.build(
+        run.make_folder("corpus"), "train", _encoded(parts.train, vocabularies, config.data, parts.report)
+    )
+    if not len(corpus):
+        raise DataError(
+            f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
+            " set a higher data.max_length"
+        )
+    Corpus.build(run.corpus, "validation", _encoded(parts.validation, vocabularies, config.data, None))
+    _write_held_out(run, parts)
+    config = build_config(merge(config.model_dump(), {"model": vocabularies.sizes}), where=request.where)
+    run.write_config(
+        {
+            **config.model_dump(),
+            "task": "translator",
+            "data_source": {
+                **_describe(request, parts, len(corpus)),
+                "source_lines": source_profile(corpus.source_lengths, sources, config.data.source_language),
+            },
+        }
+    )
+    return config, parts.report
+
+
 def _language_choice(request: TrainRequest) -> LanguageChoice:
     """The languages that the user names, among those that files of translations hold."""
     named = request.settings.get("data", {})

@@ -48,7 +48,7 @@ class TranslatorJob:
     def task(self, run: RunDirectory, config: RunConfig) -> TranslationTask:
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         targets, scoring = scored_as_trained(targets, config)
-        vocabularies = Vocabularies.load(run, config)
+        vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
         train, validation = (open_corpus(run, part, vocabularies) for part in ("train", "validation"))
         validator = self.new_validator(validation, vocabularies.target, sources, targets, scoring)
         validator.open_engine = partial(engine_in_memory, config=config.model)

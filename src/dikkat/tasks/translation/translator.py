@@ -62,14 +62,15 @@ class Translator(translator.Translator):
             learned = config.model.positions == "learned"
             limits = default_limits(config.data.max_length, config.model.max_positions if learned else None)
         engine = engine_in_memory(self.model.eval(), config.model) if engine is None else engine
-<<<<<<< HEAD
-        super().__init__(
-            engine, tokenizer, limits, target_tokenizer=target_tokenizer, language=config.data.source_language
-        )
-=======
         data = config.data
-        super().__init__(engine, tokenizer, limits, language=data.source_language, target_language=data.target_language)
->>>>>>> main
+        super().__init__(
+            engine,
+            tokenizer,
+            limits,
+            target_tokenizer=target_tokenizer,
+            language=data.source_language,
+            target_language=data.target_language,
+        )
         self.config = config
 
     @property
@@ -116,7 +117,7 @@ class Translator(translator.Translator):
             computing: Engine = TorchEngine(model, why_not_native="" if engine == "torch" else why_not)
         else:
             computing = native_engine(run, settings, precision)
-        vocabularies = Vocabularies.load(run, config)
+        vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
         limits = reading_limits(run.path, settings, vocabularies.source)
         return cls(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target, engine=computing)
 

@@ -4,12 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
 
-from dikkat.config import DataConfig, ModelConfig, RunConfig
 from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from dikkat.config import RunConfig
+
+
+class Sizes(Protocol):
+    """What the settings of a model say of its vocabularies."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def target_vocab_size(self) -> int | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +58,18 @@ class Vocabularies:
         )
 
     @classmethod
-    def load(cls, run: RunDirectory, config: RunConfig) -> Vocabularies:
-        """Those of a run. Raises `MissingInputError`, or `DataError` where one is damaged or does not fit the model."""
-        require_alike(run, config.data, config.model)
-        source = Tokenizer.load(run.tokenizer, config.model.vocab_size)
-        size = config.model.target_vocab_size
+    def load(cls, run: RunDirectory, model: Sizes, kind: str) -> Vocabularies:
+        """Those of a run from the settings of its model and from `data.vocabularies`, which is their `kind`.
+
+        Raises `MissingInputError`, or `DataError` where one is damaged or does not fit the model.
+        """
+        size = model.target_vocab_size
+        if (kind == "separate") != (size is not None):
+            raise DataError(
+                f"{run.config}: damaged: data.vocabularies is {kind}, but model.target_vocab_size is {size}; restore"
+                " the file"
+            )
+        source = Tokenizer.load(run.tokenizer, model.vocab_size)
         if size is None:
             return cls(source, source)
         return cls(source, Tokenizer.load(run.target_tokenizer, size, setting="target_vocab_size"))
@@ -62,15 +82,6 @@ class Vocabularies:
             run.target_tokenizer.unlink(missing_ok=True)
         else:
             self.target.save(run.target_tokenizer)
-
-
-def require_alike(run: RunDirectory, data: DataConfig, model: ModelConfig) -> None:
-    """Raise `DataError` where data and model of a run differ in whether there are two vocabularies."""
-    if (data.vocabularies == "separate") != (model.target_vocab_size is not None):
-        raise DataError(
-            f"{run.config}: damaged: data.vocabularies is {data.vocabularies}, but model.target_vocab_size is"
-            f" {model.target_vocab_size}; restore the file"
-        )
 
 
 def open_corpus(run: RunDirectory, part: str, vocabularies: Vocabularies) -> Corpus:

@@ -86,7 +86,7 @@ class MapDiary(TrainWatcher):
     def look(self, model: EncoderDecoder) -> None:
         """Translate the sentences with the weights that are being validated, and record where they look."""
         config = run_config(self._run.read_config(), str(self._run.config))
-        vocabularies = Vocabularies.load(self._run, config)
+        vocabularies = Vocabularies.load(self._run, config.model, config.data.vocabularies)
         translator = Translator(model, vocabularies.source, config, target_tokenizer=vocabularies.target)
         self._sentences = self._sentences or self._choose()
         attending = Attending(translator)
