@@ -27,6 +27,7 @@ _NODE = re.compile(
     r"|(?P<text>[^<]+|<)",
     re.DOTALL,
 )
+_TAG_BEGINS = re.compile("<[A-Za-z/!?]")
 _ATTRIBUTE = re.compile(
     r"""(?<=[\s"'])(?P<name>[^\s=/>"']+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'>]+))"""
 )
@@ -81,18 +82,31 @@ class Node:
         return next((each.raw for each in self.attributes() if each.name == name), None)
 
 
+def _unclosed(text: str, position: int) -> Iterator[Node]:
+    """Split what stands behind the last closed tag into text and a tag that is never closed."""
+    begins = _TAG_BEGINS.search(text, position)
+    end = begins.start() if begins else len(text)
+    if end > position:
+        yield Node("text", position, text[position:end])
+    if begins:
+        yield Node("other", end, text[end:])
+
+
 def html_nodes(text: str) -> Iterator[Node]:
     """The nodes of a page, in order; every character is in exactly one of them."""
     position, last = 0, text.rfind(">")
     while position < len(text):
         if position > last and not text.startswith("<!--", position):
             # no tag is closed any more: each would be looked for to the end
-            yield Node("text", position, text[position:])
+            yield from _unclosed(text, position)
             return
         found = _NODE.match(text, position)
-        if found is None:
-            yield Node("text", position, text[position:])
-            return
+        if found is None or (_TAG_BEGINS.match(text, position) and found["text"]):
+            # a tag that is never closed: browsers show nothing of it
+            end = text.find(">", position) + 1 or len(text)
+            yield Node("other", position, text[position:end])
+            position = end
+            continue
         name = (found["open"] or found["close"] or "").lower()
         kind: Kind = "text" if found["text"] else "open" if found["open"] else "close" if found["close"] else "other"
         yield Node(kind, position, found[0], name)

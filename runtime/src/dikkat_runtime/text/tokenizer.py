@@ -16,6 +16,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -30,6 +31,7 @@ from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS
 from dikkat_runtime.text.casing import has_dotted_i, lower
 from dikkat_runtime.text.labels import whole_characters
 from dikkat_runtime.text.tokenizer_check import LARGEST_FILE, checked_tokenizer
+from dikkat_runtime.text.vocabulary_bytes import VocabularyBytes
 
 # Pieces that no merge may cross. A word keeps its inner apostrophes, so that the data decides whether the cut comes
 # after it (French l'|eau), before it (Turkish İstanbul|'da) or not at all (English don't). A digit stands alone.
@@ -37,6 +39,7 @@ from dikkat_runtime.text.tokenizer_check import LARGEST_FILE, checked_tokenizer
 _PIECE = r" ?\p{L}[\p{L}\p{M}]*(?:['’]\p{L}[\p{L}\p{M}]*)*| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # Cuts a hand-typed "<eos>" in two, so that the word list cannot look it up as the special token.
 _TYPED_SPECIAL = r"<(?=(?:pad|bos|eos|unk)>)"
+_FEW = 8
 _NO_BREAK_SPACES = "\u202f\u00a0"
 _MARKS = "[,.!?]"
 _CHARACTER = r"[\s\S]"
@@ -85,6 +88,8 @@ class Tokenizer:
         settings = settings or json.loads(inner.to_str())
         self._lowercases = '"Lowercase"' in json.dumps(settings["normalizer"])
         self._is_bytes = settings["model"]["type"] == "BPE"
+        self._joins_with_spaces = settings["decoder"] is None
+        self._leading_space = self._joins_with_spaces or '"Strip"' in json.dumps(settings["decoder"])
         self._labels: dict[int, str] = {}
 
     @classmethod
@@ -169,6 +174,9 @@ class Tokenizer:
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """Text of each row of ids, in order."""
         kept = [[int(i) for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)] for ids in batch]
+        if len(kept) <= _FEW:
+            # waking the threads of the library takes longer
+            return [self._inner.decode(ids, skip_special_tokens=False) for ids in kept]
         return list(self._inner.decode_batch(kept, skip_special_tokens=False))
 
     def spans(self, text: str, language: str | None = None) -> tuple[str, list[tuple[int, int]]]:
@@ -196,6 +204,17 @@ class Tokenizer:
         """
         labels = self._labels
         return [labels.get(i) or self._label(int(i)) for i in ids]
+
+    @cached_property
+    def token_bytes(self) -> VocabularyBytes:
+        """What each id adds to a text."""
+        entries = [str(self._inner.id_to_token(number)) for number in range(self.vocab_size)]
+        before = b" " if self._joins_with_spaces else b""
+        found = [before + entry.encode() for entry in entries]
+        if self._is_bytes:
+            found = [bytes(_BYTE_OF.get(character, 0) for character in entry) for entry in entries]
+        marks = [b"", b"", b"", found[UNK_ID] if not self._is_bytes else b""]
+        return VocabularyBytes([*marks, *found[len(marks) :]], leading_space=self._leading_space)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """`pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""

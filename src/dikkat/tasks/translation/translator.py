@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from dikkat.config import Device, RunConfig
+from dikkat.config import RunConfig
 from dikkat.data.line_profile import reading_limits
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.encoder_decoder import EncoderDecoder
@@ -16,17 +16,19 @@ from dikkat.models.factory import build_model
 from dikkat.native.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
+from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat_runtime.engine.contract import Engine, EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, Precision
 from dikkat_runtime.tasks import translator
 from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -58,7 +60,8 @@ class Translator(translator.Translator):
             learned = config.model.positions == "learned"
             limits = default_limits(config.data.max_length, config.model.max_positions if learned else None)
         engine = engine_in_memory(self.model.eval(), config.model) if engine is None else engine
-        super().__init__(engine, tokenizer, limits, language=config.data.source_language)
+        data = config.data
+        super().__init__(engine, tokenizer, limits, language=data.source_language, target_language=data.target_language)
         self.config = config
 
     @property
@@ -91,7 +94,8 @@ class Translator(translator.Translator):
         run = RunDirectory.open(Path(path))
         # a batch frees what the next one asks for again
         keep_freed_memory()
-        settings, config = translator_settings(run)
+        settings = translator_settings(run)
+        config = run_config(settings, str(run.config))
         why_not = engine_for(run, settings, engine, precision, device)
         model: EncoderDecoder | Callable[[], EncoderDecoder] = partial(_model_of, run, config, where)
         if why_not:
@@ -112,10 +116,19 @@ class Translator(translator.Translator):
         window: int = translator.WINDOW,
         retry_loops: bool = True,
         notes: TranslationNotes | None = None,
+        prefixes: Iterable[str] | None = None,
+        glossary: Glossary | None = None,
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, greedily where no `options` say otherwise."""
         return super().stream(
-            lines, options, batch_size=batch_size, window=window, retry_loops=retry_loops, notes=notes
+            lines,
+            options,
+            batch_size=batch_size,
+            window=window,
+            retry_loops=retry_loops,
+            notes=notes,
+            prefixes=prefixes,
+            glossary=glossary,
         )
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
