@@ -122,6 +122,15 @@ def test_terms_of_the_field_are_in_the_translation_and_a_wrong_line_is_named(ser
     assert "line 2" in wrong["error"]
 
 
+def test_a_translation_that_was_begun_goes_on(server: Served) -> None:
+    whole = server.post("/page/translate", text=FIRST, **PAIR)["parts"][0]["target"]
+    ask = {"model": "en-fr", "source": FIRST}
+    assert server.post("/page/complete", prefix="", **ask)["target"] == whole
+    begun = server.post("/page/complete", prefix="Le petit", **ask)["target"]
+    assert begun.startswith("Le petit")
+    assert "one line" in server.post("/page/complete", status=400, prefix="a\nb", **ask)["error"]
+
+
 def test_the_attention_of_every_head_is_that_of_the_model(server: Served, runs: dict[str, Path]) -> None:
     target = "Le petit chat dort."
     answer = server.post("/page/attention", model="en-fr", source=FIRST, target=target)
