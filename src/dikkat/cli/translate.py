@@ -47,6 +47,13 @@ def translate(
         float,
         typer.Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
     ] = DEFAULTS.repetition_penalty,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),
+    ] = None,
+    prefix: Annotated[
+        Path | None, typer.Option(help="What the translation of each line begins with, one a line.")
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
     ] = None,
@@ -77,6 +84,8 @@ def translate(
             seed=seed,
             no_repeat_ngram=no_repeat_ngram,
             repetition_penalty=repetition_penalty,
+            glossary=glossary,
+            prefix=prefix,
             batch_size=batch_size,
             precision=precision,
             device=device,

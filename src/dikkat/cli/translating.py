@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dikkat_runtime.documents.sentences import Translate
     from dikkat_runtime.engine.options import DecodingOptions
     from dikkat_runtime.tasks.translations import Translation
-    from dikkat_runtime.tasks.translator import Translator
+    from dikkat_runtime.text.glossary import Glossary
 
 BEAM = BeamOptions()
 MOST = {"beam": MOST_BEAMS}
@@ -47,6 +47,8 @@ class TranslateOptions:
     seed: int = 1
     no_repeat_ngram: int | None = None
     repetition_penalty: float = BEAM.repetition_penalty
+    glossary: Path | None = None
+    prefix: Path | None = None
     batch_size: int | None = None
     precision: Precision = "float32"
     device: Device = "cpu"
@@ -61,6 +63,8 @@ class TranslateOptions:
         """How to decode. Raises `UsageError`."""
         from dikkat_runtime.engine.options import SamplingOptions
 
+        if self.sample and (self.glossary is not None or self.prefix is not None):
+            raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
         if self.sample and (self.beam != BEAM.beam_size or self.n_best != 1):
             raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
         options: DecodingOptions = BeamOptions(
@@ -80,37 +84,42 @@ def translate(options: TranslateOptions) -> None:
     decoding = options.decoding()
     translator = open_translator(options.run, options.engine, options.precision, options.device)
     tell_engine(translator.info)
+    stream = partial(
+        translator.stream,
+        options=decoding,
+        batch_size=options.batch_size,
+        retry_loops=options.no_repeat_ngram is None,
+        glossary=_glossary(options, translator.language),
+    )
     with_score = options.scores or options.n_best > 1
     if options.out is None:
-        retry_loops = options.no_repeat_ngram is None
-        return _translate_lines(translator, options.file, decoding, options.batch_size, retry_loops, with_score)
+        return _translate_lines(stream, options, with_score)
     if with_score:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
-    stream = partial(translator.stream, options=decoding, batch_size=options.batch_size)
-    return _translate_document(options, options.out, lambda texts: [each.text for each in stream(texts)])
+    if options.prefix is not None:
+        raise UsageError("--prefix is for lines; leave it out, or --out")
+    _translate_document(options, options.out, lambda texts: [each.text for each in stream(texts)])
+    for note in translator.notes.glossary_lines():
+        print(note, file=sys.stderr)
+    return None
 
 
-def _translate_lines(
-    translator: Translator,
-    file: Path | None,
-    options: DecodingOptions,
-    batch_size: int | None,
-    retry_loops: bool,
-    with_score: bool,
-) -> None:
+def _glossary(options: TranslateOptions, language: str) -> Glossary | None:
+    if options.glossary is None:
+        return None
+    from dikkat_runtime.text.glossary import Glossary
+
+    return Glossary.read(options.glossary, language)
+
+
+def _translate_lines(stream: Callable[..., Iterator[Translation]], options: TranslateOptions, with_score: bool) -> None:
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
-    interactive = file is None and sys.stdin.isatty()
+    interactive = options.file is None and sys.stdin.isatty()
     window = 1 if interactive else 2048
     notes, skipped = TranslationNotes(), list[DataError]()
-    translations = translator.stream(
-        _lines(file, skipped.append),
-        options,
-        batch_size=batch_size,
-        window=window,
-        retry_loops=retry_loops,
-        notes=notes,
-    )
+    prefixes = None if options.prefix is None else _lines(options.prefix, skipped.append)
+    translations = stream(_lines(options.file, skipped.append), window=window, notes=notes, prefixes=prefixes)
     try:
         _write(translations, window, with_score=with_score)
     finally:

@@ -182,9 +182,8 @@ def test_named_columns_are_read(tmp_path: Path, run: RunDirectory) -> None:
 
 
 def test_the_phrasebook_needs_no_file(tmp_path: Path, run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dikkat.data.pairs import Pair
     from dikkat.phrasebook import PhrasebookSplit
-from dikkat.phrasebook.generate import Phrase
+    from dikkat.phrasebook.generate import Phrase
     from dikkat.tasks.translation import prepare as preparation
 
     rows = [Phrase(*pair, line) for line, pair in enumerate(pairs(60), start=1)]
@@ -204,5 +203,5 @@ from dikkat.phrasebook.generate import Phrase
 
 
 def test_a_phrasebook_that_is_not_there(run: RunDirectory) -> None:
-    with pytest.raises(UsageError, match='phrasebook:de: the phrasebook speaks "fr" and "tr"'):
+    with pytest.raises(UsageError, match='the phrasebook has no pair "de"; choose one of en-fr'):
         prepare(TrainRequest(["phrasebook:de"]), run)

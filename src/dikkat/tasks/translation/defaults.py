@@ -1,6 +1,6 @@
 """Sizes, vocabulary and schedule from the amount of data, where the user names no preset.
 
-Each row was chosen by the trials in docs/log.md; more data carries more parameters and needs fewer passes.
+Each row was chosen by the trials in docs/log/; more data carries more parameters and needs fewer passes.
 """
 
 from __future__ import annotations
@@ -104,6 +104,9 @@ def translator_settings(pairs: int, asked: Settings, device: Device = "cpu") -> 
     """`settings_for` so many pairs, or what is smaller where the time that is `asked` for does not carry it."""
     minutes = asked_minutes(asked)
     own = settings_for(pairs, minutes)
+    if asked.get("data", {}).get("vocabularies") == "separate":
+        # to learn backwards, each side would have to be fed the other's words
+        own["training"].pop("bidirectional_share", None)
     if minutes is None or not may_choose_size(pairs, asked, device):
         return own
     smaller = (settings_for(amount, minutes) for amount in (299_999, 14_999, 2_999) if amount < pairs)
