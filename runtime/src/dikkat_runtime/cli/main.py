@@ -16,6 +16,7 @@ from dikkat_runtime.cli.serve import add_options as _serve
 from dikkat_runtime.cli.streams import discard_output
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.native.notices import listen
+from dikkat_runtime.native.waiting import set_waiting
 
 
 def main() -> None:
@@ -27,6 +28,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
+    set_waiting()
     listen(NativeNotices("dikkat-runtime"))
     try:
         options = _parser().parse_args(arguments)
