@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.classifier import Classification, Classifier
+    from dikkat_runtime.tasks.completion import Completion
     from dikkat_runtime.tasks.embedder import Embedder
     from dikkat_runtime.tasks.generator import Generator
-    from dikkat_runtime.tasks.completion import Completion
     from dikkat_runtime.tasks.translator import Translation, Translator
     from dikkat_runtime.text.glossary import Glossary
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.steps_contract import Steps
 from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.engine.steps_contract import Steps
 from dikkat_runtime.native.arrays import Array
 
 EngineName = Literal["auto", "native", "torch"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from dikkat_runtime.engine.contract import Engine, EngineInfo
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
-from dikkat_runtime.engine.run_directory import read_config, read_weights, section
+from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.batches import BATCH_SIZE, search_all
@@ -30,7 +30,8 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 __all__ = ["BEAM", "WINDOW", "Translation", "Translator"]
 
 BEAM = BeamOptions()
-DEMAND_ALPHA = 0.5
+DEMANDING_PENALTY = 1.0
+"""Most that the length penalty is where words are demanded: above it, translations that go on until all is said win."""
 WINDOW = 2048
 """Lines that are read ahead, so that sentences of like length share a batch."""
 
@@ -136,9 +137,7 @@ class Translator:
         translator = self.line_translator(options, notes, decode, retry_loops=retry_loops, glossary=glossary)
         yield from translator.translate(lines, window, prefixes)
 
-    def complete(
-        self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None
-    ) -> Completion:
+    def complete(self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None) -> Completion:
         """A session for whoever types the translation of `source`: each prefix is completed in a few milliseconds.
 
         Raises `UsageError` for a source of more than one line, and where translations are drawn.
@@ -177,7 +176,7 @@ class Translator:
     @cached_property
     def constraints(self) -> ConstraintCompiler:
         """What makes constraints over tokens of texts."""
-        return ConstraintCompiler(self.tokenizer, self.target_language)
+        return ConstraintCompiler(self.tokenizer, self.language, self.target_language)
 
     @cached_property
     def surrogates(self) -> tuple[str, ...]:
@@ -206,9 +205,11 @@ class Translator:
             return translations_of(found, self.tokenizer)
         compiler = self.constraints
         typed = [compiler.prefix(each.prefix, each.is_closed) for each in requests]
-        constraints = [compiler.constraint(each.demands, own) for each, own in zip(requests, typed, strict=True)]
+        constraints = [
+            compiler.constraint(each.text, each.demands, own) for each, own in zip(requests, typed, strict=True)
+        ]
         if any(request.demands for request in requests):
-            options = replace(options, length_penalty=min(options.length_penalty, DEMAND_ALPHA))
+            options = replace(options, length_penalty=min(options.length_penalty, DEMANDING_PENALTY))
         found = search_all(
             self.engine, sentences, options, numbers=numbers, batch_size=batch_size, constraints=constraints
         )

@@ -60,9 +60,7 @@ class Translator(translator.Translator):
             limits = default_limits(config.data.max_length, config.model.max_positions if learned else None)
         engine = engine_in_memory(self.model.eval(), config.model) if engine is None else engine
         data = config.data
-        super().__init__(
-            engine, tokenizer, limits, language=data.source_language, target_language=data.target_language
-        )
+        super().__init__(engine, tokenizer, limits, language=data.source_language, target_language=data.target_language)
         self.config = config
 
     @property
