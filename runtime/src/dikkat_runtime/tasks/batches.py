@@ -48,8 +48,9 @@ def search_all(
 ) -> list[list[Hypothesis]]:
     """The hypotheses of every sentence (source ids without an end mark), in their order; an empty one is not searched.
 
-    `numbers` are those of the sentences, by default from 0, and `constraints` what their outputs must meet. `before_batch` is called before each batch, and may raise
-    to end the work. After an error, or Ctrl-C, no batch is begun any more.
+    `numbers` are those of the sentences, by default from 0, and `constraints` what their outputs must meet.
+    `before_batch` is called before each batch, and may raise to end the work. After an error, or Ctrl-C, no batch is
+    begun any more.
     """
     numbers = range(len(sentences)) if numbers is None else numbers
     results: list[list[Hypothesis]] = [[EMPTY] for _ in sentences]

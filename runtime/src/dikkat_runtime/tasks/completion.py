@@ -63,7 +63,7 @@ class Completion:
     def _completed(self, request: PieceRequest, options: DecodingOptions) -> Translation:
         compiler = self._translator.constraints
         prefix = compiler.prefix(request.prefix, request.is_closed)
-        constraint = compiler.constraint(request.demands, prefix)
+        constraint = compiler.constraint(request.text, request.demands, prefix)
         if constraint is None:
             raise AssertionError("a request that is bound asks for something")
         beam_size = options.beam_size if isinstance(options, BeamOptions) else 1

@@ -8,7 +8,7 @@ from itertools import islice, repeat
 
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceResult, PieceTranslator
-from dikkat_runtime.tasks.prefixes import TypedPrefix, shared_out
+from dikkat_runtime.tasks.prefixes import UNTYPED, TypedPrefix, shared_out
 from dikkat_runtime.tasks.surrogates import Filled, Protected, fill, protect, with_marks
 from dikkat_runtime.tasks.translation_notes import Event, TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, copied, joined, prefixed
@@ -93,9 +93,9 @@ class LineTranslator:
         for number, (text, safe, has) in enumerate(zip(texts, protected, with_words, strict=True)):
             segments = next(cut) if has else Segments([Piece(text, ())])
             prefix = prefixes[number] if number < len(prefixes) else ""
-            typed = (
-                shared_out(safe.marked(prefix), segments.pieces, self._languages) if prefix else TypedPrefix("", -1, "")
-            )
+            typed = UNTYPED
+            if prefix:
+                typed = shared_out(safe.marked(prefix), segments.pieces, self._languages)
             lines.append(_Line(text, safe if has else Protected(text), segments, typed, before + number))
         return lines
 
@@ -112,7 +112,7 @@ class LineTranslator:
                 if ids:
                     demands = (*filled.demands, *self._demands(filled.text))
                     closed = begun[-1:] in filled.marks
-                    request = PieceRequest(tuple(ids), filled.filled(begun), demands, is_closed=closed)
+                    request = PieceRequest(filled.text, tuple(ids), filled.filled(begun), demands, closed)
             parts.append(_Part(piece, filled, request, line, line.number + place * _LATER_PIECE))
         return parts
 

@@ -86,7 +86,10 @@ class Filled:
     @property
     def demands(self) -> tuple[Demanded, ...]:
         """What the translation must hold."""
-        return tuple(Demanded((name,), 1, "placeholder", mark) for mark, name in self.names)
+        places = ((mark, name, re.search(_standing(name), self.text)) for mark, name in self.names)
+        return tuple(
+            Demanded((name,), 1, "placeholder", mark, (place.span(),) if place else ()) for mark, name, place in places
+        )
 
     def filled(self, text: str) -> str:
         """A text with the surrogates in the place of their marks."""

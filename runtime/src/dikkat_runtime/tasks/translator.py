@@ -30,7 +30,8 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 __all__ = ["BEAM", "WINDOW", "Translation", "Translator"]
 
 BEAM = BeamOptions()
-DEMAND_ALPHA = 0.5
+DEMANDING_PENALTY = 1.0
+"""Most that the length penalty is where words are demanded: above it, translations that go on until all is said win."""
 WINDOW = 2048
 """Lines that are read ahead, so that sentences of like length share a batch."""
 
@@ -178,7 +179,7 @@ class Translator:
     @cached_property
     def constraints(self) -> ConstraintCompiler:
         """What makes constraints over tokens of texts."""
-        return ConstraintCompiler(self.target_tokenizer, self.target_language)
+        return ConstraintCompiler(self.target_tokenizer, self.language, self.target_language)
 
     @cached_property
     def surrogates(self) -> tuple[str, ...]:
@@ -207,9 +208,11 @@ class Translator:
             return translations_of(found, self.target_tokenizer)
         compiler = self.constraints
         typed = [compiler.prefix(each.prefix, each.is_closed) for each in requests]
-        constraints = [compiler.constraint(each.demands, own) for each, own in zip(requests, typed, strict=True)]
+        constraints = [
+            compiler.constraint(each.text, each.demands, own) for each, own in zip(requests, typed, strict=True)
+        ]
         if any(request.demands for request in requests):
-            options = replace(options, length_penalty=min(options.length_penalty, DEMAND_ALPHA))
+            options = replace(options, length_penalty=min(options.length_penalty, DEMANDING_PENALTY))
         found = search_all(
             self.engine, sentences, options, numbers=numbers, batch_size=batch_size, constraints=constraints
         )
