@@ -216,5 +216,7 @@ class Translator:
         found = search_all(
             self.engine, sentences, options, numbers=numbers, batch_size=batch_size, constraints=constraints
         )
-        begun = [own and (each.prefix, own) for each, own in zip(requests, typed, strict=True)]
+        begun = [
+            None if own is None else (each.prefix, own) for each, own in zip(requests, typed, strict=True)
+        ]
         return translations_of(found, self.target_tokenizer, begun)
