@@ -311,7 +311,7 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     (
         "torch through another",
         torch_where_it_is_unknown,
-        {"data/a.py": "from dikkat.native.processor import p", "native/processor.py": "import torch"},
+        {"data/a.py": "from dikkat.kernels.processor import p", "native/processor.py": "import torch"},
         1,
     ),
     (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from dikkat.config import Device
 from dikkat.data.line_profile import reading_limits
-from dikkat.native.processor import keep_freed_memory
+from dikkat.kernels.processor import keep_freed_memory
 from dikkat.pipelines.engines import engine_for, native_engine, translator_settings
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.engine.contract import EngineName
