@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from dikkat.data.corpus import Corpus
-from dikkat.pipelines.classifier_data import ClassifyRequest
-from dikkat.pipelines.classifier_job import ClassifierJob
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.classification.data import ClassifyRequest
+from dikkat.tasks.classification.train import ClassifierJob
 from dikkat.training.classification import pad_texts
 
 

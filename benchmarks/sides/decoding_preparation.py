@@ -11,7 +11,7 @@ import numpy as np
 
 from dikkat.data.text_files import read_lines
 from dikkat.nn.positions import SinusoidalPositions, sinusoids
-from dikkat.pipelines import Translator
+from dikkat.tasks import Translator
 
 POSITIONS = 1024
 """Rows of the table of positions that the peers get; a test line has far fewer tokens."""

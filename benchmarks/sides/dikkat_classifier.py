@@ -18,10 +18,10 @@ from benchmarks.sides.memory import resident_bytes  # noqa: E402
 
 from dikkat.config import merge  # noqa: E402
 from dikkat.kernels.processor import keep_freed_memory  # noqa: E402
-from dikkat.pipelines.classifier_data import ClassifyRequest  # noqa: E402
-from dikkat.pipelines.classifier_job import ClassifierJob  # noqa: E402
-from dikkat.pipelines.settings import run_config  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
+from dikkat.tasks.classification.data import ClassifyRequest  # noqa: E402
+from dikkat.tasks.classification.train import ClassifierJob  # noqa: E402
+from dikkat.tasks.common.settings import run_config  # noqa: E402
 from dikkat.training.budget import UpdateBudget  # noqa: E402
 from dikkat.training.loop import Trainer  # noqa: E402
 from dikkat.training.precision import precision_of  # noqa: E402

@@ -16,7 +16,7 @@ import torch  # noqa: E402
 from benchmarks.sides.decoding_clock import against_the_clock  # noqa: E402
 
 from dikkat.kernels.library import why_absent  # noqa: E402
-from dikkat.pipelines import Translator  # noqa: E402
+from dikkat.tasks import Translator  # noqa: E402
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision  # noqa: E402
 
 

@@ -16,10 +16,10 @@ import torch  # noqa: E402
 from benchmarks.sides.memory import resident_bytes  # noqa: E402
 
 from dikkat.kernels.processor import keep_freed_memory  # noqa: E402
-from dikkat.pipelines.preparation import TrainRequest  # noqa: E402
-from dikkat.pipelines.settings import run_config  # noqa: E402
-from dikkat.pipelines.translator_job import TranslatorJob  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
+from dikkat.tasks.common.settings import run_config  # noqa: E402
+from dikkat.tasks.translation.prepare import TrainRequest  # noqa: E402
+from dikkat.tasks.translation.train import TranslatorJob  # noqa: E402
 from dikkat.training.budget import UpdateBudget  # noqa: E402
 from dikkat.training.loop import Trainer  # noqa: E402
 from dikkat.training.precision import precision_of  # noqa: E402

@@ -36,7 +36,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
 
 def translating(job: dict[str, Any]) -> Callable[[], object]:
     """All sentences in batches, or the first fifty one by one, after a few that warm up."""
-    from dikkat.pipelines import Translator
+    from dikkat.tasks import Translator
 
     with open(job["lines"], encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in islice(file, job["sentences"])]

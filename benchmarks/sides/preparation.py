@@ -12,8 +12,8 @@ import numpy as np
 from dikkat.config import RunConfig
 from dikkat.data.batching import Batch, BatchPlan, collate
 from dikkat.data.corpus import Corpus
-from dikkat.pipelines.preparation import TrainRequest, prepare
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat_runtime.special_tokens import PAD_ID
 
 

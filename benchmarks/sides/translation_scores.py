@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.evaluation.scores import score_translations
-from dikkat.pipelines import Translator
+from dikkat.tasks import Translator
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dikkat.pipelines import (
+    from dikkat.tasks import (
         Classification,
         Classifier,
         Continuation,
@@ -31,7 +31,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     # on first use, so that `import dikkat` and `dikkat --help` do not wait for torch
     if name in __all__:
-        from dikkat import pipelines
+        from dikkat import tasks
 
-        return getattr(pipelines, name)
+        return getattr(tasks, name)
     raise AttributeError(f"module 'dikkat' has no attribute {name!r}")

@@ -184,7 +184,7 @@ def _load_everything() -> None:
     contradicted_by([], "en")  # reads the model of languages, and computes nothing
     library()
     # a picture takes longer than all else in a tiny run, and reads nothing
-    vars(dikkat.pipelines.training)["plot_training"] = lambda *_, **__: None
+    vars(dikkat.tasks.common.train)["plot_training"] = lambda *_, **__: None
     # what is not looked at is shared with the children
     gc.freeze()
 

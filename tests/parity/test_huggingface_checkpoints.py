@@ -22,8 +22,8 @@ from dikkat.models.factory import Factory
 from dikkat.models.key_table import to_theirs
 from dikkat.models.language_model import LanguageModel
 from dikkat.models.sentence_encoder import SentenceEncoder
-from dikkat.pipelines import language_model
-from dikkat.pipelines.embedding import Embedder
+from dikkat.tasks.embedding.embedder import Embedder
+from dikkat.tasks.language_model import language_model
 from dikkat_runtime.engine.options import GenerationOptions
 
 transformers = pytest.importorskip(

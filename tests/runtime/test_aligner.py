@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.runtime.runs import SENTENCES, translator_run
 
-from dikkat.pipelines import Translator
+from dikkat.tasks import Translator
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.engine.settings import model_settings

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
-from dikkat.pipelines import Translator
-from dikkat.pipelines.classification import Classifier
-from dikkat.pipelines.embedding import Embedder
-from dikkat.pipelines.language_model import LanguageModel
+from dikkat.tasks import Translator
+from dikkat.tasks.classification.classifier import Classifier
+from dikkat.tasks.embedding.embedder import Embedder
+from dikkat.tasks.language_model.language_model import LanguageModel
 from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
 
 pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: pip install -e ./runtime")

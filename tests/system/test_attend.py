@@ -215,7 +215,7 @@ def test_five_thousand_tokens(dikkat: Command, trained: Path, tmp_path: Path, tr
 def test_the_caution_of_a_map_goes_to_standard_error(
     dikkat: Command, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dikkat.explain.honesty.caution", lambda found: f"careful with {len(found.maps)} maps")
+    monkeypatch.setattr("dikkat.explain.head_analysis.caution", lambda found: f"careful with {len(found.maps)} maps")
     _, output, complaint = dikkat("attend", trained, SENTENCE, "--out", tmp_path / "a.png")
     assert complaint == f"careful with 2 maps\nwrote {tmp_path / 'a.png'}\n"
     _, output, complaint = dikkat("attend", trained, SENTENCE, "--n-best", "2", "--out", tmp_path / "a.json")

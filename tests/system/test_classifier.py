@@ -21,11 +21,11 @@ from dikkat.config import RunConfig
 from dikkat.explain.doctor import examine
 from dikkat.explain.map_files import read_json, read_npz
 from dikkat.models.classifier import EncoderClassifier
-from dikkat.pipelines.classifier_job import best_row
-from dikkat.pipelines.decisive_words import decisive_words
-from dikkat.pipelines.doctor import load_model
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
+from dikkat.tasks.classification.decisive_words import decisive_words
+from dikkat.tasks.classification.train import best_row
+from dikkat.tasks.inspection.doctor import load_model
 from dikkat_runtime.errors import DataError
 
 TRAIN = ("train", "classifier")

@@ -16,10 +16,10 @@ from dikkat.config import ModelConfig
 from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation.alignment_error import GoldAlignment
-from dikkat.explain.honesty.ablation import HeadName
-from dikkat.explain.honesty.alignment_head import Agreements, WordNumbers, choose_alignment_head
-from dikkat.explain.honesty.importance import Quality, head_costs
-from dikkat.explain.honesty.saliency import gradient_times_input, occlusion
+from dikkat.explain.head_analysis.ablation import HeadName
+from dikkat.explain.head_analysis.alignment_head import Agreements, WordNumbers, choose_alignment_head
+from dikkat.explain.head_analysis.importance import Quality, head_costs
+from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import record_attention

@@ -13,7 +13,7 @@ from tests.system.toy import TINY, Command, kept_signals
 from tests.unit.explain.report.inspection import Seen
 
 from dikkat.cli.main import run as run_command
-from dikkat.pipelines.honesty import examine_heads
+from dikkat.tasks.inspection.head_analysis import examine_heads
 
 LM = {
     **{name: TINY[name] for name in ("model.model_dim", "model.num_heads", "model.feed_forward_dim")},

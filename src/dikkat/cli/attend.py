@@ -19,10 +19,10 @@ from dikkat_runtime.errors import DataError, UsageError
 if TYPE_CHECKING:
     from dikkat.explain.attention_map import Kind, Stack
     from dikkat.explain.sentence_maps import SentenceMaps
-    from dikkat.pipelines import Classifier, Embedder, LanguageModel, Translator
-    from dikkat.pipelines.attending import Attending
-    from dikkat.pipelines.attending_reader import AttendingReader
-    from dikkat.pipelines.attention_recorder import Wanted
+    from dikkat.tasks import Classifier, Embedder, LanguageModel, Translator
+    from dikkat.tasks.common.attention_recorder import Wanted
+    from dikkat.tasks.inspection.reader_attention import AttendingReader
+    from dikkat.tasks.translation.attention import Attending
 
     Choice = tuple[Stack, Kind, int | None, int | None]
     """Stack, kind, layer and head from 0; None is every one."""
@@ -86,7 +86,7 @@ def attend(
     given: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
     given |= {"head": head, "words": words or None, "colours": colours}
     _check(out, sentence, given)
-    from dikkat.pipelines import Translator, load
+    from dikkat.tasks import Translator, load
     from dikkat_runtime.files import probe_beside, write_errors
 
     with write_errors(out):
@@ -98,7 +98,7 @@ def attend(
     if not isinstance(trained, Translator):
         found = _read(trained, sentences, run, out, place, given)
     elif out.suffix.lower() == PAGE:
-        from dikkat.pipelines.page import write_page
+        from dikkat.tasks.inspection.page import write_page
 
         with Announced(f"{out}: recording all maps, and translating again without each head"):
             write_page(trained, list(sentences), out, targets=None if target is None else [target])
@@ -160,7 +160,7 @@ def _sentences(sentence: str) -> Iterator[str]:
 def _translated(
     translator: Translator, sentences: Iterable[str], out: Path, place: Place, target: str | None, options: BeamOptions
 ) -> Iterator[SentenceMaps]:
-    from dikkat.pipelines.attending import Attending
+    from dikkat.tasks.translation.attention import Attending
 
     attending = Attending(translator, occluding=True)
     choices = _choices(attending, "a translator", out, place)
@@ -182,8 +182,8 @@ def _read(
     place: Place,
     given: Mapping[str, object],
 ) -> Iterator[SentenceMaps]:
-    from dikkat.pipelines import Classifier, Embedder, LanguageModel
-    from dikkat.pipelines.attending_reader import AttendingReader
+    from dikkat.tasks import Classifier, Embedder, LanguageModel
+    from dikkat.tasks.inspection.reader_attention import AttendingReader
 
     name = {Classifier: "a classifier", LanguageModel: "a language model", Embedder: "an encoder"}[type(trained)]
     if out.suffix.lower() in (ALIGNMENT, PAGE):
@@ -228,7 +228,7 @@ def _selected(found: SentenceMaps, choices: list[Choice]) -> SentenceMaps:
 
 
 def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Colours) -> None:
-    from dikkat.explain.honesty import caution
+    from dikkat.explain.head_analysis import caution
     from dikkat.explain.joined_words import join_words
     from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.plots import plot_heads

@@ -14,8 +14,8 @@ from dikkat.cli.progress import tell_written
 from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
-    from dikkat.pipelines.classification import Classification, Classifier
-    from dikkat.pipelines.decisive_words import DecisiveWords
+    from dikkat.tasks.classification.classifier import Classification, Classifier
+    from dikkat.tasks.classification.decisive_words import DecisiveWords
 
 WINDOW = 1024
 WORDS_HEADING = "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)"
@@ -38,7 +38,7 @@ def classify(
     columns follow: the N words without which the label would lose (+) or gain (-) most, in nats of log-odds, and the N
     that got most attention, in percent; standard error names the columns.
     """
-    from dikkat.pipelines.classification import Classifier
+    from dikkat.tasks.classification.classifier import Classifier
 
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
@@ -99,7 +99,7 @@ def _written(found: Classification, labels: Collection[str]) -> str:
 
 def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: Path | None) -> None:
     from dikkat.explain.class_pictures import plot_words
-    from dikkat.pipelines.decisive_words import decisive_words
+    from dikkat.tasks.classification.decisive_words import decisive_words
 
     if most:
         # not among the results: as many lines come out as went in

@@ -91,7 +91,7 @@ def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) 
     from dikkat.explain.comparison.picture import draw_comparison
     from dikkat.explain.comparison.result import as_json
     from dikkat.explain.comparison.story import tell_comparison
-    from dikkat.pipelines.comparison import compare
+    from dikkat.tasks.inspection.comparison import compare
 
     with WorkProgress() as progress:
         found = compare(settings, progress)

@@ -49,8 +49,8 @@ def diversify(
     """
     _check_place(out)
     from dikkat.data.readers import read_pairs
-    from dikkat.pipelines.diversification import check_directions, diversify
-    from dikkat.pipelines.translation import Translator
+    from dikkat.tasks.translation.diversify import check_directions, diversify
+    from dikkat.tasks.translation.translator import Translator
     from dikkat_runtime.files import write_atomically
 
     there, back = (Translator.load(run, precision, device) for run in (forward, backward))

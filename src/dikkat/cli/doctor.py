@@ -36,7 +36,7 @@ def doctor(
     A proof that is violated only because another one fails is marked "follows": mend the other first.
     """
     with Announced(f"{path}: trying its model on made-up sentences"):
-        from dikkat.pipelines.doctor import examine_path
+        from dikkat.tasks.inspection.doctor import examine_path
 
         proofs = examine_path(path, seed)
     print_report([_as_json(path, seed, proofs)] if as_json else _as_table(proofs))

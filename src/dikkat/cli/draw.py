@@ -53,8 +53,8 @@ def model(
 
 
 def _of_run(path: Path) -> tuple[ModelConfig, str]:
-    from dikkat.pipelines.settings import run_config
     from dikkat.run_directory import RunDirectory
+    from dikkat.tasks.common.settings import run_config
 
     run = RunDirectory.open(path)
     return run_config(run.read_config(), str(run.config)).model, path.resolve().name

@@ -14,7 +14,7 @@ from dikkat.cli.progress import tell_written
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from dikkat.pipelines.embedding import Vector
+    from dikkat.tasks.embedding.embedder import Vector
 
 
 def embed(
@@ -30,7 +30,7 @@ def embed(
     A line of the output is the text, a tab and its numbers.
     """
     _check(out, nearest, picture)
-    from dikkat.pipelines.embedding import WINDOW, Embedder
+    from dikkat.tasks.embedding.embedder import WINDOW, Embedder
 
     embedder = Embedder.load(run)
     window = 1 if file is None and sys.stdin.isatty() else WINDOW
@@ -43,7 +43,7 @@ def embed(
     vectors = list(found)
     lines.finish()
     if out is not None:
-        from dikkat.pipelines.vector_files import write_vectors
+        from dikkat.tasks.embedding.vector_files import write_vectors
 
         write_vectors(out, vectors, tokens)
     if nearest is not None:
@@ -60,7 +60,7 @@ def _check(out: Path | None, nearest: int | None, picture: Path | None) -> None:
     if nearest is not None and nearest < 1:
         raise UsageError(f"--nearest must be at least 1, not {nearest}")
     if out is not None:
-        from dikkat.pipelines.vector_files import check_suffix
+        from dikkat.tasks.embedding.vector_files import check_suffix
 
         check_suffix(out)
     if picture is not None:
@@ -70,7 +70,7 @@ def _check(out: Path | None, nearest: int | None, picture: Path | None) -> None:
 
 
 def _print_all(vectors: Iterable[Vector], tokens: bool, every: bool) -> None:
-    from dikkat.pipelines.vector_files import tsv_line
+    from dikkat.tasks.embedding.vector_files import tsv_line
 
     for vector in vectors:
         sys.stdout.write(tsv_line(vector, tokens) + "\n")

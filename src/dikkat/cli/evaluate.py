@@ -84,7 +84,7 @@ def _translator(
     engine: EngineName,
 ) -> None:
     with _announced(run, data, "translating"):
-        from dikkat.pipelines.evaluation import evaluate_translator
+        from dikkat.tasks.translation.evaluate import evaluate_translator
 
         found = evaluate_translator(run, data, options, columns, precision, device, engine=engine, tell=tell_engine)
     print_report([*found.lines(), *found.samples(samples)])
@@ -92,7 +92,7 @@ def _translator(
 
 def _language_model(run: Path, data: list[str], stride: int | None) -> None:
     with _announced(run, data, "reading"):
-        from dikkat.pipelines.language_model_evaluation import evaluate_language_model
+        from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
         found = evaluate_language_model(run, data, stride)
     print_report(found.lines())
@@ -107,7 +107,7 @@ def _classifier(run: Path, data: list[str], columns: Columns, samples: int, pict
     if picture is not None:
         check_format(picture)
     with _announced(run, data, "classifying"):
-        from dikkat.pipelines.classifier_evaluation import evaluate_classifier
+        from dikkat.tasks.classification.evaluate import evaluate_classifier
 
         found = evaluate_classifier(run, data, columns, note=lambda line: print(line, file=sys.stderr))
         if picture is not None:

@@ -97,8 +97,8 @@ def _explain_model(
     stack, layer, head, kind = place
     from dikkat.explain.six_steps import tell_six_steps
     from dikkat.nn.recorder import MapName
-    from dikkat.pipelines import Translator, load
-    from dikkat.pipelines.explanation import explain_cell
+    from dikkat.tasks import Translator, load
+    from dikkat.tasks.inspection.arithmetic import explain_cell
 
     translator = load(run)
     if not isinstance(translator, Translator):

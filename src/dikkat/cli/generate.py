@@ -56,7 +56,7 @@ def generate(
         seed=seed,
         context=context,
     )
-    from dikkat.pipelines.language_model import LanguageModel
+    from dikkat.tasks.language_model.language_model import LanguageModel
 
     model = LanguageModel.load(run)
     start = _standard_input() if prompt is None else prompt

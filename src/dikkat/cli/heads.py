@@ -14,10 +14,10 @@ from dikkat.cli.progress import Announced, WorkProgress
 from dikkat.cli.streams import print_report
 
 if TYPE_CHECKING:
-    from dikkat.explain.honesty.ablation import HeadName
-    from dikkat.explain.honesty.importance import Cost, Quality
-    from dikkat.explain.honesty.wording import HeadsTable, HonestyWording
-    from dikkat.pipelines.honesty import HeadFinding, HeadsReport
+    from dikkat.explain.head_analysis.ablation import HeadName
+    from dikkat.explain.head_analysis.importance import Cost, Quality
+    from dikkat.explain.head_analysis.wording import HeadsTable, HonestyWording
+    from dikkat.tasks.inspection.head_analysis import HeadFinding, HeadsReport
 
 
 _SCORES = {"translator": "chrf", "classifier": "accuracy", "multi_label": "micro_f1"}
@@ -51,8 +51,8 @@ def heads(
     Entropy in nats, loss in nats a token (of a classifier a text), distances in tokens. "Switched off" means that the
     head's output is zero.
     """
-    from dikkat.explain.honesty.wording import honesty_wording
-    from dikkat.pipelines.honesty import examine_heads
+    from dikkat.explain.head_analysis.wording import honesty_wording
+    from dikkat.tasks.inspection.head_analysis import examine_heads
 
     wording = honesty_wording(language)
     with Announced(f"{path}: loading its model"), WorkProgress() as progress:
@@ -120,7 +120,7 @@ def _as_text(path: Path, found: HeadsReport, gold: Path | None, wording: Honesty
 
 
 def _row(each: HeadFinding, wording: HonestyWording) -> tuple[str, ...]:
-    from dikkat.explain.honesty.wording import written_share
+    from dikkat.explain.head_analysis.wording import written_share
 
     portrait = each.portrait
     return (
@@ -149,7 +149,7 @@ def _columns(rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def _told_alignment(best: HeadFinding, gold: Path | None, wording: HonestyWording) -> list[str]:
-    from dikkat.explain.honesty.wording import written_share
+    from dikkat.explain.head_analysis.wording import written_share
 
     words, agreement = wording.table, best.agreement
     assert agreement is not None  # it was chosen among those that have one

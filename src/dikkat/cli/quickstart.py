@@ -24,7 +24,7 @@ def quickstart(
     The same command goes on with a run that was stopped, and shows a finished one again.
     """
     started = time.monotonic()
-    from dikkat.pipelines.quickstart import default_folder, quickstart_command, run_quickstart
+    from dikkat.tasks.translation.quickstart import default_folder, quickstart_command, run_quickstart
 
     stop, path = StopSignal(), out or default_folder(language)
     with TrainProgress() as progress:

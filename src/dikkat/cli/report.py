@@ -19,7 +19,7 @@ def report(
     """Write one offline HTML file: data and its faults, curves, scores, worst mistakes, attention, the model."""
     target = run / "report.html" if out is None else out
     with Announced(f"{run}: working through what it has held out, and writing {target}"):
-        from dikkat.pipelines.report import write_report
+        from dikkat.tasks.inspection.report import write_report
 
         write_report(run, target, language)
     print(f"wrote {target}: open it in a browser", file=sys.stderr)

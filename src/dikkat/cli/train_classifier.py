@@ -59,8 +59,8 @@ def classifier(
     if label_separator is not None:
         settings.setdefault("classifier", {})["label_separator"] = label_separator
 
-    from dikkat.pipelines.classifier_data import ClassifyRequest
-    from dikkat.pipelines.classifier_job import ClassifierJob
+    from dikkat.tasks.classification.data import ClassifyRequest
+    from dikkat.tasks.classification.train import ClassifierJob
 
     columns = (label_column, text_column)
     where = str(config or "settings")

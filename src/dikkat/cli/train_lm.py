@@ -31,7 +31,7 @@ def lm(
     started = time.monotonic()
     settings = gather_settings(config, set_, minutes=minutes, seed=seed)
 
-    from dikkat.pipelines.language_model_job import LanguageModelJob
+    from dikkat.tasks.language_model.train import LanguageModelJob
 
     job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"), device)
     ending = Ending("best validation loss {loss:.4f} nats a token", command("generate", out))

@@ -57,9 +57,9 @@ def translator(
         if language is not None:
             settings.setdefault("data", {})[f"{side}_language"] = language_code(language)
 
-    from dikkat.pipelines.preparation import TrainRequest
-    from dikkat.pipelines.translator_job import TranslatorJob
-    from dikkat.pipelines.watching import train_watched
+    from dikkat.tasks.translation.prepare import TrainRequest
+    from dikkat.tasks.translation.train import TranslatorJob
+    from dikkat.tasks.translation.watch import train_watched
 
     columns = (source_column, target_column)
     request = TrainRequest(data or (), valid or (), columns, preset, settings, str(config or "settings"), device)

@@ -19,7 +19,7 @@ from dikkat.hints import NAME, command
 from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
-    from dikkat.pipelines.training import Job, Outcome
+    from dikkat.tasks.common.train import Job, Outcome
 
 Out = Annotated[Path, typer.Option(help="Run directory to make.", show_default=False)]
 Config = Annotated[Path | None, typer.Option(help="TOML file of settings.")]
@@ -74,7 +74,7 @@ def run_job(
 
     `runner` is `train` or something that is called like it.
     """
-    from dikkat.pipelines.training import train
+    from dikkat.tasks.common.train import train
 
     if not job.data and not resume:
         raise UsageError("name the data to train on, or add --resume to go on with the run in --out")

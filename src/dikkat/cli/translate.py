@@ -70,7 +70,7 @@ def translate(
 
     With --out, FILE is a document, of which every byte stays that is no text to translate.
     """
-    from dikkat.pipelines.opening import open_translator
+    from dikkat.tasks.translation.opening import open_translator
     from dikkat_runtime.engine.options import SamplingOptions
 
     if sample and (beam != BEAM.beam_size or n_best != 1):

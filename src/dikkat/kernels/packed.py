@@ -46,7 +46,7 @@ class _Split(torch.autograd.Function):
 
 
 def _common_buffer(parts: Sequence[Tensor]) -> Tensor | None:
-    """Return the tensor (B, T, E) that `parts` are, one after the other in its last dimension; None if there is none."""
+    """Return the tensor (B, T, E) that `parts` are, one after the other in its last dimension, or None."""
     buffer, width = parts[0]._base, sum(part.shape[-1] for part in parts)
     if buffer is None or buffer.shape != (*parts[0].shape[:-1], width) or not buffer.is_contiguous():
         return None

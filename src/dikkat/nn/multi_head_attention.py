@@ -124,15 +124,17 @@ class MultiHeadAttention(nn.Module):
         cache: SelfAttentionCache | None = None,
         position_ids: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "*B T D"]:
-        """Self-attention with `query` alone, cross-attention with `key` (and `value`, by default the same).
+        """Compute self-attention of `query` alone, or cross-attention to a `key` (and `value`, by default the same).
 
         A single sequence (T, Dq) is a batch of one, and comes back without it; who reads the weights gets (1, H, T, S).
         `mask` is boolean, True = may attend, broadcastable to (B, H, T, S). With `cache` (self-attention only) the
         newest keys and values are appended to it and all of them are attended to. `position_ids` are the positions of a
-        sequence of which some were left out, see `supports_position_ids`. Raises `ValueError` for a `value` without a `key`, and
-        for a `cache` with one: neither would have any effect; for a `key` where there are relative positions or a
-        window; for `position_ids` that it does not take; for a wrong width, a sequence without positions or a mask that does
-        not fit; and `TypeError` for a mask that is not boolean.
+        sequence of which some were left out, see `supports_position_ids`.
+
+        Raises `ValueError` for a `value` without a `key`, and for a `cache` with one: neither would have any effect;
+        for a `key` where there are relative positions or a window; for `position_ids` that are not supported; for a
+        wrong width, a sequence without positions or a mask that does not fit; and `TypeError` for a mask that is not
+        boolean.
         """
         if query.dim() == 2:
             key, value = check_unbatched("key", key), check_unbatched("value", value)
@@ -142,7 +144,7 @@ class MultiHeadAttention(nn.Module):
                 raise ValueError("a value needs its key: pass key=query too if they are to be compared with the query")
             if position_ids is not None and (cache is not None or not self.supports_position_ids):
                 raise ValueError(
-                    "a cache, a window and positions by distance need whole sequences: leave position_ids out"
+                    "a cache, a window and positions by distance need whole sequences: pass no position_ids"
                 )
             q, k, v = self._project_self(query)
             rotation = None

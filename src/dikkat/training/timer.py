@@ -12,7 +12,7 @@ SAVING_SHARE = 0.05
 
 
 class RunTimer:
-    """Measures a run by `clock`, in seconds; a save is assumed to take as long as `save_bytes` until one was measured."""
+    """Measures a run by `clock`, in seconds; `save_bytes` tell how long a save may take until one was measured."""
 
     def __init__(self, clock: Callable[[], float], save_bytes: int) -> None:
         self.clock = clock

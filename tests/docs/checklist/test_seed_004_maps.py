@@ -20,7 +20,7 @@ from dikkat.explain.plots import plot_heads
 from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import MapName, record_attention
-from dikkat.pipelines.attending import Attending
+from dikkat.tasks.translation.attention import Attending
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 

@@ -12,9 +12,9 @@ import pytest
 from dikkat.cli.signals import NUMBERS, Interrupted
 from dikkat.cli.training import Ending, run_job
 from dikkat.config import Device
-from dikkat.pipelines.preparation import TrainRequest
-from dikkat.pipelines.training import Outcome
-from dikkat.pipelines.translator_job import TranslatorJob
+from dikkat.tasks.common.train import Outcome
+from dikkat.tasks.translation.prepare import TrainRequest
+from dikkat.tasks.translation.train import TranslatorJob
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from dikkat.cli.main import run
 from dikkat.interop.importing import read_foreign
 from dikkat.models.key_table import to_theirs
-from dikkat.pipelines import LanguageModel
+from dikkat.tasks import LanguageModel
 from dikkat_runtime.errors import DataError, UsageError
 
 SETTINGS = {

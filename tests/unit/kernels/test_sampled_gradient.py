@@ -1,4 +1,4 @@
-"""Gradients whose probabilities are sampled: each next to its own, right in the mean, and multiplied as what they are."""
+"""Sampled gradients: each probability next to its own, right in the mean, and multiplied as what they are."""
 
 from __future__ import annotations
 

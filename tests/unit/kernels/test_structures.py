@@ -6,25 +6,33 @@ import ctypes
 from pathlib import Path
 
 import pytest
-from dikkat.native import adamw, drawn_gradient, kernels, narrow_linear, norms, quantized
-from dikkat.native.calls import ARGUMENTS, native_library
 from tests.runtime.structures_in_c import misplaced
 
+from dikkat.kernels import (
+    adamw,
+    attention_calls,
+    int8_products,
+    layer_norm,
+    rotary,
+    sampled_gradient,
+    small_linear,
+)
+from dikkat.kernels.calls import ARGUMENTS, native_library
 from dikkat.kernels.library import library, why_absent
 
 STRUCTURES: list[tuple[str, str, type[ctypes.Structure], dict[str, str]]] = [
     ("adamw.c", "Update", adamw._Update, {}),
-    ("drawn_gradient.c", "Drawn", drawn_gradient._Drawn, {}),
-    ("kernels.c", "Rotation", kernels._Rotation, {}),
-    ("attention.h", "Attention", kernels._Attention, {}),
-    ("attention.h", "Gradients", kernels._Gradients, {}),
-    ("kernels.c", "Turning", kernels._Turning, {}),
-    ("narrow_linear.c", "NarrowLinear", narrow_linear._NarrowLinear, {}),
-    ("narrow_linear.c", "LinearGradients", narrow_linear._Gradients, {}),
-    ("norms.c", "Normalization", norms._Normalization, {}),
-    ("byte_rows.h", "Packing", quantized._Packing, {"source": "from"}),
-    ("byte_gradient.c", "Backward", quantized._Backward, {}),
-    ("quantized.h", "Finish", quantized._Finish, {}),
+    ("sampled_gradient.c", "SampledGradient", sampled_gradient._SampledStruct, {}),
+    ("rotation.h", "Rotation", rotary.RotationStruct, {}),
+    ("kernels.c", "Rotating", rotary._Rotating, {}),
+    ("attention.h", "Attention", attention_calls._Attention, {}),
+    ("attention.h", "Gradients", attention_calls._Gradients, {}),
+    ("small_linear.c", "SmallLinear", small_linear._SmallLinearStruct, {}),
+    ("small_linear.c", "LinearGradients", small_linear._Gradients, {}),
+    ("norms.c", "Normalization", layer_norm._Normalization, {}),
+    ("byte_rows.h", "Packing", int8_products._Packing, {"source": "from"}),
+    ("byte_gradient.c", "Backward", int8_products._Backward, {}),
+    ("quantized.h", "Epilogue", int8_products._Epilogue, {}),
 ]
 
 

@@ -115,7 +115,7 @@ def test_places_are_refused_where_distances_count() -> None:
     x, places = torch.randn(1, 3, 16), torch.tensor([[0, 2, 5]])
     for settings in ({"positions": "alibi"}, {"attention_window": 2}):
         encoder = small(settings=settings).encoder
-        with pytest.raises(ValueError, match="leave position_ids out"):
+        with pytest.raises(ValueError, match="pass no position_ids"):
             encoder(x, position_ids=places)
     with pytest.raises(ValueError, match="pass no key"):
         MultiHeadAttention(16, 2)(x, x, position_ids=places)

@@ -97,7 +97,7 @@ class PageSentence:
     """Of the target as the model's own; None for a target that was given."""
     maps: Maps
     rollout: Maps
-    """Attention rollout up to each layer, as one head; see `dikkat.explain.honesty.rollout`."""
+    """Attention rollout up to each layer, as one head; see `dikkat.explain.head_analysis.rollout`."""
     beam: Beam | None
     heads_off: Sequence[HeadOff]
     saliency: Saliency | None

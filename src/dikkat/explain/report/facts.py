@@ -1,4 +1,4 @@
-"""What a report tells of a finished run: plain values, gathered from its directory by `pipelines/report.py`."""
+"""What a report tells of a finished run: plain values, gathered from its directory by `tasks/inspection/report.py`."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 
 from dikkat.explain.comparison.result import Comparison
 from dikkat.explain.comparison.settings import ComparisonSettings
-from dikkat.pipelines.comparison import compare
+from dikkat.tasks.inspection.comparison import compare
 
 
 @pytest.fixture(scope="session")

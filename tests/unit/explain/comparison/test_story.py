@@ -16,7 +16,7 @@ from dikkat.explain.comparison.result import Comparison, as_json
 from dikkat.explain.comparison.settings import ComparisonSettings
 from dikkat.explain.comparison.story import tell_comparison
 from dikkat.explain.story import Step, Table
-from dikkat.pipelines.comparison import compare
+from dikkat.tasks.inspection.comparison import compare
 
 
 def table(found: Comparison, number: int) -> Table:

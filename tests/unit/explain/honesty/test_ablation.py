@@ -10,7 +10,7 @@ from tests.unit.models.small import small_model, some_tokens
 from torch import Tensor
 
 from dikkat.decoding.greedy import greedy
-from dikkat.explain.honesty.ablation import HeadName, head_names, without_heads
+from dikkat.explain.head_analysis.ablation import HeadName, head_names, without_heads
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import UsageError

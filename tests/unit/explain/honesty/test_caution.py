@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.honesty.caution import caution
+from dikkat.explain.head_analysis.caution import caution
 from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat_runtime.errors import UsageError
 

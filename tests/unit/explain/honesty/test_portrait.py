@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from dikkat.explain.honesty.ablation import HeadName
-from dikkat.explain.honesty.portrait import Portrait, Portraits
+from dikkat.explain.head_analysis.ablation import HeadName
+from dikkat.explain.head_analysis.portrait import Portrait, Portraits
 from dikkat.nn.recorder import MapName
 
 WORDS = ("▁dogs", "▁see", "▁cats", "▁.", "<eos>")

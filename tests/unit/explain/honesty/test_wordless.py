@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.explain.honesty.wordless import is_mark, is_punctuation
+from dikkat.explain.head_analysis.wordless import is_mark, is_punctuation
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,19 @@
+"""Honesty beside beauty: what an attention map is worth as an explanation, measured."""
+
+from __future__ import annotations
+
+from dikkat.explain.head_analysis.ablation import HeadName, head_names, without_heads
+from dikkat.explain.head_analysis.caution import caution
+from dikkat.explain.head_analysis.rollout import attention_rollout
+from dikkat.explain.head_analysis.saliency import Influence, gradient_times_input, occlusion
+
+__all__ = [
+    "HeadName",
+    "Influence",
+    "attention_rollout",
+    "caution",
+    "gradient_times_input",
+    "head_names",
+    "occlusion",
+    "without_heads",
+]

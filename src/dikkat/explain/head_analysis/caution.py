@@ -1,0 +1,74 @@
+"""When a cross-attention map should not be read as an alignment of words.
+
+Each limit follows from what an alignment is, not from taste:
+  - more than half of the attention lies on tokens that are no word: on average a row then says nothing of words;
+  - a row is spread over exp(entropy) tokens; over more than half of them is closer to everything than to a choice;
+  - for more than half of the written tokens the most attended token is not the one whose occlusion costs most: links
+    read off the map are then mostly not those that the output depends on;
+  - the rank correlation with occlusion is below what sharing only the first token gives (`rank_correlation.py`):
+    the weights then follow what the output depends on less than a map that is right in its darkest cell alone.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.head_analysis.alignment_head import most_attended
+from dikkat.explain.head_analysis.entropy import entropy
+from dikkat.explain.head_analysis.rank_correlation import correlation_by_first_alone, mean_rank_correlation
+from dikkat.explain.head_analysis.wording import honesty_wording, written_share
+from dikkat.explain.head_analysis.wordless import is_mark, is_punctuation
+from dikkat.explain.sentence_maps import SentenceMaps, mean_of_heads
+
+Array = NDArray[np.float64]
+
+MOST_WORDLESS = 0.5
+MOST_SPREAD = 0.5
+MOST_ELSEWHERE = 0.5
+
+
+def caution(
+    maps: SentenceMaps,
+    layer: int | None = None,
+    head: int | None = None,
+    language: str = "en",
+) -> str | None:
+    """One line of reasons not to read the cross-attention of a sentence as an alignment; None if there is none.
+
+    `layer` and `head` count from 0; None is the mean of all. Where `maps` have no `occluded`, the last two limits are
+    not looked at. None for a model without cross-attention, and for an empty output. Raises `UsageError` for a layer,
+    head or language there is not.
+    """
+    wording = honesty_wording(language)
+    words = wording.caution
+    if len(maps.output_tokens) < 2 or not any(each.kind == "cross" for each in maps.maps):
+        return None
+    shown = mean_of_heads(maps.select("decoder", "cross", layer, head))
+    weights, keys = shown.weights.astype(np.float64), shown.weights.shape[1]
+    reasons = []
+    wordless = _wordless(shown, weights)
+    if wordless > MOST_WORDLESS:
+        reasons.append(words.wordless.format(share=written_share(wordless, wording)))
+    effective = float(np.exp(entropy(weights)).mean())
+    if effective > MOST_SPREAD * keys:
+        reasons.append(words.spread.format(effective=effective, keys=keys))
+    if (occluded := maps.occluded) is not None:
+        elsewhere = float((most_attended(weights) != most_attended(occluded)).mean())
+        if elsewhere > MOST_ELSEWHERE:
+            reasons.append(words.elsewhere.format(share=written_share(elsewhere, wording)))
+        correlation, chance = mean_rank_correlation(weights, occluded), correlation_by_first_alone(keys)
+        if not math.isnan(correlation) and correlation < chance:
+            reasons.append(words.unrelated.format(correlation=correlation, chance=chance))
+    return words.line.format(reasons="; ".join(reasons)) if reasons else None
+
+
+def _wordless(shown: AttentionMap, weights: Array) -> float:
+    """Share of attention on marks and punctuation, in the rows that write a word; 0 without such rows."""
+    # row t writes token t + 1; the last one writes the end mark
+    rows = [not is_punctuation(token) for token in shown.query_tokens[1:]]
+    columns = [is_mark(token) or is_punctuation(token) for token in shown.key_tokens]
+    return float(weights[:-1][rows][:, columns].sum(axis=1).mean()) if any(rows) else 0.0

@@ -1,0 +1,182 @@
+"""The abstract sentences said in Turkish."""
+
+from __future__ import annotations
+
+from dikkat.phrasebook.adjectives import THEY
+from dikkat.phrasebook.entries import Case, Pronoun, Tense
+from dikkat.phrasebook.grammar import (
+    Action,
+    Anaphor,
+    Clause,
+    Comparison,
+    Existence,
+    Location,
+    Mood,
+    Nominal,
+    Possession,
+    Quality,
+    Reason,
+    Sentence,
+    Wh,
+    agreement,
+    is_definite,
+)
+from dikkat.phrasebook.turkish_forms import (
+    capitalise,
+    copula,
+    existential,
+    finite_verb,
+    infinitive,
+    past_progressive,
+)
+from dikkat.phrasebook.turkish_phrases import (
+    adjective_word,
+    direct_object,
+    kinds_of,
+    nominal,
+    noun_phrase,
+    owner_index,
+    place,
+    subject,
+)
+
+_QUESTION_WORDS = {
+    Wh.WHO: "kim",
+    Wh.WHAT: "ne",
+    Wh.WHERE: "nerede",
+    Wh.WHERE_TO: "nereye",
+    Wh.WHERE_FROM: "nereden",
+    Wh.WHEN: "ne zaman",
+    Wh.WHY: "neden",
+}
+# Words of one syllable that soften all the same.
+_OBLIQUES = {"genç": "genc"}
+
+
+def turkish(sentence: Sentence) -> str:
+    """The Turkish text of a sentence, with its capital and its final mark."""
+    if isinstance(sentence, Reason):
+        *words, last = _clause(sentence.result)
+        return _finish([*words, last + ",", "çünkü", *_clause(sentence.cause)], Mood.STATEMENT)
+    if isinstance(sentence, Existence):
+        return _finish(_existence(sentence), sentence.mood)
+    return _finish(_clause(sentence), sentence.mood)
+
+
+def _finish(words: list[str], mood: Mood) -> str:
+    return capitalise(" ".join(word for word in words if word)) + ".?!."[mood]
+
+
+def _person(phrase: Nominal) -> int:
+    """The personal ending; a plural noun beside its verb leaves the verb singular (kızlar gülüyor)."""
+    index = agreement(phrase).row
+    return 2 if index == 5 and phrase is not THEY and not isinstance(phrase, Anaphor) else index
+
+
+def _asks(clause: Clause) -> bool:
+    """Whether the particle mI is needed: a question without a question word."""
+    return clause.mood is Mood.QUESTION and clause.wh is None
+
+
+def _clause(clause: Clause) -> list[str]:
+    predicate = clause.predicate
+    if isinstance(predicate, Action):
+        words = _command(clause, predicate) if clause.mood >= Mood.COMMAND else _action(clause, predicate)
+    elif isinstance(predicate, Possession):
+        words = _possession(clause, predicate)
+    else:
+        words = [subject(clause.subject), _time(clause), _nominal_predicate(clause)]
+    words = [word for word in words if word]
+    return [clause.time.turkish, *words] if clause.time and clause.time_first else words
+
+
+def _time(clause: Clause) -> str:
+    """The time after the subject, where it stands when it does not open the sentence."""
+    return clause.time.turkish if clause.time and not clause.time_first else ""
+
+
+def _nominal_predicate(clause: Clause) -> str:
+    predicate, oblique = clause.predicate, ""
+    if isinstance(predicate, Location):
+        word = place(predicate.place) if predicate.place else "nerede"
+    else:
+        assert isinstance(predicate, Quality | Comparison)
+        adjective = adjective_word(predicate.adjective, kinds_of(clause.subject))
+        word = _degree(predicate, adjective)
+        if adjective in _OBLIQUES:
+            oblique = word.removesuffix(adjective) + _OBLIQUES[adjective]
+    return copula(word, clause.tense, _person(clause.subject), clause.negative, _asks(clause), oblique)
+
+
+def _degree(predicate: Quality | Comparison, adjective: str) -> str:
+    if isinstance(predicate, Quality):
+        return f"çok {adjective}" if predicate.very else adjective
+    if predicate.degree == 0:
+        genitive = isinstance(predicate.standard, Pronoun)
+        standard = nominal(predicate.standard, Case.GENITIVE if genitive else Case.NOMINATIVE)
+        return f"{standard} kadar {adjective}"
+    standard = nominal(predicate.standard, Case.ABLATIVE)
+    return f"{standard} daha {adjective}" if predicate.degree > 0 else f"{standard} daha az {adjective}"
+
+
+def _possession(clause: Clause, predicate: Possession) -> list[str]:
+    """kızın üç kitabı var: the owner in the genitive, the thing with the suffix of its owner."""
+    owner = clause.subject
+    dropped = isinstance(owner, Pronoun) and owner.person < 3
+    thing = noun_phrase(predicate.thing, owner=owner_index(owner, reflexive=False), bare=clause.negative)
+    verb = existential(clause.tense, clause.negative, _asks(clause))
+    return ["" if dropped else nominal(owner, Case.GENITIVE), _time(clause), thing, verb]
+
+
+def _negated(clause: Clause, action: Action) -> bool:
+    return clause.negative or bool(action.adverb and action.adverb.never)
+
+
+def _action(clause: Clause, action: Action) -> list[str]:
+    """Subject, time, place, definite object, adverb or question word, indefinite object, verb."""
+    if action.modal:
+        head, before = action.modal.verb, infinitive(action.verb.turkish, action.modal.suffix)
+    else:
+        head, before = action.verb, ""
+    person, negative, asks = _person(clause.subject), _negated(clause, action), _asks(clause)
+    if head.imperfect and clause.tense is Tense.PAST:
+        verb = past_progressive(head.turkish, person, negative, asks)
+    else:
+        verb = finite_verb(head.turkish, clause.tense, person, negative, asks)
+    # "kim" stands with the other question words, before the verb.
+    agent = "" if clause.wh is Wh.WHO else subject(clause.subject)
+    return [agent, _time(clause), *_arguments(clause, action), before, verb]
+
+
+def _arguments(clause: Clause, action: Action) -> list[str]:
+    thing = _object(clause, action)
+    early = action.object is not None and is_definite(action.object)
+    return [
+        place(action.place) if action.place and not action.verb.goal else "",
+        nominal(action.companion, Case.INSTRUMENTAL) if action.companion else "",
+        thing if early else "",
+        nominal(action.recipient, Case.DATIVE) if action.recipient else "",
+        action.adverb.turkish if action.adverb else "",
+        _QUESTION_WORDS.get(clause.wh, "") if clause.wh else "",
+        "" if early else thing,
+        place(action.place) if action.place and action.verb.goal else "",
+    ]
+
+
+def _object(clause: Clause, action: Action) -> str:
+    if action.object is None:
+        return ""
+    return direct_object(action.object, action.verb.case, negative=_negated(clause, action))
+
+
+def _command(clause: Clause, action: Action) -> list[str]:
+    """The bare stem: kapıyı aç, kapıyı açma."""
+    verb = infinitive(action.verb.turkish, "mA") if clause.negative else action.verb.turkish
+    please = "lütfen" if clause.mood is Mood.REQUEST else ""
+    return [please, *_arguments(clause, action), verb]
+
+
+def _existence(sentence: Existence) -> list[str]:
+    thing = noun_phrase(sentence.thing, bare=sentence.negative)
+    asks = sentence.mood is Mood.QUESTION
+    return [place(sentence.place), thing, existential(sentence.tense, sentence.negative, asks)]

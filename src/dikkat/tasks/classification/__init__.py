@@ -1,0 +1,1 @@
+"""The classifier of texts: prepare, train, evaluate, classify, and the card."""

@@ -1,0 +1,125 @@
+"""The labelled texts of a classifier: read, looked at, and split into what is trained, validated and tested on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dikkat.config import ClassifierConfig, DataConfig
+from dikkat.data.cleaning import CleaningReport
+from dikkat.data.label_remarks import require_classes, split_remarks, table_remarks
+from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
+from dikkat.data.pairs import Pair
+from dikkat.data.splitting import near_key
+from dikkat.data.stratified import split_labelled
+from dikkat.tasks.common.settings import Settings
+from dikkat_runtime.errors import DataError, UsageError, plural
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifyRequest:
+    """What a user asks of `dikkat train classifier`."""
+
+    data: Sequence[str]
+    """A table, or two aligned files, labels first."""
+    validation: Sequence[str] = ()
+    """Data to validate on, in the same forms; held out from `data` when empty."""
+    columns: Columns = (None, None)
+    """Columns of label and text: names, or numbers from 1; found by header or content where not named."""
+    preset: str | None = None
+    settings: Settings = field(default_factory=dict)
+    """Overrides of the preset, from a file and from options."""
+    where: str = "configuration"
+    """Where the overrides come from, for error messages."""
+    init: Path | None = None
+    """The run whose encoder, embeddings and tokenizer are taken over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Labelled texts: to train on, to validate on, to test on in the end (may be empty)."""
+
+    train: list[LabelledText]
+    validation: list[LabelledText]
+    test: list[LabelledText]
+    report: CleaningReport
+    """What was read and left out, with remarks on what it looks like."""
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes, in the order of their ids."""
+        return tuple(sorted({label for each in self.train for label in each.labels}))
+
+    @property
+    def is_multi_label(self) -> bool:
+        """Whether some text has more or fewer than one label."""
+        return any(len(each.labels) != 1 for each in (*self.train, *self.validation, *self.test))
+
+
+def read_parts(request: ClassifyRequest, classifier: ClassifierConfig, data: DataConfig, seed: int) -> Parts:
+    """Read and split the data of `request`.
+
+    Raises `UsageError`, `MissingInputError` or `DataError`, which names counts and reasons where too little is left.
+    """
+    report, name = CleaningReport(unit="texts"), " ".join(request.data)
+    separator = classifier.label_separator
+
+    def note(line: str) -> None:
+        report.notes.append(line)
+
+    def read(files: Sequence[str]) -> Iterator[LabelledText]:
+        return read_labelled(files, request.columns, separator=separator, note=note)
+
+    texts = list(_without_duplicates(read(request.data), report))
+    if not texts:
+        raise DataError(f"{name}: no labelled text to train on")
+    require_classes(texts, name)
+    report.notes += [f"{name}: {line}" for line in table_remarks(texts)]
+    if request.validation:
+        labels = sorted({label for each in texts for label in each.labels})
+        validation = list(with_known_labels(read(request.validation), request.validation, labels))
+        parts = Parts(texts, validation, [], report)
+    else:
+        split = split_labelled(texts, data, seed)
+        train, validation, test = ([texts[i] for i in part] for part in (split.train, split.validation, split.test))
+        parts = Parts(train, validation, test, report)
+        report.note_held_out(len(validation), len(test))
+    _require_enough(parts, name, classifier)
+    report.notes += split_remarks(parts.train, parts.validation)
+    return parts
+
+
+def _without_duplicates(texts: Iterator[LabelledText], report: CleaningReport) -> Iterator[LabelledText]:
+    seen: set[tuple[tuple[str, ...], str]] = set()
+    for each in texts:
+        report.read += 1
+        if (key := (each.labels, each.text)) in seen:
+            report.note("duplicate", Pair(", ".join(each.labels), each.text, each.line))
+            continue
+        seen.add(key)
+        report.kept += 1
+        yield each
+
+
+def _require_enough(parts: Parts, name: str, config: ClassifierConfig) -> None:
+    labels = parts.labels
+    if len(labels) < 2:
+        only = f'only one label, "{labels[0]}",' if labels else "no label"
+        raise DataError(f"{name}: {only} on {_kept(parts)}; a classifier needs two labels or more")
+    if config.objective == "binary" and len(labels) != 2:
+        raise UsageError(f"{name}: classifier.objective = binary is for 2 classes, but there are {len(labels)}")
+    if not parts.validation:
+        groups = len({near_key(each.text) for each in parts.train})
+        alike = f", in only {plural(groups, 'group')} of near-duplicates," if groups < len(parts.train) else ""
+        raise DataError(
+            f"{name}: {_kept(parts)}{alike} leave none to validate on, for which it takes 20 different ones; give more"
+            " texts, or name validation data with --valid"
+        )
+
+
+def _kept(parts: Parts) -> str:
+    """How many texts there are, and why no more."""
+    kept = f"{parts.report.kept:,} text{'' if parts.report.kept == 1 else 's'}"
+    reasons = [f"{count:,} {reason}, as {example}" for reason, count, example in parts.report.rows()]
+    return f"{kept} of {parts.report.read:,} read (left out {'; '.join(reasons)})" if reasons else kept

@@ -1,0 +1,92 @@
+"""The words that decided: by leaving each out, and by where the attention went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from dikkat.data.labelled import shortened
+from dikkat.nn.recorder import record_attention
+from dikkat.tasks.classification.classifier import BATCH_SIZE, Classification, Classifier
+from dikkat.tasks.classification.prepare import read_ids
+from dikkat.text.typed_words import typed_words
+from dikkat.training.classification import pad_texts
+from dikkat_runtime.errors import DataError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecisiveWords:
+    """The words that the model read of a text, as typed but without punctuation, each with its part in the decision."""
+
+    found: Classification
+    words: tuple[str, ...]
+    occlusion: NDArray[np.float64]
+    """By how much the log-odds of the label fall, in nats, when the word is hidden; below zero it spoke against."""
+    attention: NDArray[np.float64]
+    """Share of the attention that reaches the pooled vector from the word; with the share of `<bos>` they sum to 1."""
+
+
+def decisive_words(classifier: Classifier, text: str) -> DecisiveWords:
+    """Words of `text` and their parts in its label. Raises `DataError` for a text without words."""
+    (ids,) = classifier.encode([text])
+    if not ids:
+        raise DataError("there is nothing to decide in an empty text; give a few words")
+    read = read_ids(ids, classifier.config.classifier)
+    (found,) = classifier.classify([text])
+    words, groups = _words(classifier, text)
+    tokens, mask = pad_texts([read], torch.device("cpu"))
+    label = classifier.labels.index(found.label)
+    whole, *without = (_log_odds(row, label) for row in _occluded(classifier, tokens, mask, groups))
+    shares = _attention(classifier, tokens, mask)
+    return DecisiveWords(
+        found,
+        words,
+        whole - np.array(without),
+        np.array([shares[group].sum() for group in groups]),
+    )
+
+
+def _words(classifier: Classifier, text: str) -> tuple[tuple[str, ...], list[list[int]]]:
+    """The words of which something is read, and where their tokens stand behind `<bos>`."""
+    settings = classifier.config.classifier
+    words = typed_words(classifier.tokenizer, text.strip(), classifier.config.data.source_language)
+    num_tokens = sum(len(word.tokens) for word in words)
+    kept = shortened(range(num_tokens), settings.max_tokens, settings.beginning)
+    position = {token: number for number, token in enumerate(kept, start=1)}
+    groups = [[position[token] for token in word.tokens if token in position] for word in words]
+    read = [(word.bare, group) for word, group in zip(words, groups, strict=True) if group]
+    return tuple(word for word, _ in read), [group for _, group in read]
+
+
+@torch.inference_mode()
+def _occluded(
+    classifier: Classifier, tokens: Tensor, mask: Tensor, groups: list[list[int]]
+) -> list[NDArray[np.float64]]:
+    """Calibrated logits (C,) of the whole text, then of the text with each group hidden."""
+    masks = mask.repeat(len(groups) + 1, 1)
+    for row, group in enumerate(groups, start=1):
+        masks[row, group] = False
+    rows = [classifier.model(tokens.expand(len(part), -1), part) for part in torch.split(masks, BATCH_SIZE)]
+    return list(torch.cat(rows).double().numpy() / classifier.temperature)
+
+
+def _log_odds(row: NDArray[np.float64], label: int) -> float:
+    """From logits, since a probability near 1 no longer knows how near."""
+    others = np.delete(row, label)
+    return float(row[label] - others.max() - np.log(np.exp(others - others.max()).sum()))
+
+
+@torch.inference_mode()
+def _attention(classifier: Classifier, tokens: Tensor, mask: Tensor) -> NDArray[np.float64]:
+    """(S,): the weights of the pooling, followed back through the layers (rollout: Abnar and Zuidema 2020)."""
+    with record_attention(classifier.model) as maps:
+        hidden = classifier.model.encode(tokens, mask)
+    shares = classifier.model.pooling.weights(hidden, mask)[0]
+    for _, (weights,) in sorted(maps.items(), key=lambda item: -item[0].layer):
+        # half passes by in the residual stream; (H, S, S) -> (S, S)
+        shares = 0.5 * shares + 0.5 * shares @ weights[0].mean(dim=0)
+    return np.asarray(shares.numpy(), np.float64)

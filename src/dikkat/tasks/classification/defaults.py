@@ -1,0 +1,42 @@
+"""Sizes, vocabulary and schedule of a classifier from the amount of text, where the user names no preset.
+
+Each row was chosen by the trials in docs/log/.
+"""
+
+from __future__ import annotations
+
+from dikkat.tasks.common.settings import Settings
+
+
+def classifier_settings_for(texts: int) -> Settings:
+    """Overrides of the defaults for so many labelled texts.
+
+    The row up to 100,000 was chosen by the trials in docs/log/, the others scale it: a label says little, so a
+    classifier is small, drops much, and never sees all the words of a text at once.
+    """
+    if texts < 3_000:
+        return _classifier(dim=64, vocabulary=4_000, dropout=0.3, word_dropout=0.2, batch=2_048, epochs=30)
+    if texts < 100_000:
+        return _classifier(dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=5)
+    return _classifier(dim=128, vocabulary=20_000, dropout=0.2, word_dropout=0.2, batch=16_384, epochs=3)
+
+
+def _classifier(
+    *, dim: int, vocabulary: int, dropout: float, word_dropout: float, batch: int, epochs: float
+) -> Settings:
+    return {
+        "model": {
+            "model_dim": dim,
+            "num_heads": 4,
+            "feed_forward_dim": 2 * dim,
+            "encoder_layers": 1,
+            "dropout": dropout,
+            "positions": "rotary",
+        },
+        "tokenizer": {"vocab_size": vocabulary, "lowercase": True},
+        "training": {
+            "tokens_per_batch": batch,
+            "max_epochs": epochs,
+        },
+        "classifier": {"word_dropout": word_dropout},
+    }

@@ -1,0 +1,159 @@
+"""Score a classifier on labelled texts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
+from dikkat.data.text_files import read_lines
+from dikkat.evaluation.calibration import calibration_error
+from dikkat.evaluation.classification import ClassScores, class_scores
+from dikkat.evaluation.multi_label import LabelScores, label_scores
+from dikkat.explain.class_pictures import plot_confusion
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.classification.classifier import LEAST_PROBABILITY, Classification, Classifier
+from dikkat.tasks.classification.prepare import LABEL_BREAK
+from dikkat_runtime.errors import DataError, UsageError
+
+_SHOWN_CHARACTERS = 200
+_NO_LABEL = "(no label)"
+
+
+@dataclass(frozen=True, slots=True)
+class Mistake:
+    """A text that got another label than it has, or other labels."""
+
+    text: LabelledText
+    answer: Classification
+    sureness: float
+    """Probability of what is wrong: of the class it was taken for, or of the decision on a label that is furthest off.
+    """
+
+    @property
+    def wanted(self) -> str:
+        return ", ".join(self.text.labels) or _NO_LABEL
+
+    @property
+    def found(self) -> str:
+        return ", ".join(self.answer.labels) or _NO_LABEL
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifierEvaluation:
+    """Scores of a classifier, and what it said of each text."""
+
+    scores: ClassScores | LabelScores
+    calibration_error: float
+    """Mean gap between sureness and accuracy (expected calibration error, 15 bins); over all decisions on labels where
+    a text may have several."""
+    texts: list[LabelledText]
+    answers: list[Classification]
+    seconds: float
+    """Time to classify."""
+
+    def lines(self) -> list[str]:
+        """Scores of all and of each class or label."""
+        return [
+            *self.scores.lines(),
+            "",
+            f"calibration error {100 * self.calibration_error:.2f} %",
+            f"{len(self.texts):,} text{'' if len(self.texts) == 1 else 's'} in {self.seconds:.1f} s",
+        ]
+
+    def worst(self) -> list[Mistake]:
+        """All mistakes, those first that the classifier was most sure of."""
+        pairs = zip(self.texts, self.answers, strict=True)
+        wrong = [Mistake(*pair, _sureness(*pair)) for pair in pairs if set(pair[0].labels) != set(pair[1].labels)]
+        return sorted(wrong, key=lambda mistake: -mistake.sureness)
+
+    def mistakes(self, count: int) -> list[str]:
+        """The `count` mistakes that the classifier was most sure of."""
+        return [
+            f"line {each.text.line}: is {each.wanted}, taken for {each.found} ({100 * each.sureness:.1f} %):"
+            f" {each.text.text[:_SHOWN_CHARACTERS]}"
+            for each in self.worst()[:count]
+        ]
+
+    def draw(self, path: Path) -> None:
+        """The confusion matrix as a picture. Raises `UsageError` where a text may have several labels."""
+        if isinstance(self.scores, LabelScores):
+            raise UsageError(f"{path}: a confusion matrix is of texts of one label each, which these are not")
+        plot_confusion(self.scores.labels, self.scores.confusion, path)
+
+
+def evaluate_classifier(
+    path: Path,
+    data: Sequence[str],
+    columns: Columns = (None, None),
+    note: Callable[[str], None] = lambda line: None,
+) -> ClassifierEvaluation:
+    """Classify the texts of `data`, or of the run's own held-out test part when empty, and score the answers.
+
+    How the data was read is told to `note`. Raises `DataError` with file and line for a label that the classifier was
+    not trained on.
+    """
+    classifier = Classifier.load(path)
+    if not data:
+        return judge(classifier, _test_part(RunDirectory.open(path)))
+    separator = classifier.config.classifier.label_separator
+    read = read_labelled(data, columns, separator=separator, note=note)
+    texts = list(with_known_labels(read, data, classifier.labels))
+    if not classifier.is_multi_label and (odd := next((text for text in texts if len(text.labels) != 1), None)):
+        raise DataError(
+            f"{' '.join(data)}:{odd.line}: has {len(odd.labels)} labels, but this classifier was trained on texts of"
+            " one each"
+        )
+    return judge(classifier, texts)
+
+
+def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvaluation:
+    """What `classifier` makes of `texts`, whose labels it knows."""
+    started = time.monotonic()
+    answers = classifier.classify(text.text for text in texts)
+    seconds = time.monotonic() - started
+    labels = classifier.labels
+    found = np.array([list(answer.probabilities.values()) for answer in answers])
+    if classifier.is_multi_label:
+        has = np.array([[label in text.labels for label in labels] for text in texts])
+        flat = found.reshape(-1)
+        error = calibration_error(np.stack([1.0 - flat, flat], axis=1), has.reshape(-1).astype(np.int64))
+        return ClassifierEvaluation(
+            label_scores(labels, has, found >= LEAST_PROBABILITY), error, texts, answers, seconds
+        )
+    wanted = np.array([labels.index(text.label) for text in texts])
+    scores = class_scores(labels, wanted.tolist(), found.argmax(axis=1).tolist())
+    return ClassifierEvaluation(scores, calibration_error(found, wanted), texts, answers, seconds)
+
+
+def held_out_texts(run: RunDirectory, part: Literal["validation", "test"]) -> list[LabelledText]:
+    """The texts of a held-out part with their labels; none where nothing was held out."""
+    texts, labels = run.held_out(part, "source"), run.held_out(part, "target")
+    if not texts.exists() or not texts.stat().st_size:
+        return []
+    rows = zip(read_lines(labels), read_lines(texts), strict=True)
+    return [
+        LabelledText(tuple(label.split(LABEL_BREAK)) if label else (), text, line)
+        for line, (label, text) in enumerate(rows, start=1)
+    ]
+
+
+def _sureness(text: LabelledText, answer: Classification) -> float:
+    if len(text.labels) == len(answer.labels) == 1:
+        return answer.probabilities[answer.labels[0]]
+    differing = set(text.labels) ^ set(answer.labels)
+    return max(
+        (answer.probabilities[each] if each in answer.labels else 1 - answer.probabilities[each]) for each in differing
+    )
+
+
+def _test_part(run: RunDirectory) -> list[LabelledText]:
+    texts = held_out_texts(run, "test")
+    if not texts:
+        raise UsageError(f"{run.path}: this run held no test part out; name data to evaluate on")
+    return texts

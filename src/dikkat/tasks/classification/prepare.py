@@ -1,0 +1,151 @@
+"""From labelled texts to a run directory that holds all that training a classifier needs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from dikkat.config import ClassifierConfig, RunConfig, build_config, merge, preset
+from dikkat.data.cleaning import CleaningReport
+from dikkat.data.corpus import Corpus
+from dikkat.data.label_remarks import texts_seen
+from dikkat.data.labelled import LabelledText, shortened
+from dikkat.data.language_guess import guess_language
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.classification.data import ClassifyRequest, Parts, read_parts
+from dikkat.tasks.classification.defaults import classifier_settings_for
+from dikkat.tasks.classification.initial_weights import INITIAL, initial_model, shape_settings
+from dikkat.tasks.common.settings import Settings, without_translating
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.special_tokens import BOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+_ENCODED_AT_ONCE = 1_000
+LABEL_BREAK = "\t"
+"""Between the labels of a held-out text."""
+_NO_TEST: Settings = {"data": {"test_pairs": 0}}
+"""Labelled data comes with a test part of its own, or every text is needed; `data.test_pairs` holds one out."""
+
+
+def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
+    """Fill `run` with everything that training reads; config.json is written last.
+
+    Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
+    """
+    first = _config(request, texts=0)
+    parts = read_parts(request, first.classifier, first.data, first.training.seed)
+    config = _with_language(_learned(_config(request, len(parts.train)), parts, request), parts, request.where)
+    tokenizer = _tokenizer(request, parts, config)
+    config = build_config(
+        merge(config.model_dump(), {"model": {"vocab_size": tokenizer.vocab_size}}), where=request.where
+    )
+    initial = initial_model(request.init, config, len(parts.labels)) if request.init else None
+    tokenizer.save(run.tokenizer)
+    run.make_folder("corpus")
+    for name, texts in (("train", parts.train), ("validation", parts.validation)):
+        Corpus.build(run.corpus, name, _encoded(texts, parts.labels, tokenizer, config))
+    if initial is not None:
+        run.write_tensors(INITIAL, initial)
+    _write_held_out(run, parts)
+    described = {"task": "classifier", "labels": list(parts.labels), "data_source": _describe(request, parts)}
+    run.write_config({**config.model_dump(), **described})
+    return config, parts.report
+
+
+def read_ids(ids: Sequence[int], config: ClassifierConfig) -> list[int]:
+    """What the model reads of a text: `<bos>`, which stands for the whole, and at most `max_tokens` ids."""
+    return [BOS_ID, *shortened(ids, config.max_tokens, config.beginning)]
+
+
+def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
+    """The language of the texts, guessed and noted where none is named: it decides how I is lower-cased."""
+    if config.data.source_language or not (language := guess_language([each.text for each in parts.train])):
+        return config
+    parts.report.notes.append(f"language: the texts read like {language}; if not, say so with --language")
+    return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
+
+
+def _config(request: ClassifyRequest, texts: int) -> RunConfig:
+    base = preset(request.preset) if request.preset else classifier_settings_for(texts)
+    backbone = shape_settings(request.init) if request.init else {}
+    asked = build_config(merge(_NO_TEST, base, backbone, request.settings), where=request.where)
+    config = without_translating(asked, request.where)
+    needed, most = config.classifier.max_tokens + 1, config.model.max_positions
+    if config.model.positions == "learned" and needed > most:
+        raise UsageError(
+            f"{request.where}: classifier.max_tokens = {needed - 1} and the mark before them need {needed} positions,"
+            f" but model.max_positions = {most}; set classifier.max_tokens to {most - 1} or less"
+        )
+    return config
+
+
+def _learned(config: RunConfig, parts: Parts, request: ClassifyRequest) -> RunConfig:
+    """With the objective that the labels ask for. Raises `UsageError` where the settings do not go with it."""
+    settings, where = config.classifier, request.where
+    if not (parts.is_multi_label or settings.label_separator or settings.objective == "multi_label"):
+        return config
+    asked = request.settings.get("classifier", {}).get("objective", "multi_label")
+    if asked != "multi_label":
+        raise UsageError(
+            f"{where}: classifier.objective = {asked} is for texts of one label each, but here they have any number;"
+            " set multi_label, or leave it out"
+        )
+    if settings.balance:
+        raise UsageError(f"{where}: --balance is for texts of one label each, but here they have any number")
+    learned = merge(config.model_dump(), {"classifier": {"objective": "multi_label"}})
+    return build_config(learned, where=where)
+
+
+def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig) -> Tokenizer:
+    if request.init is not None:
+        return Tokenizer.load(RunDirectory.open(request.init).tokenizer)
+    language = config.data.source_language
+    return Tokenizer.train([each.text for each in parts.train], config.tokenizer, (language, language))
+
+
+def _encoded(
+    texts: list[LabelledText], labels: tuple[str, ...], tokenizer: Tokenizer, config: RunConfig
+) -> Iterator[tuple[list[int], list[int]]]:
+    for start in range(0, len(texts), _ENCODED_AT_ONCE):
+        some = texts[start : start + _ENCODED_AT_ONCE]
+        encoded = tokenizer.encode_batch([each.text for each in some], config.data.source_language)
+        for each, ids in zip(some, encoded, strict=True):
+            yield read_ids(ids, config.classifier), [labels.index(label) for label in each.labels]
+
+
+def _write_held_out(run: RunDirectory, parts: Parts) -> None:
+    """The text as source, its labels as target, with tabs between them."""
+    run.make_folder("held_out")
+    for part, texts in (("validation", parts.validation), ("test", parts.test)):
+        for side, lines in (
+            ("source", [each.text for each in texts]),
+            ("target", [LABEL_BREAK.join(each.labels) for each in texts]),
+        ):
+            path = run.held_out(part, side)  # type: ignore[arg-type]
+            run.write_text(str(path.relative_to(run.path)), "".join(f"{line}\n" for line in lines))
+
+
+def _describe(request: ClassifyRequest, parts: Parts) -> dict[str, Any]:
+    """What the card says of the data; the fingerprint is of the training texts and their labels."""
+    digest = hashlib.sha256()
+    for each in parts.train:
+        digest.update(LABEL_BREAK.join((*each.labels, f"{each.text}\n")).encode())
+    train, validation = (
+        Counter(label for each in part for label in each.labels) for part in (parts.train, parts.validation)
+    )
+    return {
+        "data": list(request.data),
+        "validation_data": list(request.validation),
+        "preset": request.preset or "chosen from the amount of data",
+        "init": None if request.init is None else str(request.init),
+        "train_texts": len(parts.train),
+        "validation_texts": len(parts.validation),
+        "test_texts": len(parts.test),
+        "classes": {label: train[label] for label in parts.labels},
+        "validation_classes": {label: validation[label] for label in parts.labels},
+        "validation_seen": texts_seen(parts.train, parts.validation),
+        "left_out": parts.report.counts,
+        "sha256": digest.hexdigest(),
+    }

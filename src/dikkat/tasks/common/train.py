@@ -1,0 +1,245 @@
+"""Train any kind of model from a user's data to a finished run directory; what is special to a kind is its `Job`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+
+from dikkat.config import Device, RunConfig, TrainingConfig, build_config, preset
+from dikkat.data.cleaning import CleaningReport
+from dikkat.explain.plots import plot_training
+from dikkat.kernels.library import library, why_absent
+from dikkat.kernels.processor import keep_freed_memory
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.conditions import conditions_of, what_differs
+from dikkat.tasks.common.device import device_name, find_device
+from dikkat.tasks.common.fitting import advised_minutes, needed_updates
+from dikkat.tasks.common.pace_watcher import PaceWatcher
+from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, learned_nothing, longer_run, problems
+from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
+from dikkat.training.clock import RunningClock
+from dikkat.training.loop import Trainer
+from dikkat.training.precision import precision_of
+from dikkat.training.saving import checksum
+from dikkat.training.task import Task
+from dikkat.training.watching import Watcher
+from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError
+
+END_RESERVE = 3.0
+"""Seconds kept for the picture, the card and the end of the process."""
+
+
+class Job(Protocol):
+    """One kind of model to train, from what the user gave."""
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The data as named by the user; empty when a run is taken up again."""
+        ...
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether the user set anything."""
+        ...
+
+    def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
+        """Fill `run` with all that training reads, config.json last; nothing else is read again after this."""
+        ...
+
+    def task(self, run: RunDirectory, config: RunConfig) -> Task:
+        """What is learned, with a new model."""
+        ...
+
+    def facts(self, task: Any, config: RunConfig) -> dict[str, str]:
+        """What is worth knowing of `task`, which is what the method `task` gave, before the first update."""
+        ...
+
+    def shortcomings(self, task: Any) -> tuple[str, ...]:
+        """What is wrong with the data of `task`, each as the part of a sentence."""
+        ...
+
+    def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
+        """The card of the finished run, in Markdown."""
+        ...
+
+
+class TrainWatcher(Watcher, Protocol):
+    """Sees the preparation as well."""
+
+    def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a training run ended."""
+
+    finished: bool
+    """False if it was stopped; it can be resumed."""
+    best_score: float | None
+    """Of the validations; None if it was stopped before the first."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with a finished run, each as the part of a sentence."""
+    advice: str = ""
+    """The command that makes a better one, where something is wrong with it."""
+
+
+def train(
+    job: Job,
+    out: Path,
+    watcher: TrainWatcher,
+    *,
+    resume: bool = False,
+    device: Device = "cpu",
+    should_stop: Callable[[], bool] = lambda: False,
+    started: float | None = None,
+    command: str = "",
+) -> Outcome:
+    """Read, prepare, train, validate, and leave a run directory at `out`.
+
+    `started` is when the time limit began to count (`time.monotonic`); the time to compile the kernels, once on a
+    machine, is not counted. `command` is what made the run, for its card. Raises the errors of every step.
+    """
+    started = time.monotonic() if started is None else started
+    where = find_device(device)
+    started += _seconds_to_load_kernels()
+    is_new = not out.exists()
+    run = RunDirectory.create(out, resume=resume)
+    with run.alone() as is_locked:
+        if not is_locked:
+            watcher.note(f"{out} cannot be locked where it lies; see to it that nothing else trains in it")
+        config, report = _settings(job, run, watcher, resume, is_new, command)
+        if report is None and not run.checkpoint_folders():
+            # prepared, but never trained: its whole time is left, or a small budget would never see an update
+            started = time.monotonic()
+        trainer = _trainer(job, run, config, started, where)
+        watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
+        _take_up(trainer, run, watcher)
+        pace = PaceWatcher(watcher, config, trainer.task.batches_per_epoch, can_shrink=_can_shrink(run, config))
+        finished = trainer.train(pace, should_stop, started)
+        if not finished:
+            return Outcome(False, trainer.state.best_score)
+        _finish(job, run, trainer)
+        return _outcome(job, run, trainer, config)
+
+
+def _seconds_to_load_kernels() -> float:
+    """Load the kernels, which may mean to compile them; returns how long that took."""
+    before = time.monotonic()
+    library()
+    return time.monotonic() - before
+
+
+def _settings(
+    job: Job, run: RunDirectory, watcher: TrainWatcher, resume: bool, is_new: bool, command: str
+) -> tuple[RunConfig, CleaningReport | None]:
+    """Of the run that is taken up, or of a new one, which is prepared."""
+    if resume and run.has_config:
+        if job.data or job.has_settings:
+            watcher.note(f"resuming with the data and settings in {run.path}; those of the command line are not read")
+        return run_config(run.read_config(), str(run.config)), None
+    if not job.data:
+        raise UsageError(f"{run.path}: its preparation was interrupted; give the data again, with --resume")
+    try:
+        prepared = job.prepare(run)
+    except DikkatError:
+        if is_new:
+            run.remove_if_empty()
+        raise
+    if command:
+        run.write_config({**run.read_config(), "command": command})
+    return prepared
+
+
+def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float, device: torch.device) -> Trainer:
+    keep_freed_memory()
+    task, settings = job.task(run, config), config.training
+    task.model.to(device)
+    budget = _budget(settings, task.batches_per_epoch, started)
+    return Trainer(task, run, settings, budget, precision_of(settings, task.model, device))
+
+
+def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:
+    """Go on from the newest sound checkpoint, if there is one."""
+    now, checkpoint = conditions_of(trainer), run.latest_checkpoint()
+    for note in run.take_up(checkpoint):
+        watcher.note(note)
+    if checkpoint:
+        for problem in checkpoint.problems:
+            watcher.note(f"{problem}; going back to {checkpoint.path.name}")
+        trainer.resume(checkpoint, watcher.note)
+        if isinstance(trainer.budget, TimeBudget):
+            trainer.budget.already = trainer.state.seconds
+        watcher.note(f"resumed at update {trainer.state.updates}")
+        if told := what_differs(trainer.state.conditions, now):
+            watcher.note(told)
+    else:
+        trainer.state.conditions = now
+
+
+def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> Budget:
+    clock = RunningClock()
+    if config.minutes is not None:
+        return TimeBudget(max(1.0, config.minutes * 60.0 - END_RESERVE), started, clock=clock)
+    updates = config.max_updates or max(1, round(config.max_epochs * batches_per_epoch / config.accumulate))
+    return UpdateBudget(updates, clock)
+
+
+def _can_shrink(run: RunDirectory, config: RunConfig) -> bool:
+    """Whether there is a preset that is smaller, for this kind of model."""
+    smallest = build_config(preset("tiny")).model
+    has_preset = run.read_config().get("task", "translator") != "classifier"
+    return has_preset and config.model.model_dim > smallest.model_dim
+
+
+def _numbers(trainer: Trainer) -> str:
+    device = trainer.parameters.master.device
+    if device.type != "cpu":
+        return f"{trainer.precision}, {device_name(device)}"
+    engine = f"PyTorch alone ({absent})" if (absent := why_absent()) else "native kernels"
+    threads = torch.get_num_threads()
+    return f"{trainer.precision}, {threads} thread{'s' * (threads != 1)}, {device_name(device)}, {engine}"
+
+
+def _finish(job: Job, run: RunDirectory, trainer: Trainer) -> None:
+    """Draw the curves and write the card, once the weights that it tells of are known to be there."""
+    rows = run.read_metrics()
+    if not rows:
+        raise StoppedError(
+            f"{run.path}: its time was over before the first update; what is prepared is kept, so --resume has all of"
+            " it, or begin anew with more --minutes and another --out"
+        )
+    if trainer.state.best_sha256 and checksum(run.weights) != trainer.state.best_sha256:
+        raise DiskError(f"{run.weights}: does not read back as it was written; check the disk, and go on with --resume")
+    plot_training(rows, run.path / "training.png", title=run.path.name)
+    run.write_card(job.card(run, rows))
+
+
+def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -> Outcome:
+    best = trainer.state.best_score
+    if best is None:
+        return Outcome(True, None)
+    rows, overhead = run.read_metrics(), trainer.timer.overhead_share
+    seconds = trainer.state.seconds
+    ending = Ending(rows, best, trainer.task.baseline(), overhead, seconds, job.shortcomings(trainer.task))
+    if not (found := problems(ending)):
+        return Outcome(True, best)
+    settings = run.read_config()
+    kind, data = settings.get("task", "translator"), settings["data_source"]["data"]
+    times = MANY_TIMES if learned_nothing(ending) else MORE_TIMES
+    minutes = _minutes_needed(config, trainer, rows[-1]["step"], seconds * (1.0 - overhead))
+    command = longer_run(settings.get("command", ""), kind, data, run.path, config.training, times, minutes)
+    return Outcome(True, best, tuple(found), command)
+
+
+def _minutes_needed(config: RunConfig, trainer: Trainer, updates: int, seconds: float) -> int | None:
+    """What was advised when the run began, for one whose time has held too few updates."""
+    needed = needed_updates(config, trainer.task.batches_per_epoch)
+    if config.training.minutes is None or not 0 < updates < needed:
+        return None
+    return advised_minutes(config.training.minutes, updates, needed, seconds / updates)

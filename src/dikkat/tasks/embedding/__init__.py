@@ -1,0 +1,1 @@
+"""Vectors of lines and tokens by any trained model."""

@@ -1,0 +1,1 @@
+"""Trained models looked into: attention, heads, reports, pages, the doctor."""

@@ -1,0 +1,76 @@
+"""The arithmetic of one attention cell of a trained translator on a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from dikkat.decoding.padding import pad_sources
+from dikkat.explain.capture import capture_attention
+from dikkat.explain.trace import ModelTrace, find_query
+from dikkat.nn.recorder import MapName
+from dikkat.tasks.translation.translator import Translator
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID
+
+MOST_TOKENS = 2000
+"""Of one side: each is a row of every table."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExplainedCell:
+    """The trace of a cell, and the text that the model read and wrote."""
+
+    found: ModelTrace
+    sentence: str
+    target: str | None
+    """The translation that the decoder read; None for a cell of the encoder."""
+    query_tokens: tuple[str, ...]
+
+
+def explain_cell(
+    translator: Translator, sentence: str, name: MapName, head: int, query: str, target: str | None = None
+) -> ExplainedCell:
+    """Trace the cell of attention `name`, `head` (from 0) and `query` (number from 1, or token) on `sentence`.
+
+    A decoder reads `target`, by default the model's own translation. Raises `DataError` for an empty sentence,
+    `UsageError` for a layer, head or query there is not.
+    """
+    source = translator.encode(sentence)
+    if not source:
+        raise DataError("there is nothing to attend to in an empty sentence; give a few words")
+    _require_short(source)
+    reads = (*translator.tokenizer.labels(source), "<eos>")
+    ids, mask = pad_sources([source], torch.device("cpu"))
+    run: Callable[[], object] = lambda: translator.model.encode(ids, mask)  # noqa: E731
+    writes: tuple[str, ...] = ()
+    if name.stack == "decoder":
+        target = next(translator.stream([sentence])).text if target is None else target
+        written = translator.tokenizer.encode(target.strip(), translator.config.data.target_language)
+        _require_short(written)
+        writes = ("<bos>", *translator.tokenizer.labels(written))
+        run = lambda: translator.model(ids, torch.tensor([[BOS_ID, *written]]), mask)  # noqa: E731
+    elif target is not None:
+        raise UsageError("only the decoder reads a translation: leave out --target, or choose --stack decoder")
+    queries = writes or reads
+    capture = capture_attention(translator.model, name, run)
+    found = capture.trace(
+        head,
+        find_query(query, queries),
+        queries,
+        reads if name.kind == "cross" or not writes else writes,
+        positions_added=_adds_positions(translator),
+    )
+    return ExplainedCell(found, " ".join(sentence.split()), target, queries)
+
+
+def _require_short(ids: Sequence[int]) -> None:
+    if len(ids) > MOST_TOKENS:
+        raise DataError(f"the text has {len(ids):,} tokens, over the limit of {MOST_TOKENS:,}; shorten it")
+
+
+def _adds_positions(translator: Translator) -> bool:
+    with torch.inference_mode():
+        return bool(translator.model.positions(torch.zeros(1, 2, translator.config.model.model_dim)).any())

@@ -1,0 +1,61 @@
+"""Convolution, recurrence and self-attention compared: all parts, one after another."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from dikkat.explain.comparison.copy_task import copy_over
+from dikkat.explain.comparison.costs import costs, receptive_field
+from dikkat.explain.comparison.forms import compare_forms, count_forms
+from dikkat.explain.comparison.kinds import KINDS, Kind
+from dikkat.explain.comparison.measurement import ROUNDS
+from dikkat.explain.comparison.reach import Reach, reach
+from dikkat.explain.comparison.result import Comparison, Machine
+from dikkat.explain.comparison.settings import ComparisonSettings
+from dikkat.explain.comparison.sweeps import sweep
+from dikkat.kernels.processor import processor_name
+from dikkat.tasks.common.work_items import PieceCounter, Watch
+
+REACH_LENGTH = 64
+
+
+def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
+    """Count, measure, differentiate and train."""
+    started = time.perf_counter()
+    tell = PieceCounter(_pieces(settings), watch)
+    width, kernel, cell, seed = settings.width, settings.kernel, settings.cell, settings.seed
+    over_length = sweep("length", settings.lengths, width, kernel=kernel, cell=cell, seed=seed, watch=tell)
+    over_width = sweep("width", settings.widths, settings.lengths[0], kernel=kernel, cell=cell, seed=seed, watch=tell)
+    forms = compare_forms(settings.lengths, width, seed=seed, watch=tell)
+    tell("following gradients")
+    field = receptive_field(settings.layers, kernel)
+    stacks = sorted({1, settings.layers})
+    reaches = tuple(_reach(settings, kind, layers, REACH_LENGTH) for layers in stacks for kind in KINDS)
+    joined, missed = (_reach(settings, "convolution", settings.layers, length) for length in (field, field + 1))
+    copied = copy_over(
+        settings.copy_lengths, width, kernel=kernel, cell=cell, updates=settings.updates, seed=seed, watch=tell
+    )
+    return Comparison(
+        settings,
+        Machine(processor_name(), torch.get_num_threads(), torch.__version__),
+        tuple(each for n in settings.lengths for each in costs(n, width, kernel=kernel, cell=cell).values()),
+        over_length,
+        over_width,
+        forms,
+        reaches,
+        joined,
+        missed,
+        copied,
+        time.perf_counter() - started,
+    )
+
+
+def _reach(settings: ComparisonSettings, kind: Kind, layers: int, length: int) -> Reach:
+    return reach(kind, layers, length, settings.width, kernel=settings.kernel, cell=settings.cell, seed=settings.seed)
+
+
+def _pieces(settings: ComparisonSettings) -> int:
+    measured = len(KINDS) * (len(settings.lengths) + len(settings.widths)) + count_forms(settings.lengths)
+    return ROUNDS * measured + 1 + len(KINDS) * len(settings.copy_lengths)

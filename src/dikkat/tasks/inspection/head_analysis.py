@@ -1,0 +1,255 @@
+"""Every head of a trained model on held-out text: what it does, and what is lost without it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from dikkat.data.corpus import Corpus
+from dikkat.data.readers import read_pairs
+from dikkat.data.text_files import read_lines
+from dikkat.evaluation.alignment_error import GoldAlignment, parse_alignments
+from dikkat.explain.head_analysis.ablation import HeadName, head_names
+from dikkat.explain.head_analysis.alignment_head import Agreement, Agreements, WordNumbers, choose_alignment_head
+from dikkat.explain.head_analysis.importance import Cost, Measure, Quality, cost_without, head_costs, least_useful
+from dikkat.explain.head_analysis.portrait import Portrait, Portraits
+from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
+from dikkat.nn.recorder import record_attention
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.work_items import PieceCounter, Watch
+from dikkat.tasks.inspection.head_subject import HeadSubject
+from dikkat.tasks.kinds import kind_name, part_of
+from dikkat.tasks.translation.translator import Translator
+from dikkat.training.validation import Validator
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+
+MOST_POINTS = 10
+"""Of the curve of heads switched off together."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadFinding:
+    """One head."""
+
+    head: HeadName
+    portrait: Portrait
+    cost: Cost
+    """What is lost while this head alone is off."""
+    agreement: Agreement | None
+    """Of cross-attention heads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pruning:
+    """The least useful heads switched off together."""
+
+    off: tuple[HeadName, ...]
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class HeadsReport:
+    """All heads of one model on one sample."""
+
+    kind: str
+    """`translator`, `classifier`, `multi_label` or `lm`."""
+    sentences: int
+    whole: Quality
+    """With every head on."""
+    heads: tuple[HeadFinding, ...]
+    alignment_head: HeadFinding | None
+    """Of a translator."""
+    other_sentences: int
+    """On which the costs below were measured; the heads were chosen on the sample."""
+    pruned: tuple[Pruning, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """One held-out pair: text, ids without marks, and which word each id is of."""
+
+    texts: tuple[str, str]
+    ids: tuple[list[int], list[int]]
+    words: WordNumbers
+    gold: GoldAlignment | None
+
+
+def examine_heads(
+    path: Path,
+    data: Sequence[str] = (),
+    *,
+    sentences: int = 100,
+    gold: Path | None = None,
+    prune: int = 0,
+    watch: Watch = lambda done, pieces, what: None,
+) -> HeadsReport:
+    """Measure every head on `sentences` pairs, texts or windows of `data`, or of the run's own validation part when
+    empty.
+
+    `gold`, of a translator, holds one word alignment a pair (see `parse_alignments`), words split at spaces. The
+    `prune` least useful heads are switched off together in at most `MOST_POINTS` steps, on as many others. Raises
+    `UsageError`, `MissingInputError` or `DataError` naming the option or the file and line.
+    """
+    run = RunDirectory.open(path)
+    if kind_name(run) != "translator":
+        if gold is not None:
+            raise UsageError(f"--gold is of the pairs of a translator, but {path} holds another kind; leave it out")
+        return _examine_reader(
+            part_of(run, "heads", "whose heads cannot be examined")(path, data, sentences * (2 if prune else 1)),
+            prune,
+            watch,
+        )
+    translator = Translator.load(path)
+    heads = head_names(translator.model)
+    _require_heads(prune, heads)
+    pairs = _read_pairs(translator, run, data, gold)
+    chosen = np.unique(np.linspace(0, len(pairs) - 1, sentences * (2 if prune else 1)).astype(int)).tolist()
+    sample, others = ([pairs[index] for index in part] for part in _halves(chosen, prune, "pairs"))
+    counts = _points(prune)
+    tell = PieceCounter(2 + len(heads) + len(counts), watch)
+
+    tell("reading the maps")
+    portraits, agreements = _observe(translator, sample)
+    tell("all heads on")
+    measure = _measure(translator, sample)
+    whole = measure()
+    costs = head_costs(translator.model, whole, measure, tell)
+    alignment_head = choose_alignment_head(agreements)
+    found = {head: HeadFinding(head, portraits.of(head), costs[head], agreements.get(head)) for head in heads}
+    order = least_useful(costs, prune)
+    pruned = _prune(translator.model, _measure(translator, others), order, counts, tell) if prune else ()
+    findings = tuple(found.values())
+    return HeadsReport("translator", len(sample), whole, findings, found[alignment_head], len(others), pruned)
+
+
+def _examine_reader(subject: HeadSubject, prune: int, watch: Watch) -> HeadsReport:
+    """Of a model without cross-attention."""
+    heads = head_names(subject.model)
+    _require_heads(prune, heads)
+    sample, others = _halves(range(subject.count), prune, "texts")
+    counts = _points(prune)
+    tell = PieceCounter(2 + len(heads) + len(counts), watch)
+
+    tell("reading the maps")
+    portraits = Portraits()
+    subject.observe(portraits, sample)
+    tell("all heads on")
+    whole = subject.measure(sample)
+    costs = head_costs(subject.model, whole, partial(subject.measure, sample), tell)
+    findings = tuple(HeadFinding(head, portraits.of(head), costs[head], None) for head in heads)
+    order = least_useful(costs, prune)
+    pruned = _prune(subject.model, partial(subject.measure, others), order, counts, tell) if prune else ()
+    return HeadsReport(subject.kind, len(sample), whole, findings, None, len(others), pruned)
+
+
+def _require_heads(prune: int, heads: Sequence[HeadName]) -> None:
+    if prune > len(heads):
+        raise UsageError(f"--prune {prune}: this model has only {len(heads)} heads to switch off")
+
+
+def _halves(chosen: Sequence[int], prune: int, what: str) -> tuple[Sequence[int], Sequence[int]]:
+    """What the heads are examined on, and what pruning is measured on."""
+    if not prune:
+        return chosen, ()
+    if len(chosen) < 2:
+        raise UsageError(
+            f"--prune needs two {what} or more: heads are chosen on some, their cost is measured on others"
+        )
+    return chosen[::2], chosen[1::2]
+
+
+def _points(prune: int) -> list[int]:
+    """How many heads are switched off together at each step."""
+    return [int(count) for count in np.unique(np.linspace(1, prune, min(prune, MOST_POINTS)).astype(int))]
+
+
+def _read_pairs(translator: Translator, run: RunDirectory, data: Sequence[str], gold: Path | None) -> list[_Pair]:
+    texts = _texts(run, data)
+    alignments: list[GoldAlignment | None] = [None] * len(texts)
+    if gold is not None:
+        alignments = list(parse_alignments(read_lines(gold), str(gold)))
+        if len(alignments) != len(texts):
+            raise DataError(
+                f"{gold} has {len(alignments):,} lines, but there are {len(texts):,} pairs; "
+                "line N must align the words of pair N"
+            )
+    pairs = [_encode(translator, *both) for both in zip(texts, alignments, strict=True) if all(map(str.split, both[0]))]
+    if not pairs:
+        raise DataError("there is no pair to examine: on each a side is empty")
+    return pairs
+
+
+def _texts(run: RunDirectory, data: Sequence[str]) -> list[tuple[str, str]]:
+    if data:
+        return [(pair.source, pair.target) for pair in read_pairs(data)]
+    sides = [list(read_lines(run.held_out("validation", side))) for side in ("source", "target")]
+    return list(zip(*sides, strict=True))
+
+
+def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment | None) -> _Pair:
+    """Word by word, which gives the ids of the whole text, since no piece crosses a space."""
+    settings = translator.config.data
+    ids, numbers = [], []
+    for text, language in zip(texts, (settings.source_language, settings.target_language), strict=True):
+        pieces = translator.tokenizer.encode_batch(text.split(), language)
+        ids.append([token for word in pieces for token in word])
+        numbers.append(tuple(number for number, word in enumerate(pieces) for _ in word))
+    if gold is not None:
+        gold.require_within(*(len(text.split()) for text in texts))
+    return _Pair(texts, (ids[0], ids[1]), WordNumbers(*numbers), gold)
+
+
+def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[Portraits, dict[HeadName, Agreement]]:
+    """The maps of the sample, read with the reference as the target, beside what each output depends on."""
+    model, pieces = translator.model, translator.tokenizer.pieces
+    gold = [pair.gold for pair in sample if pair.gold is not None]
+    portraits, agreements = Portraits(), Agreements(gold or None)
+    for pair in sample:
+        source, target = torch.tensor([*pair.ids[0], EOS_ID]), torch.tensor([BOS_ID, *pair.ids[1], EOS_ID])
+        reads, writes = pieces(source.tolist()), pieces(target[:-1].tolist())
+        with torch.no_grad(), record_attention(model) as maps:
+            model(source[None], target[None, :-1], torch.ones(1, len(source), dtype=torch.bool))
+        occluded = occlusion(model, source, target)
+        gradient = gradient_times_input(model, source, target).source
+        for name, (tensor,) in maps.items():
+            weights = tensor[0].double().numpy()
+            queries = reads if name.stack == "encoder" else writes
+            portraits.add(name, weights, queries, reads if name.kind == "cross" else queries)
+            if name.kind == "cross":
+                agreements.add(name, weights, occluded, gradient, pair.words)
+    return portraits, agreements.found()
+
+
+def _measure(translator: Translator, sample: Sequence[_Pair]) -> Measure:
+    corpus = Corpus.in_memory([pair.ids for pair in sample])
+    sources, targets = ([pair.texts[side] for pair in sample] for side in (0, 1))
+    validate = Validator(corpus, translator.tokenizer, sources, targets)
+
+    def measure() -> Quality:
+        found = validate(translator.model, 0)
+        return Quality(found.loss, found.score)
+
+    return measure
+
+
+def _prune(
+    model: nn.Module,
+    measure: Measure,
+    order: Sequence[HeadName],
+    counts: Sequence[int],
+    tell: Callable[[str], None],
+) -> tuple[Pruning, ...]:
+    whole = measure()
+    points = []
+    for count in counts:
+        tell(f"without the {count} least useful")
+        off = tuple(order[:count])
+        points.append(Pruning(off, cost_without(model, off, whole, measure)))
+    return tuple(points)

@@ -1,0 +1,215 @@
+"""The page of a translator: everything that can be looked at in a few sentences, collected and written as one file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from dikkat.decoding.beam import beam_search
+from dikkat.decoding.beam_tree import BeamTree, Branch, path_of
+from dikkat.decoding.padding import pad_sources
+from dikkat.explain.head_analysis.ablation import HeadName, head_names, without_heads
+from dikkat.explain.head_analysis.rollout import attention_rollout
+from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
+from dikkat.explain.joined_words import Words, has_spaces
+from dikkat.explain.page.assemble import assemble
+from dikkat.explain.page.document import (
+    Beam,
+    Candidate,
+    HeadOff,
+    MapKind,
+    Maps,
+    Page,
+    PageSentence,
+    Saliency,
+    TokenizedText,
+)
+from dikkat.explain.page.weights import Weights
+from dikkat.explain.sentence_maps import END, SentenceMaps
+from dikkat.tasks.translation.attention import Attending
+from dikkat.tasks.translation.translator import Translator
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.files import write_atomically
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+
+BEAM = BeamOptions()
+MOST_TOKENS = 2000
+"""Of one side of a sentence."""
+MOST_SALIENT_TOKENS = 200
+"""Of one side of a sentence whose saliency is computed: it needs a pass a token on either side."""
+
+_KINDS: dict[tuple[str, str], MapKind] = {
+    ("encoder", "self"): "encoder-self",
+    ("decoder", "self"): "decoder-self",
+    ("decoder", "cross"): "cross",
+}
+
+
+def write_page(
+    translator: Translator,
+    sentences: Sequence[str],
+    path: Path,
+    *,
+    targets: Sequence[str | None] | None = None,
+    language: str = "en",
+    heads_off: bool = True,
+) -> None:
+    """Write one offline HTML file in which the attention of each of `sentences` can be looked at from all sides.
+
+    The decoder reads the best output of a beam search, or of `targets` the one for its sentence, where that is not
+    None. `heads_off` translates all sentences again without each single head. `language` is the page's own.
+    Raises `DataError` when there is no sentence, or an empty or very long one; `UsageError` for a number of targets
+    that does not fit or an unknown language; `DiskError` or `CannotCreateError` when `path` cannot be written.
+    """
+    page = collect_page(translator, sentences, targets=targets, heads_off=heads_off)
+    write_atomically(path, assemble(page, language).encode())
+
+
+def collect_page(
+    translator: Translator,
+    sentences: Sequence[str],
+    *,
+    targets: Sequence[str | None] | None = None,
+    heads_off: bool = True,
+) -> Page:
+    """What `write_page` writes; raises what it raises, but for the writing."""
+    wanted = [None] * len(sentences) if targets is None else list(targets)
+    if len(wanted) != len(sentences):
+        raise UsageError(
+            f"{len(sentences)} sentences need as many targets, not {len(wanted)}; None stands for no target"
+        )
+    _check(translator, sentences)
+    data = translator.config.data
+    collector = _Collector(translator, Attending(translator), _all_without(translator, sentences) if heads_off else ())
+    return Page(
+        name="-".join(filter(None, (data.source_language, data.target_language))) or "translator",
+        source_language=data.source_language,
+        target_language=data.target_language,
+        sentences=[
+            collector.sentence(number, *pair) for number, pair in enumerate(zip(sentences, wanted, strict=True))
+        ],
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Collector:
+    translator: Translator
+    attending: Attending
+    heads_off: Sequence[Sequence[HeadOff]]
+    """Of each sentence, where asked for."""
+
+    def sentence(self, number: int, text: str, target: str | None) -> PageSentence:
+        source = self.translator.encode(text)
+        if target is None:
+            (maps,) = self.attending.hypotheses(text, BEAM)
+            hypothesis, steps = self._search(source)
+            written: Sequence[int] = hypothesis.tokens
+            score, beam = hypothesis.score, self._beam(hypothesis, steps)
+        else:
+            maps, score, beam = self.attending.forced(text, target), None, None
+            written = self.translator.tokenizer.encode(target.strip(), self.translator.config.data.target_language)
+        by_kind = _by_kind(maps)
+        return PageSentence(
+            source=_tokenized(maps.source, maps.source_tokens, maps.source_tokens),
+            target=_tokenized(maps.output, (*maps.output_tokens, END), maps.source_tokens),
+            score=score,
+            maps=by_kind,
+            rollout={kind: _rollout(by_kind[kind]) for kind in ("encoder-self", "decoder-self")},
+            beam=beam,
+            heads_off=self.heads_off[number] if beam is not None and self.heads_off else (),
+            saliency=self._saliency(source, written),
+        )
+
+    def _search(self, source: Sequence[int]) -> tuple[Hypothesis, list[list[Branch]]]:
+        tree = BeamTree(1, BEAM)
+        ids, mask = pad_sources([source], torch.device("cpu"))
+        ((hypothesis,),) = beam_search(self.translator.model, ids, mask, BEAM, tree.watch)
+        return hypothesis, tree.steps[0]
+
+    def _beam(self, hypothesis: Hypothesis, steps: Sequence[Sequence[Branch]]) -> Beam:
+        path = path_of(hypothesis, steps)
+        labels = self.translator.tokenizer.labels
+        # what each hypothesis that lives on has written so far, since a candidate may be a part of a character
+        written: list[list[int]] = [[]]
+        candidates = []
+        for step in steps[: len(path)]:
+            grown = [[*written[each.parent], each.token] for each in step]
+            candidates.append(
+                [
+                    Candidate(each.parent, labels(tokens)[-1], each.log_probability, each.score, each.fate)
+                    for each, tokens in zip(step, grown, strict=True)
+                ]
+            )
+            written = [tokens for each, tokens in zip(step, grown, strict=True) if each.fate == "lives"]
+        return Beam(BEAM.beam_size, candidates, path)
+
+    def _saliency(self, source: Sequence[int], written: Sequence[int]) -> Saliency | None:
+        if max(len(source), len(written)) > MOST_SALIENT_TOKENS:
+            return None
+        model = self.translator.model
+        read, fed = torch.tensor([*source, EOS_ID]), torch.tensor([BOS_ID, *written, EOS_ID])
+        return Saliency(
+            gradient=_shares(gradient_times_input(model, read, fed).source),
+            occlusion=_shares(occlusion(model, read, fed)),
+        )
+
+
+def _check(translator: Translator, sentences: Sequence[str]) -> None:
+    if not sentences:
+        raise DataError("a page needs at least one sentence")
+    for number, sentence in enumerate(sentences, start=1):
+        length = len(translator.encode(sentence))
+        if length == 0:
+            raise DataError(f"sentence {number} is empty: there is nothing to attend to; leave it out")
+        if length > MOST_TOKENS:
+            raise DataError(f"sentence {number} has {length:,} tokens, over the limit of {MOST_TOKENS:,}; split it")
+
+
+def _all_without(translator: Translator, sentences: Sequence[str]) -> list[list[HeadOff]]:
+    """For each sentence what is written without each single head."""
+    found: list[list[HeadOff]] = [[] for _ in sentences]
+    for name in head_names(translator.model):
+        with without_heads(translator.model, [name]):
+            for number, translation in enumerate(translator.stream(sentences, BEAM)):
+                found[number].append(HeadOff(_kind(name), name.layer, name.head, translation.text, translation.score))
+    return found
+
+
+def _kind(name: HeadName) -> MapKind:
+    return _KINDS[name.stack, name.kind]
+
+
+def _by_kind(maps: SentenceMaps) -> Maps:
+    layers: dict[MapKind, dict[int, list[Weights]]] = {kind: {} for kind in _KINDS.values()}
+    for each in maps.maps:
+        layers[_KINDS[each.stack, each.kind]].setdefault(each.layer, []).append(each.weights)
+    return {kind: [np.stack(heads) for _, heads in sorted(found.items())] for kind, found in layers.items()}
+
+
+def _rollout(layers: Sequence[Weights]) -> list[Weights]:
+    return [each.astype(np.float32)[None] for each in attention_rollout(layers)]
+
+
+def _tokenized(text: str, tokens: tuple[str, ...], source_tokens: tuple[str, ...]) -> TokenizedText:
+    # the source tells whether the vocabulary is of subwords, since a target may be empty
+    words = Words.of(tokens, text, spaced=has_spaces(source_tokens))
+    numbers = words.members.argmax(axis=0)
+    # a token may hold a rare separator and so be of two words: it becomes the one word of both
+    firsts, places = np.unique(numbers, return_inverse=True)
+    ends = [*firsts[1:].tolist(), len(words.names)]
+    names = (" ".join(words.names[first:end]) for first, end in zip(firsts.tolist(), ends, strict=True))
+    return TokenizedText(text, tokens, tuple(places.tolist()), tuple(names))
+
+
+def _shares(influence: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Weights:
+    """Sizes of a row as shares of their sum: what speaks against a token is as much of a reason to look at it."""
+    sizes = np.abs(influence)
+    sums = sizes.sum(axis=1, keepdims=True)
+    shares: Weights = np.divide(sizes, sums, out=np.zeros_like(sizes), where=sums > 0).astype(np.float32)
+    return shares

@@ -1,0 +1,100 @@
+"""The attention of a model that reads one text: a classifier, a language model or an imported encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from dikkat.explain.attention_map import Kind, Stack
+from dikkat.explain.sentence_maps import SentenceMaps
+from dikkat.nn.recorder import MapName
+from dikkat.tasks.classification.backbone import classifier_backbone
+from dikkat.tasks.classification.classifier import Classifier
+from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
+from dikkat.tasks.common.backbone import Backbone
+from dikkat.tasks.embedding.embedder import Embedder
+from dikkat.tasks.language_model.language_model import LanguageModel
+from dikkat_runtime.errors import DataError
+
+
+class AttendingReader:
+    """Records the attention maps of the one stack of `model` while it reads a text.
+
+    The axes carry the tokens that the model is given, special ones included, and no others: of a text that is longer
+    than a classifier or an encoder can read, only what it reads. A prompt
+    is read as `generate` reads it, without `<bos>`.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        stack: Stack,
+        read: Callable[[str], list[int]],
+        pieces: Callable[[Sequence[int]], list[str]],
+        compute: Callable[[Tensor], object],
+    ) -> None:
+        self.stack = stack
+        self._recorder = AttentionRecorder(model)
+        self._read, self._pieces, self._compute = read, pieces, compute
+
+    @classmethod
+    def of(cls, trained: Classifier | LanguageModel | Embedder) -> AttendingReader:
+        """For whatever was loaded."""
+        if isinstance(trained, LanguageModel):
+            return cls._of_language_model(trained)
+        return cls._of_backbone(classifier_backbone(trained) if isinstance(trained, Classifier) else trained.backbone)
+
+    @classmethod
+    def _of_language_model(cls, trained: LanguageModel) -> AttendingReader:
+        model = trained.model
+
+        def compute(tokens: Tensor) -> object:
+            # what is to be filled in is read both ways, a prompt as `generate` reads it
+            return model.hidden(tokens) if model.objective == "masked" else model.read(tokens, model.start_cache())
+
+        return cls(model, "decoder", trained.read, trained.tokenizer.labels, compute)
+
+    @classmethod
+    def _of_backbone(cls, backbone: Backbone) -> AttendingReader:
+        def read(text: str) -> list[int]:
+            ids = backbone.encode(text.strip())
+            return backbone.read(ids) if ids else []
+
+        def compute(tokens: Tensor) -> object:
+            return backbone.hidden(tokens, torch.ones_like(tokens, dtype=torch.bool))
+
+        return cls(backbone.model, backbone.stack, read, backbone.pieces, compute)
+
+    @property
+    def layers(self) -> dict[tuple[Stack, Kind], int]:
+        """How many layers each kind of attention has."""
+        return {place: count for place, count in self._recorder.layers.items() if place == (self.stack, "self")}
+
+    def choose(self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None) -> Wanted:
+        """What is `wanted` for maps of one attention, layer and head from 0 (None: every one).
+
+        Raises `UsageError`, which counts from 1, with the choices that this model has.
+        """
+        return self._recorder.choose(stack, kind, layer, head)
+
+    def read(self, text: str, wanted: Wanted = everything) -> SentenceMaps:
+        """The maps of `text`; nothing is written, so that the output is "".
+
+        Raises `DataError` for a text without tokens, for a prompt longer than the context, and for a text so long that
+        the wanted maps hold more than `MOST_WEIGHTS` weights.
+        """
+        ids = self._read(text)
+        if not ids:
+            raise DataError("there is nothing to attend to in an empty text; give a few words")
+        require_short(len(ids))
+        tokens = tuple(self._pieces(ids))
+        nothing: tuple[str, ...] = ()
+        reads, writes = (tokens, nothing) if self.stack == "encoder" else (nothing, tokens)
+
+        def of_stack(name: MapName) -> bool:
+            return (name.stack, name.kind) == (self.stack, "self") and wanted(name)
+
+        maps = self._recorder.record(lambda: self._compute(torch.tensor([ids])), reads, writes, of_stack)
+        return SentenceMaps(text.strip(), "", reads, writes, maps)

@@ -1,0 +1,32 @@
+"""The report of a finished run: everything worth knowing of it, in one file that can be sent to somebody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dikkat.explain.report.html import check_page
+from dikkat.explain.report.wording import report_wording
+from dikkat.hints import command
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.kinds import kind_name, part_of
+from dikkat_runtime.errors import MissingInputError
+from dikkat_runtime.files import probe_beside, write_atomically, write_errors
+
+
+def write_report(path: Path, out: Path, language: str = "en") -> None:
+    """Let the finished run at `path` work on its held-out part, and write its report to `out` as HTML.
+
+    Raises `UsageError` for another suffix or language, `MissingInputError` for a run that is unfinished or has lost a
+    file, `DataError` for one that is damaged, `DiskError` or `CannotCreateError` when `out` cannot be written.
+    """
+    check_page(out)
+    report_wording(language)
+    run = RunDirectory.open(path)
+    metrics = run.read_metrics()
+    if not run.is_finished or not metrics:
+        finishing = command("train", kind_name(run), "--out", path, "--resume")
+        raise MissingInputError(f"{path}: holds an unfinished run; finish it with: {finishing}")
+    page = part_of(run, "report", "of which there is no report")
+    with write_errors(out):
+        probe_beside(out)
+    write_atomically(out, page(run, metrics, language).encode("utf-8", "replace"))

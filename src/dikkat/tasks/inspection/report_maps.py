@@ -1,0 +1,29 @@
+"""A few small attention maps of a classifier or a language model, for its report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.joined_words import join_words
+from dikkat.explain.sentence_maps import mean_of_heads
+from dikkat.tasks.classification.classifier import Classifier
+from dikkat.tasks.inspection.reader_attention import AttendingReader
+from dikkat.tasks.language_model.language_model import LanguageModel
+
+MAPS = 3
+MOST_TOKENS = 40
+"""Longer texts are not shown: their maps are too fine to look at."""
+
+
+def attention_of(trained: Classifier | LanguageModel, texts: Sequence[str]) -> list[tuple[str, AttentionMap]]:
+    """Of at most `MAPS` of the `texts`, evenly spread, the mean of the heads of the last layer, between words."""
+    reader = AttendingReader.of(trained)
+    ((stack, kind), layers), *_ = reader.layers.items()
+    wanted = reader.choose(stack, kind, layers - 1)
+    short = [text for text in texts if text.strip() and len(trained.tokenizer.encode(text.strip())) <= MOST_TOKENS]
+    chosen = np.unique(np.linspace(0, len(short) - 1, MAPS).astype(int)).tolist() if short else []
+    found = [(short[index], join_words(reader.read(short[index], wanted))) for index in chosen]
+    return [(text, mean_of_heads(maps.select(stack, kind, layers - 1, None))) for text, maps in found]

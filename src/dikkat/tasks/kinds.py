@@ -1,0 +1,81 @@
+"""The kinds of models: one row each, which names where the parts of the kind are.
+
+A part is written as "module:name" and imported when it is first asked for, so that a command loads only its own kind.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of model; a part that is empty does not exist for it."""
+
+    load: str
+    """From the path of a run to the object that a user works with."""
+    backbone: str
+    """From a `RunDirectory` to the `Backbone` whose hidden states are its vectors."""
+    build: str = ""
+    """From a `RunDirectory` and its `RunConfig` to a new model with random weights."""
+    heads: str = ""
+    """From the path of a run, data and a number of texts to the `HeadSubject` whose heads are measured."""
+    report: str = ""
+    """From a `RunDirectory`, its rows of metrics and a language to the report as HTML."""
+
+
+KINDS = {
+    "translator": Kind(
+        load="translation.translator:Translator.load",
+        backbone="translation.backbone:translator_backbone",
+        build="translation.build:new_translator",
+        report="translation.report:translator_report",
+    ),
+    "classifier": Kind(
+        load="classification.classifier:Classifier.load",
+        backbone="classification.backbone:classifier_run_backbone",
+        build="classification.build:new_classifier",
+        heads="classification.heads:classifier_heads",
+        report="classification.report:classifier_report",
+    ),
+    "lm": Kind(
+        load="language_model.language_model:LanguageModel.load",
+        backbone="language_model.backbone:language_model_backbone",
+        build="language_model.build:new_language_model",
+        heads="language_model.heads:language_model_heads",
+        report="language_model.report:language_model_report",
+    ),
+    "encoder": Kind(
+        load="embedding.embedder:Embedder.load",
+        backbone="embedding.backbone:encoder_backbone",
+    ),
+}
+"""By the name that stands as "task" in the config.json of a run."""
+
+
+def kind_name(run: RunDirectory) -> str:
+    """Return the name of the kind that `run` holds; runs of the first version do not say it and are translators."""
+    return str(run.read_config().get("task", "translator"))
+
+
+def part_of(run: RunDirectory, part: str, lack: str) -> Any:
+    """Import one part of the kind of model that `run` holds.
+
+    `part` is a field of `Kind`; `lack` ends the sentence "it holds a …, " where the kind is unknown or has no such
+    part. Raises `UsageError` with that sentence.
+    """
+    name = kind_name(run)
+    kind = KINDS.get(name)
+    home = getattr(kind, part) if kind else ""
+    if not home:
+        raise UsageError(f'{run.path}: holds a "{name}", {lack}')
+    module, _, attributes = home.partition(":")
+    found: Any = import_module(f"dikkat.tasks.{module}")
+    for attribute in attributes.split("."):
+        found = getattr(found, attribute)
+    return found

@@ -1,0 +1,1 @@
+"""The language model: train, evaluate, continue a text, and the card."""

@@ -1,0 +1,40 @@
+"""The card of a language model: what it is, what it was made from, how good it is, and how to make it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dikkat.run_directory.metrics import settings_hash
+from dikkat.tasks.common.card import making
+
+
+def language_model_card(settings: dict[str, Any], metrics: list[dict[str, Any]], foreign: Sequence[int] = ()) -> str:
+    """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings."""
+    best = min(metrics, key=lambda row: row["valid_loss"])
+    source, asked = settings["data_source"], settings["language_model"]
+    lines = [
+        f"# Language model ({asked['objective']})",
+        "",
+        f"- data: {' '.join(source['data'])}, {source['documents']:,} documents,"
+        f" {source['train_characters']:,} characters to train on",
+        f"- fingerprint of the training text: sha256 {source['sha256']}",
+        f"- tokens: {settings['tokenizer']['kind']}, vocabulary {settings['model']['vocab_size']:,};"
+        f" context {asked['context']}",
+        f"- preset: {source['preset']}",
+        f"- settings: sha256 {settings_hash(settings)}",
+        f"- trained: {best['epoch']:.1f} passes, {best['tokens']:,} tokens, {metrics[-1]['seconds'] / 60:.1f} minutes",
+        "",
+        f"Validation on {source['validation_characters']:,} characters that the model never saw, in windows of the"
+        " context side by side:",
+        "",
+        f"- loss {best['valid_loss']:.4f} nats a predicted token, perplexity {best['perplexity']:.3f}",
+    ]
+    if "bits_per_byte" in best:
+        lines.append(f"- {best['bits_per_byte']:.4f} bits a byte")
+    if foreign:
+        lines += [
+            "",
+            f"Validations measured under other settings than those in config.json: {', '.join(map(str, foreign))}.",
+        ]
+    return "\n".join([*lines, *making(settings)]) + "\n"

@@ -1,0 +1,73 @@
+"""Sizes, vocabulary and schedule of a language model from the amount of text, where the user names no preset.
+
+The row that holds one million characters was chosen by the trials in docs/log/; the others scale it: more text
+carries more parameters, wants subwords and needs fewer passes.
+"""
+
+from __future__ import annotations
+
+from dikkat.config import Device, RunConfig, merge
+from dikkat.tasks.common.fitting import (
+    FEW_PASSES,
+    asked_minutes,
+    fitting,
+    may_choose_size,
+    needed_updates,
+    with_asked_training,
+)
+from dikkat.tasks.common.settings import Settings
+from dikkat.tasks.common.speed import language_model_seconds
+
+COMMON: Settings = {
+    # a scaled embedding drowns what the blocks add: tied to the output, it says at first that every token comes twice
+    "model": {"positions": "rotary", "scale_embeddings": False},
+    # small batches in many updates; what orthogonalising the matrices costs, a small model never earns back
+    "training": {"optimizer": "adamw", "beta2": 0.99, "label_smoothing": 0.0},
+}
+"""What every language model starts from, that of a preset too."""
+
+
+def language_model_settings(characters: int) -> Settings:
+    """Overrides of the defaults for so many characters to train on."""
+    if characters < 300_000:
+        own = _settings(dim=128, heads=4, layers=4, dropout=0.2, context=128, batch=1024, rate=4e-3, epochs=40)
+    elif characters < 5_000_000:
+        own = _settings(dim=192, heads=4, layers=4, dropout=0.1, context=256, batch=1024, rate=3e-3, epochs=20)
+    elif characters < 50_000_000:
+        own = _settings(dim=256, heads=4, layers=6, dropout=0.1, context=256, batch=4096, rate=2e-3, epochs=8)
+    else:
+        own = _settings(dim=384, heads=6, layers=8, dropout=0.0, context=256, batch=8192, rate=1e-3, epochs=2)
+    kind = {"kind": "characters"} if characters < 5_000_000 else {"kind": "bpe", "vocab_size": 8_000}
+    return merge(COMMON, own, {"tokenizer": kind})
+
+
+def _settings(
+    *, dim: int, heads: int, layers: int, dropout: float, context: int, batch: int, rate: float, epochs: float
+) -> Settings:
+    return {
+        "model": {
+            "model_dim": dim,
+            "num_heads": heads,
+            "feed_forward_dim": 4 * dim,
+            "decoder_layers": layers,
+            "dropout": dropout,
+        },
+        "training": {"tokens_per_batch": batch, "learning_rate": rate, "max_epochs": epochs},
+        "language_model": {"context": context},
+    }
+
+
+def language_model_settings_for(characters: int, asked: Settings, device: Device = "cpu") -> Settings:
+    """`language_model_settings` for so much text, or what is smaller where the time asked for does not carry it."""
+    minutes, own = asked_minutes(asked), language_model_settings(characters)
+    if minutes is None or not may_choose_size(characters, asked, device):
+        return own
+    smaller = (language_model_settings(amount) for amount in (49_999_999, 4_999_999, 299_999) if amount < characters)
+    kept: Settings = merge(FEW_PASSES, {"tokenizer": own["tokenizer"]})
+    candidates = [own, *(merge(settings, kept) for settings in smaller)]
+
+    def needed(config: RunConfig) -> int:
+        tokens = characters / (4 if config.tokenizer.kind == "bpe" else 1)
+        return needed_updates(config, tokens / config.training.tokens_per_batch)
+
+    return fitting(with_asked_training(candidates, asked), minutes, language_model_seconds, needed)

@@ -1,0 +1,149 @@
+"""How probable a language model finds a text: perplexity and bits a byte, with a window that slides."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from dikkat.data.corpus import Corpus
+from dikkat.data.documents import read_documents
+from dikkat.kernels.cross_entropy import smoothed_cross_entropy
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.language_model.language_model import LanguageModel
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import EOS_ID, UNK_ID
+
+_WINDOWS_AT_ONCE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModelEvaluation:
+    """The likelihood of a text, each token given at least `context - stride` tokens before it if there are so many."""
+
+    nats: float
+    """Negative log-likelihood of all tokens."""
+    num_tokens: int
+    num_bytes: int
+    """Of the text in UTF-8."""
+    context: int
+    stride: int
+    unknown: tuple[str, ...]
+    """What of the text had no token; its price is that of `<unk>`."""
+    seconds: float
+
+    @property
+    def loss(self) -> float:
+        """Nats a token."""
+        return self.nats / self.num_tokens
+
+    @property
+    def perplexity(self) -> float:
+        return math.exp(min(self.loss, 700.0))
+
+    @property
+    def bits_per_byte(self) -> float:
+        return self.nats / self.num_bytes / math.log(2)
+
+    def lines(self) -> list[str]:
+        return [
+            f"loss {self.loss:8.4f}  nats a token",
+            f"perplexity {self.perplexity:.4f}  a token",
+            f"bits a byte {self.bits_per_byte:.4f}",
+            f"{self.num_tokens:,} tokens, {self.num_bytes:,} bytes; window {self.context}, stride {self.stride};"
+            f" {self.seconds:.1f} s",
+        ]
+
+
+def evaluate_language_model(path: Path, data: Sequence[str], stride: int | None = None) -> LanguageModelEvaluation:
+    """The likelihood of the documents of `data`, or of the run's own held-out part when empty.
+
+    The window moves by `stride` tokens, by default half the context. Raises `UsageError` for a stride outside 1 ...
+    context and for a model without a likelihood, and the errors of reading.
+    """
+    model = LanguageModel.load(path)
+    if model.model.objective == "masked":
+        raise UsageError(f"{path}: was trained to fill in hidden tokens (objective masked): a text has no likelihood")
+    stride = max(1, model.context // 2) if stride is None else stride
+    if not 1 <= stride <= model.context:
+        raise UsageError(f"stride must be a whole number from 1 to the context, {model.context}, not {stride}")
+    started = time.monotonic()
+    texts = [document.text for document in read_documents(data)]
+    unknown: list[str] = []
+    if data:
+        encoded = model.tokenizer.encode_batch(texts)
+        unknown = [
+            piece for text, ids in zip(texts, encoded, strict=True) if UNK_ID in ids for piece in model.unknown(text)
+        ]
+        rows, num_bytes = [_marked(model, ids) for ids in encoded], sum(len(text.encode()) for text in texts)
+    else:
+        rows, num_bytes = _held_out(RunDirectory.open(path), model.tokenizer.vocab_size)
+    nats, num_tokens = 0.0, 0
+    for ids in rows:
+        found, count = likelihood(model, ids, stride)
+        nats, num_tokens = nats + found, num_tokens + count
+    if not num_tokens:
+        raise DataError(f"{' '.join(data) or path}: holds not a single token to predict")
+    distinct = tuple(dict.fromkeys(unknown))
+    seconds = time.monotonic() - started
+    return LanguageModelEvaluation(nats, num_tokens, num_bytes, model.context, stride, distinct, seconds)
+
+
+@torch.inference_mode()
+def likelihood(model: LanguageModel, ids: Sequence[int], stride: int) -> tuple[float, int]:
+    """Negative log-likelihood in nats of all ids but the first, and their number."""
+    context, total, count = model.context, 0.0, 0
+    stream = torch.tensor(ids)
+    whole, rest = _windows(len(ids) - 1, context, stride)
+    starts = iter(whole)
+    while some := list(islice(starts, _WINDOWS_AT_ONCE)):
+        # (B, T+1)
+        windows = torch.stack([stream[start : start + context + 1] for start in some])
+        # what an earlier window has predicted is only read again
+        skipped = torch.tensor([0 if start == 0 else context - stride for start in some])
+        total += _nats(model, windows, skipped)
+        count += sum(context - int(skip) for skip in skipped)
+    for start, skip in rest:
+        total += _nats(model, stream[None, start:], torch.tensor([skip]))
+        count += len(ids) - 1 - start - skip
+    return total, count
+
+
+def _windows(length: int, context: int, stride: int) -> tuple[Iterator[int], list[tuple[int, int]]]:
+    """Starts of the full windows over `length` predictions, and the last, shorter one with what it need not predict."""
+    full = 0 if length < context else 1 + (length - context) // stride
+    done = 0 if full == 0 else (full - 1) * stride + context
+    starts = (number * stride for number in range(full))
+    if done == length:
+        return starts, []
+    start = full * stride
+    return starts, [(start, done - start)]
+
+
+def _nats(model: LanguageModel, windows: Tensor, skipped: Tensor) -> float:
+    network = model.model
+    hidden = network.hidden(windows[:, :-1])
+    fresh = torch.arange(hidden.shape[1]) >= skipped[:, None]
+    wanted = windows[:, 1:][fresh]
+    _, nats = smoothed_cross_entropy(hidden[fresh], network.output_weight, wanted, 0.0, network.output_bias)
+    return float(nats)
+
+
+def _marked(model: LanguageModel, ids: list[int]) -> list[int]:
+    begin = model.tokenizer.bos_id
+    return ids if begin is None else [begin, *ids]
+
+
+def _held_out(run: RunDirectory, vocab_size: int) -> tuple[list[list[int]], int]:
+    source = run.read_config().get("data_source", {})
+    if not run.corpus.is_dir() or "validation_bytes" not in source:
+        raise UsageError(f"{run.path}: this run held no text out; name data to evaluate on")
+    corpus = Corpus.open(run.corpus, "validation", vocab_size=vocab_size)
+    rows = [corpus.source(number).tolist() for number in range(len(corpus))]
+    return [row[:-1] if row[-1:] == [EOS_ID] else row for row in rows], source["validation_bytes"]

@@ -1,0 +1,158 @@
+"""The facts of a finished language model: its text and its faults, its scores, and what surprised it most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from dikkat.data.corpus import Corpus
+from dikkat.data.objectives import Example as Asked
+from dikkat.data.objectives import hidden_tokens, next_tokens
+from dikkat.data.packing import Windows
+from dikkat.explain.report.reader_facts import Curve, Example, ReaderFacts, Rows
+from dikkat.explain.report.reader_page import reader_page
+from dikkat.explain.report.reader_wording import ReaderWording, reader_wording
+from dikkat.explain.report.wording import report_wording
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.inspection.report_maps import attention_of
+from dikkat.tasks.language_model.evaluate import evaluate_language_model
+from dikkat.tasks.language_model.language_model import LanguageModel
+from dikkat.training.language_modelling import visible
+from dikkat_runtime.special_tokens import UNK_ID
+
+WORST = 20
+PASSAGE = 24
+"""Tokens of a passage."""
+_WINDOWS = 64
+_RUN = 16
+"""So many tokens in a row that also stand in training were hardly said twice by chance."""
+_MOST_TOKENS = 500_000
+
+
+def language_model_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
+    """Let the language model of `run` work on its held-out part, and return the page that tells of it."""
+    return reader_page(language_model_facts(run, metrics, language), language)
+
+
+def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> ReaderFacts:
+    """Let the model read what `run` held out, and gather everything that its report tells."""
+    words, own = report_wording(language), reader_wording(language)
+    trained = LanguageModel.load(run.path)
+    settings, model = trained.config.language_model, trained.config.model
+    best, last = min(metrics, key=lambda row: float(row["valid_loss"])), metrics[-1]
+    scores = {"perplexity": own.perplexity, "bits_per_byte": own.bits}
+    scores = {key: label for key, label in scores.items() if key in best}
+    parameters = sum(parameter.numel() for parameter in trained.model.parameters())
+    minutes = f"{last['seconds'] / 60:.1f}"
+    train, held_out = (Corpus.open(run.corpus, part, vocab_size=model.vocab_size) for part in ("train", "validation"))
+    worst = _worst(trained, held_out, own)
+    if settings.objective == "masked":
+        lines = [f"{label} {best[key]:.4f}" for key, label in scores.items()]
+    else:
+        lines = evaluate_language_model(run.path, (), stride=trained.context).lines()
+    return ReaderFacts(
+        title=own.language_model.format(objective=settings.objective),
+        name=run.path.resolve().name,
+        summary=[
+            *((label, f"{best[key]:.3f}") for key, label in scores.items()),
+            (own.loss_token, f"{best['valid_loss']:.3f}"),
+            (words.minutes, minutes),
+            (own.tokens_a_second, f"{last['tokens'] / max(last['seconds'], 1e-9):,.0f}"),
+            (words.parameters, f"{parameters:,}"),
+        ],
+        scores_told=own.on_held_out,
+        score_lines=lines,
+        rate=own.rate_tokens.format(passes=f"{last['epoch']:.1f}", count=f"{last['tokens']:,}", minutes=minutes),
+        metrics=metrics,
+        curves=[
+            Curve(own.loss_curve, (words.on_training, words.on_validation), ("train_loss", "valid_loss")),
+            *(Curve(label, (label,), (key,)) for key, label in scores.items()),
+        ],
+        files=run.read_config()["data_source"]["data"],
+        data=_data(run, train, held_out, own, (words.on_training, words.on_validation)),
+        faults=_faults(train, held_out, own),
+        lengths=train.source_lengths,
+        worst_note=own.worst_passages,
+        worst=worst,
+        maps=attention_of(trained, [dict(each.lines)[own.passage] for each in worst]),
+        model=[
+            (own.layers, f"{model.decoder_layers}"),
+            (own.width, f"{model.model_dim}"),
+            (own.heads, f"{model.num_heads}"),
+            (own.positions, model.positions),
+            (own.objective, settings.objective),
+            (own.context, f"{settings.context:,}"),
+            (own.vocabulary, f"{model.vocab_size:,}"),
+            (words.parameters, f"{parameters:,}"),
+        ],
+        card=run.card.read_text(encoding="utf-8"),
+        settings=run.config.read_text(encoding="utf-8"),
+    )
+
+
+def _data(run: RunDirectory, train: Corpus, held_out: Corpus, own: ReaderWording, parts: tuple[str, str]) -> Rows:
+    source = run.read_config()["data_source"]
+    return [
+        (own.documents, f"{source['documents']:,}"),
+        (own.characters.format(part=parts[0]), f"{source['train_characters']:,}"),
+        (own.characters.format(part=parts[1]), f"{source['validation_characters']:,}"),
+        (own.tokens.format(part=parts[0]), f"{train.ids.size:,}"),
+        (own.tokens.format(part=parts[1]), f"{held_out.ids.size:,}"),
+    ]
+
+
+def _faults(corpus: Corpus, held_out: Corpus, own: ReaderWording) -> Rows:
+    train = np.asarray(corpus.ids[:_MOST_TOKENS], np.uint32)
+    known = {row.tobytes() for row in _runs(train)}
+    asked = [row.tobytes() for row in _runs(np.asarray(held_out.ids, np.uint32))[::_RUN]]
+    seen = sum(row in known for row in asked)
+    return [
+        (own.unknown, f"{int((train == UNK_ID).sum()):,}"),
+        (own.repeated.format(count=f"{len(asked):,}", size=_RUN), f"{seen:,}"),
+    ]
+
+
+def _runs(ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    if ids.size < _RUN:
+        return np.empty((0, _RUN), np.uint32)
+    return np.lib.stride_tricks.sliding_window_view(ids, _RUN)
+
+
+def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderWording) -> list[Example]:
+    """Passages of the greatest mean loss, at most one a window."""
+    windows = Windows(held_out, trained.context, trained.context, seed=0)
+    found: list[tuple[float, str, str]] = []
+    for number, packed in enumerate(windows.in_order(_WINDOWS * windows.length)):
+        asked = next_tokens(packed)
+        if trained.model.objective == "masked":
+            share, vocabulary = trained.config.language_model.masked_share, trained.model.output_weight.shape[0]
+            asked = hidden_tokens(packed, share, vocabulary, np.random.default_rng((0, number)))
+        nats = _nats(trained, asked)
+        # without anything before it every token surprises
+        starts = range(len(nats) // 2, len(nats), PASSAGE)
+        losses = [float(np.ma.masked_invalid(nats[start : start + PASSAGE]).mean() or 0.0) for start in starts]
+        start = starts[int(np.argmax(losses))]
+        wanted = asked.wanted[0].tolist()
+        passage = trained.tokenizer.decode(wanted[start : start + PASSAGE])
+        if passage.strip():
+            before = trained.tokenizer.decode(wanted[max(0, start - 2 * PASSAGE) : start])
+            found.append((max(losses), before, passage))
+    found.sort(key=lambda each: -each[0])
+    return [
+        Example(own.surprise.format(loss=loss), [(own.before, before), (own.passage, passage)])
+        for loss, before, passage in found[:WORST]
+    ]
+
+
+def _nats(trained: LanguageModel, asked: Asked) -> NDArray[np.float64]:
+    """(T,): loss of each token of one window; NaN where it is not predicted."""
+    places = None if asked.places is None else torch.from_numpy(asked.places)
+    with torch.inference_mode():
+        hidden = trained.model.hidden(torch.from_numpy(asked.tokens), visible(asked, trained.model), places)
+        likelihoods = trained.model.project(hidden[0]).float().log_softmax(dim=-1)
+        nats = -likelihoods.gather(1, torch.from_numpy(asked.wanted[0])[:, None])[:, 0].double().numpy()
+    return nats if asked.predicted is None else np.where(asked.predicted[0], nats, np.nan)

@@ -1,0 +1,156 @@
+"""The job of training a language model: from files of text to a run directory."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from dikkat.config import Device, RunConfig, build_config, merge, preset
+from dikkat.data.cleaning import CleaningReport
+from dikkat.data.corpus import Corpus
+from dikkat.data.documents import Document, read_documents, split_documents
+from dikkat.data.packing import Windows
+from dikkat.models.factory import build_language_model
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.settings import Settings, without_translating
+from dikkat.tasks.common.weights import build_to_train
+from dikkat.tasks.language_model.card import language_model_card
+from dikkat.tasks.language_model.defaults import COMMON, language_model_settings_for
+from dikkat.tasks.language_model.language_model import TASK
+from dikkat.tasks.language_model.sample import Sample
+from dikkat.training.language_modelling import LanguageModelTask
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+_CHARACTERS_AT_ONCE = 1 << 16
+_DOCUMENTS_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModelJob:
+    """A language model from text files and folders of them; see `Job`."""
+
+    data: tuple[str, ...]
+    preset: str | None = None
+    settings: Settings = field(default_factory=dict)
+    """Overrides of the preset, from a file and from options."""
+    where: str = "configuration"
+    """Where the overrides come from, for error messages."""
+    device: Device = "cpu"
+    """Where it will be trained."""
+
+    @property
+    def has_settings(self) -> bool:
+        return bool(self.settings or self.preset)
+
+    def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
+        """Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`."""
+        # wrong settings should be known before any text is read
+        seed = self._config(0).training.seed
+        documents = list(read_documents(self.data))
+        train, held_out = split_documents(documents, seed)
+        config = self._config(_size(train))
+        tokenizer = Tokenizer.train((document.text for document in train), config.tokenizer)
+        tokenizer.save(run.tokenizer)
+        run.make_folder("corpus")
+        for name, part in (("train", train), ("validation", held_out)):
+            Corpus.build(run.corpus, name, ((ids, ()) for ids in _encoded(part, tokenizer, config.tokenizer.kind)))
+        config = build_config(merge(config.model_dump(), _model(config, tokenizer)), where=self.where)
+        source = {
+            "data": list(self.data),
+            "preset": self.preset or "chosen from the amount of text",
+            "documents": len(documents),
+            "train_characters": _size(train),
+            "validation_characters": _size(held_out),
+            "validation_bytes": sum(len(document.text.encode()) for document in held_out),
+            "sha256": _fingerprint(train),
+        }
+        run.write_config({**config.model_dump(), "task": TASK, "data_source": source})
+        return config, None
+
+    def task(self, run: RunDirectory, config: RunConfig) -> LanguageModelTask:
+        asked, training = config.language_model, config.training
+        vocab_size = config.model.vocab_size
+        train, held_out = (
+            Windows(Corpus.open(run.corpus, name, vocab_size=vocab_size), asked.context, size, training.seed)
+            for name, size in (("train", training.tokens_per_batch), ("validation", 16384))
+        )
+        source = run.read_config()["data_source"]
+        return LanguageModelTask(
+            build_to_train(
+                run, config.model, partial(build_language_model, config.model, asked.objective, training.seed)
+            ),
+            train,
+            held_out,
+            asked,
+            training,
+            held_out.num_tokens / source["validation_bytes"] / math.log(2),
+            Sample(Tokenizer.load(run.tokenizer, config.model.vocab_size), held_out, config),
+        )
+
+    def facts(self, task: LanguageModelTask, config: RunConfig) -> dict[str, str]:
+        model, asked = config.model, config.language_model
+        parameters = sum(parameter.numel() for parameter in task.model.parameters())
+        return {
+            "text": f"{task.windows.num_tokens:,} tokens to train on, {task.held_out.num_tokens:,} held out;"
+            f" vocabulary {model.vocab_size:,} ({config.tokenizer.kind})",
+            "model": f"{model.decoder_layers} layers, width {model.model_dim}, {parameters:,} parameters,"
+            f" context {asked.context}, objective {asked.objective}",
+            "batches": f"{task.batches_per_epoch:,} a pass, {task.windows.batch_size} windows of"
+            f" {task.windows.length} tokens in each",
+        }
+
+    def shortcomings(self, task: LanguageModelTask) -> tuple[str, ...]:
+        return ()
+
+    def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
+        return language_model_card(run.read_config(), rows, run.foreign_metrics())
+
+    def _config(self, characters: int) -> RunConfig:
+        chosen = (
+            preset(self.preset) if self.preset else language_model_settings_for(characters, self.settings, self.device)
+        )
+        base = merge(COMMON, chosen)
+        return without_translating(build_config(merge(base, self.settings), where=self.where), self.where)
+
+
+def _size(documents: Sequence[Document]) -> int:
+    return sum(len(document.text) for document in documents)
+
+
+def _model(config: RunConfig, tokenizer: Tokenizer) -> Settings:
+    """What only the data decides."""
+    found: dict[str, Any] = {"vocab_size": tokenizer.vocab_size}
+    if config.model.positions == "learned":
+        # a position behind the context would never be trained
+        found["max_positions"] = config.language_model.context
+    return {"model": found}
+
+
+def _encoded(documents: Sequence[Document], tokenizer: Tokenizer, kind: str) -> Iterator[list[int]]:
+    if kind not in ("characters", "bytes"):
+        for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
+            some = documents[start : start + _DOCUMENTS_AT_ONCE]
+            for document, ids in zip(some, tokenizer.encode_batch([each.text for each in some]), strict=True):
+                yield _marked(document, ids)
+        return
+    for document in documents:
+        # here the ids of a text are those of its pieces, which are encoded side by side
+        starts = range(0, len(document.text), _CHARACTERS_AT_ONCE)
+        pieces = tokenizer.encode_batch([document.text[start : start + _CHARACTERS_AT_ONCE] for start in starts])
+        yield _marked(document, [number for piece in pieces for number in piece])
+
+
+def _marked(document: Document, ids: list[int]) -> list[int]:
+    return [*[BOS_ID] * document.begins, *ids, *[EOS_ID] * document.ends]
+
+
+def _fingerprint(documents: Sequence[Document]) -> str:
+    digest = hashlib.sha256()
+    for document in documents:
+        digest.update(document.text.encode() + b"\0")
+    return digest.hexdigest()

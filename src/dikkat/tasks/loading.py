@@ -1,0 +1,23 @@
+"""Load the model of a run directory, whatever was trained into it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.kinds import part_of
+
+if TYPE_CHECKING:
+    from dikkat.tasks.classification.classifier import Classifier
+    from dikkat.tasks.embedding.embedder import Embedder
+    from dikkat.tasks.language_model.language_model import LanguageModel
+    from dikkat.tasks.translation.translator import Translator
+
+
+def load(path: str | Path) -> Translator | LanguageModel | Classifier | Embedder:
+    """Load what was trained into the run directory `path`. Raises `UsageError` for a kind that is not known."""
+    run = RunDirectory.open(Path(path))
+    model: Translator | LanguageModel | Classifier | Embedder
+    model = part_of(run, "load", "which this version cannot load")(path)
+    return model

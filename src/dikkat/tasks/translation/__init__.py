@@ -1,0 +1,1 @@
+"""The translator: prepare, train, evaluate, translate, and the card."""

@@ -1,0 +1,113 @@
+"""The attention of a translator on one sentence: for what it writes, or for any translation that is put to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+
+from dikkat.config import RunConfig
+from dikkat.decoding.padding import pad_sources
+from dikkat.decoding.strategies import batch_decoder
+from dikkat.explain.attention_map import Kind, Stack
+from dikkat.explain.head_analysis.saliency import occlusion
+from dikkat.explain.sentence_maps import BEGIN, END, SentenceMaps
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
+from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+MOST_OCCLUDED = 64
+"""Source tokens: each is hidden in a pass of its own."""
+
+
+class Reader(Protocol):
+    """What is needed of a translator."""
+
+    tokenizer: Tokenizer
+    config: RunConfig
+
+    @property
+    def model(self) -> EncoderDecoder:
+        """The model, in evaluation mode."""
+        ...
+
+    def encode(self, line: str) -> list[int]:
+        """Source ids of a line, without end mark."""
+        ...
+
+
+class Attending:
+    """Records the attention maps of `translator`; fused kernels stay on, only what is `wanted` is computed again.
+
+    Decoder rows carry the token that is fed in, `<bos>` first. Every method raises `DataError` for an empty text, and
+    for one so long that the wanted maps hold more than `MOST_WEIGHTS` weights. With `occluding`, the occlusion of each
+    source token comes with maps of cross-attention, for sources of at most `MOST_OCCLUDED` tokens.
+    """
+
+    def __init__(self, translator: Reader, *, occluding: bool = False) -> None:
+        self.translator, self._occluding = translator, occluding
+        self._recorder = AttentionRecorder(translator.model)
+
+    @property
+    def layers(self) -> dict[tuple[Stack, Kind], int]:
+        """How many layers each kind of attention has."""
+        return self._recorder.layers
+
+    def choose(self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None) -> Wanted:
+        """What is `wanted` for maps of one attention, layer and head from 0 (None: every one).
+
+        Raises `UsageError`, which counts from 1, with the choices that this model has.
+        """
+        return self._recorder.choose(stack, kind, layer, head)
+
+    def greedy(self, text: str, wanted: Wanted = everything) -> SentenceMaps:
+        """The maps of the translation that takes the likeliest token at each step."""
+        return self.hypotheses(text, DecodingOptions(), wanted)[0]
+
+    def hypotheses(self, text: str, options: DecodingOptions, wanted: Wanted = everything) -> tuple[SentenceMaps, ...]:
+        """The maps of each hypothesis that decoding by `options` returns, best first, all its tokens read at once."""
+        source = self._source(text)
+        ids, mask = pad_sources([source], self.translator.model.output_weight.device)
+        (found,) = batch_decoder(self.translator.model, options)(ids, mask, [0])
+        texts = self.translator.tokenizer.decode_batch([hypothesis.tokens for hypothesis in found])
+        return tuple(
+            self._record(text, source, " ".join(output.split("\n")), hypothesis.tokens, wanted)
+            for output, hypothesis in zip(texts, found, strict=True)
+        )
+
+    def forced(self, text: str, target: str, wanted: Wanted = everything) -> SentenceMaps:
+        """The maps while reading `target`, whatever the model itself would write; an empty one has the row `<bos>`."""
+        source, output = self._source(text), target.strip()
+        written = self.translator.tokenizer.encode(output, self.translator.config.data.target_language)
+        require_short(len(written))
+        return self._record(text, source, output, written, wanted)
+
+    def _source(self, text: str) -> list[int]:
+        source = self.translator.encode(text)
+        if not source:
+            raise DataError("there is nothing to attend to in an empty text; give a few words")
+        require_short(len(source))
+        return source
+
+    def _record(
+        self, text: str, source: Sequence[int], output: str, target: Sequence[int], wanted: Wanted
+    ) -> SentenceMaps:
+        reads = (*self.translator.tokenizer.labels(source), END)
+        writes = (BEGIN, *self.translator.tokenizer.labels(target))
+        ids, mask = pad_sources([source], self.translator.model.output_weight.device)
+        model = self.translator.model
+
+        fed = torch.tensor([BOS_ID, *target, EOS_ID], device=ids.device)
+
+        def compute() -> None:
+            model.decode(fed[None, :-1], model.encode(ids, mask), mask)
+
+        maps = self._recorder.record(compute, reads, writes, wanted)
+        occluded = None
+        if self._occluding and len(reads) <= MOST_OCCLUDED and any(each.kind == "cross" for each in maps):
+            occluded = occlusion(model, ids[0], fed)
+        return SentenceMaps(text.strip(), output, reads, writes, maps, occluded)

@@ -1,0 +1,58 @@
+"""The card of a translator: what it is, what it was made from, how good it is, and how to make it again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from dikkat.evaluation.scoring import PLAIN, Scoring
+from dikkat.run_directory.metrics import settings_hash
+from dikkat.tasks.common.card import making
+
+
+def card(
+    settings: dict[str, Any],
+    metrics: list[dict[str, Any]],
+    foreign: Sequence[int] = (),
+    scoring: Scoring = PLAIN,
+) -> str:
+    """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings, all
+    were scored by `scoring`.
+    """
+    best = max(metrics, key=lambda row: row["chrf"])
+    data, source = settings["data"], settings["data_source"]
+    left_out = ", ".join(f"{count:,} {reason}" for reason, count in source["left_out"].items()) or "none"
+    languages = f"{data['source_language'] or '?'} → {data['target_language'] or '?'}"
+    lines = [
+        f"# Translator {languages}",
+        "",
+        f"- data: {' '.join(source['data'])}, {source['train_pairs']:,} training pairs; left out: {left_out}",
+        f"- fingerprint of the training pairs: sha256 {source['sha256']}",
+        f"- preset: {source['preset']}",
+        f"- settings: sha256 {settings_hash(settings)}",
+        f"- trained: {best['epoch']:.1f} passes, {best['tokens']:,} target tokens,"
+        f" {metrics[-1]['seconds'] / 60:.1f} minutes",
+        "",
+        f"Validation, greedy, on text {_seen(source)}:",
+        "",
+        f"- BLEU {best['bleu']:.2f} ({_signature(scoring.bleu())})",
+        f"- chrF {best['chrf']:.2f} ({_signature(scoring.chrf())})",
+        f"- loss {best['valid_loss']:.3f} nats a token",
+    ]
+    if foreign:
+        numbers = ", ".join(map(str, foreign))
+        lines += ["", f"Validations measured under other settings than those in config.json: {numbers}."]
+    return "\n".join([*lines, *making(settings)]) + "\n"
+
+
+def _seen(source: dict[str, Any]) -> str:
+    seen, pairs = source.get("validation_seen", 0), source.get("validation_pairs", 0)
+    return f"of which {seen:,} of {pairs:,} pairs were trained on too" if seen else "the model never saw"
+
+
+def _signature(scorer: BLEU | CHRF) -> str:
+    scorer.corpus_score(["a"], [["a"]])
+    return str(scorer.get_signature())

@@ -1,0 +1,177 @@
+"""Score a translator on text, beside what one gets without having learned anything."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dikkat.config import Device
+from dikkat.data.corpus import Corpus
+from dikkat.data.readers import read_pairs
+from dikkat.data.text_files import read_lines
+from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
+from dikkat.evaluation.scoring import PLAIN, Scoring
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.translation.scoring import (
+    has_case,
+    has_letters_with_case,
+    is_tokenized,
+    scored_as_trained,
+    training_targets,
+)
+from dikkat.tasks.translation.translator import Translator
+from dikkat_runtime.engine.contract import EngineInfo, EngineName
+from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.errors import UsageError
+
+_NO_CASE = "scored without case (case:lc): this run was trained to write small letters alone"
+_TOKENISED = (
+    "this run was trained to write tokenised text (a space before full stops) and the references are not"
+    " tokenised: treat them as the training data was, or read BLEU as too low"
+)
+_WORDS: dict[str, dict[str, str]] = {
+    "en": {
+        "copying": "for copying the source",
+        "frequent": "for the most frequent translation seen in training",
+        "unknown": "not known for the most frequent translation seen in training: the run has no corpus/ beside it",
+        "sentence": "{count} sentence in {seconds} s",
+        "sentences": "{count} sentences in {seconds} s",
+    },
+    "tr": {
+        "copying": "kaynağı olduğu gibi yazana",
+        "frequent": "eğitimde en sık görülen çeviriyi yazana",
+        "unknown": "eğitimde en sık görülen çevirinin puanı bilinmiyor: koşunun yanında corpus/ yok",
+        "sentence": "{count} cümle, {seconds} sn",
+        "sentences": "{count} cümle, {seconds} sn",
+        _NO_CASE: "büyük-küçük harf ayrılmadan puanlandı (case:lc): bu koşu yalnızca küçük harf yazmayı öğrendi",
+        _TOKENISED: "bu koşu belirteçlenmiş metin (noktadan önce boşluk) yazmayı öğrendi, karşılaştırma metni ise"
+        " belirteçlenmemiş: onu da eğitim verisi gibi işleyin ya da BLEU'yu olduğundan düşük sayın",
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Scores of the model and of two baselines on the same references."""
+
+    model: Scores
+    copy_source: Scores
+    most_frequent: Scores | None
+    """None where the run has no training corpus beside it."""
+    sources: list[str]
+    translations: list[str]
+    references: list[str]
+    seconds: float
+    """Time to translate."""
+    scoring: Scoring = PLAIN
+    notes: tuple[str, ...] = ()
+    """What must be known to read the scores."""
+
+    def lines(self, language: str = "en") -> list[str]:
+        """Scores with signatures, the baselines beneath, in English or Turkish."""
+        copied, words = self.copy_source, _WORDS[language]
+        many = words["sentence"] if len(self.sources) == 1 else words["sentences"]
+        return [
+            *self.model.lines(),
+            f"BLEU {copied.bleu:6.2f}, chrF {copied.chrf:6.2f}  {words['copying']}",
+            _told(self.most_frequent, words),
+            many.format(count=f"{len(self.sources):,}", seconds=f"{self.seconds:.1f}"),
+            *(words.get(note, note) for note in self.notes),
+        ]
+
+    def samples(self, count: int) -> list[str]:
+        """`count` translations, evenly spread, each as source, model and human."""
+        step = max(1, len(self.sources) // count) if count else 1
+        chosen = list(range(0, len(self.sources), step))[:count]
+        return [
+            f"  {label}  {texts[index]}"
+            for index in chosen
+            for label, texts in (("source", self.sources), ("model", self.translations), ("human", self.references))
+        ]
+
+
+def evaluate_translator(
+    path: Path,
+    data: Sequence[str],
+    options: DecodingOptions,
+    columns: tuple[str | None, str | None] = (None, None),
+    precision: Precision = "float32",
+    device: Device = "cpu",
+    batch_size: int | None = None,
+    *,
+    engine: EngineName = "auto",
+    tell: Callable[[EngineInfo], None] = lambda info: None,
+) -> Evaluation:
+    """Translate the sources of `data`, or of the run's own held-out test part when empty, and score the result.
+
+    `tell` hears what computes.
+
+    What a run writes without case is scored without case.
+    """
+    translator = Translator.load(path, precision, device, engine)
+    tell(translator.info)
+    run = RunDirectory.open(path)
+    sources, references = _text(run, data, columns)
+    started = time.monotonic()
+    translations = [found.text for found in translator.stream(sources, options, batch_size=batch_size)]
+    seconds = time.monotonic() - started
+    targets = training_targets(run, translator.tokenizer)
+    no_case = _writes_no_case(translator, targets, references)
+    wanted, scoring = scored_as_trained(references, translator.config, lowercase=no_case)
+    frequent = None
+    if run.corpus.is_dir():
+        guesses = most_frequent_translation(_training_pairs(run, translator), sources)
+        frequent = score_translations(guesses, wanted, scoring)
+    return Evaluation(
+        score_translations(translations, wanted, scoring),
+        score_translations(copy_source(sources), wanted, scoring),
+        frequent,
+        sources,
+        translations,
+        references,
+        seconds,
+        scoring,
+        tuple(_notes(scoring, targets, references)),
+    )
+
+
+def _writes_no_case(translator: Translator, targets: Sequence[str], references: Sequence[str]) -> bool:
+    """Whether the run has learned to write small letters alone, which references with capitals cannot equal."""
+    learned_none = has_letters_with_case(targets) and not has_case(targets)
+    return translator.config.tokenizer.lowercase or (learned_none and has_case(references))
+
+
+def _notes(scoring: Scoring, targets: Sequence[str], references: Sequence[str]) -> Iterator[str]:
+    if scoring.lowercase:
+        yield _NO_CASE
+    if is_tokenized(targets) and is_tokenized(references) is False:
+        yield _TOKENISED
+
+
+def _told(frequent: Scores | None, words: Mapping[str, str]) -> str:
+    if frequent is None:
+        return words["unknown"]
+    return f"BLEU {frequent.bleu:6.2f}, chrF {frequent.chrf:6.2f}  {words['frequent']}"
+
+
+def _text(
+    run: RunDirectory, data: Sequence[str], columns: tuple[str | None, str | None]
+) -> tuple[list[str], list[str]]:
+    if data:
+        pairs = list(read_pairs(data, *columns))
+        return [pair.source for pair in pairs], [pair.target for pair in pairs]
+    test = run.held_out("test", "source")
+    if not test.exists() or not test.stat().st_size:
+        raise UsageError(f"{run.path}: this run held no test part out; name data to evaluate on")
+    return list(read_lines(test)), list(read_lines(run.held_out("test", "target")))
+
+
+def _training_pairs(run: RunDirectory, translator: Translator) -> Iterator[tuple[str, str]]:
+    corpus = Corpus.open(run.corpus, "train", vocab_size=translator.tokenizer.vocab_size)
+    for index in range(len(corpus)):
+        yield (
+            translator.tokenizer.decode(corpus.source(index).tolist()),
+            translator.tokenizer.decode(corpus.target(index).tolist()),
+        )

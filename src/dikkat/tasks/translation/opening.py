@@ -1,0 +1,37 @@
+"""The translator of a run directory for whoever only translates: PyTorch is loaded where it is to compute, else not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dikkat.config import Device
+from dikkat.data.line_profile import reading_limits
+from dikkat.kernels.processor import keep_freed_memory
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
+from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+
+def open_translator(
+    path: Path, engine: EngineName = "auto", precision: Precision = "float32", device: Device = "cpu"
+) -> Translator:
+    """The translator of a run directory by the engine of that name; with "auto", by the native one where it can run.
+
+    Raises `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had, and
+    `MissingInputError` or `DataError` naming the file that is missing or damaged.
+    """
+    run = RunDirectory.open(path)
+    # a batch frees what the next one asks for again
+    keep_freed_memory()
+    settings, config = translator_settings(run)
+    if engine_for(run, settings, engine, precision, device) == "":
+        native = native_engine(run, settings, precision)
+        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
+        limits = reading_limits(run.path, settings, tokenizer)
+        return Translator(native, tokenizer, limits, language=config.data.source_language)
+    from dikkat.tasks.translation.translator import Translator as WithModel
+
+    return WithModel.load(path, precision, device, engine)

@@ -1,0 +1,208 @@
+"""From the user's data to a run directory that holds all that training needs: tokenizer, ids, held-out text, settings.
+
+Nothing outside the run directory is read again after this, so a run can be resumed when its data has moved.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dikkat.config import DataConfig, Device, RunConfig, build_config, merge, preset
+from dikkat.data.cleaning import Cleaner, CleaningReport
+from dikkat.data.corpus import Corpus
+from dikkat.data.inspection import SAMPLE_PAIRS
+from dikkat.data.line_profile import source_profile
+from dikkat.data.pairs import Pair
+from dikkat.data.readers import languages_of, read_pairs
+from dikkat.data.splitting import split_pairs
+from dikkat.phrasebook import phrasebook_split
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.settings import Settings
+from dikkat.tasks.translation.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
+from dikkat.tasks.translation.defaults import translator_settings
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+PHRASEBOOK = "phrasebook:"
+"""Prefix of data that the package generates: `phrasebook:fr`, `phrasebook:tr`."""
+
+_ENCODED_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class TrainRequest:
+    """What a user asks of `dikkat train translator`."""
+
+    data: Sequence[str]
+    """Two aligned files, a table, `gettext:LANGUAGE` or `phrasebook:LANGUAGE`."""
+    validation: Sequence[str] = ()
+    """Data to validate on, in the same forms; held out from `data` when empty."""
+    columns: tuple[str | None, str | None] = (None, None)
+    """Columns of a table: names, or numbers from 1."""
+    preset: str | None = None
+    settings: Settings = field(default_factory=dict)
+    """Overrides of the preset, from a file and from options."""
+    where: str = "configuration"
+    """Where the overrides come from, for error messages."""
+    device: Device = "cpu"
+    """Where it will be trained."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Clean pairs: to train on, to validate on, to test on in the end (may be empty)."""
+
+    train: list[Pair]
+    validation: list[Pair]
+    test: list[Pair]
+    report: CleaningReport
+    validation_seen: int = 0
+    """Validation pairs that are among those to train on."""
+
+
+def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
+    """Fill `run` with everything that training reads; config.json is written last.
+
+    Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
+    """
+    first = _config(request, pairs=0)
+    parts = _read_parts(request, first.data, first.training.seed)
+    config = _config(request, len(parts.train))
+    if not _is_phrasebook(request):
+        guessed = find_languages(config.data, parts.train, parts.report)
+        config = build_config(merge(config.model_dump(), {"data": guessed}), where=request.where)
+    languages = (config.data.source_language, config.data.target_language)
+    sources, targets = [pair.source for pair in parts.train], [pair.target for pair in parts.train]
+    tokenizer = Tokenizer.train(sources, config.tokenizer, languages, targets)
+    tokenizer.save(run.tokenizer)
+    corpus = Corpus.build(
+        run.make_folder("corpus"), "train", _encoded(parts.train, tokenizer, config.data, parts.report)
+    )
+    if not len(corpus):
+        raise DataError(
+            f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
+            " set a higher data.max_length"
+        )
+    Corpus.build(run.corpus, "validation", _encoded(parts.validation, tokenizer, config.data, None))
+    _write_held_out(run, parts)
+    config = build_config(
+        merge(config.model_dump(), {"model": {"vocab_size": tokenizer.vocab_size}}), where=request.where
+    )
+    run.write_config(
+        {
+            **config.model_dump(),
+            "task": "translator",
+            "data_source": {
+                **_describe(request, parts, len(corpus)),
+                "source_lines": source_profile(corpus.source_lengths, sources, config.data.source_language),
+            },
+        }
+    )
+    return config, parts.report
+
+
+def _config(request: TrainRequest, pairs: int) -> RunConfig:
+    source, target = languages_of(request.data) if not _is_phrasebook(request) else ("en", _phrasebook(request))
+    base = preset(request.preset) if request.preset else translator_settings(pairs, request.settings, request.device)
+    named: Settings = {"data": {"source_language": source, "target_language": target}}
+    return build_config(merge(named, base, request.settings), where=request.where)
+
+
+def _read_parts(request: TrainRequest, config: DataConfig, seed: int) -> Parts:
+    if _is_phrasebook(request):
+        phrases = phrasebook_split(_phrasebook(request))
+        report = CleaningReport(read=len(phrases.train), kept=len(phrases.train))
+        train, validation, test = ([Pair(*phrase) for phrase in part] for part in phrases)
+        return Parts(train, validation, test, report)
+    cleaner, sample = Cleaner(config), list[Pair]()
+    report = cleaner.report
+    pairs = list(cleaner(_sampled(read_pairs(request.data, *request.columns, note=report.notes.append), sample)))
+    if request.validation:
+        # cleaning would make a score incomparable: what is measured on is only normalised
+        stripped = [Pair(pair.source.strip(), pair.target.strip(), pair.line) for pair in _validation(request)]
+        validation = [pair for pair in stripped if pair.source and pair.target]
+        seen = note_seen(request.validation, pairs, validation, report)
+        parts = Parts(pairs, validation, [], report, seen)
+    else:
+        try:
+            split = split_pairs(pairs, config, seed)
+        except DataError as error:
+            raise with_looks(error, request.data, sample) from None
+        train, validation, test = (
+            [pairs[index] for index in indexes] for indexes in (split.train, split.validation, split.test)
+        )
+        parts = Parts(train, validation, test, report)
+        report.note_held_out(len(validation), len(test))
+    if not parts.train or not parts.validation:
+        raise too_little_left(request.data, sample, report, len(parts.train), len(parts.validation))
+    note_losses(request.data, sample, report)
+    return parts
+
+
+def _sampled(pairs: Iterable[Pair], sample: list[Pair]) -> Iterator[Pair]:
+    """All pairs, the first of which are put into `sample` as well, as they were read."""
+    for pair in pairs:
+        if len(sample) < SAMPLE_PAIRS:
+            sample.append(pair)
+        yield pair
+
+
+def _validation(request: TrainRequest) -> Iterator[Pair]:
+    return read_pairs(request.validation, *request.columns)
+
+
+def _is_phrasebook(request: TrainRequest) -> bool:
+    return len(request.data) == 1 and request.data[0].startswith(PHRASEBOOK)
+
+
+def _phrasebook(request: TrainRequest) -> Any:
+    language = request.data[0].removeprefix(PHRASEBOOK)
+    if language not in ("fr", "tr"):
+        raise UsageError(f'{request.data[0]}: the phrasebook speaks "fr" and "tr"')
+    return language
+
+
+def _encoded(
+    pairs: list[Pair], tokenizer: Tokenizer, config: DataConfig, report: CleaningReport | None
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Ids of all pairs; with a `report`, those with a side over `max_length` tokens are left out and counted."""
+    for start in range(0, len(pairs), _ENCODED_AT_ONCE):
+        some = pairs[start : start + _ENCODED_AT_ONCE]
+        sources = tokenizer.encode_batch([pair.source for pair in some], config.source_language)
+        targets = tokenizer.encode_batch([pair.target for pair in some], config.target_language)
+        for pair, source, target in zip(some, sources, targets, strict=True):
+            if report is not None and max(len(source), len(target)) > config.max_length:
+                report.note("too many tokens", pair)
+                report.kept -= 1
+                continue
+            yield source, target
+
+
+def _write_held_out(run: RunDirectory, parts: Parts) -> None:
+    run.make_folder("held_out")
+    for part, pairs in (("validation", parts.validation), ("test", parts.test)):
+        for side in ("source", "target"):
+            path = run.held_out(part, side)  # type: ignore[arg-type]
+            lines = "".join(f"{getattr(pair, side)}\n" for pair in pairs)
+            run.write_text(str(path.relative_to(run.path)), lines)
+
+
+def _describe(request: TrainRequest, parts: Parts, train_pairs: int) -> dict[str, Any]:
+    """What the card says of the data; the fingerprint is of the clean training pairs."""
+    digest = hashlib.sha256()
+    for pair in parts.train:
+        digest.update(f"{pair.source}\t{pair.target}\n".encode())
+    return {
+        "data": list(request.data),
+        "validation_data": list(request.validation),
+        "preset": request.preset or "chosen from the amount of data",
+        "train_pairs": train_pairs,
+        "validation_pairs": len(parts.validation),
+        "validation_seen": parts.validation_seen,
+        "test_pairs": len(parts.test),
+        "left_out": parts.report.counts,
+        "sha256": digest.hexdigest(),
+    }

@@ -1,0 +1,124 @@
+"""The report of a finished translator: its data, its scores, its worst sentences, and its attention."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dikkat.data.corpus import Corpus
+from dikkat.evaluation import sentence_chrf
+from dikkat.explain.drawing.model_outline import outline_of
+from dikkat.explain.page.assemble import assemble
+from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
+from dikkat.explain.report.run_page import report_page
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.inspection.page import collect_page
+from dikkat.tasks.translation.evaluate import Evaluation, evaluate_translator
+from dikkat.tasks.translation.translator import Translator
+from dikkat_runtime.engine.options import BeamOptions
+
+WORST = 20
+"""Sentences shown."""
+ATTENTION = 5
+"""Sentences in the browser of attention."""
+ATTENTION_WORDS = 25
+"""Longer sentences are not among them: their maps are too fine to look at first."""
+MOST_PAIRS = 200_000
+"""Training pairs looked at for repetition."""
+
+
+def translator_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
+    """Let the translator of `run` work on its held-out part, and return the page that tells of it."""
+    return report_page(_facts(run, metrics, language), language)
+
+
+def _facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> RunFacts:
+    translator = Translator.load(run.path)
+    is_test = _has_text(run.held_out("test", "source"))
+    held_out = () if is_test else [str(run.held_out("validation", side)) for side in ("source", "target")]
+    found = evaluate_translator(run.path, held_out, BeamOptions())
+    judged = _judged(found)
+    data = translator.config.data
+    return RunFacts(
+        name=run.path.resolve().name,
+        languages=(data.source_language, data.target_language),
+        metrics=metrics,
+        data=_data(run, translator, found.sources),
+        held_out=HeldOutFacts(
+            is_test,
+            len(judged),
+            found.model.bleu,
+            found.model.chrf,
+            tuple(found.lines(language)),
+            tuple(judged[:WORST]),
+        ),
+        outline=outline_of(translator.model, translator.config.model, run.path.resolve().name),
+        card=run.card.read_text(encoding="utf-8"),
+        settings=run.config.read_text(encoding="utf-8"),
+        browser=assemble(collect_page(translator, _spread(judged)), language),
+    )
+
+
+def _has_text(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def _judged(found: Evaluation) -> list[Judged]:
+    """Every held-out sentence, the worst first."""
+    scores = sentence_chrf(found.translations, found.references, found.scoring)
+    judged = map(Judged, found.sources, found.translations, found.references, scores)
+    return sorted(judged, key=lambda each: each.chrf)
+
+
+def _spread(judged: Sequence[Judged]) -> list[str]:
+    """A few sources from the worst translated to the best, none of them long."""
+    short = [each.source for each in judged if len(each.source.split()) <= ATTENTION_WORDS] or [judged[0].source]
+    places = np.unique(np.linspace(0, len(short) - 1, ATTENTION).astype(int))
+    return [short[place] for place in places]
+
+
+def _data(run: RunDirectory, translator: Translator, held_out: Sequence[str]) -> DataFacts:
+    source = run.read_config()["data_source"]
+    corpus = Corpus.open(run.corpus, "train", vocab_size=translator.tokenizer.vocab_size)
+    lengths = (corpus.source_lengths, corpus.target_lengths)
+    longest = int((lengths[0] + lengths[1]).argmax())
+    left_out: dict[str, int] = source["left_out"]
+    # what is validated on came out of the same files, unless it had files of its own
+    held_back = 0 if source["validation_data"] else source["validation_pairs"] + source["test_pairs"]
+    decode = translator.tokenizer.decode
+    return DataFacts(
+        files=tuple(source["data"]),
+        validation_files=tuple(source["validation_data"]),
+        read=source["train_pairs"] + sum(left_out.values()) + held_back,
+        left_out=left_out,
+        train_pairs=source["train_pairs"],
+        validation_pairs=source["validation_pairs"],
+        test_pairs=source["test_pairs"],
+        source_lengths=lengths[0],
+        target_lengths=lengths[1],
+        longest=(decode(corpus.source(longest).tolist()), decode(corpus.target(longest).tolist())),
+        repetition=_repetition(corpus, translator, held_out),
+    )
+
+
+def _repetition(corpus: Corpus, translator: Translator, held_out: Sequence[str]) -> Repetition:
+    examined = min(len(corpus), MOST_PAIRS)
+    pairs = Counter((corpus.source(index).tobytes(), corpus.target(index).tobytes()) for index in range(examined))
+    translations = Counter(source for source, _ in pairs)
+    unknown = translator.tokenizer.unk_id
+    width = corpus.source(0).dtype
+    encoded = (np.array(translator.encode(text), width).tobytes() for text in held_out)
+    return Repetition(
+        examined=examined,
+        same_pairs=examined - len(pairs),
+        other_translations=sum(count > 1 for count in translations.values()),
+        unknown_tokens=sum(
+            int((side(index) == unknown).sum()) for index in range(examined) for side in (corpus.source, corpus.target)
+        ),
+        held_out=len(held_out),
+        held_out_seen=sum(source in translations for source in encoded),
+    )

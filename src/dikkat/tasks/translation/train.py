@@ -1,0 +1,80 @@
+"""The job of training a translator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from dikkat.config import RunConfig
+from dikkat.data.cleaning import CleaningReport
+from dikkat.data.corpus import Corpus
+from dikkat.data.text_files import read_lines
+from dikkat.evaluation import Scoring
+from dikkat.models.factory import build_model
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.weights import build_to_train
+from dikkat.tasks.translation.card import card
+from dikkat.tasks.translation.prepare import TrainRequest, prepare
+from dikkat.tasks.translation.scoring import scored_as_trained
+from dikkat.torch_engine.in_memory import engine_in_memory
+from dikkat.training.translation import TranslationTask
+from dikkat.training.validation import Validator
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatorJob:
+    """A translator from parallel text; see `Job`."""
+
+    request: TrainRequest
+    new_validator: Callable[[Corpus, Tokenizer, list[str], list[str], Scoring], Validator] = Validator
+    """Makes the validator; another one may watch the model as well."""
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        return tuple(self.request.data)
+
+    @property
+    def has_settings(self) -> bool:
+        return bool(self.request.settings or self.request.preset)
+
+    def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
+        return prepare(self.request, run)
+
+    def task(self, run: RunDirectory, config: RunConfig) -> TranslationTask:
+        sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
+        targets, scoring = scored_as_trained(targets, config)
+        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
+        train, validation = (
+            Corpus.open(run.corpus, part, vocab_size=config.model.vocab_size) for part in ("train", "validation")
+        )
+        validator = self.new_validator(validation, tokenizer, sources, targets, scoring)
+        validator.open_engine = partial(engine_in_memory, config=config.model)
+        model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
+        return TranslationTask(model, train, validator, config.training)
+
+    def facts(self, task: TranslationTask, config: RunConfig) -> dict[str, str]:
+        padding = task.plan.padding_share(task.plan.epoch(0))
+        parameters = sum(parameter.numel() for parameter in task.model.parameters())
+        model, share = config.model, config.training.bidirectional_share
+        directions = {"directions": f"both in turn in the first {share:.0%} of the run, then one"} if share else {}
+        return {
+            "pairs": f"{len(task.corpus):,} to train on",
+            "model": f"{model.encoder_layers}+{model.decoder_layers} layers, width {model.model_dim},"
+            f" {parameters:,} parameters, vocabulary {model.vocab_size:,}",
+            "batches": f"{task.batches_per_epoch:,} a pass, padding {padding[0]:.1%} of the source,"
+            f" {padding[1]:.1%} of the target",
+            **directions,
+        }
+
+    def shortcomings(self, task: TranslationTask) -> tuple[str, ...]:
+        return ()
+
+    def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
+        settings = run.read_config()
+        targets = list(read_lines(run.held_out("validation", "target")))
+        _, scoring = scored_as_trained(targets, run_config(settings, str(run.config)))
+        return card(settings, rows, run.foreign_metrics(), scoring)

@@ -1,0 +1,135 @@
+"""The translator with its model: lines of text in, lines of text out, and what it attends to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from dikkat.config import Device, RunConfig
+from dikkat.data.line_profile import reading_limits
+from dikkat.explain.attention_map import AttentionMap
+from dikkat.kernels.processor import keep_freed_memory
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.factory import build_model
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.device import find_device
+from dikkat.tasks.common.weights import build_checked, load_weights
+from dikkat.tasks.translation.attention import Attending
+from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
+from dikkat.torch_engine.engine import TorchEngine
+from dikkat.torch_engine.in_memory import engine_in_memory
+from dikkat_runtime.engine.contract import Engine, EngineName
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
+from dikkat_runtime.tasks import translator
+from dikkat_runtime.tasks.reading_limits import default_limits
+from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.text.segmentation import ReadingLimits
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+__all__ = ["BEAM", "GREEDY", "Translation", "Translator"]
+
+GREEDY = DecodingOptions()
+BEAM = BeamOptions()
+
+
+class Translator(translator.Translator):
+    """A trained encoder-decoder with its tokenizer; an engine computes translations, the model what it attends to."""
+
+    def __init__(
+        self,
+        model: EncoderDecoder | Callable[[], EncoderDecoder],
+        tokenizer: Tokenizer,
+        config: RunConfig,
+        limits: ReadingLimits | None = None,
+        *,
+        engine: Engine | None = None,
+    ) -> None:
+        """`limits` are what the model has learned to read in one piece; else `data.max_length` tokens.
+
+        Without an `engine` it is the native one with the weights that the model has now, where that is possible. A
+        model that is only sometimes needed may be given as a function that makes it.
+        """
+        self._model = model
+        if limits is None:
+            learned = config.model.positions == "learned"
+            limits = default_limits(config.data.max_length, config.model.max_positions if learned else None)
+        engine = engine_in_memory(self.model.eval(), config.model) if engine is None else engine
+        super().__init__(engine, tokenizer, limits, language=config.data.source_language)
+        self.config = config
+
+    @property
+    def model(self) -> EncoderDecoder:
+        """The model as a module of PyTorch, in evaluation mode."""
+        if not isinstance(self._model, EncoderDecoder):
+            self._model = self._model()
+        return self._model
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model computes."""
+        return self.model.output_weight.device
+
+    @classmethod
+    def load(  # type: ignore[override]
+        cls,
+        path: str | Path,
+        precision: Precision = "float32",
+        device: Device = "cpu",
+        engine: EngineName = "auto",
+    ) -> Translator:
+        """The translator of a run directory, in float32; or with weights and activations in eight bits.
+
+        int8 is faster and smaller and writes almost the same. Raises `UsageError` for a model of another kind, an
+        engine that cannot run and a device that is not to be had, and `MissingInputError` or `DataError` naming the
+        file that is missing or damaged.
+        """
+        where = find_device(device)
+        run = RunDirectory.open(Path(path))
+        # a batch frees what the next one asks for again
+        keep_freed_memory()
+        settings, config = translator_settings(run)
+        why_not = engine_for(run, settings, engine, precision, device)
+        model: EncoderDecoder | Callable[[], EncoderDecoder] = partial(_model_of, run, config, where)
+        if why_not:
+            model = _model_of(run, config, where)
+            computing: Engine = TorchEngine(model, why_not_native="" if engine == "torch" else why_not)
+        else:
+            computing = native_engine(run, settings, precision)
+        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
+        limits = reading_limits(run.path, settings, tokenizer)
+        return cls(model, tokenizer, config, limits, engine=computing)
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        options: DecodingOptions = GREEDY,
+        *,
+        batch_size: int | None = None,
+        window: int = translator.WINDOW,
+        retry_loops: bool = True,
+        notes: TranslationNotes | None = None,
+    ) -> Iterator[Translation]:
+        """Translate an endless stream in order, greedily where no `options` say otherwise."""
+        return super().stream(
+            lines, options, batch_size=batch_size, window=window, retry_loops=retry_loops, notes=notes
+        )
+
+    def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
+        """Attention of every stack, layer and head while reading `text` and writing `translation` (default: its own).
+
+        Axes carry the subwords; a decoder row is labelled with the token that is fed in, `<bos>` first. See
+        `Attending`, which also records beam-search hypotheses, and single layers. Raises `DataError`.
+        """
+        attending = Attending(self)
+        found = attending.greedy(text) if translation is None else attending.forced(text, translation)
+        return list(found.maps)
+
+
+def _model_of(run: RunDirectory, config: RunConfig, where: torch.device) -> EncoderDecoder:
+    model = build_checked(run, config.model, partial(build_model, config.model, 0))
+    load_weights(model, run)
+    return model.to(where).eval()

@@ -1,0 +1,144 @@
+"""A page that follows a training run: how three held-out sentences are translated and attended to as it learns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dikkat.config import RunConfig
+from dikkat.data.cleaning import CleaningReport
+from dikkat.data.text_files import read_lines
+from dikkat.explain.report.html import check_page
+from dikkat.explain.report.watch_page import Followed, Look, watch_page
+from dikkat.explain.sentence_maps import mean_of_heads
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.train import Outcome, TrainWatcher, train
+from dikkat.tasks.translation.attention import Attending
+from dikkat.tasks.translation.train import TranslatorJob
+from dikkat.tasks.translation.translator import Translator
+from dikkat.training.task import Stop, Validation, never
+from dikkat.training.validation import Validator
+from dikkat.training.watching import StepReport
+from dikkat_runtime.errors import CannotCreateError, DiskError
+from dikkat_runtime.files import probe_beside, write_atomically, write_errors
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+WORDS = (6, 10, 14)
+"""One sentence of about so many words each: long enough to have an order, short enough to be seen at once."""
+MOST_SHOWN = 12
+"""Validations shown side by side; of more, these evenly spread, the first and the last among them."""
+
+
+def train_watched(job: TranslatorJob, out: Path, watcher: TrainWatcher, *, page: Path, **how: Any) -> Outcome:
+    """`train` with a `page` that follows it; `how` are the options of `train`. Raises as `train` and `MapDiary`."""
+    diary = MapDiary(page, RunDirectory(out), watcher)
+    finished = False
+    try:
+        outcome = train(replace(job, new_validator=partial(WatchedValidator, diary)), out, diary, **how)
+        finished = outcome.finished
+    finally:
+        diary.close(finished=finished)
+    return outcome
+
+
+class MapDiary(TrainWatcher):
+    """Writes the page at `path` after each validation of `run`, and passes on what it sees to `inner`.
+
+    It reads the model between two updates and leaves weights, mode and random state as they are. Once training runs, a
+    page that cannot be written is told and does not stop it. Raises `UsageError` for a suffix other than
+    .html, `CannotCreateError` or `DiskError` when `path` cannot be written.
+    """
+
+    def __init__(self, path: Path, run: RunDirectory, inner: TrainWatcher) -> None:
+        check_page(path)
+        with write_errors(path):
+            probe_beside(path)
+        self._path = path
+        self._run = run
+        self._inner = inner
+        self._sentences: list[tuple[str, str]] = []
+        self._seen: list[Look] = []
+        """By the validation that is going on."""
+        self._pages: list[tuple[dict[str, Any], list[Look]]] = []
+        self._is_training = False
+
+    def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
+        self._is_training = True
+        self._inner.prepared(config, report, facts)
+
+    def note(self, text: str) -> None:
+        self._inner.note(text)
+
+    def step(self, report: StepReport) -> None:
+        self._inner.step(report)
+
+    def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
+        self._inner.validation(row, found, is_best)
+        self.record(row)
+
+    def look(self, model: EncoderDecoder) -> None:
+        """Translate the sentences with the weights that are being validated, and record where they look."""
+        config = run_config(self._run.read_config(), str(self._run.config))
+        translator = Translator(model, Tokenizer.load(self._run.tokenizer), config)
+        self._sentences = self._sentences or self._choose()
+        attending = Attending(translator)
+        wanted = attending.choose("decoder", "cross", len(model.decoder.blocks) - 1)
+        translations = translator.stream([source for source, _ in self._sentences])
+        self._seen = [
+            Look(found.text, mean_of_heads(attending.forced(source, reference, wanted).maps))
+            for found, (source, reference) in zip(translations, self._sentences, strict=True)
+        ]
+
+    def record(self, row: dict[str, float]) -> None:
+        """Write the page with what was seen last, under its `row` of metrics."""
+        self._pages.append((row, self._seen))
+        self._write(f"training, update {row['step']:,}; this page loads itself again", running=True)
+
+    def close(self, *, finished: bool) -> None:
+        """Write the page for the last time; there is none of a run that never began."""
+        if self._is_training:
+            self._write("finished" if finished else "stopped", running=False)
+
+    def _choose(self) -> list[tuple[str, str]]:
+        sides = (read_lines(self._run.held_out("validation", side)) for side in ("source", "target"))
+        pairs = list(zip(*sides, strict=True))
+        chosen: list[tuple[str, str]] = []
+        for words in WORDS[: len(pairs)]:
+            rest = (pair for pair in pairs if pair not in chosen)
+            chosen += sorted(rest, key=lambda pair: abs(len(pair[0].split()) - words))[:1]
+        return chosen
+
+    def _write(self, status: str, *, running: bool) -> None:
+        last = len(self._pages) - 1
+        shown = [self._pages[place] for place in np.unique(np.linspace(0, last, MOST_SHOWN).astype(int)) if last >= 0]
+        followed = [
+            Followed(source, reference, tuple((row, looks[number]) for row, looks in shown))
+            for number, (source, reference) in enumerate(self._sentences)
+        ]
+        name = self._run.path.resolve().name
+        content = watch_page(name, status, self._run.read_metrics(), followed, running=running)
+        try:
+            write_atomically(self._path, content.encode("utf-8", "replace"))
+        except (CannotCreateError, DiskError) as error:
+            self.note(f"{error}; training goes on without its page")
+
+
+class WatchedValidator(Validator):
+    """A `Validator` that lets a diary look at the model after it."""
+
+    def __init__(self, diary: MapDiary, *data: Any) -> None:
+        super().__init__(*data)
+        self._diary = diary
+
+    def __call__(self, model: EncoderDecoder, number: int, should_stop: Stop = never) -> Validation:
+        found = super().__call__(model, number, should_stop)
+        if math.isfinite(found.loss):
+            self._diary.look(model)
+        return found

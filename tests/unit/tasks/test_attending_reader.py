@@ -1,0 +1,138 @@
+"""The attention of models that only read is what the reference computes, between the tokens that they are given."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.unit.interop.checkpoints import bert_folder
+from tests.unit.models.small import shake
+
+from dikkat import Classifier, Embedder, LanguageModel
+from dikkat.config import ClassifierConfig, LanguageModelConfig, ModelConfig, RunConfig, TokenizerConfig
+from dikkat.explain.sentence_maps import SentenceMaps
+from dikkat.interop.importing import read_foreign, write_run
+from dikkat.models.factory import build_classifier, build_language_model
+from dikkat.models.language_model import Objective
+from dikkat.nn.functional import attention
+from dikkat.nn.masks import causal_mask
+from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
+from dikkat.nn.recorder import MapName, name_of
+from dikkat.tasks.inspection.reader_attention import AttendingReader
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.special_tokens import BOS_ID
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+TEXT = "the dog sees a cat"
+SIZES = {"model_dim": 16, "num_heads": 4, "feed_forward_dim": 32, "encoder_layers": 2, "decoder_layers": 2}
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> Tokenizer:
+    return Tokenizer.train([TEXT, "a bird reads the book"], TokenizerConfig(vocab_size=310))
+
+
+def classifier(tokenizer: Tokenizer, **settings: object) -> Classifier:
+    model = ModelConfig.model_validate({**SIZES, "vocab_size": tokenizer.vocab_size})
+    around = ClassifierConfig.model_validate(settings)
+    found = build_classifier(model, around, 2, seed=1)
+    shake(found)
+    return Classifier(found, tokenizer, ["no", "yes"], RunConfig(model=model, classifier=around))
+
+
+def language_model(tokenizer: Tokenizer, objective: Objective = "causal") -> LanguageModel:
+    model = ModelConfig.model_validate({**SIZES, "vocab_size": tokenizer.vocab_size})
+    found = build_language_model(model, objective, seed=1)
+    shake(found)
+    around = LanguageModelConfig(objective=objective, context=24)
+    return LanguageModel(found, tokenizer, RunConfig(model=model, language_model=around))
+
+
+def encoder(folder: Path) -> Embedder:
+    write_run(read_foreign(bert_folder(folder / "theirs")), folder / "run", folder / "theirs", "test")
+    return Embedder.load(folder / "run")
+
+
+def require_reference(found: SentenceMaps, model: torch.nn.Module, run: object) -> None:
+    """Weights by the reference in float64 from what each attention is given when the model itself reads the ids."""
+    assert callable(run)
+    seen: dict[MapName, Observation] = {}
+    parts = [(path, part) for path, part in model.named_modules() if isinstance(part, MultiHeadAttention)]
+    handles = [part.observe(partial(seen.__setitem__, name_of(path))) for path, part in parts]
+    with torch.no_grad():
+        run()
+    for handle in handles:
+        handle.remove()
+    assert len(found.maps) == sum(part.num_heads for _, part in parts) > 0
+    for each in found.maps:
+        given = seen[MapName(each.stack, each.layer, each.kind)]
+        expected = attention(given.query.double(), given.key.double(), given.value.double(), given.mask)[1]
+        np.testing.assert_allclose(each.weights, expected[0, each.head].numpy(), rtol=0, atol=1e-5)
+
+
+def test_a_classifier(tokenizer: Tokenizer) -> None:
+    trained = classifier(tokenizer, pooling="attention")
+    found = AttendingReader.of(trained).read(f" {TEXT} ")
+    ids = [BOS_ID, *tokenizer.encode(TEXT)]
+    assert (found.source, found.output, found.output_tokens) == (TEXT, "", ())
+    assert found.source_tokens == ("<bos>", *tokenizer.labels(ids[1:]))
+    tokens = torch.tensor([ids])
+    require_reference(found, trained.model, lambda: trained.model(tokens, torch.ones_like(tokens, dtype=torch.bool)))
+
+
+def test_of_a_long_text_a_classifier_shows_what_it_reads(tokenizer: Tokenizer) -> None:
+    found = AttendingReader.of(classifier(tokenizer, max_tokens=5, beginning=0.4)).read(" ".join([TEXT] * 9))
+    assert len(found.source_tokens) == 1 + 5
+    assert found.maps[0].weights.shape == (6, 6)
+
+
+@pytest.mark.parametrize("objective", ["causal", "prefix", "masked"])
+def test_a_language_model(tokenizer: Tokenizer, objective: Objective) -> None:
+    trained = language_model(tokenizer, objective)
+    found = AttendingReader.of(trained).read(TEXT)
+    ids = tokenizer.encode(TEXT)
+    assert (found.source, found.output, found.source_tokens) == (TEXT, "", ())
+    assert found.output_tokens == tuple(tokenizer.labels(ids))
+    mask = causal_mask(len(ids)) if objective == "causal" else torch.ones(1, 1, 1, len(ids), dtype=torch.bool)
+    require_reference(found, trained.model, lambda: trained.model(torch.tensor([ids]), mask))
+
+
+def test_an_imported_encoder(tmp_path: Path) -> None:
+    trained = encoder(tmp_path)
+    found = AttendingReader.of(trained).read(TEXT)
+    assert found.source_tokens == ("[CLS]", *TEXT.split(), "[SEP]")
+    tokens = torch.tensor([[2, 4, 5, 7, 9, 6, 3]])
+    model = trained.backbone.model
+    require_reference(found, model, lambda: model(tokens, torch.ones_like(tokens, dtype=torch.bool)))
+
+
+def test_an_embedder_of_another_model_shows_the_stack_that_it_reads_with(untrained: Path) -> None:
+    attending = AttendingReader.of(Embedder.load(untrained))
+    assert attending.layers == {("encoder", "self"): 2}
+    found = attending.read("go !")
+    assert {(each.stack, each.kind) for each in found.maps} == {("encoder", "self")}
+    assert found.source_tokens[-1] == "<eos>"
+
+
+def test_only_what_is_wanted(tokenizer: Tokenizer) -> None:
+    attending = AttendingReader.of(language_model(tokenizer))
+    assert attending.layers == {("decoder", "self"): 2}
+    found = attending.read(TEXT, attending.choose("decoder", "self", 1))
+    assert {each.layer for each in found.maps} == {1}
+    with pytest.raises(UsageError, match="there is no cross-attention here; choose from decoder self-attention"):
+        attending.choose("decoder", "cross")
+
+
+def test_what_cannot_be_read(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+    for trained in (classifier(tokenizer), language_model(tokenizer)):
+        with pytest.raises(DataError, match="there is nothing to attend to in an empty text"):
+            AttendingReader.of(trained).read("")
+    with pytest.raises(DataError, match=r"the prompt has \d+ tokens, but the model sees at most 24"):
+        AttendingReader.of(language_model(tokenizer)).read(TEXT * 9)
+    size = 2 * 4 * len(tokenizer.encode(TEXT)) ** 2
+    monkeypatch.setattr("dikkat.tasks.common.attention_recorder.MOST_WEIGHTS", size - 1)
+    with pytest.raises(DataError, match=rf"the maps of \d+ output tokens hold {size:,} weights, over the limit"):
+        AttendingReader.of(language_model(tokenizer)).read(TEXT)

@@ -1,0 +1,207 @@
+"""From data to a run directory: what is held out, what leaks, what is left out, what is recorded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dikkat.data.corpus import Corpus
+from dikkat.data.splitting import near_key
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.translation.defaults import settings_for
+from dikkat.tasks.translation.prepare import TrainRequest, prepare
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+THINGS = ["dog", "cat", "bird", "child", "king", "tree", "river", "house", "star", "stone"]
+PLACES = ["here", "there", "home", "away", "up", "down"]
+SETTINGS: dict[str, dict[str, Any]] = {"tokenizer": {"vocab_size": 310}}
+
+
+def pairs(count: int = 60) -> list[tuple[str, str]]:
+    names = [(thing, place, size) for thing in THINGS for place in PLACES for size in ("big", "small", "old")]
+    return [(f"The {size} {thing} is {place}.", f"{place} {thing} {size} es.") for thing, place, size in names[:count]]
+
+
+def table(folder: Path, rows: Sequence[tuple[str, str]], name: str = "toy.en-es.tsv") -> str:
+    path = folder / name
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in rows), encoding="utf-8")
+    return str(path)
+
+
+def lines_of(run: RunDirectory, part: str, side: str) -> list[str]:
+    return (run.path / "held_out" / f"{part}.{side}.txt").read_text(encoding="utf-8").split("\n")[:-1]
+
+
+def trained_pairs(run: RunDirectory, part: str = "train") -> list[tuple[str, str]]:
+    tokenizer = Tokenizer.load(run.tokenizer)
+    corpus = Corpus.open(run.corpus, part, vocab_size=tokenizer.vocab_size)
+    return [
+        (tokenizer.decode(corpus.source(index).tolist()), tokenizer.decode(corpus.target(index).tolist()))
+        for index in range(len(corpus))
+    ]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDirectory:
+    return RunDirectory.create(tmp_path / "run")
+
+
+def test_each_pair_is_in_exactly_one_part(tmp_path: Path, run: RunDirectory) -> None:
+    rows = pairs(120)
+    config, report = prepare(TrainRequest([table(tmp_path, rows)], settings=SETTINGS), run)
+    parts = {
+        part: list(zip(lines_of(run, part, "source"), lines_of(run, part, "target"), strict=True))
+        for part in ("validation", "test")
+    }
+    parts["train"] = trained_pairs(run)
+    assert sorted(pair for part in parts.values() for pair in part) == sorted(rows)
+    assert trained_pairs(run, "validation") == parts["validation"]
+    assert (len(parts["validation"]), len(parts["test"])) == (6, 6), "one in twenty each"
+    assert (report.read, report.kept) == (120, 120)
+    assert (
+        "held out: 6 pairs to validate on and 6 to test on (dikkat evaluate); none of them is trained on"
+        in report.notes
+    )
+    assert (config.data.source_language, config.data.target_language) == ("en", "es")
+    assert config.model.vocab_size == Tokenizer.load(run.tokenizer).vocab_size <= 310
+
+
+def test_no_near_duplicate_leaks(tmp_path: Path, run: RunDirectory) -> None:
+    """Each sentence comes four times: as it is, in capitals, with another end and with another number."""
+    rows = [
+        (change(f"{source} 7"), change(f"{target} 7"))
+        for source, target in pairs(60)
+        for change in (str, str.upper, lambda text: f"{text} !!!", lambda text: text.replace("7", "12"))
+    ]
+    prepare(TrainRequest([table(tmp_path, rows)], settings=SETTINGS), run)
+    for side, column in (("source", 0), ("target", 1)):
+        trained = {near_key(pair[column]) for pair in trained_pairs(run)}
+        for part in ("validation", "test"):
+            held_out = {near_key(line) for line in lines_of(run, part, side)}
+            assert held_out
+            assert not held_out & trained
+
+
+def test_the_split_depends_on_the_seed_alone(tmp_path: Path) -> None:
+    rows = pairs(120)
+
+    def validation(name: str, data: list[tuple[str, str]], seed: int) -> set[str]:
+        run = RunDirectory.create(tmp_path / name)
+        request = TrainRequest([table(tmp_path, data)], settings={**SETTINGS, "training": {"seed": seed}})
+        prepare(request, run)
+        return set(lines_of(run, "validation", "source"))
+
+    first = validation("first", rows, 1)
+    assert validation("again", rows[::-1], 1) == first
+    assert validation("other", rows, 2) != first
+
+
+def test_validation_files_are_taken_as_they_are(tmp_path: Path, run: RunDirectory) -> None:
+    """Not cleaned, so that scores compare; only stripped, and pairs with nothing on a side left out."""
+    rows = pairs(60)
+    valid = [("  12345 ", "67890"), ("", "nothing"), ("Held out.", " Out held. ")]
+    request = TrainRequest([table(tmp_path, rows)], [table(tmp_path, valid, "valid.tsv")], settings=SETTINGS)
+    _, report = prepare(request, run)
+    assert trained_pairs(run) == rows, "nothing is held out of the data"
+    assert not any("held out" in note for note in report.notes)
+    assert lines_of(run, "validation", "source") == ["12345", "Held out."]
+    assert lines_of(run, "validation", "target") == ["67890", "Out held."]
+    assert lines_of(run, "test", "source") == []
+
+
+def test_what_is_left_out_is_counted(tmp_path: Path, run: RunDirectory) -> None:
+    """By cleaning, and by length in tokens; what is recorded is what is trained on."""
+    rare = "xqj zvk wqx jzk vxw qkz jxv zwq kjx vzq"  # a small vocabulary joins few of these letters
+    rows = [*pairs(60), pairs(1)[0], ("§§ %% 12 34 56 78", "12 34 ## 56 78 90 11"), (rare, rare[::-1])]
+    valid = table(tmp_path, [("A cat.", "Un cat.")], "valid.tsv")
+    settings = {**SETTINGS, "data": {"max_length": 20}}
+    _, report = prepare(TrainRequest([table(tmp_path, rows)], [valid], settings=settings), run)
+    source = run.read_config()["data_source"]
+    assert source["left_out"] == report.counts
+    assert report.counts["too many tokens"] == 1
+    assert sum(report.counts.values()) == 3
+    assert report.kept == source["train_pairs"] == len(trained_pairs(run)) == 60
+
+
+def test_every_pair_too_long_in_tokens(tmp_path: Path, run: RunDirectory) -> None:
+    data = table(tmp_path, pairs(60))
+    settings = {"tokenizer": {"vocab_size": 301, "min_frequency": 500}, "data": {"max_length": 12}}
+    with pytest.raises(DataError, match=r"every training pair has a side of more than 12 tokens; set a higher data\."):
+        prepare(TrainRequest([data], settings=settings), run)
+    assert not run.has_config
+
+
+def test_too_few_pairs(tmp_path: Path, run: RunDirectory) -> None:
+    data = table(tmp_path, pairs(5))
+    with pytest.raises(DataError, match=r"tsv: 5 pairs to train on and 0 to validate on .* name validation data with"):
+        prepare(TrainRequest([data], settings=SETTINGS), run)
+    assert list(run.path.iterdir()) == []
+
+
+def test_the_record_names_the_data(tmp_path: Path, run: RunDirectory) -> None:
+    rows = pairs(60)
+    request = TrainRequest([table(tmp_path, rows)], [table(tmp_path, pairs(3), "valid.tsv")], settings=SETTINGS)
+    prepare(request, run)
+    settings = run.read_config()
+    assert settings["task"] == "translator"
+    source = settings["data_source"]
+    assert (source["data"], source["validation_data"]) == (list(request.data), list(request.validation))
+    assert (source["train_pairs"], source["validation_pairs"], source["test_pairs"]) == (60, 3, 0)
+    text = "".join(f"{source}\t{target}\n" for source, target in rows)
+    assert source["sha256"] == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_settings_lie_over_the_preset_and_the_preset_over_the_amount_of_data(tmp_path: Path) -> None:
+    data = table(tmp_path, pairs(60))
+
+    def width(name: str, preset: str | None, settings: dict[str, dict[str, Any]]) -> tuple[int, int]:
+        run = RunDirectory.create(tmp_path / name)
+        config, _ = prepare(TrainRequest([data], preset=preset, settings=settings), run)
+        return config.model.model_dim, config.model.feed_forward_dim
+
+    chosen = settings_for(54, None)["model"]
+    assert width("a", None, {}) == (chosen["model_dim"], chosen["feed_forward_dim"])
+    assert width("b", "d2l", {}) == (32, 64)
+    assert width("c", "d2l", {"model": {"feed_forward_dim": 99}}) == (32, 99)
+
+
+def test_named_columns_are_read(tmp_path: Path, run: RunDirectory) -> None:
+    path = tmp_path / "toy.tsv"
+    rows = pairs(60)
+    path.write_text("id\tes\ten\n" + "".join(f"{n}\t{b}\t{a}\n" for n, (a, b) in enumerate(rows)), encoding="utf-8")
+    request = TrainRequest([str(path)], [table(tmp_path, rows[:2], "valid.tsv")], ("en", "es"), settings=SETTINGS)
+    with pytest.raises(UsageError, match='no column is called "en"'):
+        prepare(request, run)  # the columns are those of the validation data too
+    prepare(TrainRequest([str(path)], columns=("en", "es"), settings=SETTINGS), run)
+    assert set(trained_pairs(run)) < set(rows)
+
+
+def test_the_phrasebook_needs_no_file(tmp_path: Path, run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    from dikkat.phrasebook import PhrasebookSplit
+    from dikkat.phrasebook.generate import Phrase
+    from dikkat.tasks.translation import prepare as preparation
+
+    rows = [Phrase(*pair, line) for line, pair in enumerate(pairs(60), start=1)]
+    asked: list[str] = []
+
+    def split(language: str) -> PhrasebookSplit:
+        asked.append(language)
+        return PhrasebookSplit(rows[:50], rows[50:55], rows[55:])
+
+    monkeypatch.setattr(preparation, "phrasebook_split", split)
+    config, report = prepare(TrainRequest(["phrasebook:tr"], settings=SETTINGS), run)
+    assert asked == ["tr"]
+    assert (config.data.source_language, config.data.target_language) == ("en", "tr")
+    assert report.kept == len(trained_pairs(run)) == 50
+    assert lines_of(run, "validation", "source") == [pair.source for pair in rows[50:55]]
+    assert lines_of(run, "test", "target") == [pair.target for pair in rows[55:]]
+
+
+def test_a_phrasebook_that_is_not_there(run: RunDirectory) -> None:
+    with pytest.raises(UsageError, match='phrasebook:de: the phrasebook speaks "fr" and "tr"'):
+        prepare(TrainRequest(["phrasebook:de"]), run)
