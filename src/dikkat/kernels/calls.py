@@ -26,15 +26,15 @@ ARGUMENTS: dict[str, tuple[type, ...]] = {
     "attention_forward": (_ADDRESS, _ADDRESS),
     "byte_gradients": (_ADDRESS,),
     "byte_linear": (_ADDRESS, _ADDRESS, _NUMBER, _ADDRESS, _ADDRESS, _NUMBER, c_int, c_int),
-    "draw_levels": (_ADDRESS, _NUMBER, _NUMBER, c_int),
-    "drawn_of_hidden": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_int, c_int),
-    "drawn_of_weight": (_ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_int, c_int),
-    "drawn_softmax": (
+    "make_random_bits": (_ADDRESS, _NUMBER, _NUMBER, c_int),
+    "sampled_grad_hidden": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_int, c_int),
+    "sampled_grad_weight": (_ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_int, c_int),
+    "sampled_softmax": (
         *(_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, c_float),
         *(_ADDRESS, _ADDRESS, c_int, c_int),
     ),
-    "narrow_linear": (_ADDRESS, _ADDRESS, c_int),
-    "narrow_linear_backward": (_ADDRESS, _ADDRESS, _ADDRESS),
+    "small_linear": (_ADDRESS, _ADDRESS, c_int),
+    "small_linear_backward": (_ADDRESS, _ADDRESS, _ADDRESS),
     "normalize_backward": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
     "normalize_forward": (_ADDRESS, _ADDRESS),
     "orthogonalize": (_ADDRESS, _NUMBER, _NUMBER, _NUMBER, c_int),
@@ -44,7 +44,7 @@ ARGUMENTS: dict[str, tuple[type, ...]] = {
         *(_ADDRESS, _ADDRESS, c_int, c_int),
     ),
     "sum_of_squares": (_ADDRESS, _NUMBER, _ADDRESS, c_int, c_int),
-    "turn": (_ADDRESS, _ADDRESS),
+    "rotate": (_ADDRESS, _ADDRESS),
 }
 """Argument types of every kernel, so that a wrong call is refused here instead of reading foreign memory."""
 

@@ -96,7 +96,7 @@ class RotationStruct(ctypes.Structure):
 
 
 class _Rotating(ctypes.Structure):
-    """`Turning` of kernels.c."""
+    """`Rotating` of kernels.c."""
 
     _fields_ = (
         *((name, c_int64) for name in ("batch", "heads", "length", "width")),
@@ -128,7 +128,7 @@ def rotate(x: Tensor, table: Tensor, position_ids: Tensor | None, *, back: bool)
         is_float32=is_float32(x),
         threads=torch.get_num_threads(),
     )
-    check_answer(native_library().turn(ctypes.byref(job), address(output)), "a position", rotation.positions)
+    check_answer(native_library().rotate(ctypes.byref(job), address(output)), "a position", rotation.positions)
     return output.transpose(1, 2)
 
 

@@ -31,7 +31,7 @@ CAPACITY = 1 + SHARES + 2 * LANES
 
 
 class _SampledStruct(ctypes.Structure):
-    """`Drawn` of drawn_gradient.c."""
+    """`SampledGradient` of sampled_gradient.c."""
 
     _fields_ = (
         *((name, c_int64) for name in ("rows", "capacity", "samples")),
@@ -54,7 +54,7 @@ class SampledGradient:
     def times(self, weight: Float[Tensor, "V D"], begin: Float[Tensor, "D"]) -> Float[Tensor, "N D"]:
         """Multiply this matrix by `weight` and add the float32 `begin` to every row."""
         weight, product = weight.contiguous(), weight.new_empty(len(self.counts), weight.shape[1])
-        call = native_library().drawn_of_hidden
+        call = native_library().sampled_grad_hidden
         matrix = ctypes.byref(self._structure())
         sizes, threads = map(c_int64, weight.shape), torch.get_num_threads()
         code = call(matrix, *map(address, (product, weight, begin)), *sizes, is_float32(weight), threads)
@@ -63,7 +63,7 @@ class SampledGradient:
 
     def add_transposed_times(self, hidden: Float[Tensor, "N D"], out: Float[Tensor, "V D"]) -> None:
         """Add this matrix, transposed, times `hidden` to the dense float32 `out`."""
-        hidden, call = hidden.contiguous(), native_library().drawn_of_weight
+        hidden, call = hidden.contiguous(), native_library().sampled_grad_weight
         sizes, matrix = map(c_int64, out.shape), ctypes.byref(self._structure())
         code = call(matrix, address(out), address(hidden), *sizes, is_float32(hidden), torch.get_num_threads())
         check_answer(code, "a sampled entry", len(out))
@@ -116,7 +116,7 @@ def sampled_softmax(
     matrix = SampledGradient(vocab_size, entries, counts, torch.empty(rows, CAPACITY))
     loss, likelihood = torch.empty(2, rows)
     check_answer(
-        native_library().drawn_softmax(
+        native_library().sampled_softmax(
             ctypes.byref(matrix._structure()),
             address(logits),
             index_address(targets, (rows,), "targets"),

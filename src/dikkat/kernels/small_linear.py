@@ -57,7 +57,7 @@ class _SmallLinear(torch.autograd.Function):
 
 
 class _SmallLinearStruct(ctypes.Structure):
-    """`NarrowLinear` of narrow_linear.c."""
+    """`SmallLinear` of small_linear.c."""
 
     _fields_ = (
         *((name, c_int64) for name in ("rows", "inputs", "outputs")),
@@ -67,7 +67,7 @@ class _SmallLinearStruct(ctypes.Structure):
 
 
 class _Gradients(ctypes.Structure):
-    """`LinearGradients` of narrow_linear.c."""
+    """`LinearGradients` of small_linear.c."""
 
     _fields_ = tuple((name, c_void_p) for name in ("grad_x", "grad_weight", "grad_bias"))
 
@@ -78,7 +78,7 @@ def forward(
     """Call the kernel for `x weight^T + bias` of dense tensors, and with `relu` its ReLU."""
     output = x.new_empty(x.shape[0], weight.shape[0])
     job = _job(x, weight, bias)
-    check_answer(native_library().narrow_linear(ctypes.byref(job), address(output), relu))
+    check_answer(native_library().small_linear(ctypes.byref(job), address(output), relu))
     return output
 
 
@@ -97,7 +97,7 @@ def backward(
     shapes = x.shape, weight.shape, weight.shape[:1]
     gradients = [x.new_empty(shape) if each else None for shape, each in zip(shapes, wanted, strict=True)]
     job, outputs = _job(x, weight, None, rectified), _Gradients(*(address(each) for each in gradients))
-    call = native_library().narrow_linear_backward
+    call = native_library().small_linear_backward
     check_answer(call(ctypes.byref(job), address(gradient), ctypes.byref(outputs)))
     return gradients[0], gradients[1], gradients[2]
 

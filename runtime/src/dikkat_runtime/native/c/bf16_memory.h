@@ -1,8 +1,8 @@
 /* Keys and values in bfloat16, and attention of one query over them: half the bytes to wait for. Each position has a row
  * of its own, so that it may lie anywhere. Sums are of float32 numbers, in one order.
  */
-#ifndef DIKKAT_NARROW_H
-#define DIKKAT_NARROW_H
+#ifndef DIKKAT_BF16_MEMORY_H
+#define DIKKAT_BF16_MEMORY_H
 
 #include "layers.h"
 
@@ -53,7 +53,7 @@ INLINE int64_t place_in_row(int64_t vector) {
     return word / PADDING * PAIR + word % PADDING;
 }
 
-INLINE void narrow_row(uint16_t *to, const float *from, int64_t width) {
+INLINE void to_bf16_row(uint16_t *to, const float *from, int64_t width) {
     for (int64_t i = 0; i < vectors_of(width); i++) {
         int64_t at = place_in_row(i);
         words low = rounded(part_of_row(from, at, width)), high = rounded(part_of_row(from, at + PADDING, width));
@@ -62,7 +62,7 @@ INLINE void narrow_row(uint16_t *to, const float *from, int64_t width) {
 }
 
 /* The numbers of one vector of words of a row. */
-INLINE void widen(vec to[2], const uint16_t *row, int64_t vector) {
+INLINE void from_bf16_pair(vec to[2], const uint16_t *row, int64_t vector) {
     words both = ((const words *)row)[vector];
     to[0] = (vec)(both << 16), to[1] = (vec)(both & 0xffff0000);
 }
@@ -78,7 +78,7 @@ INLINE void compare(float *to, const float *query, const Memory *m) {
             const float *own = query + place_in_row(part);
             for (int i = 0; i < COMPARED; i++) {
                 vec key[2];
-                widen(key, keys[i], part);
+                from_bf16_pair(key, keys[i], part);
                 sums[i] += *(const vec *)own * key[0];
                 sums[i] += *(const vec *)(own + PADDING) * key[1];
             }
@@ -92,7 +92,7 @@ INLINE void add_weighted(vec sums[][2], float weight, const uint16_t *row, int64
 #pragma GCC unroll 2
     for (int i = 0; i < count; i++) {
         vec value[2];
-        widen(value, row, first + i);
+        from_bf16_pair(value, row, first + i);
         sums[i][0] += weight * value[0], sums[i][1] += weight * value[1];
     }
 }
@@ -113,16 +113,16 @@ INLINE void weigh(float *to, const float *weights, const Memory *m, int64_t firs
     }
 }
 
-/* Twin: nn/functional.py, fused_attention, for one query of one head, with keys and values in bfloat16. `seen`, where not
+/* Twin: nn/functional.py, fused_attention, for one query of one head, with keys and values in bfloat16. `weights_out`, where not
  * null, is given the weights; `scratch` holds count (padded) and paired(width) numbers. */
-INLINE void attend_narrow(float *output, const float *query, const Memory *m, const uint8_t *mask, float beta,
-                          float *seen, float *scratch) {
+INLINE void attend_bf16(float *output, const float *query, const Memory *m, const uint8_t *mask, float beta,
+                          float *weights_out, float *scratch) {
     float *weights = scratch + paired(m->width), *row = scratch;
     int64_t part = 0, parts = vectors_of(m->width);
     for (int64_t i = 0; i < paired(m->width); i += LANES) *(vec *)(row + i) = part_of_row(query, i, m->width);
     compare(weights, row, m);
     softmax_row(weights, m->count, beta, mask, 1);
-    if (seen) memcpy(seen, weights, sizeof(float) * m->count);
+    if (weights_out) memcpy(weights_out, weights, sizeof(float) * m->count);
     for (; part + 2 <= parts; part += 2) weigh(row, weights, m, part, 2);
     if (part < parts) weigh(row, weights, m, part, 1);
     memcpy(output, row, sizeof(float) * m->width);
