@@ -15,12 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from dikkat.presets import PRESETS
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, nearest
 
-FORMAT_VERSION = 1
-
-Device = Literal["cpu", "cuda"]
-"""Where a model computes: on the processor, or on the first GPU. Not a setting of a run, which may change machines."""
-
-
 LARGEST = 2**31 - 1
 """No size or count of a run is larger: what computes with it would leave its range."""
 ABSOLUTE_POSITIONS = ("sinusoidal", "sinusoidal_concatenated", "learned")

@@ -44,7 +44,7 @@ def learn(model: EncoderDecoder, corpus: Corpus, updates: int, batch_size: int, 
     for update in range(1, updates + 1):
         seed_dropout(seed, update, 0)
         some = generator.choice(len(corpus), size=min(batch_size, len(corpus)), replace=False)
-        with parameters.gathered():
+        with parameters.collect_gradients():
             objective, likelihood, tokens = batch_loss(model, collate(corpus, some), smoothing=0.0)
             objective.backward()
         optimizer.step(parameters.gradient / tokens, update, min(1.0, update / 20) * (1.0 - (update - 1) / updates))

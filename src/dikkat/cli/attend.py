@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.cli.limits import MOST_BEAMS
-from dikkat.cli.progress import Announced, tell_written
+from dikkat.cli.progress import Announced
+from dikkat.cli.streams import tell_written
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 

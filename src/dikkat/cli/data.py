@@ -13,8 +13,7 @@ import typer
 from dikkat.cli.engine_option import tell_engine
 from dikkat.cli.progress import WorkProgress
 from dikkat.cli.streams import print_report
-from dikkat.config import Device
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.errors import CannotCreateError, UsageError
 
 TOLD_EVERY = 256

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dikkat.cli.progress import tell_written
-from dikkat.cli.streams import print_report
+from dikkat.cli.streams import print_report, tell_written
 from dikkat.cli.training import parse_settings
 from dikkat.config import build_config, merge, read_toml
 from dikkat.config import preset as settings_of

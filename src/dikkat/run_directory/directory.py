@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dikkat.config import FORMAT_VERSION
 from dikkat.run_directory.checkpoints import (
     Checkpoint,
     checkpoint_folders,
@@ -31,6 +30,7 @@ from dikkat.run_directory.metrics import (
 from dikkat.run_directory.parts import CORPUS, ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED, check_array, check_folder
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
 from dikkat.run_directory.version import installed_version
+from dikkat_runtime.engine.run_directory import FORMAT_VERSION
 from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
 from dikkat_runtime.files import (
     TEMPORARY_PREFIX,

@@ -48,7 +48,7 @@ class Waiting:
         """The letters of the next batch."""
         with self.queue.changed:
             batch = self.queue.take()
-        return "".join(segment.text for segment in batch.segments) if batch else ""
+        return "".join(segment.item for segment in batch.segments) if batch else ""
 
 
 def in_loop(test: Callable[[Waiting], None]) -> Callable[[], None]:

@@ -11,7 +11,7 @@ import pytest
 import typer
 from tests.unit.tasks.test_training import Watcher
 
-from dikkat.cli.app import app
+from dikkat.cli.app import make_app
 from dikkat.phrasebook import phrasebook_split
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation import prepare as preparation
@@ -34,7 +34,7 @@ def little(monkeypatch: pytest.MonkeyPatch) -> None:
 def is_a_command(line: str) -> bool:
     """Whether the command line knows it, options and all."""
     words = shlex.split(line)[1:]
-    parsed: Any = typer.main.get_command(app)
+    parsed: Any = typer.main.get_command(make_app())
     parsed.commands[words[0]].make_context(words[0], words[1:])
     return True
 

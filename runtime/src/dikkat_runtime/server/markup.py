@@ -1,96 +1,109 @@
-"""HTML and XML: tags stay where they are, byte for byte, and so does what must not be translated."""
+"""Texts with tags, and texts with terms of a glossary: each comes back once, where its words went."""
 
 from __future__ import annotations
 
-import html
+import asyncio
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import islice
 
+from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.fragments import html_fragment, xml_fragment
+from dikkat_runtime.documents.segments import Content, Edit, Item, Segment, Tag, plain
+from dikkat_runtime.documents.translation import ContentTranslator
+from dikkat_runtime.server.blocking import BlockingEngine
 from dikkat_runtime.server.glossaries import Terms
-from dikkat_runtime.server.segments import Fixed, Part, split_text
+from dikkat_runtime.server.segments import pieces
+from dikkat_runtime.server.wishes import Wish
+from dikkat_runtime.tasks.translator import Translation
+from dikkat_runtime.text.sentences import split_sentences
 
-HTML_IGNORED = frozenset(("script", "style", "code", "kbd", "samp", "var"))
-"""Elements of HTML that are not translated."""
-_LONGEST_TAG = 10_000
-_TAG = re.compile(r"""<(/?+)([A-Za-z_][\w:.-]*+)(?:[^"'<>]++|"[^"]*+"|'[^']*+')*+>""")
-"""Never goes back, so that hostile text takes no longer than other text."""
-_NOT_TRANSLATED = re.compile(r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*[\"'][^\"']*\bnotranslate\b", re.IGNORECASE)
-_RAW = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">"))
+_LINE_BREAKS, _LINE = re.compile(r"([\r\n]+)"), re.compile(r"[^\r\n]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Tag:
-    """A tag, comment or the like, as it was written."""
-
-    text: str
-    name: str = ""
-    """Lower case; empty for what is no tag."""
-    is_end: bool = False
-    is_empty: bool = False
+def is_plain(text: str, wish: Wish) -> bool:
+    """Whether nothing but sentences has to be looked for in a text."""
+    return wish.terms is None and (wish.markup == "text" or not ("<" in text or "&" in text))
 
 
-def split_markup(
-    text: str,
-    ignored: Collection[str],
-    language: str = "",
-    *,
-    sentences: bool = True,
-    lines: bool = True,
-    terms: Terms | None = None,
-) -> list[Part]:
-    """As `split_text`, for the text between tags; elements named `ignored` (lower case) stay as they are."""
-    parts = list[Part]()
-    closing, depth = "", 0
-    for token in _tokens(text):
-        if isinstance(token, Tag):
-            parts.append(Fixed(token.text))
-            if closing and token.name == closing:
-                depth += 0 if token.is_empty else (-1 if token.is_end else 1)
-                closing = closing if depth else ""
-            elif not closing and _starts_ignored(token, ignored):
-                closing, depth = token.name, 1
-        elif closing:
-            parts.append(Fixed(token))
-        else:
-            inner = split_text(html.unescape(token), language, sentences=sentences, lines=lines, terms=terms)
-            parts += [Fixed(escaped(part.text)) if isinstance(part, Fixed) else part for part in inner]
-    return parts
+def escaped(text: str, wish: Wish) -> str:
+    """The translation of a plain text, as it stands where tags may stand."""
+    return text if wish.markup == "text" else text.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def escaped(text: str) -> str:
-    """Text as it stands between tags."""
-    return html.escape(text, quote=False)
+async def translate_contents(
+    engine: BlockingEngine, texts: Sequence[str], language: str, wish: Wish
+) -> list[list[str]]:
+    """The translations of each text by their rank, the best one first. Raises as `BlockingEngine.translate`."""
+    return await asyncio.to_thread(_translated, engine, texts, language, wish)
 
 
-def _starts_ignored(tag: Tag, ignored: Collection[str]) -> bool:
-    if not tag.name or tag.is_end or tag.is_empty:
-        return False
-    return tag.name in ignored or _NOT_TRANSLATED.search(tag.text) is not None
+def _translated(engine: BlockingEngine, texts: Sequence[str], language: str, wish: Wish) -> list[list[str]]:
+    documents = [_read(text, wish) for text in texts]
+    contents = [_prepared(segment.content, wish) for document in documents for segment in document.segments]
+    known = dict[str, Translation]()
+
+    def translate(sentences: Sequence[str], rank: int) -> list[str]:
+        if missing := [each for each in dict.fromkeys(sentences) if each not in known]:
+            known.update(zip(missing, engine.translate(missing), strict=True))
+        return [ranked(known[sentence], rank) for sentence in sentences]
+
+    split = partial(_sentences, language=language, cuts=wish.sentences)
+    written: list[list[str]] = [[] for _ in texts]
+    for rank in range(wish.alternatives + 1):
+        translator = ContentTranslator(partial(translate, rank=rank), engine.align, split)
+        results = iter(translator(contents))
+        for document, ranks in zip(documents, written, strict=True):
+            own = list(islice(results, len(document.segments)))
+            ranks.append(document.write(own).decode())
+    return written
 
 
-def _tokens(text: str) -> Iterator[Tag | str]:
-    """Tags, and the text between them; a `<` that begins no tag is text."""
-    start = at = 0
-    while (at := text.find("<", at)) >= 0:
-        tag = _tag_at(text, at)
-        if tag is None:
-            at += 1
-            continue
-        if at > start:
-            yield text[start:at]
-        yield tag
-        start = at = at + len(tag.text)
-    if start < len(text):
-        yield text[start:]
+def ranked(translation: Translation, rank: int) -> str:
+    """A translation by its rank, 0 for the best; where there are fewer, the best one."""
+    every = (translation, *translation.alternatives)
+    return every[rank if rank < len(every) else 0].text
 
 
-def _tag_at(text: str, at: int) -> Tag | None:
-    for opening, closing in _RAW:
-        if text.startswith(opening, at):
-            end = text.find(closing, at + len(opening), at + _LONGEST_TAG)
-            return None if end < 0 else Tag(text[at : end + len(closing)])
-    tag = _TAG.match(text, at, at + _LONGEST_TAG)
-    if tag is None:
-        return None
-    return Tag(tag[0], tag[2].lower(), tag[1] == "/", tag[0].endswith("/>"))
+def _read(text: str, wish: Wish) -> TextDocument:
+    if wish.markup == "html":
+        return html_fragment(text, [name.lower() for name in wish.structure.ignored])
+    if wish.markup == "xml":
+        return xml_fragment(text, wish.structure)
+    spans = [match.span() for match in _LINE.finditer(text)] if wish.lines else [(0, len(text))]
+    segments = [Segment((text[start:end],), partial(_plain_edits, start, end), 1) for start, end in spans]
+    return TextDocument(DecodedFile("text", text), segments, markup=False)
+
+
+def _plain_edits(start: int, end: int, translation: Content) -> list[Edit]:
+    return [Edit(start, end, "".join(item if isinstance(item, str) else item.markup for item in translation))]
+
+
+def _prepared(content: Content, wish: Wish) -> Content:
+    """Content in which terms of the glossary, and line breaks that end a sentence, are tags."""
+    items: list[Item] = []
+    for item in content:
+        lines = _LINE_BREAKS.split(item) if isinstance(item, str) and wish.markup == "xml" and wish.lines else [item]
+        for number, line in enumerate(lines):
+            if number % 2:
+                items.append(Tag("void", str(line), ends_sentence=True, is_text=True))
+            elif isinstance(line, str):
+                items += _with_terms(line, wish.terms)
+            else:
+                items.append(line)
+    return tuple(item for item in items if item != "") if plain(content) else content
+
+
+def _with_terms(text: str, terms: Terms | None) -> Iterator[Item]:
+    start = 0
+    for begin, end, translation in terms.occurrences(text) if terms else ():
+        yield text[start:begin]
+        yield Tag("word", translation, is_text=True)
+        start = end
+    yield text[start:]
+
+
+def _sentences(text: str, language: str, cuts: bool) -> list[str]:
+    sentences = split_sentences(text, language) if cuts else [text]
+    return [piece.strip() for sentence in sentences for piece in pieces(sentence) if piece.strip()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,20 @@ from dikkat_runtime.tasks.loading import load_tokenizer
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 Spans = Sequence[tuple[int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class CrossAttention:
+    """Where each token of a translation was looked for in its source."""
+
+    source: str
+    target: str
+    """Both as the tokenizer composes them."""
+    source_spans: Spans
+    target_spans: Spans
+    """The characters of each token; a space before a word is none of its own."""
+    weights: Array
+    """(L, H, T, S): the rows of each head sum to one, less what lies on the end mark of the source."""
 
 
 class Aligner:
@@ -50,6 +65,14 @@ class Aligner:
             return False
         return True
 
+    def attend(self, source: str, target: str) -> CrossAttention:
+        """The weights of every layer and head for a translation that is given; none where one of both is empty."""
+        tokenizer, language = self._tokenizer, self._target_language
+        ids, target_ids = tokenizer.encode(source), tokenizer.encode(target, language)
+        weights = self._attention(ids, target_ids) if ids and target_ids else np.zeros((0, 0, 0, 0), np.float32)
+        (source, source_spans), (target, target_spans) = _spans(tokenizer, source), _spans(tokenizer, target, language)
+        return CrossAttention(source, target, source_spans, target_spans, weights)
+
     def align(self, source: str, sources: Spans, target: str, targets: Spans) -> Array:
         """Weights (T, S) of the words that lie at these characters; the row of a word sums to one, or is zero."""
         tokenizer, language = self._tokenizer, self._target_language
@@ -59,18 +82,18 @@ class Aligner:
         # (L, H, T, S) -> (T, S)
         weights = self._attention(ids, target_ids)[-1].mean(axis=0)
         words = (
-            _shares(targets, _spans(tokenizer, target, language))
+            _shares(targets, _spans(tokenizer, target, language)[1])
             @ weights
-            @ _shares(sources, _spans(tokenizer, source)).T
+            @ _shares(sources, _spans(tokenizer, source)[1]).T
         )
         total = words.sum(axis=1, keepdims=True)
         return np.asarray(words / np.where(total > 0, total, 1), np.float32)
 
 
-def _spans(tokenizer: Tokenizer, text: str, language: str | None = None) -> Spans:
-    """The characters of each token; a space before a word is none of its own."""
+def _spans(tokenizer: Tokenizer, text: str, language: str | None = None) -> tuple[str, Spans]:
+    """The text as it is composed, and the characters of each token; a space before a word is none of its own."""
     written, spans = tokenizer.spans(text, language)
-    return [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]
+    return written, [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]
 
 
 def _shares(words: Spans, tokens: Spans) -> Array:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from dikkat.config import Device, RunConfig, merge
+from dikkat.config import RunConfig, merge
 from dikkat.tasks.common.fitting import (
     FEW_PASSES,
     asked_minutes,
@@ -18,6 +18,7 @@ from dikkat.tasks.common.fitting import (
 )
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.common.speed import translator_seconds
+from dikkat_runtime.engine.options import Device
 
 MINUTES_FOR_BOTH_DIRECTIONS = 0.6
 """For a thousand pairs: with more, a run sees its data often. Two cores take 0.7 for twenty passes of captions."""

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dikkat.config import Device
 from dikkat.data.corpus import Corpus
 from dikkat.data.readers import read_pairs
 from dikkat.data.text_files import read_lines
@@ -23,7 +22,7 @@ from dikkat.tasks.translation.scoring import (
 )
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
-from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.engine.options import DecodingOptions, Device, Precision
 from dikkat_runtime.errors import UsageError
 
 _NO_CASE = "scored without case (case:lc): this run was trained to write small letters alone"

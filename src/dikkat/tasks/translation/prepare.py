@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dikkat.config import DataConfig, Device, RunConfig, build_config, merge, preset
+from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import Cleaner, CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.inspection import SAMPLE_PAIRS
@@ -23,6 +23,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
 from dikkat.tasks.translation.defaults import translator_settings
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.text.tokenizer import Tokenizer
 

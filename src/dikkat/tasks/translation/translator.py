@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from dikkat.config import Device, RunConfig
+from dikkat.config import RunConfig
 from dikkat.data.line_profile import reading_limits
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.kernels.processor import keep_freed_memory
@@ -16,13 +16,14 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
+from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat_runtime.engine.contract import Engine, EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, Precision
 from dikkat_runtime.tasks import translator
 from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
@@ -91,7 +92,8 @@ class Translator(translator.Translator):
         run = RunDirectory.open(Path(path))
         # a batch frees what the next one asks for again
         keep_freed_memory()
-        settings, config = translator_settings(run)
+        settings = translator_settings(run)
+        config = run_config(settings, str(run.config))
         why_not = engine_for(run, settings, engine, precision, device)
         model: EncoderDecoder | Callable[[], EncoderDecoder] = partial(_model_of, run, config, where)
         if why_not:

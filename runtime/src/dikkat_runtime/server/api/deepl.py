@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from dikkat_runtime.documents.fragments import Structure
 from dikkat_runtime.server.api.deepl_glossaries import ENDPOINTS as GLOSSARY_ENDPOINTS
 from dikkat_runtime.server.api.schemas import FLAG, TEXT, TEXTS, WHOLE, fields, list_of, words
 from dikkat_runtime.server.call import Call
@@ -12,7 +13,8 @@ from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.glossaries import Glossary, Terms
 from dikkat_runtime.server.languages import candidates, language_name, normal
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.translation import Wish, answer_texts
+from dikkat_runtime.server.translation import answer_texts
+from dikkat_runtime.server.wishes import Wish
 
 NO_LIMIT = 1_000_000_000_000
 """Characters; the clients must be told some limit."""
@@ -50,11 +52,15 @@ def _wish(call: Call, glossary: Glossary | None) -> Wish:
     fields = call.fields
     split = fields.choice("split_sentences", "1", ("0", "1", "nonewlines"))
     handling = fields.choice("tag_handling", "", ("xml", "html"))
-    for name in ("splitting_tags", "non_splitting_tags"):
-        _names(call, name)  # every tag splits here
+    structure = Structure(
+        ignored=_names(call, "ignore_tags"),
+        splitting=_names(call, "splitting_tags"),
+        inside=_names(call, "non_splitting_tags"),
+        detects=fields.flag("outline_detection", True),
+    )
     return Wish(
         markup="xml" if handling == "xml" else "html" if handling == "html" else "text",
-        ignored=[name.lower() for name in _names(call, "ignore_tags")],
+        structure=structure,
         sentences=split != "0",
         lines=split == "1",
         terms=Terms.of(glossary),
@@ -114,6 +120,9 @@ _BODY = fields(
     split_sentences=words("0", "1", "nonewlines"),
     tag_handling=words("xml", "html"),
     ignore_tags=TEXTS,
+    splitting_tags=TEXTS,
+    non_splitting_tags=TEXTS,
+    outline_detection=FLAG,
     glossary_id=TEXT,
 )
 _ANSWER = fields(
