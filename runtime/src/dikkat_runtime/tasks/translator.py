@@ -216,7 +216,5 @@ class Translator:
         found = search_all(
             self.engine, sentences, options, numbers=numbers, batch_size=batch_size, constraints=constraints
         )
-        begun = [
-            None if own is None else (each.prefix, own) for each, own in zip(requests, typed, strict=True)
-        ]
+        begun = [None if own is None else (each.prefix, own) for each, own in zip(requests, typed, strict=True)]
         return translations_of(found, self.target_tokenizer, begun)

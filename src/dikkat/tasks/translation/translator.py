@@ -11,9 +11,9 @@ import torch
 from dikkat.config import RunConfig
 from dikkat.data.line_profile import reading_limits
 from dikkat.explain.attention_map import AttentionMap
+from dikkat.kernels.processor import keep_freed_memory
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.native.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
 from dikkat.tasks.common.settings import run_config
