@@ -26,7 +26,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E40
 from dikkat.training.optimizer import Optimizer  # noqa: E402
 
 CHECKED_UPDATES = 20
-"""Of a test: a training goes on calling the same functions with the same shapes, and checks are two fifths of its time."""
+"""Of a test: a training calls the same functions with the same shapes, and checks are two fifths of its time."""
 _updates = 0
 _step = Optimizer.step
 
