@@ -21,6 +21,8 @@ from dikkat_runtime.errors import DataError, UsageError
 if TYPE_CHECKING:
     from dikkat_runtime.documents.sentences import Translate
     from dikkat_runtime.engine.options import DecodingOptions
+    from dikkat_runtime.tasks.output_lines import OutputStyle
+    from dikkat_runtime.tasks.translation_notes import TranslationNotes
     from dikkat_runtime.tasks.translations import Translation
 
 BEAM = BeamOptions()
@@ -65,6 +67,15 @@ def translate(
     prefix: Annotated[
         Path | None, typer.Option(help="What the translation of each line begins with, one a line.")
     ] = None,
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Probability before each text, faults behind it.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="A line of JSON each, with the probability of each word.")
+    ] = False,
+    abstain: Annotated[
+        float | None, typer.Option(help="Leave a line empty that is right with less than this probability.")
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
     ] = None,
@@ -78,12 +89,15 @@ def translate(
     """
     from dikkat.tasks.translation.opening import open_translator
     from dikkat_runtime.engine.options import SamplingOptions
+    from dikkat_runtime.tasks.output_lines import OutputStyle
     from dikkat_runtime.text.glossary import Glossary
 
     if sample and (glossary is not None or prefix is not None):
         raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
     if sample and (beam != BEAM.beam_size or n_best != 1):
         raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
+    style = OutputStyle(scores=scores or n_best > 1, confidence=confidence, json=json, abstain=abstain)
+    style.check(n_best, is_document=out is not None)
     options: DecodingOptions = BeamOptions(beam_size=beam, n_best=n_best, length_penalty=length_penalty, scores=scores)
     if sample:
         options = SamplingOptions(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, scores=scores)
@@ -95,19 +109,24 @@ def translate(
         translator.stream, options=options, batch_size=batch_size, retry_loops=no_repeat_ngram is None, glossary=terms
     )
     if out is None:
-        return _translate_lines(stream, file, prefix, scores or n_best > 1)
+        judge = translator.judge(run, told=_tell) if style.needs_confidence else None
+        return _translate_lines(partial(stream, confidence=judge), file, prefix, style)
     if scores or n_best != 1:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
     if prefix is not None:
         raise UsageError("--prefix is for lines; leave it out, or --out")
     _translate_document(run, file, out, columns, lambda texts: [each.text for each in stream(texts)])
     for note in translator.notes.glossary_lines():
-        print(note, file=sys.stderr)
+        _tell(note)
     return None
 
 
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
 def _translate_lines(
-    stream: Callable[..., Iterator[Translation]], file: Path | None, prefix: Path | None, with_score: bool
+    stream: Callable[..., Iterator[Translation]], file: Path | None, prefix: Path | None, style: OutputStyle
 ) -> None:
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
@@ -117,10 +136,10 @@ def _translate_lines(
     prefixes = None if prefix is None else _lines(prefix, skipped.append)
     translations = stream(_lines(file, skipped.append), window=window, notes=notes, prefixes=prefixes)
     try:
-        _write(translations, window, with_score=with_score)
+        _write(translations, window, style, notes)
     finally:
         for note in notes.lines():
-            print(note, file=sys.stderr)
+            _tell(note)
     _tell_of_skipped(skipped)
 
 
@@ -137,24 +156,19 @@ def _translate_document(run: Path, file: Path | None, out: Path, columns: str, t
         raise UsageError("--out writes a translated document; name the FILE that it is made of")
     document = translate_file(file, out, translate, align=run_align(run), options=run_options(run, columns))
     for line in document.lines():
-        print(line, file=sys.stderr)
+        _tell(line)
 
 
-def _write(translations: Iterator[Translation], window: int, with_score: bool) -> None:
+def _write(translations: Iterator[Translation], window: int, style: OutputStyle, notes: TranslationNotes) -> None:
     out = sys.stdout
     try:
         for number, translation in enumerate(translations, start=1):
-            for text in _written(translation, number, with_score):
-                out.write(text + "\n")
+            for line in style.lines(translation, number, notes):
+                out.write(f"{line}\n")
             if number % window == 0:
                 out.flush()
     finally:
         out.flush()
-
-
-def _written(translation: Translation, number: int, with_score: bool) -> Iterator[str]:
-    for each in (translation, *translation.alternatives):
-        yield f"{number}\t{each.score:.4f}\t{each.text}" if with_score else each.text
 
 
 def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str]:
