@@ -55,7 +55,8 @@ class NativeEngine:
         self._linears, self._norms = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms)
         self._betas = (c_float * settings.encoder_layers)(*[settings.inverse_temperature] * settings.encoder_layers)
         steps, sources, norms = decoder_layers(weights, settings)
-        output = weights.matrix(self._output)
+        bias = weights.array("output_bias", settings.output_size) if settings.output_bias else None
+        output = weights.matrix(self._output, bias)
         self._decoder = DecoderWeights(settings, self._target, self._scale, [*steps, output], sources, norms, precision)
         weights.check_all_used()
         # the arrays must live as long as C reads them
@@ -128,13 +129,14 @@ class NativeEngine:
 
     def _read_embeddings(self, weights: Weights) -> None:
         settings = self.settings
-        shape = settings.vocab_size, settings.model_dim
+        shape = settings.output_size, settings.model_dim
         self._scale = math.sqrt(settings.model_dim) if settings.scale_embeddings else 1.0
         self._output = weights.array("output_weight", *shape)
         self._source = self._target = self._output
-        if not settings.tie_embeddings:
-            self._source = weights.array("source_embedding.weight", *shape)
-            self._target = weights.array("target_embedding.weight", *shape)
+        if settings.source_matrix != "output_weight":
+            self._source = weights.array(settings.source_matrix, settings.vocab_size, settings.model_dim)
+        if settings.target_matrix != "output_weight":
+            self._target = weights.array(settings.target_matrix, *shape)
         if settings.positions == "learned":
             self._learned = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import EMPTY, Engine, Hypothesis
@@ -81,6 +80,9 @@ def _side_by_side(search: _Search, batches: Sequence[list[int]], workers: int) -
     if workers <= 1:
         yield from map(search, batches)
         return
+    # most commands search one batch, and start faster without it
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(workers)
     try:
         yield from pool.map(search, batches)

@@ -19,7 +19,7 @@ from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.loading import load_tokenizer
+from dikkat_runtime.tasks.loading import load_tokenizers
 from dikkat_runtime.tasks.piece_translation import Decode, PieceRequest, PieceTranslator
 from dikkat_runtime.tasks.reading_limits import limits_of_run
 from dikkat_runtime.tasks.surrogates import ranked_surrogates
@@ -47,17 +47,20 @@ class Translator:
         tokenizer: Tokenizer,
         limits: ReadingLimits,
         *,
+        target_tokenizer: Tokenizer | None = None,
         language: str | None = None,
         target_language: str = "",
         notes: TranslationNotes | None = None,
     ) -> None:
         """`limits` are what the model has learned to read in one piece; `language` that of the source, by default the
-        tokenizer's.
+        tokenizer's. Without a `target_tokenizer` both sides have one.
         """
         self.engine = engine
         self.language = tokenizer.language if language is None else language
         self.target_language = target_language
         self.tokenizer = tokenizer
+        """That of the source."""
+        self.target_tokenizer = tokenizer if target_tokenizer is None else target_tokenizer
         self.limits = limits
         self.notes = notes or TranslationNotes()
         """What there is to say of the lines that were translated so far."""
@@ -82,8 +85,8 @@ class Translator:
         settings = model_settings(config, where, NATIVE)
         weights = run / "model.safetensors"
         engine = NativeEngine(settings, read_weights(weights), str(weights), precision=precision, threads=threads)
-        tokenizer = load_tokenizer(run, config, settings.vocab_size)
-        return Translator(engine, tokenizer, limits or limits_of_run(config, where))
+        source, target = load_tokenizers(run, config, settings)
+        return Translator(engine, source, limits or limits_of_run(config, where), target_tokenizer=target)
 
     @property
     def info(self) -> EngineInfo:
@@ -205,7 +208,7 @@ class Translator:
     @cached_property
     def constraints(self) -> ConstraintCompiler:
         """What makes constraints over tokens of texts."""
-        return ConstraintCompiler(self.tokenizer, self.language, self.target_language)
+        return ConstraintCompiler(self.target_tokenizer, self.language, self.target_language)
 
     @cached_property
     def surrogates(self) -> tuple[str, ...]:
@@ -214,7 +217,7 @@ class Translator:
         def copies(names: Sequence[str]) -> list[str]:
             ids = self.tokenizer.encode_batch(list(names), self.language)
             found = search_all(self.engine, ids, DecodingOptions(scores=False))
-            return self.tokenizer.decode_batch([hypotheses[0].tokens for hypotheses in found])
+            return self.target_tokenizer.decode_batch([hypotheses[0].tokens for hypotheses in found])
 
         return ranked_surrogates(copies)
 
@@ -231,7 +234,7 @@ class Translator:
         sentences = [request.ids for request in requests]
         if not bound:
             found = search_all(self.engine, sentences, options, numbers=numbers, batch_size=batch_size)
-            return translations_of(found, self.tokenizer)
+            return translations_of(found, self.target_tokenizer)
         compiler = self.constraints
         typed = [compiler.prefix(each.prefix, each.is_closed) for each in requests]
         constraints = [
@@ -242,5 +245,5 @@ class Translator:
         found = search_all(
             self.engine, sentences, options, numbers=numbers, batch_size=batch_size, constraints=constraints
         )
-        begun = [own and (each.prefix, own) for each, own in zip(requests, typed, strict=True)]
-        return translations_of(found, self.tokenizer, begun)
+        begun = [None if own is None else (each.prefix, own) for each, own in zip(requests, typed, strict=True)]
+        return translations_of(found, self.target_tokenizer, begun)

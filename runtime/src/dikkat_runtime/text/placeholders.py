@@ -21,7 +21,8 @@ _PATTERNS: dict[Kind, str] = {
     "number": r"\d+(?:[.,'’\u00a0\u202f](?=\d{3}(?!\d))\d{3})*(?:[.,]\d+)*",
 }
 _GROUPS = {f"g{place}": kind for place, kind in enumerate(_PATTERNS)}
-_ANY = re.compile("|".join(f"(?P<{name}>{_PATTERNS[kind]})" for name, kind in _GROUPS.items()))
+# compiled by `re` at the first use: most texts have nothing of the kind
+_ANY = "|".join(f"(?P<{name}>{_PATTERNS[kind]})" for name, kind in _GROUPS.items())
 _HINT = re.compile(r"[\d%{@&</]")
 _GROUPED = re.compile(r"(?<=\d)[\s.,'’](?=\d{3})")
 _MARKS = re.compile(r"[.,:;!?)\]}»”]+$")
@@ -31,7 +32,7 @@ def has_words(text: str) -> bool:
     """Whether there is a letter outside markup, placeholders and addresses: something to translate."""
     if not any(map(str.isalpha, text)):
         return False
-    return not _may_have_spans(text) or any(map(str.isalpha, _ANY.sub(" ", text)))
+    return not _may_have_spans(text) or any(map(str.isalpha, re.sub(_ANY, " ", text)))
 
 
 def spans(text: str) -> Counter[tuple[Kind, str]]:
@@ -39,7 +40,7 @@ def spans(text: str) -> Counter[tuple[Kind, str]]:
     counts: Counter[tuple[Kind, str]] = Counter()
     if not _may_have_spans(text):
         return counts
-    for match in _ANY.finditer(text):
+    for match in re.finditer(_ANY, text):
         kind = _GROUPS[match.lastgroup or ""]
         counts[kind, _normal(kind, match[0])] += 1
     return counts
@@ -48,7 +49,7 @@ def spans(text: str) -> Counter[tuple[Kind, str]]:
 def protected_spans(text: str, also: re.Pattern[str]) -> list[tuple[int, int]]:
     """Where placeholders, URLs and e-mail addresses stand, and each match of `also` outside them."""
     wanted = ("placeholder", "URL", "e-mail")
-    found = list(_ANY.finditer(text)) if _may_have_spans(text) else []
+    found = list(re.finditer(_ANY, text)) if _may_have_spans(text) else []
     spans = [_without_marks(match) for match in found if _GROUPS[match.lastgroup or ""] in wanted]
     alone = [match.span() for match in also.finditer(text)]
     free = [each for each in alone if not any(start <= each[0] < end for start, end in spans)]

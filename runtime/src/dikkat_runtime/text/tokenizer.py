@@ -1,4 +1,4 @@
-"""Text to ids and back, over the `tokenizers` library: one joint vocabulary for both languages.
+"""Text to ids and back, over the `tokenizers` library: one vocabulary for both languages, or one for each.
 
 `bpe` is byte-level BPE (Sennrich et al. 2016 on the bytes of UTF-8, as in GPT-2): every byte has an entry, so nothing
 is unknown, and decoding gives back the text exactly, in Unicode form NFC. A space is put before the text and taken off
@@ -45,6 +45,8 @@ _MARKS = "[,.!?]"
 _CHARACTER = r"[\s\S]"
 PATTERNS = (_PIECE, _TYPED_SPECIAL, _MARKS, _CHARACTER)
 """Every regular expression that a tokenizer of ours holds."""
+TARGET_TOKENIZER = "tokenizer.target.json"
+"""The file of a run that holds the target's vocabulary where there are two; tokenizer.json is then the source's."""
 
 # Rayon's threads do not survive a fork: parallel here, single in a forked child, and no warning about it.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -116,12 +118,15 @@ class Tokenizer:
         return cls(inner)
 
     @classmethod
-    def load(cls, path: Path, vocab_size: int | None = None, language: str = "") -> Tokenizer:
+    def load(
+        cls, path: Path, vocab_size: int | None = None, language: str = "", setting: str = "vocab_size"
+    ) -> Tokenizer:
         """Read `tokenizer.json`, which must have `vocab_size` entries where that is given, for texts in `language`.
 
-        Raises `MissingInputError`, or `DataError` when it is damaged, foreign or of another size.
+        `setting` is that of the model which tells the size. Raises `MissingInputError`, or `DataError` when the file is
+        damaged, foreign or of another size.
         """
-        return cls.checked(path, *read_tokenizer(path), vocab_size, language)
+        return cls.checked(path, *read_tokenizer(path), vocab_size, language, setting)
 
     @classmethod
     def checked(
@@ -131,6 +136,7 @@ class Tokenizer:
         inner: tokenizers.Tokenizer,
         vocab_size: int | None,
         language: str = "",
+        setting: str = "vocab_size",
     ) -> Tokenizer:
         """What `read_tokenizer` found at `path`, if it is ours. Raises `DataError`."""
         if tuple(inner.id_to_token(i) for i in range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
@@ -140,7 +146,7 @@ class Tokenizer:
             raise DataError(f"{path}: not a tokenizer of dikkat: an entry is not made of bytes")
         if vocab_size is not None and tokenizer.vocab_size != vocab_size:
             raise DataError(
-                f"{path}: does not fit config.json: it has {tokenizer.vocab_size:,} entries, but model.vocab_size is"
+                f"{path}: does not fit config.json: it has {tokenizer.vocab_size:,} entries, but model.{setting} is"
                 f" {vocab_size:,}"
             )
         return tokenizer
