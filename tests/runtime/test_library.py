@@ -17,7 +17,7 @@ from dikkat_runtime.errors import AbsentError, UsageError
 from dikkat_runtime.native import cpu, library, sources, structures
 
 STRUCTURES: list[tuple[str, str, dict[str, str]]] = [
-    ("byte_rows.h", "Packing", {"source": "from", "is_float32": "wide"}),
+    ("byte_rows.h", "Packing", {"source": "from"}),
     (
         "encoder.c",
         "Linear",
@@ -25,7 +25,7 @@ STRUCTURES: list[tuple[str, str, dict[str, str]]] = [
     ),
     ("encoder.c", "Norm", {}),
     ("encoder.c", "Encoder", {}),
-    ("search.c", "Decoder", {"weights_out": "seen"}),
+    ("search.c", "Decoder", {}),
     ("search.c", "Search", {}),
 ]
 """Where they lie, and fields that have another name in C."""

@@ -86,6 +86,9 @@ def _translate(parser: argparse.ArgumentParser) -> None:
         "--glossary", type=Path, help="Terms: a term, a tab and its translation a line, several parted by |."
     )
     parser.add_argument("--prefix", type=Path, help="What the translation of each line begins with, one a line.")
+    parser.add_argument("--confidence", action="store_true", help="Probability before each text, faults behind it.")
+    parser.add_argument("--json", action="store_true", help="A line of JSON each, with the probability of each word.")
+    parser.add_argument("--abstain", type=float, help="Leave a line empty that is less probably right than this.")
     parser.add_argument("--precision", choices=("float32", "int8"), default="float32", help="int8 is faster.")
     parser.add_argument("--threads", type=_at_least_one, help="Threads to compute with; all processors if absent.")
     parser.add_argument("--batch-size", type=_at_least_one, default=128, help="Sentences translated at once.")
