@@ -109,7 +109,7 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
         if picture is not None and (number > 1 or not line.strip()):
             raise UsageError(f"{picture}: a picture shows one text; give one line that is not empty")
         explained = decisive_words(classifier, line) if line.strip() else None
-        found = explained.found if explained else classifier.classify([line])[0]
+        found = explained.classification if explained else classifier.classify([line])[0]
         columns = _columns(explained, most) if explained and most else ""
         print(_written(found, found.labels) + columns, flush=True)
         remarks.note(number, found)

@@ -59,11 +59,11 @@ def diversify(
     given = list(read_pairs(pairs, source_column, target_column, note=partial(print, file=sys.stderr)))
     with WorkProgress() as progress:
         told = _Told(progress, 2 * len(given))
-        found = diversify(there, back, given, batch_size=batch_size, told=told)
+        found = diversify(there, back, given, batch_size=batch_size, on_progress=told)
     rows = ("\t".join(text.replace("\t", " ") for text in pair) + "\n" for pair in found.pairs)
     write_atomically(out, "".join(rows).encode())
     summary = (
-        f"{found.given:,} pairs, {found.by_forward:,} new ones by {forward}, {found.by_backward:,} by {backward}:"
+        f"{found.original:,} pairs, {found.by_forward:,} new ones by {forward}, {found.by_backward:,} by {backward}:"
         f" {len(found.pairs):,} in {out}"
     )
     print_report([summary])

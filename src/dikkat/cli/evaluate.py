@@ -86,7 +86,9 @@ def _translator(
     with _announced(run, data, "translating"):
         from dikkat.tasks.translation.evaluate import evaluate_translator
 
-        found = evaluate_translator(run, data, options, columns, precision, device, engine=engine, tell=tell_engine)
+        found = evaluate_translator(
+            run, data, options, columns, precision, device, engine=engine, on_engine=tell_engine
+        )
     print_report([*found.lines(), *found.samples(samples)])
 
 

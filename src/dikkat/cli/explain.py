@@ -105,8 +105,8 @@ def _explain_model(
         raise UsageError(f"{run}: this run holds no translator, and only of one can a cell be explained")
     name = MapName(stack or ("decoder" if kind == "cross" else "encoder"), layer - 1, kind or "self")  # type: ignore[arg-type]
     cell = explain_cell(translator, sentence, name, head - 1, query, target)
-    told = tell_six_steps(cell.found, cell.sentence, cell.target, cell.query_tokens, wording, full=full)
-    return told, cell.found
+    told = tell_six_steps(cell.trace, cell.sentence, cell.target, cell.query_tokens, wording, full=full)
+    return told, cell.trace
 
 
 def _inverse_temperature(beta: float | None, scaled: bool) -> float | None:

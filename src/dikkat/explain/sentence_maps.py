@@ -46,7 +46,7 @@ class SentenceMaps:
 
         Raises `UsageError`, which counts from 1, with the choices there are.
         """
-        require_place(map(place_of, self.maps), stack, kind, layer, head)
+        require_known_map(map(place_of, self.maps), stack, kind, layer, head)
         found = [
             each
             for each in self.maps
@@ -89,7 +89,7 @@ def mean_of_heads(maps: Sequence[AttentionMap]) -> AttentionMap:
     return AttentionMap(weights, first.query_tokens, first.key_tokens, first.stack, first.layer, None, first.kind)
 
 
-def require_place(places: Iterable[Place], stack: Stack, kind: Kind, layer: int | None, head: int | None) -> None:
+def require_known_map(places: Iterable[Place], stack: Stack, kind: Kind, layer: int | None, head: int | None) -> None:
     """Raise `UsageError`, with the choices there are, unless one of `places` fits; None fits every one."""
     there = list(places)
     name = attention_name(stack, kind)

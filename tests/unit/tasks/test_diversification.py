@@ -46,7 +46,7 @@ def test_what_is_new_follows_what_was_given() -> None:
     forward = Parrot({"a dog": "der Hund", "a cat": "eine Katze"})
     backward = Parrot({"ein Hund": "one dog", "eine Katze": " "})
     told: list[int] = []
-    found = diversify(forward, backward, PAIRS, told=told.append)
+    found = diversify(forward, backward, PAIRS, on_progress=told.append)
     assert found.pairs == [
         ("a dog", "ein Hund"),
         ("a cat", "eine Katze"),
@@ -54,7 +54,7 @@ def test_what_is_new_follows_what_was_given() -> None:
         ("a dog", "der Hund"),
         ("one dog", "ein Hund"),
     ]
-    assert (found.given, found.by_forward, found.by_backward) == (3, 1, 1)
+    assert (found.original, found.by_forward, found.by_backward) == (3, 1, 1)
     assert told == [1, 2, 3, 4, 5, 6]
 
 

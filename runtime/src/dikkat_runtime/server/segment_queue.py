@@ -17,7 +17,7 @@ _DECAY = 0.9
 """What a measurement keeps of its weight when the next one comes."""
 
 
-class Pace:
+class Recipe:
     """Seconds a token, from the batches so far, newer ones counting more."""
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class SegmentQueue:
         self.changed = threading.Condition()
         """Held while the queue is changed; told of every change."""
         self._lanes: dict[Task, _Lane] = {}
-        self._paces: dict[Task, Pace] = {}
+        self._paces: dict[Task, Recipe] = {}
         self._order = 0
         self.segments = 0
         """Segments for which somebody still waits."""
@@ -115,15 +115,15 @@ class SegmentQueue:
     def measured(self, batch: Batch, seconds: float) -> None:
         """Learn from a batch how long tokens take."""
         with self.changed:
-            self._paces.setdefault(batch.task, Pace()).add(batch.tokens, seconds)
+            self._paces.setdefault(batch.task, Recipe()).add(batch.tokens, seconds)
 
     def forget_paces(self) -> None:
         """Measure anew, since other models are served from now on."""
         with self.changed:
             self._paces = {task: pace for task, pace in self._paces.items() if task in self._lanes}
 
-    def _pace(self, task: Task) -> Pace:
-        return self._paces.get(task) or Pace()
+    def _pace(self, task: Task) -> Recipe:
+        return self._paces.get(task) or Recipe()
 
     def _next_task(self) -> Task | None:
         """The task of the segment whose turn it is: interactive and old ones by age, then bulk by age."""

@@ -1,4 +1,4 @@
-"""A classifier with random weights, as large as the settings of a run say."""
+"""Build a classifier with random weights from the settings of a run."""
 
 from __future__ import annotations
 
@@ -9,5 +9,8 @@ from dikkat.run_directory import RunDirectory
 
 
 def new_classifier(run: RunDirectory, config: RunConfig) -> EncoderClassifier:
-    """Build the model of the classifier in `run`. Raises `UsageError` for settings that fit no model."""
+    """Build the model of the classifier in `run`.
+
+    Raises `UsageError` for settings that fit no model.
+    """
     return build_classifier(config.model, config.classifier, len(run.labels()), 0)

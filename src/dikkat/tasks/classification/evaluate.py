@@ -27,38 +27,39 @@ _NO_LABEL = "(no label)"
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """A text that got another label than it has, or other labels."""
+    """Hold a text that got wrong labels."""
 
     text: LabelledText
     answer: Classification
     sureness: float
-    """Probability of what is wrong: of the class it was taken for, or of the decision on a label that is furthest off.
-    """
+    """Probability of what is wrong: of the predicted class, or of the decision on a label that is furthest off."""
 
     @property
     def wanted(self) -> str:
+        """Return the right labels, as text."""
         return ", ".join(self.text.labels) or _NO_LABEL
 
     @property
-    def found(self) -> str:
+    def predicted(self) -> str:
+        """Return the predicted labels, as text."""
         return ", ".join(self.answer.labels) or _NO_LABEL
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifierEvaluation:
-    """Scores of a classifier, and what it said of each text."""
+    """Hold the scores of a classifier, and its answer to each text."""
 
     scores: ClassScores | LabelScores
     calibration_error: float
-    """Mean gap between sureness and accuracy (expected calibration error, 15 bins); over all decisions on labels where
+    """Mean gap between sureness and accuracy (expected calibration error, 15 bins), over all decisions on labels where
     a text may have several."""
     texts: list[LabelledText]
     answers: list[Classification]
     seconds: float
-    """Time to classify."""
+    """Time to classify, in seconds."""
 
     def lines(self) -> list[str]:
-        """Scores of all and of each class or label."""
+        """Return the scores of all texts and of each class or label."""
         return [
             *self.scores.lines(),
             "",
@@ -67,21 +68,25 @@ class ClassifierEvaluation:
         ]
 
     def worst(self) -> list[Mistake]:
-        """All mistakes, those first that the classifier was most sure of."""
+        """Return all mistakes, those with the highest sureness first."""
         pairs = zip(self.texts, self.answers, strict=True)
         wrong = [Mistake(*pair, _sureness(*pair)) for pair in pairs if set(pair[0].labels) != set(pair[1].labels)]
         return sorted(wrong, key=lambda mistake: -mistake.sureness)
 
     def mistakes(self, count: int) -> list[str]:
-        """The `count` mistakes that the classifier was most sure of."""
+        """Return the `count` mistakes with the highest sureness, as lines of text."""
         return [
-            f"line {each.text.line}: is {each.wanted}, taken for {each.found} ({100 * each.sureness:.1f} %):"
-            f" {each.text.text[:_SHOWN_CHARACTERS]}"
-            for each in self.worst()[:count]
+            f"line {mistake.text.line}: is {mistake.wanted}, taken for {mistake.predicted}"
+            f" ({100 * mistake.sureness:.1f} %):"
+            f" {mistake.text.text[:_SHOWN_CHARACTERS]}"
+            for mistake in self.worst()[:count]
         ]
 
     def draw(self, path: Path) -> None:
-        """The confusion matrix as a picture. Raises `UsageError` where a text may have several labels."""
+        """Draw the confusion matrix.
+
+        Raises `UsageError` where a text may have several labels.
+        """
         if isinstance(self.scores, LabelScores):
             raise UsageError(f"{path}: a confusion matrix is of texts of one label each, which these are not")
         plot_confusion(self.scores.labels, self.scores.confusion, path)
@@ -93,10 +98,10 @@ def evaluate_classifier(
     columns: Columns = (None, None),
     note: Callable[[str], None] = lambda line: None,
 ) -> ClassifierEvaluation:
-    """Classify the texts of `data`, or of the run's own held-out test part when empty, and score the answers.
+    """Classify the texts of `data` and score the answers.
 
-    How the data was read is told to `note`. Raises `DataError` with file and line for a label that the classifier was
-    not trained on.
+    When `data` is empty, the run's own held-out test part is used. `note` receives remarks on how the data was read.
+    Raises `DataError` with file and line for a label that the classifier was not trained on.
     """
     classifier = Classifier.load(path)
     if not data:
@@ -113,26 +118,26 @@ def evaluate_classifier(
 
 
 def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvaluation:
-    """What `classifier` makes of `texts`, whose labels it knows."""
+    """Classify `texts`, whose labels are known, and score the answers."""
     started = time.monotonic()
     answers = classifier.classify(text.text for text in texts)
     seconds = time.monotonic() - started
     labels = classifier.labels
-    found = np.array([list(answer.probabilities.values()) for answer in answers])
+    probabilities = np.array([list(answer.probabilities.values()) for answer in answers])
     if classifier.is_multi_label:
         has = np.array([[label in text.labels for label in labels] for text in texts])
-        flat = found.reshape(-1)
+        flat = probabilities.reshape(-1)
         error = calibration_error(np.stack([1.0 - flat, flat], axis=1), has.reshape(-1).astype(np.int64))
         return ClassifierEvaluation(
-            label_scores(labels, has, found >= LEAST_PROBABILITY), error, texts, answers, seconds
+            label_scores(labels, has, probabilities >= LEAST_PROBABILITY), error, texts, answers, seconds
         )
     wanted = np.array([labels.index(text.label) for text in texts])
-    scores = class_scores(labels, wanted.tolist(), found.argmax(axis=1).tolist())
-    return ClassifierEvaluation(scores, calibration_error(found, wanted), texts, answers, seconds)
+    scores = class_scores(labels, wanted.tolist(), probabilities.argmax(axis=1).tolist())
+    return ClassifierEvaluation(scores, calibration_error(probabilities, wanted), texts, answers, seconds)
 
 
 def held_out_texts(run: RunDirectory, part: Literal["validation", "test"]) -> list[LabelledText]:
-    """The texts of a held-out part with their labels; none where nothing was held out."""
+    """Return the texts of a held-out part with their labels; none where nothing was held out."""
     texts, labels = run.held_out(part, "source"), run.held_out(part, "target")
     if not texts.exists() or not texts.stat().st_size:
         return []
@@ -148,7 +153,8 @@ def _sureness(text: LabelledText, answer: Classification) -> float:
         return answer.probabilities[answer.labels[0]]
     differing = set(text.labels) ^ set(answer.labels)
     return max(
-        (answer.probabilities[each] if each in answer.labels else 1 - answer.probabilities[each]) for each in differing
+        (answer.probabilities[label] if label in answer.labels else 1 - answer.probabilities[label])
+        for label in differing
     )
 
 

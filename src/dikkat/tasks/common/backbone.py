@@ -1,4 +1,4 @@
-"""What the kinds of models have in common for whoever wants vectors: text to ids, ids to hidden states."""
+"""The interface of a trained model for code that needs its hidden states."""
 
 from __future__ import annotations
 
@@ -13,29 +13,32 @@ from dikkat.explain.attention_map import Stack
 
 @dataclass(frozen=True, slots=True)
 class Backbone:
-    """A trained model as far as its hidden states."""
+    """Hold a trained model up to its hidden states: text to ids, ids to vectors."""
 
     model: nn.Module
-    """What computes the hidden states, its attentions included."""
+    """Module that computes the hidden states, its attention layers included."""
     stack: Stack
-    """Which of its stacks does."""
+    """Name of the stack that computes them."""
     encode: Callable[[str], list[int]]
-    """Ids of a text that is not empty, without special tokens."""
+    """Maps a text that is not empty to ids, without special tokens."""
     read: Callable[[list[int]], list[int]]
-    """The ids that the model is given: not more than it can read, between the special tokens that it expects."""
+    """Maps the ids of a text to the model's input: truncated to its length, with its special tokens."""
     longest: int
-    """Most ids of a text that are read."""
+    """Largest number of ids of a text that are read."""
     pieces: Callable[[Sequence[int]], list[str]]
-    """A label for each id."""
+    """Maps ids to one label each."""
     width: int
-    """D, numbers in a vector."""
+    """D, the length of a vector."""
     hidden: Callable[[Tensor, Tensor], Tensor]
-    """Ids (B, S) and a mask that is True at real ones to hidden states (B, S, D)."""
+    """Maps ids (B, S) and a mask (B, S), True at real tokens, to hidden states (B, S, D)."""
     pooled: Callable[[Tensor, Tensor], Tensor]
-    """Hidden states and mask to vectors of the whole (B, D)."""
+    """Maps hidden states (B, S, D) and the mask (B, S) to one vector for each text (B, D)."""
 
 
 def longest_text(config: RunConfig, limit: int, special: int) -> int:
-    """Ids of a text that have room beside the special ones: what was trained on, or less where positions end before."""
-    room = min(limit, config.model.max_positions) if config.model.positions == "learned" else limit
-    return room - special
+    """Return how many ids of a text fit beside `special` special tokens.
+
+    `limit` is the length that was trained on; learned positions may end before it.
+    """
+    available = min(limit, config.model.max_positions) if config.model.positions == "learned" else limit
+    return available - special

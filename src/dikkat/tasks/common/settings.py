@@ -1,4 +1,4 @@
-"""The settings of a run, read back from its config.json or refused where they would change nothing, and its folder."""
+"""Read the settings of a run from its config.json, and name a free folder for the next run."""
 
 from __future__ import annotations
 
@@ -14,17 +14,23 @@ Settings = dict[str, dict[str, Any]]
 
 
 def run_config(settings: dict[str, object], where: str) -> RunConfig:
-    """The `RunConfig` in a config.json, without what else it records. Raises `UsageError` for an unknown key."""
+    """Return the `RunConfig` in a config.json, without the other keys that it records.
+
+    Raises `UsageError` for an unknown key; `where` names the file.
+    """
     return build_config({key: settings[key] for key in RunConfig.model_fields if key in settings}, where=where)
 
 
 def without_translating(config: RunConfig, where: str) -> RunConfig:
-    """`config`. Raises `UsageError` where it asks for what only a translator can learn by."""
+    """Return `config` unchanged.
+
+    Raises `UsageError` where it asks for something that only a translator can be trained with.
+    """
     if config.training.bidirectional_share:
         raise UsageError(f"{where}: training.bidirectional_share is for translators; leave it out")
     return config
 
 
 def free_folder(out: Path) -> Path:
-    """A folder beside `out` that is not there yet, to be named in advice."""
+    """Return a folder beside `out` that does not exist yet, to be named in advice."""
     return next(path for number in count(2) if not (path := out.with_name(f"{out.name}-{number}")).exists())

@@ -1,4 +1,4 @@
-"""Train any kind of model from a user's data to a finished run directory; what is special to a kind is its `Job`."""
+"""Train any kind of model from a user's data to a finished run directory; a `Job` is what differs by kind."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device
 from dikkat.tasks.common.fitting import advised_minutes, needed_updates
-from dikkat.tasks.common.pace_watcher import PaceWatcher
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, learned_nothing, longer_run, problems
+from dikkat.tasks.common.time_limit_watcher import TimeLimitWatcher
+from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, is_no_better_than_baseline, longer_run, problems
 from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
 from dikkat.training.clock import RunningClock
 from dikkat.training.loop import Trainer
@@ -36,57 +36,61 @@ END_RESERVE = 3.0
 
 
 class Job(Protocol):
-    """One kind of model to train, from what the user gave."""
+    """Describe how one kind of model is trained from a user's data."""
 
     @property
     def data(self) -> tuple[str, ...]:
-        """The data as named by the user; empty when a run is taken up again."""
+        """Return the data as named by the user; empty when a run is resumed."""
         ...
 
     @property
     def has_settings(self) -> bool:
-        """Whether the user set anything."""
+        """Return whether the user set anything."""
         ...
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
-        """Fill `run` with all that training reads, config.json last; nothing else is read again after this."""
+        """Write everything that training reads into `run`, config.json last.
+
+        The user's data is not read again after this.
+        """
         ...
 
     def task(self, run: RunDirectory, config: RunConfig) -> Task:
-        """What is learned, with a new model."""
+        """Return the training task with a new model."""
         ...
 
     def facts(self, task: Any, config: RunConfig) -> dict[str, str]:
-        """What is worth knowing of `task`, which is what the method `task` gave, before the first update."""
+        """Return facts about `task` to print before the first update, by name."""
         ...
 
     def shortcomings(self, task: Any) -> tuple[str, ...]:
-        """What is wrong with the data of `task`, each as the part of a sentence."""
+        """Return what is wrong with the data of `task`, each as a clause of a sentence."""
         ...
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
-        """The card of the finished run, in Markdown."""
+        """Return the model card of the finished run as Markdown."""
         ...
 
 
 class TrainWatcher(Watcher, Protocol):
-    """Sees the preparation as well."""
+    """Watch the preparation as well as the training."""
 
-    def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None: ...
+    def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
+        """Receive the settings, the cleaning report and the facts when the data is ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a training run ended."""
+    """Hold how a training run ended."""
 
     finished: bool
-    """False if it was stopped; it can be resumed."""
+    """False if the run was stopped; it can be resumed."""
     best_score: float | None
-    """Of the validations; None if it was stopped before the first."""
+    """Best score of the validations; None if the run was stopped before the first."""
     problems: tuple[str, ...] = ()
-    """What is wrong with a finished run, each as the part of a sentence."""
+    """What is wrong with a finished run, each as a clause of a sentence."""
     advice: str = ""
-    """The command that makes a better one, where something is wrong with it."""
+    """Command that makes a better run; empty if nothing is wrong."""
 
 
 def train(
@@ -100,10 +104,11 @@ def train(
     started: float | None = None,
     command: str = "",
 ) -> Outcome:
-    """Read, prepare, train, validate, and leave a run directory at `out`.
+    """Prepare the data, train, validate, and leave a run directory at `out`.
 
-    `started` is when the time limit began to count (`time.monotonic`); the time to compile the kernels, once on a
-    machine, is not counted. `command` is what made the run, for its card. Raises the errors of every step.
+    `started` is when the time limit began to count (`time.monotonic`). The time to compile the kernels, once on each
+    machine, is not counted. `command` is the command line that made the run, for its card. Raises the errors of every
+    step.
     """
     started = time.monotonic() if started is None else started
     where = find_device(device)
@@ -120,8 +125,10 @@ def train(
         trainer = _trainer(job, run, config, started, where)
         watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
         _take_up(trainer, run, watcher)
-        pace = PaceWatcher(watcher, config, trainer.task.batches_per_epoch, can_shrink=_can_shrink(run, config))
-        finished = trainer.train(pace, should_stop, started)
+        time_limit_watcher = TimeLimitWatcher(
+            watcher, config, trainer.task.batches_per_epoch, can_shrink=_can_shrink(run, config)
+        )
+        finished = trainer.train(time_limit_watcher, should_stop, started)
         if not finished:
             return Outcome(False, trainer.state.best_score)
         _finish(job, run, trainer)
@@ -227,14 +234,14 @@ def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -
     rows, overhead = run.read_metrics(), trainer.overhead_share
     seconds = trainer.state.seconds
     ending = Ending(rows, best, trainer.task.baseline(), overhead, seconds, job.shortcomings(trainer.task))
-    if not (found := problems(ending)):
+    if not (reasons := problems(ending)):
         return Outcome(True, best)
     settings = run.read_config()
     kind, data = settings.get("task", "translator"), settings["data_source"]["data"]
-    times = MANY_TIMES if learned_nothing(ending) else MORE_TIMES
+    times = MANY_TIMES if is_no_better_than_baseline(ending) else MORE_TIMES
     minutes = _minutes_needed(config, trainer, rows[-1]["step"], seconds * (1.0 - overhead))
     command = longer_run(settings.get("command", ""), kind, data, run.path, config.training, times, minutes)
-    return Outcome(True, best, tuple(found), command)
+    return Outcome(True, best, tuple(reasons), command)
 
 
 def _minutes_needed(config: RunConfig, trainer: Trainer, updates: int, seconds: float) -> int | None:

@@ -1,4 +1,4 @@
-"""The doctor's patients: the model of a run directory, or of one of its checkpoints."""
+"""Load the model of a run directory or checkpoint and examine it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dikkat.tasks.kinds import part_of
 
 
 def examine_path(path: Path, seed: int = 1) -> list[Proof]:
-    """Every proof on the model at `path`, a run directory or one folder of its `checkpoints`.
+    """Run every check of the doctor on the model at `path`, a run directory or a checkpoint folder.
 
     Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a model
     whose settings are unknown or whose learned positions are too few to be examined.
@@ -23,7 +23,7 @@ def examine_path(path: Path, seed: int = 1) -> list[Proof]:
 
 
 def load_model(path: Path) -> Patient:
-    """The model at `path` in float32: a run's best weights, or those that a checkpoint would train on with."""
+    """Load the model at `path` in float32: the best weights of a run, or those of a checkpoint."""
     is_checkpoint = path.resolve().parent.name == "checkpoints" and not (path / "config.json").exists()
     # a checkpoint shares the settings of its run, two levels up
     run = RunDirectory.open(path.resolve().parents[1] if is_checkpoint else path)

@@ -1,4 +1,4 @@
-"""The report of a finished run: everything worth knowing of it, in one file that can be sent to somebody."""
+"""Write the report of a finished run as one HTML file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dikkat_runtime.files import probe_beside, write_atomically, write_errors
 
 
 def write_report(path: Path, out: Path, language: str = "en") -> None:
-    """Let the finished run at `path` work on its held-out part, and write its report to `out` as HTML.
+    """Run the finished model at `path` on its held-out part, and write its report to `out` as HTML.
 
     Raises `UsageError` for another suffix or language, `MissingInputError` for a run that is unfinished or has lost a
     file, `DataError` for one that is damaged, `DiskError` or `CannotCreateError` when `out` cannot be written.

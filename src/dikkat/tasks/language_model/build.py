@@ -1,4 +1,4 @@
-"""A language model with random weights, as large as the settings of a run say."""
+"""Build a language model with random weights from the settings of a run."""
 
 from __future__ import annotations
 
@@ -9,5 +9,8 @@ from dikkat.run_directory import RunDirectory
 
 
 def new_language_model(run: RunDirectory, config: RunConfig) -> LanguageModel:
-    """Build the model of the language model in `run`. Raises `UsageError` for settings that fit no model."""
+    """Build the model of the language model in `run`.
+
+    Raises `UsageError` for settings that fit no model.
+    """
     return build_language_model(config.model, config.language_model.objective, 0)

@@ -1,4 +1,4 @@
-"""The facts of a finished language model: its text and its faults, its scores, and what surprised it most."""
+"""Collect the facts of a finished language model for its report: text, faults, scores and surprises."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ PASSAGE = 24
 """Tokens of a passage."""
 _WINDOWS = 64
 _RUN = 16
-"""So many tokens in a row that also stand in training were hardly said twice by chance."""
+"""Length in tokens of a repeated sequence that is unlikely to be repeated by chance."""
 _MOST_TOKENS = 500_000
 
 
 def language_model_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
-    """Let the language model of `run` work on its held-out part, and return the page that tells of it."""
+    """Run the language model of `run` on its held-out part, and return its report as HTML."""
     return reader_page(language_model_facts(run, metrics, language), language)
 
 
 def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> ReaderFacts:
-    """Let the model read what `run` held out, and gather everything that its report tells."""
+    """Run the model on the held-out part of `run`, and collect everything that its report shows."""
     words, own = report_wording(language), reader_wording(language)
     trained = LanguageModel.load(run.path)
     settings, model = trained.config.language_model, trained.config.model
@@ -125,7 +125,7 @@ def _runs(ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
 def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderWording) -> list[Example]:
     """Passages of the greatest mean loss, at most one a window."""
     windows = Windows(held_out, trained.context, trained.context, seed=0)
-    found: list[tuple[float, str, str]] = []
+    passages: list[tuple[float, str, str]] = []
     for number, packed in enumerate(windows.in_order(_WINDOWS * windows.length)):
         asked = next_tokens(packed)
         if trained.model.objective == "masked":
@@ -140,19 +140,19 @@ def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderWording) -> list
         passage = trained.tokenizer.decode(wanted[start : start + PASSAGE])
         if passage.strip():
             before = trained.tokenizer.decode(wanted[max(0, start - 2 * PASSAGE) : start])
-            found.append((max(losses), before, passage))
-    found.sort(key=lambda each: -each[0])
+            passages.append((max(losses), before, passage))
+    passages.sort(key=lambda scored: -scored[0])
     return [
         Example(own.surprise.format(loss=loss), [(own.before, before), (own.passage, passage)])
-        for loss, before, passage in found[:WORST]
+        for loss, before, passage in passages[:WORST]
     ]
 
 
 def _nats(trained: LanguageModel, asked: Asked) -> NDArray[np.float64]:
     """(T,): loss of each token of one window; NaN where it is not predicted."""
-    places = None if asked.places is None else torch.from_numpy(asked.places)
+    position_ids = None if asked.places is None else torch.from_numpy(asked.places)
     with torch.inference_mode():
-        hidden = trained.model.hidden(torch.from_numpy(asked.tokens), visible(asked, trained.model), places)
+        hidden = trained.model.hidden(torch.from_numpy(asked.tokens), visible(asked, trained.model), position_ids)
         likelihoods = trained.model.project(hidden[0]).float().log_softmax(dim=-1)
         nats = -likelihoods.gather(1, torch.from_numpy(asked.wanted[0])[:, None])[:, 0].double().numpy()
     return nats if asked.predicted is None else np.where(asked.predicted[0], nats, np.nan)

@@ -32,7 +32,7 @@ _DOCUMENTS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class LanguageModelJob:
-    """A language model from text files and folders of them; see `Job`."""
+    """Train a language model from text files and folders of them; see `Job`."""
 
     data: tuple[str, ...]
     preset: str | None = None
@@ -41,14 +41,18 @@ class LanguageModelJob:
     where: str = "configuration"
     """Where the overrides come from, for error messages."""
     device: Device = "cpu"
-    """Where it will be trained."""
+    """Device that the model will be trained on."""
 
     @property
     def has_settings(self) -> bool:
+        """Return whether the user set anything."""
         return bool(self.settings or self.preset)
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
-        """Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`."""
+        """Write everything that training reads into `run`, config.json last.
+
+        Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`.
+        """
         # wrong settings should be known before any text is read
         seed = self._config(0).training.seed
         documents = list(read_documents(self.data))
@@ -73,6 +77,7 @@ class LanguageModelJob:
         return config, None
 
     def task(self, run: RunDirectory, config: RunConfig) -> LanguageModelTask:
+        """Return the training task with a new model."""
         asked, training = config.language_model, config.training
         vocab_size = config.model.vocab_size
         train, held_out = (
@@ -93,6 +98,7 @@ class LanguageModelJob:
         )
 
     def facts(self, task: LanguageModelTask, config: RunConfig) -> dict[str, str]:
+        """Return facts about the data and the model to print before the first update."""
         model, asked = config.model, config.language_model
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         return {
@@ -105,9 +111,11 @@ class LanguageModelJob:
         }
 
     def shortcomings(self, task: LanguageModelTask) -> tuple[str, ...]:
+        """Return what is wrong with the data, each as a clause of a sentence."""
         return ()
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
+        """Return the model card of the finished run as Markdown."""
         return language_model_card(run.read_config(), rows, run.foreign_metrics())
 
     def _config(self, characters: int) -> RunConfig:
@@ -124,18 +132,18 @@ def _size(documents: Sequence[Document]) -> int:
 
 def _model(config: RunConfig, tokenizer: Tokenizer) -> Settings:
     """What only the data decides."""
-    found: dict[str, Any] = {"vocab_size": tokenizer.vocab_size}
+    settings: dict[str, Any] = {"vocab_size": tokenizer.vocab_size}
     if config.model.positions == "learned":
         # a position behind the context would never be trained
-        found["max_positions"] = config.language_model.context
-    return {"model": found}
+        settings["max_positions"] = config.language_model.context
+    return {"model": settings}
 
 
 def _encoded(documents: Sequence[Document], tokenizer: Tokenizer, kind: str) -> Iterator[list[int]]:
     if kind not in ("characters", "bytes"):
         for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
             some = documents[start : start + _DOCUMENTS_AT_ONCE]
-            for document, ids in zip(some, tokenizer.encode_batch([each.text for each in some]), strict=True):
+            for document, ids in zip(some, tokenizer.encode_batch([document.text for document in some]), strict=True):
                 yield _marked(document, ids)
         return
     for document in documents:

@@ -1,4 +1,4 @@
-"""A translator with random weights, as large as the settings of a run say."""
+"""Build a translator with random weights from the settings of a run."""
 
 from __future__ import annotations
 
@@ -9,5 +9,8 @@ from dikkat.run_directory import RunDirectory
 
 
 def new_translator(run: RunDirectory, config: RunConfig) -> EncoderDecoder:
-    """Build the model of the translator in `run`. Raises `UsageError` for settings that fit no model."""
+    """Build the model of the translator in `run`.
+
+    Raises `UsageError` for settings that fit no model.
+    """
     return build_model(config.model, 0)

@@ -27,7 +27,7 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class TranslatorJob:
-    """A translator from parallel text; see `Job`."""
+    """Train a translator from parallel text; see `Job`."""
 
     request: TrainRequest
     new_validator: Callable[[Corpus, Tokenizer, list[str], list[str], Scoring], Validator] = Validator
@@ -35,16 +35,20 @@ class TranslatorJob:
 
     @property
     def data(self) -> tuple[str, ...]:
+        """Return the data as named by the user."""
         return tuple(self.request.data)
 
     @property
     def has_settings(self) -> bool:
+        """Return whether the user set anything."""
         return bool(self.request.settings or self.request.preset)
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
+        """Write everything that training reads into `run`; see `prepare`."""
         return prepare(self.request, run)
 
     def task(self, run: RunDirectory, config: RunConfig) -> TranslationTask:
+        """Return the training task with a new model."""
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         targets, scoring = scored_as_trained(targets, config)
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
@@ -57,6 +61,7 @@ class TranslatorJob:
         return TranslationTask(model, train, validator, config.training)
 
     def facts(self, task: TranslationTask, config: RunConfig) -> dict[str, str]:
+        """Return facts about the data and the model to print before the first update."""
         padding = task.plan.padding_share(task.plan.epoch(0))
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         model, share = config.model, config.training.bidirectional_share
@@ -71,9 +76,11 @@ class TranslatorJob:
         }
 
     def shortcomings(self, task: TranslationTask) -> tuple[str, ...]:
+        """Return what is wrong with the data, each as a clause of a sentence."""
         return ()
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
+        """Return the model card of the finished run as Markdown."""
         settings = run.read_config()
         targets = list(read_lines(run.held_out("validation", "target")))
         _, scoring = scored_as_trained(targets, run_config(settings, str(run.config)))

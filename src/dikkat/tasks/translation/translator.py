@@ -1,4 +1,4 @@
-"""The translator with its model: lines of text in, lines of text out, and what it attends to."""
+"""The translator: lines of text in, lines of text out, and its attention."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ BEAM = BeamOptions()
 
 
 class Translator(translator.Translator):
-    """A trained encoder-decoder with its tokenizer; an engine computes translations, the model what it attends to."""
+    """Translate with a trained encoder-decoder and its tokenizer.
+
+    An engine computes the translations, the PyTorch model the attention.
+    """
 
     def __init__(
         self,
@@ -55,22 +58,24 @@ class Translator(translator.Translator):
         """
         self._model = model
         if limits is None:
-            learned = config.model.positions == "learned"
-            limits = default_limits(config.data.max_length, config.model.max_positions if learned else None)
+            has_learned_positions = config.model.positions == "learned"
+            limits = default_limits(
+                config.data.max_length, config.model.max_positions if has_learned_positions else None
+            )
         engine = engine_in_memory(self.model.eval(), config.model) if engine is None else engine
         super().__init__(engine, tokenizer, limits, language=config.data.source_language)
         self.config = config
 
     @property
     def model(self) -> EncoderDecoder:
-        """The model as a module of PyTorch, in evaluation mode."""
+        """Return the model as a PyTorch module, in evaluation mode."""
         if not isinstance(self._model, EncoderDecoder):
             self._model = self._model()
         return self._model
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
+        """Return the device that the model computes on."""
         return self.model.output_weight.device
 
     @classmethod
@@ -81,10 +86,10 @@ class Translator(translator.Translator):
         device: Device = "cpu",
         engine: EngineName = "auto",
     ) -> Translator:
-        """The translator of a run directory, in float32; or with weights and activations in eight bits.
+        """Load the translator of a run directory, in float32 or with weights and activations in eight bits.
 
         int8 is faster and smaller and writes almost the same. Raises `UsageError` for a model of another kind, an
-        engine that cannot run and a device that is not to be had, and `MissingInputError` or `DataError` naming the
+        engine that cannot run and a device that is not available, and `MissingInputError` or `DataError` naming the
         file that is missing or damaged.
         """
         where = find_device(device)
@@ -113,20 +118,21 @@ class Translator(translator.Translator):
         retry_loops: bool = True,
         notes: TranslationNotes | None = None,
     ) -> Iterator[Translation]:
-        """Translate an endless stream in order, greedily where no `options` say otherwise."""
+        """Translate an endless stream in order, greedily unless `options` say otherwise."""
         return super().stream(
             lines, options, batch_size=batch_size, window=window, retry_loops=retry_loops, notes=notes
         )
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
-        """Attention of every stack, layer and head while reading `text` and writing `translation` (default: its own).
+        """Return the attention of every stack, layer and head while reading `text` and writing `translation`.
 
-        Axes carry the subwords; a decoder row is labelled with the token that is fed in, `<bos>` first. See
-        `Attending`, which also records beam-search hypotheses, and single layers. Raises `DataError`.
+        By default `translation` is the model's own. Axes carry the subwords; a decoder row is labelled with the token
+        that is fed in, `<bos>` first. See `Attending`, which also records beam-search hypotheses, and single layers.
+        Raises `DataError`.
         """
         attending = Attending(self)
-        found = attending.greedy(text) if translation is None else attending.forced(text, translation)
-        return list(found.maps)
+        maps = attending.greedy(text) if translation is None else attending.forced(text, translation)
+        return list(maps.maps)
 
 
 def _model_of(run: RunDirectory, config: RunConfig, where: torch.device) -> EncoderDecoder:
