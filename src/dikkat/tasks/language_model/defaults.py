@@ -1,6 +1,6 @@
 """Choose size, vocabulary and schedule of a language model from the amount of text.
 
-The row that holds one million characters was chosen by the trials in docs/log.md; the others scale it: more text
+The row that holds one million characters was chosen by the trials in docs/log/; the others scale it: more text
 carries more parameters, wants subwords and needs fewer passes.
 """
 
