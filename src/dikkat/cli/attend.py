@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.cli.limits import MOST_BEAMS
-from dikkat.cli.progress import Announced, tell_written
+from dikkat.cli.progress import Announced, print_written
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 
@@ -262,4 +262,4 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     for number, line in enumerate(cautions, start=1):
         if line is not None:
             print(line if len(cautions) == 1 else f"{number}: {line}", file=sys.stderr)
-    tell_written(out)
+    print_written(out)

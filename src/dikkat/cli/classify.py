@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.cli.input_lines import InputLines
-from dikkat.cli.progress import tell_written
+from dikkat.cli.progress import print_written
 from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -109,14 +109,14 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
         if picture is not None and (number > 1 or not line.strip()):
             raise UsageError(f"{picture}: a picture shows one text; give one line that is not empty")
         explained = decisive_words(classifier, line) if line.strip() else None
-        found = explained.classification if explained else classifier.classify([line])[0]
+        found = explained.found if explained else classifier.classify([line])[0]
         columns = _columns(explained, most) if explained and most else ""
         print(_written(found, found.labels) + columns, flush=True)
         remarks.note(number, found)
         if picture is not None and explained is not None:
             title = f"{found.label} ({100 * found.probability:.1f} %)"
             plot_words(explained.words, explained.occlusion, explained.attention, picture, title)
-            tell_written(picture)
+            print_written(picture)
     remarks.tell()
 
 

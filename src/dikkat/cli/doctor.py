@@ -1,4 +1,4 @@
-"""`dikkat doctor`: proofs on a trained model, each named with its pass or the measured violation."""
+"""`dikkat doctor`: check a trained model claim by claim, with the measured violations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Not 65: the files were read and are whole. As with a test run, 1 says that the answer is no.
 EXIT_FAILED = 1
 
-MARKS = {"pass": "✓ pass", "fail": "✗ FAIL", "follows": "– follows"}
+OUTCOME_SYMBOLS = {"pass": "✓ pass", "fail": "✗ FAIL", "follows": "– follows"}
 
 
 def doctor(
@@ -66,7 +66,7 @@ def _as_table(proofs: list[Proof]) -> list[str]:
     lines = [f"{'':9}  {'proof':{width}}  {'violation':>9}  {'limit':>6}"]
     for proof in proofs:
         numbers = f"{proof.violation:>9.2g}  {proof.limit:>6.0g}"
-        lines.append(f"{MARKS[proof.outcome]:9}  {proof.name:{width}}  {numbers}  {proof.says}")
+        lines.append(f"{OUTCOME_SYMBOLS[proof.outcome]:9}  {proof.name:{width}}  {numbers}  {proof.says}")
         if not proof.passed:
             because = f" – follows from: {proof.because}" if proof.because else ""
             lines.append(f"{'':9}  at {proof.where}{because}")

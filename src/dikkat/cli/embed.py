@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.cli.input_lines import InputLines
-from dikkat.cli.progress import tell_written
+from dikkat.cli.progress import print_written
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def embed(
     if picture is not None:
         source = file.name if file else "standard input"
         _draw(vectors, picture, f"{run.name}: {'tokens' if tokens else 'lines'} of {source}")
-    tell_written(out, picture)
+    print_written(out, picture)
     return None
 
 

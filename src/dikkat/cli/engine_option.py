@@ -1,4 +1,4 @@
-"""The option --engine, and the line that tells which engine runs."""
+"""The option --engine, and the line that names the engine that runs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from dikkat_runtime.engine.contract import EngineInfo
 ENGINE_HELP = "What computes; auto is native where that can run, else torch."
 
 
-def tell_engine(info: EngineInfo) -> None:
-    """Say on standard error what computes, at what precision, with how many threads."""
+def print_engine(info: EngineInfo) -> None:
+    """Print on standard error which engine computes, at what precision, with how many threads."""
     print(info, file=sys.stderr)

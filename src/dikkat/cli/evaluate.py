@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.engine_option import ENGINE_HELP, tell_engine
+from dikkat.cli.engine_option import ENGINE_HELP, print_engine
 from dikkat.cli.limits import MOST_BEAMS
-from dikkat.cli.progress import Announced, tell_written
+from dikkat.cli.progress import Announced, print_written
 from dikkat.cli.streams import print_report
 from dikkat.config import Device
 from dikkat_runtime.engine.contract import EngineName
@@ -87,7 +87,7 @@ def _translator(
         from dikkat.tasks.translation.evaluate import evaluate_translator
 
         found = evaluate_translator(
-            run, data, options, columns, precision, device, engine=engine, on_engine=tell_engine
+            run, data, options, columns, precision, device, engine=engine, on_engine=print_engine
         )
     print_report([*found.lines(), *found.samples(samples)])
 
@@ -115,7 +115,7 @@ def _classifier(run: Path, data: list[str], columns: Columns, samples: int, pict
         if picture is not None:
             found.draw(picture)
     print_report([*found.lines(), *found.mistakes(samples)])
-    tell_written(picture)
+    print_written(picture)
 
 
 def _announced(run: Path, data: list[str], work: str) -> Announced:

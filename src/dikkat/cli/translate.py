@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dikkat.cli.engine_option import ENGINE_HELP, tell_engine
+from dikkat.cli.engine_option import ENGINE_HELP, print_engine
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.config import Device
 from dikkat_runtime.engine.contract import EngineName
@@ -80,7 +80,7 @@ def translate(
         options = SamplingOptions(temperature=temperature, top_k=top_k, top_p=top_p, seed=seed, scores=scores)
     options = replace(options, no_repeat_ngram=no_repeat_ngram or 0, repetition_penalty=repetition_penalty)
     translator = open_translator(run, engine, precision, device)
-    tell_engine(translator.info)
+    print_engine(translator.info)
     if out is not None and (scores or n_best != 1):
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
     if out is not None:

@@ -1,4 +1,4 @@
-"""Pairs out of a gettext catalog in its form for translators (`.po`): each message and its translation."""
+"""Read pairs from a gettext catalog for translators (`.po`): each message and its translation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Entry:
 
 
 def read_po(path: Path) -> Iterator[Pair]:
-    """Pairs of messages and translations; what is not translated, fuzzy or obsolete is left out.
+    """Yield pairs of messages and translations; what is not translated, fuzzy or obsolete is left out.
 
     Raises `DataError` with file and line for what is no catalog, and `MissingInputError`.
     """
@@ -58,13 +58,13 @@ def _entries(path: Path) -> Iterator[_Entry]:
                 entry, key = _Entry(), ""
             entry.is_fuzzy |= text.startswith("#,") and "fuzzy" in text
             continue
-        if found := _KEYWORD.fullmatch(text):
-            if "msgstr" in key and found[1] in ("msgctxt", "msgid"):
+        if match := _KEYWORD.fullmatch(text):
+            if "msgstr" in key and match[1] in ("msgctxt", "msgid"):
                 yield entry
                 entry = _Entry()
-            key = found[1] + (found[2] or "")
+            key = match[1] + (match[2] or "")
             entry.line = number if key == "msgid" else entry.line
-            text = found[3]
+            text = match[3]
         if not key or not (string := _STRING.fullmatch(text)):
             raise DataError(f"{path}:{number}: not a line of a gettext catalog (.po)")
         entry.size += len(text)

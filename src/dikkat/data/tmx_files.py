@@ -1,4 +1,4 @@
-"""Pairs out of a translation memory (`.tmx`), read as a stream.
+"""Read pairs from a translation memory (`.tmx`) as a stream.
 
 Source: TMX 1.4b, LISA/GALA. Nothing outside the file is fetched, and a file that declares entities is refused.
 """
@@ -21,7 +21,8 @@ _CODE = frozenset(("bpt", "ept", "it", "ph", "ut"))
 
 
 def read_tmx(path: Path, languages: tuple[str | None, str | None]) -> Iterator[Pair]:
-    """Pairs of the segments of two languages: those named, else the source language of the file and its only other.
+    """Yield pairs of the segments of two languages: those named, else the source language of the file and its only
+    other.
 
     A unit without one of the two is passed over. Raises `UsageError` for a language that the first unit lacks or that
     has to be named, `DataError` for what is no TMX, and `MissingInputError`.

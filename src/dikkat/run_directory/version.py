@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def installed_version() -> str:
-    """The version of the installed distribution, as config.json notes it."""
+    """Return the version of the installed distribution, as noted in config.json."""
     try:
         return version("dikkat")
     except PackageNotFoundError:

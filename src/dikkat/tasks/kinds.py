@@ -1,4 +1,4 @@
-"""Register the kinds of models, one row each.
+"""The kinds of models: one row each, which names where the parts of the kind are.
 
 A part is written as "module:name" and imported when it is first asked for, so that a command loads only its own kind.
 """
@@ -15,18 +15,18 @@ from dikkat_runtime.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Name the modules of one kind of model; an empty field means that it has no such part."""
+    """One kind of model; a part that is empty does not exist for it."""
 
     load: str
-    """Loads the path of a run as the object that a user works with."""
+    """From the path of a run to the object that a user works with."""
     backbone: str
-    """Maps a `RunDirectory` to the `Backbone` whose hidden states are its vectors."""
+    """From a `RunDirectory` to the `Backbone` whose hidden states are its vectors."""
     build: str = ""
-    """Maps a `RunDirectory` and its `RunConfig` to a new model with random weights."""
+    """From a `RunDirectory` and its `RunConfig` to a new model with random weights."""
     heads: str = ""
-    """Maps the path of a run, data and a number of texts to the `HeadSubject` whose heads are measured."""
+    """From the path of a run, data and a number of texts to the `HeadSubject` whose heads are measured."""
     report: str = ""
-    """Maps a `RunDirectory`, its rows of metrics and a language to the report as HTML."""
+    """From a `RunDirectory`, its rows of metrics and a language to the report as HTML."""
 
 
 KINDS = {
@@ -55,14 +55,11 @@ KINDS = {
         backbone="embedding.backbone:encoder_backbone",
     ),
 }
-"""Kinds of models by the name that stands as "task" in the config.json of a run."""
+"""By the name that stands as "task" in the config.json of a run."""
 
 
 def kind_name(run: RunDirectory) -> str:
-    """Return the name of the kind that `run` holds.
-
-    Runs of the first version do not name it; they are translators.
-    """
+    """Return the name of the kind that `run` holds; runs of the first version do not say it and are translators."""
     return str(run.read_config().get("task", "translator"))
 
 
@@ -78,7 +75,7 @@ def part_of(run: RunDirectory, part: str, lack: str) -> Any:
     if not home:
         raise UsageError(f'{run.path}: holds a "{name}", {lack}')
     module, _, attributes = home.partition(":")
-    part_object: Any = import_module(f"dikkat.tasks.{module}")
+    found: Any = import_module(f"dikkat.tasks.{module}")
     for attribute in attributes.split("."):
-        part_object = getattr(part_object, attribute)
-    return part_object
+        found = getattr(found, attribute)
+    return found

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dikkat.cli import progress
-from dikkat.cli.progress import Announced, tell_written
+from dikkat.cli.progress import Announced, print_written
 
 
 def test_what_takes_long_is_said_after_a_while(
@@ -44,5 +44,5 @@ def test_what_is_short_or_fails_at_once_is_not_announced(
 
 
 def test_files_that_were_written_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_written(Path("a b.png"), None, Path("x\x1b.svg"))
+    print_written(Path("a b.png"), None, Path("x\x1b.svg"))
     assert capsys.readouterr().err == "wrote a b.png\nwrote x\\x1b.svg\n"

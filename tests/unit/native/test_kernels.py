@@ -154,12 +154,12 @@ def test_weights_are_the_same_with_tiles_and_without(dtype: torch.dtype) -> None
         plain, plain_weights = kernels.attention_forward(query, key, value, mask, 0.3, None, 0, keep_weights=True)
     finally:
         allowed.value = 1
-    tiled, tiled_weights = kernels.attention_forward(query, key, value, mask, 0.3, None, 0, keep_weights=True)
+    max_pooled, tiled_weights = kernels.attention_forward(query, key, value, mask, 0.3, None, 0, keep_weights=True)
     assert plain_weights is not None
     assert tiled_weights is not None
     assert torch.equal(plain_weights, tiled_weights) == (dtype == torch.float32)
     torch.testing.assert_close(tiled_weights, plain_weights, atol=2e-6, rtol=0)
-    torch.testing.assert_close(tiled, plain, atol=TOLERANCE[dtype], rtol=0)
+    torch.testing.assert_close(max_pooled, plain, atol=TOLERANCE[dtype], rtol=0)
     exact = torch.softmax((query.double() @ key.double().mT * 0.3).masked_fill(~mask, -torch.inf), -1).nan_to_num(0.0)
     torch.testing.assert_close(tiled_weights.double(), exact, atol=2e-6, rtol=0)
 

@@ -1,4 +1,4 @@
-"""Use the encoder of a classifier, with its pooling, as a source of vectors."""
+"""The encoder of a classifier, with its pooling, as a source of vectors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def classifier_run_backbone(run: RunDirectory) -> Backbone:
 
 
 def classifier_backbone(classifier: Classifier) -> Backbone:
-    """Return the encoder of `classifier` with its pooling: the vector of a line is the input of the class layer."""
+    """The encoder with its own pooling: the vector of a line is what its class is read off."""
     settings = classifier.config.classifier
     return Backbone(
         model=classifier.model,

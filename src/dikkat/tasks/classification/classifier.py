@@ -30,32 +30,32 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 BATCH_SIZE = 64
 BATCH_TOKENS = 16384
 LEAST_PROBABILITY = 0.5
-"""Probability from which a text gets a label, where it may get several."""
+"""Of a label that a text gets, where it may get several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """Hold the label and probabilities of one text."""
+    """What a classifier makes of one text."""
 
     label: str
-    """Likeliest class; empty for a text without words."""
+    """The likeliest class; empty for a text without words."""
     probability: float
-    """Probability of that class, calibrated on the validation part; NaN for a text without words."""
+    """Of that class, calibrated on the validation part; NaN for a text without words."""
     probabilities: dict[str, float]
-    """Probability of every class, in the order of training; empty for a text without words."""
+    """Of every class, in the order of training; empty for a text without words."""
     labels: tuple[str, ...]
-    """Labels of the text, the likeliest first: its class, or where it may have several labels those of at least a half.
+    """What the text gets, the likeliest first: its class, or where it may have several labels those of at least a half.
     """
     num_tokens: int
-    """Tokens of the text. Of more than `classifier.max_tokens` only the beginning and the end were read."""
+    """Tokens of the text; of more than `classifier.max_tokens` only the beginning and the end were read."""
 
 
 NOTHING = Classification("", math.nan, {}, (), 0)
-"""Classification of a text without words."""
+"""The answer to a text without words."""
 
 
 class Classifier:
-    """Classify texts with a trained encoder, its classes and its tokenizer."""
+    """A trained encoder with its classes and tokenizer."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Classifier:
 
     @classmethod
     def load(cls, path: str | Path) -> Classifier:
-        """Load the classifier of a run directory, in float32.
+        """The classifier of a run directory, in float32.
 
         Raises `UsageError` for a model of another kind, and `MissingInputError` or `DataError` naming the file that is
         missing or damaged.
@@ -95,7 +95,7 @@ class Classifier:
         return cls(model, tokenizer, labels, config, kept_temperature(run, config))
 
     def classify(self, texts: Iterable[str]) -> list[Classification]:
-        """Classify all of `texts`; a text without words gets `NOTHING`."""
+        """Classify all of `texts`; one without words is answered by `NOTHING`."""
         return list(self.stream(texts))
 
     def stream(
@@ -109,20 +109,20 @@ class Classifier:
         remaining = iter(lines)
         while texts := list(islice(remaining, window)):
             encoded = self.encode(texts)
-            classifications = [NOTHING] * len(texts)
+            found = [NOTHING] * len(texts)
             read = [read_ids(ids, self.config.classifier) if ids else [] for ids in encoded]
-            for batch in length_batches([len(ids) for ids in read], batch_size, BATCH_TOKENS):
-                for index, row in zip(batch, self.probabilities([read[index] for index in batch]), strict=True):
-                    classifications[index] = self._classification(row, len(encoded[index]))
-            yield from classifications
+            for places in length_batches([len(ids) for ids in read], batch_size, BATCH_TOKENS):
+                for place, row in zip(places, self.probabilities([read[place] for place in places]), strict=True):
+                    found[place] = self._classification(row, len(encoded[place]))
+            yield from found
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return all ids of each text; none for a text without words."""
+        """All ids of each text; none for a text without words."""
         return self.tokenizer.encode_batch([text.strip() for text in texts], self.config.data.source_language)
 
     @torch.inference_mode()
     def probabilities(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float64]:
-        """Return the class probabilities (B, C) of B rows of ids, as returned by `read_ids`."""
+        """(B, C) of what the model reads of B texts (`read_ids`)."""
         tokens, mask = pad_texts(rows, self.model.output.weight.device)
         logits = self.model(tokens, mask).float().cpu().numpy()
         return (label_probabilities if self.is_multi_label else probabilities)(logits, self.temperature)

@@ -1,4 +1,4 @@
-"""Find the words that decided a classification, by occlusion and by attention."""
+"""The words that decided: by leaving each out, and by where the attention went."""
 
 from __future__ import annotations
 
@@ -20,33 +20,30 @@ from dikkat_runtime.errors import DataError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecisiveWords:
-    """Hold the words that the model read of a text, as typed but without punctuation, with their weights."""
+    """The words that the model read of a text, as typed but without punctuation, each with its part in the decision."""
 
-    classification: Classification
+    found: Classification
     words: tuple[str, ...]
     occlusion: NDArray[np.float64]
-    """Fall of the log-odds of the label, in nats, when the word is hidden; negative if the word spoke against it."""
+    """By how much the log-odds of the label fall, in nats, when the word is hidden; below zero it spoke against."""
     attention: NDArray[np.float64]
     """Share of the attention that reaches the pooled vector from the word; with the share of `<bos>` they sum to 1."""
 
 
 def decisive_words(classifier: Classifier, text: str) -> DecisiveWords:
-    """Return the words of `text` with their influence on its label.
-
-    Raises `DataError` for a text without words.
-    """
+    """Words of `text` and their parts in its label. Raises `DataError` for a text without words."""
     (ids,) = classifier.encode([text])
     if not ids:
         raise DataError("there is nothing to decide in an empty text; give a few words")
     read = read_ids(ids, classifier.config.classifier)
-    (classification,) = classifier.classify([text])
+    (found,) = classifier.classify([text])
     words, groups = _words(classifier, text)
     tokens, mask = pad_texts([read], torch.device("cpu"))
-    label = classifier.labels.index(classification.label)
+    label = classifier.labels.index(found.label)
     whole, *without = (_log_odds(row, label) for row in _occluded(classifier, tokens, mask, groups))
     shares = _attention(classifier, tokens, mask)
     return DecisiveWords(
-        classification,
+        found,
         words,
         whole - np.array(without),
         np.array([shares[group].sum() for group in groups]),

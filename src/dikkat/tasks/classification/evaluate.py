@@ -27,39 +27,38 @@ _NO_LABEL = "(no label)"
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """Hold a text that got wrong labels."""
+    """A text that got another label than it has, or other labels."""
 
     text: LabelledText
     answer: Classification
     sureness: float
-    """Probability of what is wrong: of the predicted class, or of the decision on a label that is furthest off."""
+    """Probability of what is wrong: of the class it was taken for, or of the decision on a label that is furthest off.
+    """
 
     @property
     def wanted(self) -> str:
-        """Return the right labels, as text."""
         return ", ".join(self.text.labels) or _NO_LABEL
 
     @property
-    def predicted(self) -> str:
-        """Return the predicted labels, as text."""
+    def found(self) -> str:
         return ", ".join(self.answer.labels) or _NO_LABEL
 
 
 @dataclass(frozen=True, slots=True)
 class ClassifierEvaluation:
-    """Hold the scores of a classifier, and its answer to each text."""
+    """Scores of a classifier, and what it said of each text."""
 
     scores: ClassScores | LabelScores
     calibration_error: float
-    """Mean gap between sureness and accuracy (expected calibration error, 15 bins), over all decisions on labels where
+    """Mean gap between sureness and accuracy (expected calibration error, 15 bins); over all decisions on labels where
     a text may have several."""
     texts: list[LabelledText]
     answers: list[Classification]
     seconds: float
-    """Time to classify, in seconds."""
+    """Time to classify."""
 
     def lines(self) -> list[str]:
-        """Return the scores of all texts and of each class or label."""
+        """Scores of all and of each class or label."""
         return [
             *self.scores.lines(),
             "",
@@ -68,25 +67,21 @@ class ClassifierEvaluation:
         ]
 
     def worst(self) -> list[Mistake]:
-        """Return all mistakes, those with the highest sureness first."""
+        """All mistakes, those first that the classifier was most sure of."""
         pairs = zip(self.texts, self.answers, strict=True)
         wrong = [Mistake(*pair, _sureness(*pair)) for pair in pairs if set(pair[0].labels) != set(pair[1].labels)]
         return sorted(wrong, key=lambda mistake: -mistake.sureness)
 
     def mistakes(self, count: int) -> list[str]:
-        """Return the `count` mistakes with the highest sureness, as lines of text."""
+        """The `count` mistakes that the classifier was most sure of."""
         return [
-            f"line {mistake.text.line}: is {mistake.wanted}, taken for {mistake.predicted}"
-            f" ({100 * mistake.sureness:.1f} %):"
-            f" {mistake.text.text[:_SHOWN_CHARACTERS]}"
-            for mistake in self.worst()[:count]
+            f"line {each.text.line}: is {each.wanted}, taken for {each.found} ({100 * each.sureness:.1f} %):"
+            f" {each.text.text[:_SHOWN_CHARACTERS]}"
+            for each in self.worst()[:count]
         ]
 
     def draw(self, path: Path) -> None:
-        """Draw the confusion matrix.
-
-        Raises `UsageError` where a text may have several labels.
-        """
+        """The confusion matrix as a picture. Raises `UsageError` where a text may have several labels."""
         if isinstance(self.scores, LabelScores):
             raise UsageError(f"{path}: a confusion matrix is of texts of one label each, which these are not")
         plot_confusion(self.scores.labels, self.scores.confusion, path)
@@ -98,10 +93,10 @@ def evaluate_classifier(
     columns: Columns = (None, None),
     note: Callable[[str], None] = lambda line: None,
 ) -> ClassifierEvaluation:
-    """Classify the texts of `data` and score the answers.
+    """Classify the texts of `data`, or of the run's own held-out test part when empty, and score the answers.
 
-    When `data` is empty, the run's own held-out test part is used. `note` receives remarks on how the data was read.
-    Raises `DataError` with file and line for a label that the classifier was not trained on.
+    How the data was read is told to `note`. Raises `DataError` with file and line for a label that the classifier was
+    not trained on.
     """
     classifier = Classifier.load(path)
     if not data:
@@ -118,26 +113,26 @@ def evaluate_classifier(
 
 
 def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvaluation:
-    """Classify `texts`, whose labels are known, and score the answers."""
+    """What `classifier` makes of `texts`, whose labels it knows."""
     started = time.monotonic()
     answers = classifier.classify(text.text for text in texts)
     seconds = time.monotonic() - started
     labels = classifier.labels
-    probabilities = np.array([list(answer.probabilities.values()) for answer in answers])
+    found = np.array([list(answer.probabilities.values()) for answer in answers])
     if classifier.is_multi_label:
         has = np.array([[label in text.labels for label in labels] for text in texts])
-        flat = probabilities.reshape(-1)
+        flat = found.reshape(-1)
         error = calibration_error(np.stack([1.0 - flat, flat], axis=1), has.reshape(-1).astype(np.int64))
         return ClassifierEvaluation(
-            label_scores(labels, has, probabilities >= LEAST_PROBABILITY), error, texts, answers, seconds
+            label_scores(labels, has, found >= LEAST_PROBABILITY), error, texts, answers, seconds
         )
     wanted = np.array([labels.index(text.label) for text in texts])
-    scores = class_scores(labels, wanted.tolist(), probabilities.argmax(axis=1).tolist())
-    return ClassifierEvaluation(scores, calibration_error(probabilities, wanted), texts, answers, seconds)
+    scores = class_scores(labels, wanted.tolist(), found.argmax(axis=1).tolist())
+    return ClassifierEvaluation(scores, calibration_error(found, wanted), texts, answers, seconds)
 
 
 def held_out_texts(run: RunDirectory, part: Literal["validation", "test"]) -> list[LabelledText]:
-    """Return the texts of a held-out part with their labels; none where nothing was held out."""
+    """The texts of a held-out part with their labels; none where nothing was held out."""
     texts, labels = run.held_out(part, "source"), run.held_out(part, "target")
     if not texts.exists() or not texts.stat().st_size:
         return []
@@ -153,8 +148,7 @@ def _sureness(text: LabelledText, answer: Classification) -> float:
         return answer.probabilities[answer.labels[0]]
     differing = set(text.labels) ^ set(answer.labels)
     return max(
-        (answer.probabilities[label] if label in answer.labels else 1 - answer.probabilities[label])
-        for label in differing
+        (answer.probabilities[each] if each in answer.labels else 1 - answer.probabilities[each]) for each in differing
     )
 
 

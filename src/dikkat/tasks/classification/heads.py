@@ -1,4 +1,4 @@
-"""Measure the heads of a classifier on held-out texts: their maps, and the loss without them."""
+"""The heads of a classifier on held-out texts: their maps, and the loss without them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dikkat.data.labelled import read_labelled, with_known_labels
 from dikkat.evaluation.calibration import label_probabilities, probabilities
 from dikkat.evaluation.classification import class_scores
 from dikkat.evaluation.multi_label import label_scores
+from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
-from dikkat.explain.head_analysis.portrait import Portraits
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.classifier import BATCH_SIZE, Classifier
@@ -24,7 +24,6 @@ from dikkat.training.classification import pad_texts
 
 
 def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
-    """Return held-out texts of the run at `path` to measure its heads on: at most `most`, of `data` if there is any."""
     classifier = Classifier.load(path)
     settings = classifier.config.classifier
     if data:
@@ -32,30 +31,30 @@ def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
         texts = list(with_known_labels(read, data, classifier.labels))
     else:
         texts = held_out_texts(RunDirectory.open(path), "validation")
-    encoded = classifier.encode([example.text for example in texts])
-    both = [(example, read_ids(ids, settings)) for example, ids in zip(texts, encoded, strict=True) if ids]
+    encoded = classifier.encode([each.text for each in texts])
+    both = [(each, read_ids(ids, settings)) for each, ids in zip(texts, encoded, strict=True) if ids]
     chosen = [both[index] for index in spread(len(both), most, path)]
     rows = [ids for _, ids in chosen]
-    wanted = np.array([[label in example.labels for label in classifier.labels] for example, _ in chosen])
+    wanted = np.array([[label in each.labels for label in classifier.labels] for each, _ in chosen])
 
-    def observe(portraits: Portraits, numbers: Sequence[int]) -> None:
+    def observe(collector: HeadStatsCollector, numbers: Sequence[int]) -> None:
         for number in numbers:
             tokens, mask = pad_texts([rows[number]], torch.device("cpu"))
             with torch.no_grad(), record_attention(classifier.model) as maps:
                 classifier.model(tokens, mask)
             labels = classifier.tokenizer.pieces(rows[number])
             for name, (weights,) in maps.items():
-                portraits.add(name, weights[0].double().numpy(), labels, labels)
+                collector.add(name, weights[0].double().numpy(), labels, labels)
 
     def measure(numbers: Sequence[int]) -> Quality:
-        outputs = np.zeros((len(numbers), len(classifier.labels)))
+        found = np.zeros((len(numbers), len(classifier.labels)))
         order = sorted(range(len(numbers)), key=lambda index: len(rows[numbers[index]]))
         for start in range(0, len(order), BATCH_SIZE):
             some = order[start : start + BATCH_SIZE]
             tokens, mask = pad_texts([rows[numbers[index]] for index in some], torch.device("cpu"))
             with torch.inference_mode():
-                outputs[some] = classifier.model(tokens, mask).double().numpy()
-        return _quality(classifier, wanted[list(numbers)], outputs)
+                found[some] = classifier.model(tokens, mask).double().numpy()
+        return _quality(classifier, wanted[list(numbers)], found)
 
     kind = "multi_label" if classifier.is_multi_label else "classifier"
     return HeadSubject(classifier.model, kind, len(rows), observe, measure)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from dikkat.data.corpus import Corpus
+from dikkat.explain.report.messages import report_messages
 from dikkat.explain.report.reader_facts import Curve, Example, ReaderFacts, Rows
+from dikkat.explain.report.reader_messages import ReaderMessages, reader_messages
 from dikkat.explain.report.reader_page import reader_page
-from dikkat.explain.report.reader_wording import ReaderWording, reader_wording
-from dikkat.explain.report.wording import report_wording
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.classification.evaluate import ClassifierEvaluation, held_out_texts, judge
@@ -31,7 +31,7 @@ def classifier_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], l
 
 def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> ReaderFacts:
     """Classify the held-out part of `run`, and collect everything that its report shows."""
-    words, own = report_wording(language), reader_wording(language)
+    words, own = report_messages(language), reader_messages(language)
     classifier = Classifier.load(run.path)
     test = held_out_texts(run, "test")
     evaluation = judge(classifier, test or held_out_texts(run, "validation"))
@@ -56,7 +56,7 @@ def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
             (words.minutes, minutes),
             (words.parameters, f"{parameters:,}"),
         ],
-        scores_told=sentence.format(count=f"{len(evaluation.texts):,}"),
+        scored_on=sentence.format(count=f"{len(evaluation.texts):,}"),
         score_lines=evaluation.lines(),
         rate=own.rate_texts.format(passes=f"{last['epoch']:.1f}", count=f"{last['texts']:,}", minutes=minutes),
         metrics=metrics,
@@ -86,7 +86,7 @@ def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
     )
 
 
-def _data(run: RunDirectory, own: ReaderWording, left_out: str) -> Rows:
+def _data(run: RunDirectory, own: ReaderMessages, left_out: str) -> Rows:
     source = run.read_config()["data_source"]
     counts: dict[str, int] = source["classes"]
     held_back = 0 if source["validation_data"] else source["validation_texts"] + source["test_texts"]
@@ -103,7 +103,7 @@ def _data(run: RunDirectory, own: ReaderWording, left_out: str) -> Rows:
     ]
 
 
-def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvaluation, own: ReaderWording) -> Rows:
+def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvaluation, own: ReaderMessages) -> Rows:
     settings = classifier.config.classifier
     labels: dict[bytes, bytes] = {}
     others = unknown = 0
@@ -129,7 +129,7 @@ def _read_rows(classifier: Classifier, evaluation: ClassifierEvaluation, width: 
     return [np.array(read_ids(ids, classifier.config.classifier), width).tobytes() for ids in encoded]
 
 
-def _worst(evaluation: ClassifierEvaluation, own: ReaderWording, names: tuple[str, str]) -> list[Example]:
+def _worst(evaluation: ClassifierEvaluation, own: ReaderMessages, names: tuple[str, str]) -> list[Example]:
     return [
         Example(
             f"{100 * mistake.sureness:.1f} %",

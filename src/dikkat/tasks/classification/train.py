@@ -28,26 +28,22 @@ from dikkat_runtime.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class ClassifierJob:
-    """Train a classifier from labelled texts; see `Job`."""
+    """A classifier from labelled texts; see `Job`."""
 
     request: ClassifyRequest
 
     @property
     def data(self) -> tuple[str, ...]:
-        """Return the data as named by the user."""
         return tuple(self.request.data)
 
     @property
     def has_settings(self) -> bool:
-        """Return whether the user set anything."""
         return bool(self.request.settings or self.request.preset or self.request.init)
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
-        """Write everything that training reads into `run`; see `prepare`."""
         return prepare(self.request, run)
 
     def task(self, run: RunDirectory, config: RunConfig) -> ClassificationTask:
-        """Return the training task with a new model."""
         labels = run.labels()
         build = partial(build_classifier, config.model, config.classifier, len(labels), config.training.seed)
         model = build_to_train(run, config.model, build)
@@ -69,7 +65,6 @@ class ClassifierJob:
         return task(model, train, validation, texts, labels, config)
 
     def facts(self, task: ClassificationTask, config: RunConfig) -> dict[str, str]:
-        """Return facts about the data and the model to print before the first update."""
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         most, model = config.classifier.max_tokens, config.model
         # <bos> stands before what is read
@@ -78,41 +73,36 @@ class ClassifierJob:
         return {
             "texts": f"{len(task.corpus):,} to train on, {full:,} of them of {most} tokens or more, of which the"
             f" first {beginning} and the last {most - beginning} are read",
-            "classes": _listed(task.labels),
+            "classes": _told(task.labels),
             "model": f"{model.encoder_layers} layers, width {model.model_dim}, {parameters:,} parameters,"
             f" vocabulary {model.vocab_size:,}, {config.classifier.pooling} pooling",
             "batches": f"{task.batches_per_epoch:,} a pass",
         }
 
     def shortcomings(self, task: ClassificationTask) -> tuple[str, ...]:
-        """Return what is wrong with the data, each as a clause of a sentence."""
         if not (absent := task.absent_classes):
             return ()
-        named = _listed(absent).partition(": ")[2]
+        named = _told(absent).partition(": ")[2]
         return (f"no text of {named} was validated on, so its score says nothing of it; give texts of it with --valid",)
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
-        """Return the model card of the finished run as Markdown."""
         return classifier_card(run, rows, best_row(rows, run_config(run.read_config(), str(run.config))))
 
 
 def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
-    """Return the row of metrics of the validation whose weights were kept."""
+    """The validation whose weights were kept."""
     return max(rows, key=lambda row: float(row[score_of(config)]))
 
 
 def score_of(config: RunConfig) -> str:
-    """Return the column of metrics.jsonl by which weights are kept."""
+    """The column of metrics.jsonl by which weights are kept."""
     if config.classifier.objective == "multi_label":
         return "micro_f1"
     return "macro_f1" if config.classifier.balance else "accuracy"
 
 
 def kept_temperature(run: RunDirectory, config: RunConfig) -> float:
-    """Return the temperature that was fitted for the weights that were kept.
-
-    Raises `DataError` where it is not recorded.
-    """
+    """The temperature that was found for the weights that were kept. Raises `DataError` where it is not recorded."""
     rows = run.read_metrics()
     if not rows:
         raise DataError(f"{run.metrics}: holds no validation, so the probabilities cannot be calibrated")
@@ -130,6 +120,6 @@ def kept_temperature(run: RunDirectory, config: RunConfig) -> float:
     return temperature
 
 
-def _listed(labels: tuple[str, ...], most: int = 10) -> str:
+def _told(labels: tuple[str, ...], most: int = 10) -> str:
     rest = f" and {len(labels) - most} more" if len(labels) > most else ""
     return f"{len(labels)}: {', '.join(labels[:most])}{rest}"

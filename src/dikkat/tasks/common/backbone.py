@@ -1,4 +1,4 @@
-"""The interface of a trained model for code that needs its hidden states."""
+"""What the kinds of models have in common for whoever wants vectors: text to ids, ids to hidden states."""
 
 from __future__ import annotations
 
@@ -13,32 +13,29 @@ from dikkat.explain.attention_map import Stack
 
 @dataclass(frozen=True, slots=True)
 class Backbone:
-    """Hold a trained model up to its hidden states: text to ids, ids to vectors."""
+    """A trained model as far as its hidden states."""
 
     model: nn.Module
-    """Module that computes the hidden states, its attention layers included."""
+    """What computes the hidden states, its attentions included."""
     stack: Stack
-    """Name of the stack that computes them."""
+    """Which of its stacks does."""
     encode: Callable[[str], list[int]]
-    """Maps a text that is not empty to ids, without special tokens."""
+    """Ids of a text that is not empty, without special tokens."""
     read: Callable[[list[int]], list[int]]
-    """Maps the ids of a text to the model's input: truncated to its length, with its special tokens."""
+    """The ids that the model is given: not more than it can read, between the special tokens that it expects."""
     longest: int
-    """Largest number of ids of a text that are read."""
+    """Most ids of a text that are read."""
     pieces: Callable[[Sequence[int]], list[str]]
-    """Maps ids to one label each."""
+    """A label for each id."""
     width: int
-    """D, the length of a vector."""
+    """D, numbers in a vector."""
     hidden: Callable[[Tensor, Tensor], Tensor]
-    """Maps ids (B, S) and a mask (B, S), True at real tokens, to hidden states (B, S, D)."""
+    """Ids (B, S) and a mask that is True at real ones to hidden states (B, S, D)."""
     pooled: Callable[[Tensor, Tensor], Tensor]
-    """Maps hidden states (B, S, D) and the mask (B, S) to one vector for each text (B, D)."""
+    """Hidden states and mask to vectors of the whole (B, D)."""
 
 
 def longest_text(config: RunConfig, limit: int, special: int) -> int:
-    """Return how many ids of a text fit beside `special` special tokens.
-
-    `limit` is the length that was trained on; learned positions may end before it.
-    """
-    available = min(limit, config.model.max_positions) if config.model.positions == "learned" else limit
-    return available - special
+    """Ids of a text that have room beside the special ones: what was trained on, or less where positions end before."""
+    room = min(limit, config.model.max_positions) if config.model.positions == "learned" else limit
+    return room - special

@@ -174,7 +174,7 @@ def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float, dev
 def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:
     """Go on from the newest sound checkpoint, if there is one."""
     now, checkpoint = conditions_of(trainer), run.latest_checkpoint()
-    for note in run.take_up(checkpoint):
+    for note in run.resume_from(checkpoint):
         watcher.note(note)
     if checkpoint:
         for problem in checkpoint.problems:

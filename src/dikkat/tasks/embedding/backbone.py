@@ -1,4 +1,4 @@
-"""Use an imported sentence encoder as a source of vectors."""
+"""An imported sentence encoder as a source of vectors."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from dikkat_runtime.errors import UsageError
 
 
 def encoder_backbone(run: RunDirectory) -> Backbone:
-    """Return the imported encoder of `run`, with the pooling of its configuration."""
+    """An imported encoder, pooled as its makers did."""
     settings = run.read_config()
     config = run_config(settings, str(run.config))
     try:
-        encoder_config = EncoderConfig.model_validate(settings.get("encoder", {}))
+        around = EncoderConfig.model_validate(settings.get("encoder", {}))
     except ValidationError as error:
         raise UsageError(f"{run.config}: encoder.{first_complaint(error)}") from None
-    model = build_checked(run, config.model, partial(Factory(config.model).sentence_encoder, encoder_config)).eval()
+    model = build_checked(run, config.model, partial(Factory(config.model).sentence_encoder, around)).eval()
     load_weights(model, run)
     tokenizer = ForeignTokenizer.load(run.tokenizer, config.model.vocab_size)
-    longest = longest_text(config, encoder_config.max_length, special=tokenizer.frame_size)
+    longest = longest_text(config, around.max_length, special=tokenizer.frame_size)
     return Backbone(
         model=model,
         stack="encoder",
@@ -42,18 +42,18 @@ def encoder_backbone(run: RunDirectory) -> Backbone:
         pieces=tokenizer.labels,
         width=config.model.model_dim,
         hidden=model,
-        pooled=_sentence_pooling(model, encoder_config),
+        pooled=_sentence_pooling(model, around),
     )
 
 
-def _sentence_pooling(model: SentenceEncoder, encoder_config: EncoderConfig) -> Callable[[Tensor, Tensor], Tensor]:
+def _sentence_pooling(model: SentenceEncoder, around: EncoderConfig) -> Callable[[Tensor, Tensor], Tensor]:
     mean = MeanPooling()
 
     def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
-        if encoder_config.pooling == "mean":
+        if around.pooling == "mean":
             vectors = mean(hidden, mask)
         else:
-            vectors = hidden[:, 0] if encoder_config.pooling == "first" else model.summary(hidden)
-        return F.normalize(vectors, dim=-1) if encoder_config.normalize else vectors
+            vectors = hidden[:, 0] if around.pooling == "first" else model.summary(hidden)
+        return F.normalize(vectors, dim=-1) if around.normalize else vectors
 
     return pooled

@@ -1,4 +1,4 @@
-"""Compute vectors of lines of text, and of their tokens, with any trained model."""
+"""Vectors of lines of text, and of their tokens, by any trained model."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from dikkat_runtime.tasks.batches import length_batches
 BATCH_SIZE = 32
 BATCH_TOKENS = 8192
 WINDOW = 512
-"""Lines read ahead, among which those of similar length share a batch."""
+"""Lines read ahead, among which those of like length share a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """Hold the vector of a line or of one of its tokens."""
+    """What a model makes of a line or of one of its tokens."""
 
     line: int
-    """Line number, from 1."""
+    """Counted from 1."""
     text: str
     """The line, or the label of the token."""
     values: NDArray[np.float32]
     """(D,)"""
     left_out: int = 0
-    """Tokens of the line beyond the length that the model reads."""
+    """Tokens of the line that were too many for the model."""
 
 
 class Embedder:
-    """Use a trained translator (its encoder), classifier, language model or imported encoder as a source of vectors."""
+    """A trained translator (its encoder), classifier, language model or imported encoder, as a source of vectors."""
 
     def __init__(self, backbone: Backbone) -> None:
         self.backbone = backbone
@@ -55,7 +55,7 @@ class Embedder:
         return cls(part_of(run, "backbone", "which this version has no vectors of")(run))
 
     def sentences(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
-        """Yield one vector for each line, in order and in constant memory; a blank line gets zeros.
+        """One vector a line, in order and in constant memory; that of a line of white space is zero.
 
         Neighbours and batches do not change a vector by more than rounding. At most `window` lines are read ahead.
         """
@@ -67,7 +67,7 @@ class Embedder:
         return self._stream(lines, vectors, lambda line: [Vector(line.number, line.text, nothing)], window)
 
     def tokens(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
-        """Yield one vector for each token, special ones included, line by line; a blank line has no tokens."""
+        """A vector a token, special ones included, line by line; a line of white space has no tokens."""
 
         def vectors(line: _Line, hidden: Tensor, pooled: Tensor) -> list[Vector]:
             pieces = self.backbone.pieces(line.ids)
@@ -79,13 +79,13 @@ class Embedder:
     def _stream(self, lines: Iterable[str], of_text: _OfText, of_nothing: _OfNothing, window: int) -> Iterator[Vector]:
         numbered = (self._read(number, text) for number, text in enumerate(lines, start=1))
         while batch := list(islice(numbered, window)):
-            vectors_by_line = [of_nothing(line) if not line.ids else [] for line in batch]
-            for batch_indices in length_batches([len(line.ids) for line in batch], BATCH_SIZE, BATCH_TOKENS):
-                hidden, pooled = self._compute([batch[index].ids for index in batch_indices])
-                for index, states, whole in zip(batch_indices, hidden, pooled, strict=True):
-                    line = batch[index]
-                    vectors_by_line[index] = of_text(line, states[: len(line.ids)], whole)
-            for vectors in vectors_by_line:
+            found = [of_nothing(line) if not line.ids else [] for line in batch]
+            for places in length_batches([len(line.ids) for line in batch], BATCH_SIZE, BATCH_TOKENS):
+                hidden, pooled = self._compute([batch[place].ids for place in places])
+                for place, states, whole in zip(places, hidden, pooled, strict=True):
+                    line = batch[place]
+                    found[place] = of_text(line, states[: len(line.ids)], whole)
+            for vectors in found:
                 yield from vectors
 
     def _read(self, number: int, text: str) -> _Line:

@@ -1,4 +1,4 @@
-"""Write vectors to files: npz, TSV as `dikkat explain --vectors` reads it, or JSON lines."""
+"""Vectors as files: npz for programs, TSV as `dikkat explain --vectors` reads it, JSON lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dikkat_runtime.files import write_atomically
 
 
 def tsv_line(vector: Vector, with_line: bool) -> str:
-    """Return the line `text<TAB>0.1 0.2 …`, for a token with its line number before it; tabs in the text become spaces.
+    """`text<TAB>0.1 0.2 …`, of a token with the number of its line before it; tabs in the text become spaces.
 
     Every number has as many digits as float32 needs to be read back exactly.
     """
@@ -25,7 +25,7 @@ def tsv_line(vector: Vector, with_line: bool) -> str:
 
 
 def check_suffix(path: Path) -> None:
-    """Raise `UsageError` for a file of an unknown kind."""
+    """Raises `UsageError` for a file of a kind that is not known."""
     if path.suffix not in _WRITERS:
         raise UsageError(
             f"{path}: vectors are written as {', '.join(_WRITERS)}, not {path.suffix or 'without a suffix'}"
@@ -33,10 +33,7 @@ def check_suffix(path: Path) -> None:
 
 
 def write_vectors(path: Path, vectors: Sequence[Vector], of_tokens: bool) -> None:
-    """Write the file whole, or leave it as it was.
-
-    Raises `UsageError`, `DiskError` or `CannotCreateError`.
-    """
+    """Write the file whole, or leave it as it was. Raises `UsageError`, `DiskError` or `CannotCreateError`."""
     check_suffix(path)
     write_atomically(path, _WRITERS[path.suffix](vectors, of_tokens))
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from dikkat.explain.doctor import Proof, examine
-from dikkat.explain.doctor.specimen import Patient
+from dikkat.explain.doctor.specimen import ExaminableModel
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
@@ -22,7 +22,7 @@ def examine_path(path: Path, seed: int = 1) -> list[Proof]:
     return examine(load_model(path), seed)
 
 
-def load_model(path: Path) -> Patient:
+def load_model(path: Path) -> ExaminableModel:
     """Load the model at `path` in float32: the best weights of a run, or those of a checkpoint."""
     is_checkpoint = path.resolve().parent.name == "checkpoints" and not (path / "config.json").exists()
     # a checkpoint shares the settings of its run, two levels up
@@ -33,8 +33,8 @@ def load_model(path: Path) -> Patient:
     return model.eval()
 
 
-def _new_model(run: RunDirectory, checkpoint: Path | None) -> Patient:
+def _new_model(run: RunDirectory, checkpoint: Path | None) -> ExaminableModel:
     config = run_config(run.read_config(), str(run.config))
     build = part_of(run, "build", "which the doctor cannot examine")
-    model: Patient = build_checked(run, config.model, partial(build, run, config), checkpoint)
+    model: ExaminableModel = build_checked(run, config.model, partial(build, run, config), checkpoint)
     return model

@@ -17,8 +17,8 @@ from dikkat.data.text_files import read_lines
 from dikkat.evaluation.alignment_error import GoldAlignment, parse_alignments
 from dikkat.explain.head_analysis.ablation import HeadName, head_names
 from dikkat.explain.head_analysis.alignment_head import Agreement, Agreements, WordNumbers, choose_alignment_head
+from dikkat.explain.head_analysis.head_stats import HeadStats, HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Cost, Measure, Quality, cost_without, head_costs, least_useful
-from dikkat.explain.head_analysis.portrait import Portrait, Portraits
 from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
@@ -39,7 +39,7 @@ class HeadFinding:
     """Hold the measurements of one head."""
 
     head: HeadName
-    portrait: Portrait
+    stats: HeadStats
     cost: Cost
     """Loss of quality while this head alone is off."""
     agreement: Agreement | None
@@ -116,13 +116,13 @@ def examine_heads(
     counter = PieceCounter(2 + len(heads) + len(counts), watch)
 
     counter("reading the maps")
-    portraits, agreements = _observe(translator, sample)
+    collector, agreements = _observe(translator, sample)
     counter("all heads on")
     measure = _measure(translator, sample)
     whole = measure()
     costs = head_costs(translator.model, whole, measure, counter)
     alignment_head = choose_alignment_head(agreements)
-    found = {head: HeadFinding(head, portraits.of(head), costs[head], agreements.get(head)) for head in heads}
+    found = {head: HeadFinding(head, collector.of(head), costs[head], agreements.get(head)) for head in heads}
     order = least_useful(costs, prune)
     pruned = _prune(translator.model, _measure(translator, others), order, counts, counter) if prune else ()
     findings = tuple(found.values())
@@ -138,12 +138,12 @@ def _examine_reader(subject: HeadSubject, prune: int, watch: Watch) -> HeadsRepo
     counter = PieceCounter(2 + len(heads) + len(counts), watch)
 
     counter("reading the maps")
-    portraits = Portraits()
-    subject.observe(portraits, sample)
+    collector = HeadStatsCollector()
+    subject.observe(collector, sample)
     counter("all heads on")
     whole = subject.measure(sample)
     costs = head_costs(subject.model, whole, partial(subject.measure, sample), counter)
-    findings = tuple(HeadFinding(head, portraits.of(head), costs[head], None) for head in heads)
+    findings = tuple(HeadFinding(head, collector.of(head), costs[head], None) for head in heads)
     order = least_useful(costs, prune)
     pruned = _prune(subject.model, partial(subject.measure, others), order, counts, counter) if prune else ()
     return HeadsReport(subject.kind, len(sample), whole, findings, None, len(others), pruned)
@@ -206,11 +206,11 @@ def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment 
     return _Pair(texts, (ids[0], ids[1]), WordNumbers(*numbers), gold)
 
 
-def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[Portraits, dict[HeadName, Agreement]]:
+def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[HeadStatsCollector, dict[HeadName, Agreement]]:
     """The maps of the sample, read with the reference as the target, beside what each output depends on."""
     model, pieces = translator.model, translator.tokenizer.pieces
     gold = [pair.gold for pair in sample if pair.gold is not None]
-    portraits, agreements = Portraits(), Agreements(gold or None)
+    collector, agreements = HeadStatsCollector(), Agreements(gold or None)
     for pair in sample:
         source, target = torch.tensor([*pair.ids[0], EOS_ID]), torch.tensor([BOS_ID, *pair.ids[1], EOS_ID])
         reads, writes = pieces(source.tolist()), pieces(target[:-1].tolist())
@@ -221,10 +221,10 @@ def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[Portraits
         for name, (tensor,) in maps.items():
             weights = tensor[0].double().numpy()
             queries = reads if name.stack == "encoder" else writes
-            portraits.add(name, weights, queries, reads if name.kind == "cross" else queries)
+            collector.add(name, weights, queries, reads if name.kind == "cross" else queries)
             if name.kind == "cross":
                 agreements.add(name, weights, occluded, gradient, pair.words)
-    return portraits, agreements.found()
+    return collector, agreements.found()
 
 
 def _measure(translator: Translator, sample: Sequence[_Pair]) -> Measure:

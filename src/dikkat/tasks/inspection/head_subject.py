@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
+from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
-from dikkat.explain.head_analysis.portrait import Portraits
 from dikkat_runtime.errors import DataError
 
 
@@ -23,7 +23,7 @@ class HeadSubject:
     """`classifier`, `multi_label` or `lm`: names the measure."""
     count: int
     """Number of texts, or of windows of text."""
-    observe: Callable[[Portraits, Sequence[int]], None]
+    observe: Callable[[HeadStatsCollector, Sequence[int]], None]
     """Adds the maps of the texts with these indices."""
     measure: Callable[[Sequence[int]], Quality]
     """Returns the quality of the model, as it is now, on the texts with these indices."""

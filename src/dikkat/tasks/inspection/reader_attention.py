@@ -1,4 +1,4 @@
-"""Record the attention of a model that reads one text: a classifier, language model or imported encoder."""
+"""The attention of a model that reads one text: a classifier, a language model or an imported encoder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dikkat_runtime.errors import DataError
 
 
 class AttendingReader:
-    """Record the attention maps of `model`, which has one stack, while it reads a text.
+    """Records the attention maps of the one stack of `model` while it reads a text.
 
     The axes carry the tokens that the model is given, special ones included, and no others: of a text that is longer
     than a classifier or an encoder can read, only what it reads. A prompt
@@ -41,7 +41,7 @@ class AttendingReader:
 
     @classmethod
     def of(cls, trained: Classifier | LanguageModel | Embedder) -> AttendingReader:
-        """Return the recorder of a loaded model."""
+        """For whatever was loaded."""
         if isinstance(trained, LanguageModel):
             return cls._of_language_model(trained)
         return cls._of_backbone(classifier_backbone(trained) if isinstance(trained, Classifier) else trained.backbone)
@@ -69,19 +69,18 @@ class AttendingReader:
 
     @property
     def layers(self) -> dict[tuple[Stack, Kind], int]:
-        """Count the layers of each kind of attention."""
-        return {
-            stack_and_kind: count
-            for stack_and_kind, count in self._recorder.layers.items()
-            if stack_and_kind == (self.stack, "self")
-        }
+        """How many layers each kind of attention has."""
+        return {place: count for place, count in self._recorder.layers.items() if place == (self.stack, "self")}
 
     def choose(self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None) -> Wanted:
-        """Return the filter for the maps of one attention, layer and head; see `AttentionRecorder.choose`."""
+        """What is `wanted` for maps of one attention, layer and head from 0 (None: every one).
+
+        Raises `UsageError`, which counts from 1, with the choices that this model has.
+        """
         return self._recorder.choose(stack, kind, layer, head)
 
     def read(self, text: str, wanted: Wanted = everything) -> SentenceMaps:
-        """Return the maps of `text`; nothing is written, so the output is "".
+        """The maps of `text`; nothing is written, so that the output is "".
 
         Raises `DataError` for a text without tokens, for a prompt longer than the context, and for a text so long that
         the wanted maps hold more than `MOST_WEIGHTS` weights.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from dikkat.explain.report.html import check_page
-from dikkat.explain.report.wording import report_wording
+from dikkat.explain.report.messages import report_messages
 from dikkat.hints import command
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.kinds import kind_name, part_of
@@ -20,7 +20,7 @@ def write_report(path: Path, out: Path, language: str = "en") -> None:
     file, `DataError` for one that is damaged, `DiskError` or `CannotCreateError` when `out` cannot be written.
     """
     check_page(out)
-    report_wording(language)
+    report_messages(language)
     run = RunDirectory.open(path)
     metrics = run.read_metrics()
     if not run.is_finished or not metrics:

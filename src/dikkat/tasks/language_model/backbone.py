@@ -1,4 +1,4 @@
-"""Use a language model as a source of vectors."""
+"""A language model as a source of vectors."""
 
 from __future__ import annotations
 
@@ -14,29 +14,26 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def language_model_backbone(run: RunDirectory) -> Backbone:
-    """Return the states before the output matrix of the language model in `run`.
-
-    A token of a causal model sees only the tokens before it. The vector of a line is the mean.
-    """
-    trained = LanguageModel.load(run.path)
-    tokenizer = trained.tokenizer
+    """States before the output matrix; a causal model's token knows only what stands before it. A line has the mean."""
+    found = LanguageModel.load(run.path)
+    tokenizer = found.tokenizer
     before = [BOS_ID] if isinstance(tokenizer, Tokenizer) else []
-    longest = longest_text(trained.config, trained.context, special=len(before))
+    longest = longest_text(found.config, found.context, special=len(before))
 
     def hidden(tokens: Tensor, mask: Tensor) -> Tensor:
         seen = key_mask(mask)
-        if trained.model.objective == "causal":
+        if found.model.objective == "causal":
             seen = seen & causal_mask(tokens.shape[1])
-        return trained.model.hidden(tokens, seen)
+        return found.model.hidden(tokens, seen)
 
     return Backbone(
-        model=trained.model,
+        model=found.model,
         stack="decoder",
         encode=tokenizer.encode,
         read=lambda ids: [*before, *ids[:longest]],
         longest=longest,
         pieces=tokenizer.labels,
-        width=trained.config.model.model_dim,
+        width=found.config.model.model_dim,
         hidden=hidden,
         pooled=MeanPooling(),
     )

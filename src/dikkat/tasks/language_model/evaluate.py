@@ -1,4 +1,4 @@
-"""Measure perplexity and bits per byte of a text with a sliding window."""
+"""How probable a language model finds a text: perplexity and bits a byte, with a window that slides."""
 
 from __future__ import annotations
 
@@ -25,39 +25,33 @@ _WINDOWS_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True)
 class LanguageModelEvaluation:
-    """Hold the likelihood of a text.
-
-    Each token was predicted from at least `context - stride` tokens before it, if there are so many.
-    """
+    """The likelihood of a text, each token given at least `context - stride` tokens before it if there are so many."""
 
     nats: float
-    """Negative log-likelihood of all tokens, in nats."""
+    """Negative log-likelihood of all tokens."""
     num_tokens: int
     num_bytes: int
-    """Bytes of the text in UTF-8."""
+    """Of the text in UTF-8."""
     context: int
     stride: int
     unknown: tuple[str, ...]
-    """Characters or words of the text without a token; they cost what `<unk>` costs."""
+    """What of the text had no token; its price is that of `<unk>`."""
     seconds: float
 
     @property
     def loss(self) -> float:
-        """Return the loss in nats per token."""
+        """Nats a token."""
         return self.nats / self.num_tokens
 
     @property
     def perplexity(self) -> float:
-        """Return the perplexity per token."""
         return math.exp(min(self.loss, 700.0))
 
     @property
     def bits_per_byte(self) -> float:
-        """Return the bits per byte of UTF-8."""
         return self.nats / self.num_bytes / math.log(2)
 
     def lines(self) -> list[str]:
-        """Return the result as lines of text."""
         return [
             f"loss {self.loss:8.4f}  nats a token",
             f"perplexity {self.perplexity:.4f}  a token",
@@ -68,11 +62,10 @@ class LanguageModelEvaluation:
 
 
 def evaluate_language_model(path: Path, data: Sequence[str], stride: int | None = None) -> LanguageModelEvaluation:
-    """Measure the likelihood of the documents of `data`.
+    """The likelihood of the documents of `data`, or of the run's own held-out part when empty.
 
-    When `data` is empty, the run's own held-out part is used. The window moves by `stride` tokens, by default half the
-    context. Raises `UsageError` for a stride outside 1 ... context and for a model without a likelihood, and the errors
-    of reading.
+    The window moves by `stride` tokens, by default half the context. Raises `UsageError` for a stride outside 1 ...
+    context and for a model without a likelihood, and the errors of reading.
     """
     model = LanguageModel.load(path)
     if model.model.objective == "masked":
@@ -93,8 +86,8 @@ def evaluate_language_model(path: Path, data: Sequence[str], stride: int | None 
         rows, num_bytes = _held_out(RunDirectory.open(path), model.tokenizer.vocab_size)
     nats, num_tokens = 0.0, 0
     for ids in rows:
-        document_nats, count = likelihood(model, ids, stride)
-        nats, num_tokens = nats + document_nats, num_tokens + count
+        found, count = likelihood(model, ids, stride)
+        nats, num_tokens = nats + found, num_tokens + count
     if not num_tokens:
         raise DataError(f"{' '.join(data) or path}: holds not a single token to predict")
     distinct = tuple(dict.fromkeys(unknown))
@@ -104,7 +97,7 @@ def evaluate_language_model(path: Path, data: Sequence[str], stride: int | None 
 
 @torch.inference_mode()
 def likelihood(model: LanguageModel, ids: Sequence[int], stride: int) -> tuple[float, int]:
-    """Return the negative log-likelihood in nats of all ids but the first, and their number."""
+    """Negative log-likelihood in nats of all ids but the first, and their number."""
     context, total, count = model.context, 0.0, 0
     stream = torch.tensor(ids)
     whole, rest = _windows(len(ids) - 1, context, stride)

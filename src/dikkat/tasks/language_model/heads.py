@@ -12,8 +12,8 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.documents import read_documents
 from dikkat.data.objectives import Example, hidden_tokens, next_tokens
 from dikkat.data.packing import Windows
+from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
-from dikkat.explain.head_analysis.portrait import Portraits
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.head_subject import HeadSubject
@@ -39,7 +39,7 @@ def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubj
         # the same question each time
         return hidden_tokens(packed[number], settings.masked_share, vocabulary, np.random.default_rng((0, number)))
 
-    def observe(portraits: Portraits, numbers: Sequence[int]) -> None:
+    def observe(collector: HeadStatsCollector, numbers: Sequence[int]) -> None:
         for number in numbers:
             asked = example(number)
             mask = visible(asked, model)
@@ -51,7 +51,7 @@ def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubj
             seen = np.ones((length, length), bool) if model.objective == "masked" else np.tri(length, dtype=bool)
             seen = seen if mask is None else mask[0, 0].numpy()
             for name, (weights,) in maps.items():
-                portraits.add(name, weights[0].double().numpy(), labels, labels, seen)
+                collector.add(name, weights[0].double().numpy(), labels, labels, seen)
 
     def measure(numbers: Sequence[int]) -> Quality:
         with torch.inference_mode():

@@ -24,20 +24,20 @@ from dikkat_runtime.text.text_stream import TextStream
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 TASK = "lm"
-"""Value of "task" in config.json."""
+"""Of config.json."""
 OPTIONS = GenerationOptions()
 
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """Hold what a model wrote after a prompt."""
+    """What a model wrote after a prompt."""
 
     text: str
-    """Text without the prompt."""
+    """Without the prompt."""
     num_tokens: int
-    """Tokens written, without the end token."""
+    """Tokens written, an end mark not counted."""
     ended: Literal["end", "stop", "length"]
-    """What ended it: the model's own end token, a stop string, or the limit of tokens."""
+    """By the model's own end mark, a stop string, or the most tokens that were asked for."""
 
 
 @dataclass(slots=True)
@@ -68,7 +68,7 @@ class _Row:
 
 
 class LanguageModel:
-    """Generate text with a trained language model and its tokenizer."""
+    """A trained language model with its tokenizer."""
 
     def __init__(self, model: language_model.LanguageModel, tokenizer: AnyTokenizer, config: RunConfig) -> None:
         self.model = model.eval()
@@ -77,7 +77,7 @@ class LanguageModel:
 
     @classmethod
     def load(cls, path: str | Path) -> LanguageModel:
-        """Load the language model of a run directory, trained or imported, in float32.
+        """The language model of a run directory, trained or imported, in float32.
 
         Raises `UsageError` for a model of another kind, and `MissingInputError` or `DataError` naming the file that is
         missing or damaged.
@@ -94,7 +94,7 @@ class LanguageModel:
 
     @property
     def context(self) -> int:
-        """Return the most tokens that the model saw at once in training."""
+        """Most tokens that the model saw at once in training."""
         return self.config.language_model.context
 
     def generate(
@@ -105,7 +105,7 @@ class LanguageModel:
         options: GenerationOptions = OPTIONS,
         stop: Sequence[str] = (),
     ) -> list[list[Continuation]]:
-        """Return `samples` continuations of each prompt; an empty prompt begins a new text.
+        """`samples` continuations of each prompt; an empty prompt begins a new text.
 
         Neighbours change nothing: sample i of a prompt is the same alone and among others. Raises `DataError` for a
         prompt longer than the context, `UsageError` for `samples` below 1 and for a model that fills in instead of
@@ -114,34 +114,31 @@ class LanguageModel:
         if samples < 1:
             raise UsageError(f"samples must be at least 1, not {samples}")
         ids = [self.encode(prompt, options) for prompt in prompts]
-        continuations: list[list[Continuation]] = [[] for _ in prompts]
+        found: list[list[Continuation]] = [[] for _ in prompts]
         # prompts of one length go side by side, so that nothing is padded
-        for length in sorted({len(prompt_ids) for prompt_ids in ids}):
-            same_length = [index for index, prompt_ids in enumerate(ids) if len(prompt_ids) == length]
+        for length in sorted({len(each) for each in ids}):
+            places = [place for place, each in enumerate(ids) if len(each) == length]
             rows = [
-                _Row(number, TextStream(self.tokenizer, ids[index], stop))
-                for index in same_length
+                _Row(number, TextStream(self.tokenizer, ids[place], stop))
+                for place in places
                 for number in range(samples)
             ]
-            for _ in self._write(rows, [ids[index] for index in same_length for _ in range(samples)], options):
+            for _ in self._write(rows, [ids[place] for place in places for _ in range(samples)], options):
                 pass
-            for row, index in zip(rows, [index for index in same_length for _ in range(samples)], strict=True):
-                continuations[index].append(Continuation(row.text, row.num_tokens, row.ended or "length"))
-        return continuations
+            for row, place in zip(rows, [place for place in places for _ in range(samples)], strict=True):
+                found[place].append(Continuation(row.text, row.num_tokens, row.ended or "length"))
+        return found
 
     def stream(
         self, prompt: str = "", *, options: GenerationOptions = OPTIONS, stop: Sequence[str] = ()
     ) -> Iterator[str]:
-        """Yield the first continuation of `generate` in pieces of whole characters, each as soon as it is final."""
+        """The first continuation of `generate`, in pieces of whole characters, each as soon as it is sure."""
         ids = self.encode(prompt, options)
         row = _Row(0, TextStream(self.tokenizer, ids, stop))
         return (piece for piece in self._write([row], [ids], options) if piece)
 
     def encode(self, prompt: str, options: GenerationOptions = OPTIONS) -> list[int]:
-        """Return the ids of a prompt, or those that begin a text for an empty one.
-
-        Raises the errors of `generate`.
-        """
+        """Ids of a prompt, those that begin a text for an empty one. Raises as `generate`."""
         if self.model.objective == "masked":
             raise UsageError("this model was trained to fill in hidden tokens (objective masked); it cannot write on")
         ids = self.read(prompt, options.context)
@@ -152,10 +149,7 @@ class LanguageModel:
         return [self.tokenizer.bos_id]
 
     def read(self, text: str, context: int | None = None) -> list[int]:
-        """Return the ids of a text.
-
-        Raises `DataError` for more ids than `context`, by default the context of training.
-        """
+        """Ids of a text; raises `DataError` for more than the `context`, left out that of training."""
         ids = self.tokenizer.encode(text)
         longest = context or self.context
         if len(ids) > longest:
@@ -166,7 +160,7 @@ class LanguageModel:
         return ids
 
     def unknown(self, text: str) -> list[str]:
-        """Return the parts of `text` that the model has no token for, each once; it reads `<unk>` for them."""
+        """What of `text` the model has no token for, each once; it reads `<unk>` in its place."""
         return self.tokenizer.unknown(text) if isinstance(self.tokenizer, Tokenizer) else []
 
     def _write(self, rows: list[_Row], prompts: list[list[int]], options: GenerationOptions) -> Iterator[str]:
@@ -183,9 +177,9 @@ class LanguageModel:
             tokens = generation.step()
             for row, token in zip(rows, tokens, strict=True):
                 yield row.feed(token, self.tokenizer.eos_id, options.max_tokens)
-            going = [index for index, row in enumerate(rows) if row.ended is None]
+            going = [place for place, row in enumerate(rows) if row.ended is None]
             if len(going) < len(rows):
-                rows = [rows[index] for index in going]
+                rows = [rows[place] for place in going]
                 if rows:
                     generation.keep(going)
 

@@ -13,10 +13,10 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.objectives import Example as Asked
 from dikkat.data.objectives import hidden_tokens, next_tokens
 from dikkat.data.packing import Windows
+from dikkat.explain.report.messages import report_messages
 from dikkat.explain.report.reader_facts import Curve, Example, ReaderFacts, Rows
+from dikkat.explain.report.reader_messages import ReaderMessages, reader_messages
 from dikkat.explain.report.reader_page import reader_page
-from dikkat.explain.report.reader_wording import ReaderWording, reader_wording
-from dikkat.explain.report.wording import report_wording
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.report_maps import attention_of
 from dikkat.tasks.language_model.evaluate import evaluate_language_model
@@ -40,7 +40,7 @@ def language_model_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]
 
 def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> ReaderFacts:
     """Run the model on the held-out part of `run`, and collect everything that its report shows."""
-    words, own = report_wording(language), reader_wording(language)
+    words, own = report_messages(language), reader_messages(language)
     trained = LanguageModel.load(run.path)
     settings, model = trained.config.language_model, trained.config.model
     best, last = min(metrics, key=lambda row: float(row["valid_loss"])), metrics[-1]
@@ -64,7 +64,7 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
             (own.tokens_a_second, f"{last['tokens'] / max(last['seconds'], 1e-9):,.0f}"),
             (words.parameters, f"{parameters:,}"),
         ],
-        scores_told=own.on_held_out,
+        scored_on=own.on_held_out,
         score_lines=lines,
         rate=own.rate_tokens.format(passes=f"{last['epoch']:.1f}", count=f"{last['tokens']:,}", minutes=minutes),
         metrics=metrics,
@@ -94,7 +94,7 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
     )
 
 
-def _data(run: RunDirectory, train: Corpus, held_out: Corpus, own: ReaderWording, parts: tuple[str, str]) -> Rows:
+def _data(run: RunDirectory, train: Corpus, held_out: Corpus, own: ReaderMessages, parts: tuple[str, str]) -> Rows:
     source = run.read_config()["data_source"]
     return [
         (own.documents, f"{source['documents']:,}"),
@@ -105,7 +105,7 @@ def _data(run: RunDirectory, train: Corpus, held_out: Corpus, own: ReaderWording
     ]
 
 
-def _faults(corpus: Corpus, held_out: Corpus, own: ReaderWording) -> Rows:
+def _faults(corpus: Corpus, held_out: Corpus, own: ReaderMessages) -> Rows:
     train = np.asarray(corpus.ids[:_MOST_TOKENS], np.uint32)
     known = {row.tobytes() for row in _runs(train)}
     asked = [row.tobytes() for row in _runs(np.asarray(held_out.ids, np.uint32))[::_RUN]]
@@ -122,7 +122,7 @@ def _runs(ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return np.lib.stride_tricks.sliding_window_view(ids, _RUN)
 
 
-def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderWording) -> list[Example]:
+def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderMessages) -> list[Example]:
     """Passages of the greatest mean loss, at most one a window."""
     windows = Windows(held_out, trained.context, trained.context, seed=0)
     passages: list[tuple[float, str, str]] = []

@@ -1,4 +1,4 @@
-"""Use the encoder of a translator as a source of vectors."""
+"""The encoder of a translator as a source of vectors."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from dikkat_runtime.special_tokens import EOS_ID
 
 
 def translator_backbone(run: RunDirectory) -> Backbone:
-    """Return the encoder of the translator in `run`.
-
-    It reads as in training, with the end token. The vector of a line is the mean of its hidden states.
-    """
+    """The encoder, which reads as in training: with the end mark. The vector of a line is the mean."""
     translator = Translator.load(run.path)
     longest = longest_text(translator.config, translator.config.data.max_length, special=1)
     return Backbone(

@@ -1,4 +1,4 @@
-"""Choose the engine that runs the translator of a run directory, without importing PyTorch."""
+"""Which engine runs the translator of a run directory; nothing here waits for PyTorch."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ from dikkat_runtime.errors import UsageError
 
 
 def translator_settings(run: RunDirectory) -> tuple[dict[str, Any], RunConfig]:
-    """Return the content of config.json of a translator, raw and as `RunConfig`.
-
-    Raises `UsageError` for a model of another kind.
-    """
+    """What config.json of a translator says. Raises `UsageError` for a model of another kind."""
     settings = run.read_config()
     if (task := settings.get("task", "translator")) != "translator":
         raise UsageError(f'{run.path}: holds a "{task}", not a translator')
@@ -32,9 +29,9 @@ def translator_settings(run: RunDirectory) -> tuple[dict[str, Any], RunConfig]:
 def engine_for(
     run: RunDirectory, settings: Mapping[str, Any], engine: EngineName, precision: Precision, device: Device
 ) -> str:
-    """Return why the torch engine is to run instead of the native one; empty where the native one is to run.
+    """Why the torch engine is to run instead of the native one, empty where the native one is to.
 
-    Raises `UsageError` where the engine or precision that was asked for is not available; no other takes its place.
+    Raises `UsageError` where what was asked for cannot be had; no other engine or precision takes its place.
     """
     if precision == "int8" and device != "cpu":
         raise UsageError(f"int8 is for processors; leave it out, or the device {device}")
@@ -53,10 +50,7 @@ def engine_for(
 
 
 def native_engine(run: RunDirectory, settings: Mapping[str, Any], precision: Precision) -> NativeEngine:
-    """Return the native engine with the weights of `run`.
-
-    Raises `MissingInputError` or `DataError`.
-    """
+    """The native engine with the weights of a run. Raises `MissingInputError` or `DataError`."""
     note_changed_settings(run)
     model = model_settings(settings, str(run.config), NATIVE)
     return NativeEngine(model, read_weights(run.weights), str(run.weights), precision=precision)

@@ -1,4 +1,4 @@
-"""Open the translator of a run directory; PyTorch is imported only where it computes."""
+"""The translator of a run directory for whoever only translates: PyTorch is loaded where it is to compute, else not."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 def open_translator(
     path: Path, engine: EngineName = "auto", precision: Precision = "float32", device: Device = "cpu"
 ) -> Translator:
-    """Open the translator of a run directory with the engine of that name.
+    """The translator of a run directory by the engine of that name; with "auto", by the native one where it can run.
 
-    "auto" chooses the native engine where it can run. Raises `UsageError` for a model of another kind, an engine that
-    cannot run and a device that is not available, and `MissingInputError` or `DataError` naming the file that is
-    missing or damaged.
+    Raises `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had, and
+    `MissingInputError` or `DataError` naming the file that is missing or damaged.
     """
     run = RunDirectory.open(path)
     # a batch frees what the next one asks for again
