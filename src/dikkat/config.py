@@ -277,10 +277,7 @@ class RunConfig(Section):
 
 
 def preset(name: str) -> dict[str, dict[str, Any]]:
-    """Return the overrides of a preset.
-
-    Raises `UsageError` naming the nearest preset.
-    """
+    """Return the overrides of a preset. Raises `UsageError` naming the nearest preset."""
     if name not in PRESETS:
         known = ", ".join(PRESETS)
         raise UsageError(f'no preset is called "{name}"{nearest(name, PRESETS)} known: {known}')
@@ -297,10 +294,7 @@ def merge(*layers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def build_config(settings: dict[str, Any], where: str = "configuration") -> RunConfig:
-    """Check `settings` and fill in the defaults.
-
-    Raises `UsageError` with `where`, the key and the nearest name.
-    """
+    """Check `settings` and fill in the defaults. Raises `UsageError` with `where`, the key and the nearest name."""
     try:
         return RunConfig.model_validate(settings)
     except ValidationError as error:

@@ -40,10 +40,7 @@ def gather_settings(config: Path | None, assignments: list[str] | None, **traini
 
 
 def parse_settings(assignments: list[str]) -> Settings:
-    """Parse `section.key=value` with the value in TOML (a bare word is text).
-
-    Raises `UsageError` for another form.
-    """
+    """Parse `section.key=value` with the value in TOML (a bare word is text). Raises `UsageError` for another form."""
     settings: Settings = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")

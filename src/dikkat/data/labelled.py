@@ -104,10 +104,7 @@ def _table_rows(
 def with_known_labels(
     texts: Iterator[LabelledText], data: Sequence[str], labels: Sequence[str]
 ) -> Iterator[LabelledText]:
-    """Yield the texts of `data`.
-
-    Raises `DataError` with file and line for a label that is not in `labels`.
-    """
+    """Yield the texts of `data`. Raises `DataError` with file and line for a label that is not in `labels`."""
     for example in texts:
         for label in example.labels:
             if label not in labels:

@@ -216,10 +216,7 @@ def _read_objects(path: Path, keys: tuple[str, str] | None) -> Iterator[Pair]:
 
 
 def json_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a JSONL file with their line numbers.
-
-    Raises `DataError` for another line.
-    """
+    """Yield the objects of a JSONL file with their line numbers. Raises `DataError` for another line."""
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
             yield number, _json_object(line, f"{path}:{number}")
@@ -257,10 +254,7 @@ def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
 
 
 def text_of(entry: dict[str, Any], key: str, where: str) -> str:
-    """Return the text under `key`, on one line.
-
-    Raises `DataError` where there is none.
-    """
+    """Return the text under `key`, on one line. Raises `DataError` where there is none."""
     if key not in entry:
         raise DataError(f'{where}: no key is called "{key}"{nearest(key, entry)}; known: {", ".join(entry)}')
     text = entry[key]

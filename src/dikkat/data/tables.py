@@ -64,10 +64,7 @@ class Dialect:
 
 
 def sniff(path: Path) -> Dialect:
-    """Return the dialect of a table in a file.
-
-    Raises what `read_table` raises at its first row.
-    """
+    """Return the dialect of a table in a file. Raises what `read_table` raises at its first row."""
     return read_table(path)[0]
 
 
@@ -84,10 +81,7 @@ def read_table(path: Path) -> tuple[Dialect, Iterator[Row]]:
 
 
 def find_dialect(sample: Sequence[str], path: Path) -> Dialect:
-    """Return the dialect of a table that begins with the lines of `sample`.
-
-    Raises `DataError` naming `path`.
-    """
+    """Return the dialect of a table that begins with the lines of `sample`. Raises `DataError` naming `path`."""
     plain = [line.split("\t") for line in sample if line]
     by_tabs = without_packing(path).lower().endswith(".tsv")
     delimiter, is_quoted = _choose(sample, plain, by_tabs)

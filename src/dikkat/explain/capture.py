@@ -38,10 +38,7 @@ class Capture:
         *,
         positions_added: bool,
     ) -> ModelTrace:
-        """Return the arithmetic of one head (from 0) at one query (from 0).
-
-        Raises `UsageError` for an unknown head.
-        """
+        """Return the arithmetic of one head (from 0) at one query (from 0). Raises `UsageError` for an unknown head."""
         num_heads = self.seen.query.shape[1]
         if not 0 <= head < num_heads:
             raise UsageError(f"there is no head {head + 1}: choose from 1 to {num_heads}")

@@ -11,10 +11,7 @@ _WORDINGS = {"en": ENGLISH, "tr": TURKISH}
 
 
 def messages_for(language: str) -> Messages:
-    """Return the messages in English (`en`) or Turkish (`tr`).
-
-    Raises `UsageError` for another language.
-    """
+    """Return the messages in English (`en`) or Turkish (`tr`). Raises `UsageError` for another language."""
     if language not in _WORDINGS:
         raise UsageError(f'there is no explanation in "{language}"; choose from {", ".join(_WORDINGS)}')
     return _WORDINGS[language]

@@ -62,10 +62,7 @@ def write_json(sentences: Iterable[SentenceMaps], path: Path) -> None:
 
 
 def read_json(path: Path) -> tuple[SentenceMaps, ...]:
-    """Read what `write_json` wrote.
-
-    Raises `MissingInputError`, or `DataError` for a damaged or foreign file.
-    """
+    """Read what `write_json` wrote. Raises `MissingInputError`, or `DataError` for a damaged or foreign file."""
     try:
         document = json.loads(_content(path))
     except (ValueError, RecursionError) as error:
@@ -100,10 +97,7 @@ def write_alignment(sentences: Iterable[SentenceMaps], path: Path) -> None:
 
 
 def read_npz(path: Path) -> tuple[SentenceMaps, ...]:
-    """Read what `write_npz` wrote.
-
-    Raises `MissingInputError`, or `DataError` for a damaged or foreign file.
-    """
+    """Read what `write_npz` wrote. Raises `MissingInputError`, or `DataError` for a damaged or foreign file."""
     try:
         with np.load(io.BytesIO(_content(path)), allow_pickle=False) as arrays:
             document = json.loads(str(arrays["document"]))

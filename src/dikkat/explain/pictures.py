@@ -39,10 +39,7 @@ def new_figure(size: tuple[float, float]) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Draw the figure and write it, whole or not at all.
-
-    Raises `DiskError` or `CannotCreateError`.
-    """
+    """Draw the figure and write it, whole or not at all. Raises `DiskError` or `CannotCreateError`."""
     import matplotlib
 
     kind = path.suffix.lower().removeprefix(".")

@@ -22,10 +22,7 @@ PLAIN_EXPONENTIAL_LIMIT = 30.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """Hold one query with the keys and values it attends to.
-
-    Raises `ValueError` for widths that do not fit.
-    """
+    """Hold one query with the keys and values it attends to. Raises `ValueError` for widths that do not fit."""
 
     query_number: int
     """Position of the query in its own sequence, from 1."""
@@ -144,10 +141,7 @@ class ModelTrace:
 
 
 def trace_cell(cell: Cell) -> Trace:
-    """Compute the trace of `cell`.
-
-    Raises `UsageError` when a number is no longer finite.
-    """
+    """Compute the trace of `cell`. Raises `UsageError` when a number is no longer finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         trace = _trace(cell)
     if not (np.isfinite(trace.scores).all() and np.isfinite(trace.biased).all() and np.isfinite(trace.weighted).all()):

@@ -61,10 +61,7 @@ class WordVectors:
 
 
 def split_words(sentence: str) -> list[str]:
-    """Return words (Unicode form NFC) and the marks around them.
-
-    Raises `DataError` when there is none, or no text.
-    """
+    """Return words (Unicode form NFC) and the marks around them. Raises `DataError` when there is none, or no text."""
     if any("\ud800" <= character <= "\udfff" for character in sentence):
         raise DataError(f"{shown(repr(sentence))}: not text: it holds half of a surrogate pair")
     tokens = [token for chunk in unicodedata.normalize("NFC", sentence).split() for token in _peeled(chunk)]

@@ -47,10 +47,7 @@ def rows(model: ModelConfig, encoder: EncoderConfig) -> list[Row]:
 
 
 def model_settings(theirs: ForeignSettings) -> dict[str, object]:
-    """Return the settings of our model that computes the same.
-
-    Raises `DataError` where there is none.
-    """
+    """Return the settings of our model that computes the same. Raises `DataError` where there is none."""
     theirs.require("position_embedding_type", "absolute")
     theirs.require("is_decoder", False)
     theirs.require("add_cross_attention", False)

@@ -42,10 +42,7 @@ class Checkpoint:
     """Name of each weight in the file."""
 
     def loaded(self) -> Checkpoint:
-        """Return the checkpoint with the values of its weights.
-
-        Raises `DataError` for a weight that is not finite.
-        """
+        """Return the checkpoint with the values of its weights. Raises `DataError` for a weight that is not finite."""
         weights = {}
         with safe_open(self.path, framework="pt") as file:
             for name, full in self.stored.items():

@@ -20,20 +20,14 @@ class ForeignSettings:
 
     @classmethod
     def read(cls, path: Path) -> ForeignSettings:
-        """Read the settings from `path`.
-
-        Raises `MissingInputError` or `DataError` naming the file.
-        """
+        """Read the settings from `path`. Raises `MissingInputError` or `DataError` naming the file."""
         values = read_json(path)
         if not isinstance(values, dict):
             raise DataError(f"{path}: must be one object of settings")
         return cls(path, values)
 
     def number(self, name: str, default: int | float | None = None) -> Any:
-        """Return a number that is there, or `default`.
-
-        Raises `DataError` without either, and for another type.
-        """
+        """Return a number that is there, or `default`. Raises `DataError` without either, and for another type."""
         value = self.values.get(name)
         value = default if value is None else value
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -41,10 +35,7 @@ class ForeignSettings:
         return value
 
     def choice(self, name: str, default: str, known: Mapping[str, str]) -> str:
-        """Return our name for their choice.
-
-        Raises `DataError` for one that has none.
-        """
+        """Return our name for their choice. Raises `DataError` for one that has none."""
         value = self.values.get(name, default)
         if not isinstance(value, str) or value not in known:
             raise DataError(f"{self.path}: {name} must be one of {', '.join(known)}, not {shown(repr(value))}")
@@ -59,10 +50,7 @@ class ForeignSettings:
             )
 
     def family(self, known: Collection[str]) -> str:
-        """Return the model type.
-
-        Raises `DataError` for one that is not `known`.
-        """
+        """Return the model type. Raises `DataError` for one that is not `known`."""
         model_type = self.values.get("model_type")
         if not isinstance(model_type, str) or model_type not in known:
             raise DataError(f"{self.path}: model_type must be one of {', '.join(known)}, not {shown(repr(model_type))}")

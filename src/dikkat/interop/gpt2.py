@@ -47,10 +47,7 @@ def rows(model: ModelConfig) -> list[Row]:
 
 
 def model_settings(theirs: ForeignSettings) -> dict[str, object]:
-    """Return the settings of our model that computes the same.
-
-    Raises `DataError` where there is none.
-    """
+    """Return the settings of our model that computes the same. Raises `DataError` where there is none."""
     theirs.require("scale_attn_weights", True)
     theirs.require("scale_attn_by_inverse_layer_idx", False)
     theirs.require("add_cross_attention", False)

@@ -80,10 +80,7 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported:
 
 
 def write_run(imported: Imported, out: Path, source: Path, command: str) -> None:
-    """Write the run directory `out`.
-
-    Raises `CannotCreateError` or `DiskError`.
-    """
+    """Write the run directory `out`. Raises `CannotCreateError` or `DiskError`."""
     run = RunDirectory.create(out)
     section = "encoder" if isinstance(imported.head_config, EncoderConfig) else "language_model"
     settings = {

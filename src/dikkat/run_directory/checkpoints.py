@@ -52,10 +52,7 @@ class Checkpoint:
     """One line for each later checkpoint that is damaged and was passed over."""
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """Return the tensors saved under `name`, on the CPU.
-
-        Raises `MissingInputError` or `DataError`.
-        """
+        """Return the tensors saved under `name`, on the CPU. Raises `MissingInputError` or `DataError`."""
         return read_tensors(self.path / f"{name}.safetensors")
 
     def copy_of(self, name: str) -> bytes | None:

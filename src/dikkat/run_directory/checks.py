@@ -36,10 +36,7 @@ def listed(run: Path) -> dict[str, Entry]:
 
 
 def check_kinds(run: Path) -> None:
-    """Check that nothing in the run is a link, a pipe or a device.
-
-    Raises `DataError` or `MissingInputError`.
-    """
+    """Check that nothing in the run is a link, a pipe or a device. Raises `DataError` or `MissingInputError`."""
     for name in (*FOLDERS, "checkpoints"):
         check_folder(run / name)
     for name in (*PREPARED, *ENDED, MANIFEST, "model.safetensors"):
@@ -47,10 +44,7 @@ def check_kinds(run: Path) -> None:
 
 
 def clear_leftovers(run: Path) -> None:
-    """Remove what a killed process left half-written.
-
-    Raises `OSError`.
-    """
+    """Remove what a killed process left half-written. Raises `OSError`."""
     half_written = [f"{TEMPORARY_PREFIX}*", *(f"{folder}/{TEMPORARY_PREFIX}*" for folder in FOLDERS)]
     for pattern in (*half_written, "corpus/*.partial"):
         for entry in run.glob(pattern):

@@ -52,10 +52,7 @@ _PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safet
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """Read and write the folder of one run.
-
-    Every file is written beside, fsynced and renamed; nothing is pickled.
-    """
+    """Read and write the folder of one run; files are written beside, fsynced and renamed, nothing is pickled."""
 
     path: Path
 
@@ -78,7 +75,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """Open an existing run.
+        """Open an existing run. Raises `MissingInputError`, or `DataError` when config.json is damaged.
 
         Raises `MissingInputError` when there is none, `DataError` when config.json is damaged.
         """
@@ -105,10 +102,7 @@ class RunDirectory:
             yield is_locked
 
     def make_folder(self, name: Literal["corpus", "held_out"]) -> Path:
-        """Return a folder of the run, created if it is missing.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Return a folder of the run, created if it is missing. Raises `DiskError` or `CannotCreateError`."""
         folder = self.path / name
         with write_errors(folder):
             make_folder(folder)
@@ -176,10 +170,7 @@ class RunDirectory:
         return self.config.exists()
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
-        """Write config.json: versions, then `settings`.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Write config.json: versions, then `settings`. Raises `DiskError` or `CannotCreateError`."""
         versions = {"format_version": FORMAT_VERSION, "dikkat_version": installed_version()}
         content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False) + "\n"
         with write_errors(self.config):
@@ -194,10 +185,7 @@ class RunDirectory:
                 write_manifest(self.path, PREPARED, new)
 
     def write_card(self, text: str) -> None:
-        """Write card.md, which ends the run.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Write card.md, which ends the run. Raises `DiskError` or `CannotCreateError`."""
         name = "card.md"
         with write_errors(self.path / name):
             write_manifest(self.path, (*PREPARED, *ENDED), {name: text.encode()})
@@ -225,10 +213,7 @@ class RunDirectory:
         return settings
 
     def labels(self) -> tuple[str, ...]:
-        """Return the classes of a classifier, in the order of their ids.
-
-        Raises as `read_config`.
-        """
+        """Return the classes of a classifier, in the order of their ids. Raises as `read_config`."""
         labels = self.read_config().get("labels")
         if not labels:
             raise DataError(f"{self.config}: damaged: names no labels; restore the file")
@@ -245,10 +230,7 @@ class RunDirectory:
         append_metrics(self.metrics, {**row, SETTINGS_HASH: settings_hash(self.read_config())})
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Return all rows of metrics.jsonl, as passed to `append_metrics`.
-
-        Raises `DataError` with file and line.
-        """
+        """Return all rows of metrics.jsonl, as passed to `append_metrics`. Raises `DataError` with file and line."""
         return [{key: value for key, value in row.items() if key != SETTINGS_HASH} for row in self._rows()]
 
     def foreign_metrics(self) -> list[int]:
@@ -275,40 +257,25 @@ class RunDirectory:
         return notes + restore_metrics(self.metrics, checkpoint)
 
     def write_text(self, name: str, text: str) -> None:
-        """Replace the text file `name` (UTF-8).
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""
         write_atomically(self.path / name, text.encode())
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
-        """Replace the safetensors file `name`.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Replace the safetensors file `name`. Raises `DiskError` or `CannotCreateError`."""
         write_atomically(self.path / name, encode_tensors(tensors, {}))
 
     def save_weights(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-        """Replace model.safetensors.
-
-        Raises `DiskError` or `CannotCreateError`; the old weights then stay.
-        """
+        """Replace model.safetensors. Raises `DiskError` or `CannotCreateError`; the old weights then stay."""
         write_atomically(self.weights, encode_tensors(tensors, metadata))
 
     def load_weights(self) -> dict[str, Tensor]:
-        """Return the weights, on the CPU.
-
-        Raises `MissingInputError`, or `DataError` when a single bit is wrong.
-        """
+        """Return the weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
         if not self.weights.exists():
             raise MissingInputError(f"{self.weights}: no weights yet; train on with --resume until a validation")
         return read_tensors(self.weights)
 
     def weights_metadata(self) -> dict[str, str]:
-        """Return the metadata that was saved with the weights.
-
-        Raises `MissingInputError` or `DataError`.
-        """
+        """Return the metadata that was saved with the weights. Raises `MissingInputError` or `DataError`."""
         return read_metadata(self.weights)
 
     def save_checkpoint(
@@ -331,10 +298,7 @@ class RunDirectory:
         return latest_checkpoint(self.checkpoints)
 
     def checkpoint_folders(self) -> list[Path]:
-        """Return the folders of the checkpoints, the newest first, sound or not.
-
-        Raises as `checked`.
-        """
+        """Return the folders of the checkpoints, the newest first, sound or not. Raises as `checked`."""
         return checkpoint_folders(self.checkpoints)
 
     def remove_if_empty(self) -> None:

@@ -59,10 +59,7 @@ def write_manifest(
 
 
 def read_manifest(folder: Path) -> dict[str, Entry] | None:
-    """Return the listed files, or None where there is no manifest.
-
-    Raises `DataError` or `MissingInputError`.
-    """
+    """Return the listed files, or None where there is no manifest. Raises `DataError` or `MissingInputError`."""
     path = folder / MANIFEST
     if check_file(path) is None:
         return None
@@ -81,10 +78,7 @@ def read_manifest(folder: Path) -> dict[str, Entry] | None:
 
 
 def verify(folder: Path, name: str, entry: Entry) -> None:
-    """Compare a file with its entry, size first.
-
-    Raises `DataError`, or `MissingInputError` where there is none.
-    """
+    """Compare a file with its entry, size first. Raises `DataError`, or `MissingInputError` where there is none."""
     path = folder / name
     size = check_file(path)
     if size is None:
@@ -100,10 +94,7 @@ def verify(folder: Path, name: str, entry: Entry) -> None:
 
 
 def verify_content(path: Path, content: bytes, entry: Entry) -> None:
-    """Compare the content of a file with its entry.
-
-    Raises `DataError`.
-    """
+    """Compare the content of a file with its entry. Raises `DataError`."""
     if hashlib.sha256(content).hexdigest() not in (entry.sha256, entry.before):
         raise DataError(f"{path}: damaged: its content does not match its checksum; {_ADVICE}")
 

@@ -34,10 +34,7 @@ def settings_hash(settings: Mapping[str, Any]) -> str:
 
 
 def append_metrics(path: Path, row: Mapping[str, Any]) -> None:
-    """Append one row, and sync it to disk.
-
-    Raises `DiskError` or `CannotCreateError`.
-    """
+    """Append one row, and sync it to disk. Raises `DiskError` or `CannotCreateError`."""
     before = b"".join(line + b"\n" for line in _lines(path))
     append_line(path, _sealed(_to_line(row), hashlib.sha256(before)))
 
@@ -67,10 +64,7 @@ def read_metrics(path: Path, *, sealed: bool = False) -> list[dict[str, Any]]:
 
 
 def write_metrics(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Replace all rows.
-
-    Raises `DiskError` or `CannotCreateError`.
-    """
+    """Replace all rows. Raises `DiskError` or `CannotCreateError`."""
     content, digest = b"", hashlib.sha256()
     for row in rows:
         line = _sealed(_to_line(row), digest) + b"\n"
@@ -80,10 +74,7 @@ def write_metrics(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def truncate_metrics(path: Path, after_step: int) -> None:
-    """Drop the rows later than `after_step`, which a resumed run will write again.
-
-    Raises as `read_metrics`.
-    """
+    """Drop the rows later than `after_step`, which a resumed run will write again. Raises as `read_metrics`."""
     rows = read_metrics(path)
     kept = [row for row in rows if row["step"] <= after_step]
     if len(kept) < len(rows):

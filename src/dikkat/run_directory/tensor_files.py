@@ -42,10 +42,7 @@ def encode_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -
 
 
 def decode_tensors(content: bytes, where: Path) -> dict[str, Tensor]:
-    """Return the tensors of such a file, on the CPU.
-
-    Raises `DataError` naming `where` when a single bit differs.
-    """
+    """Return the tensors of such a file, on the CPU. Raises `DataError` naming `where` when a single bit differs."""
     import safetensors.torch
 
     try:
@@ -60,10 +57,7 @@ def decode_tensors(content: bytes, where: Path) -> dict[str, Tensor]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """Read a file with `decode_tensors`.
-
-    Raises `MissingInputError` or `DataError`.
-    """
+    """Read a file with `decode_tensors`. Raises `MissingInputError` or `DataError`."""
     try:
         content = read_regular(path, LARGEST_FILE)
     except OSError as error:
@@ -98,10 +92,7 @@ def read_header(path: Path) -> dict[str, Described]:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """Return the metadata that a file was written with.
-
-    Raises `MissingInputError` or `DataError`.
-    """
+    """Return the metadata that a file was written with. Raises `MissingInputError` or `DataError`."""
     try:
         return {str(key): str(value) for key, value in _read_notes(_header(path)[0])["metadata"].items()}
     except (ValueError, LookupError, TypeError, AttributeError) as error:

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 
 def load(path: str | Path) -> Translator | LanguageModel | Classifier | Embedder:
-    """Load the model of the run directory `path`.
-
-    Raises `UsageError` for an unknown kind.
-    """
+    """Load the model of the run directory `path`. Raises `UsageError` for an unknown kind."""
     run = RunDirectory.open(Path(path))
     model: Translator | LanguageModel | Classifier | Embedder
     model = part_of(run, "load", "which this version cannot load")(path)

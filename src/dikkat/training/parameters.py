@@ -84,7 +84,7 @@ class FlatParameters:
         yield self
         self._gather()
 
-    def map_key(self, part: Tensor) -> Tensor | None:
+    def place_of(self, part: Tensor) -> Tensor | None:
         """Where the gradient of a parameter, or of whole rows of one, is kept: to be written, not added to.
 
         None, also for all that overlaps it, once it was asked for, and for what is no such part.

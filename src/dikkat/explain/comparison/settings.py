@@ -13,10 +13,7 @@ LONGEST, WIDEST, LONGEST_COPY, DEEPEST, WIDEST_KERNEL = 32_768, 4_096, 1_024, 32
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings:
-    """Hold checked settings.
-
-    Raises `UsageError` naming the setting, the limit and the value.
-    """
+    """Hold checked settings. Raises `UsageError` naming the setting, the limit and the value."""
 
     lengths: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
     """Ascending lengths; the smallest is fixed while widths vary."""

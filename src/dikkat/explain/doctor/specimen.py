@@ -67,10 +67,7 @@ class Specimen:
         return not isinstance(self.model, LanguageModel)
 
     def begin(self, rows_per_sentence: int = 1) -> Steps:
-        """Return an empty cache for `rows_per_sentence` hypotheses a sentence.
-
-        Raises `TypeError` for a classifier.
-        """
+        """Return an empty cache for `rows_per_sentence` hypotheses a sentence. Raises `TypeError` for a classifier."""
         model = self.model
         if isinstance(model, LanguageModel):
             texts = model.start_cache()
@@ -126,10 +123,7 @@ class Specimen:
 
 
 def draw(model: ExaminableModel, seed: int) -> Specimen:
-    """Draw the specimen of a model and a seed, and seed PyTorch's generator.
-
-    Raises `UsageError`; see `examine`.
-    """
+    """Draw the specimen of a model and a seed, and seed PyTorch's generator. Raises `UsageError`; see `examine`."""
     _check_positions(model)
     torch.manual_seed(seed)
     lengths = torch.tensor(LENGTHS, device=_embedding(model).device)

@@ -37,10 +37,7 @@ class Labels:
 
 
 def line_chart(labels: Labels, series: Sequence[Points]) -> str:
-    """Return one or two curves over common axes.
-
-    Raises `ValueError` without a single point.
-    """
+    """Return one or two curves over common axes. Raises `ValueError` without a single point."""
     axes = _Axes(labels, [point for points in series for point in points], from_zero=False)
     for number, points in enumerate(series):
         pixels = [axes.at(x, y) for x, y in points]

@@ -54,10 +54,7 @@ class PositionTable:
         return _array(frequencies(self.dim, self.layout))[: self.dim // 2]
 
     def pair(self, column: int) -> int:
-        """Return the index of the pair that a column belongs to.
-
-        Raises `UsageError` for an unknown column.
-        """
+        """Return the index of the pair that a column belongs to. Raises `UsageError` for an unknown column."""
         if not 0 <= column < self.dim:
             raise UsageError(f"there is no column {column}: choose from 0 to {self.dim - 1}")
         return column // 2 if self.layout == "interleaved" else column % ((self.dim + 1) // 2)
@@ -67,10 +64,7 @@ class PositionTable:
         return (2 * pair, 2 * pair + 1) if self.layout == "interleaved" else (pair, (self.dim + 1) // 2 + pair)
 
     def period(self, column: int) -> float:
-        """Return the number of rows after which a column repeats.
-
-        Raises `UsageError` for an unknown column.
-        """
+        """Return the number of rows after which a column repeats. Raises `UsageError` for an unknown column."""
         turning = _array(frequencies(self.dim, self.layout))
         return 2.0 * math.pi / float(turning[self.pair(column)])
 

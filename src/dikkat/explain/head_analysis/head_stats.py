@@ -78,10 +78,7 @@ class HeadStatsCollector:
         self._sums[name] = self._sums.get(name, 0.0) + np.stack(columns, axis=1)
 
     def of(self, head: HeadName) -> HeadStats:
-        """Return the statistics of one head.
-
-        Raises `KeyError` for a head that no map was added of.
-        """
+        """Return the statistics of one head. Raises `KeyError` for a head that no map was added of."""
         name = MapName(head.stack, head.layer, head.kind)
         queries, spread, greatest, distance, *targets = self._sums[name][head.head].tolist()
         shares, even = np.array(targets).reshape(2, -1) / queries

@@ -35,10 +35,7 @@ Measure = Callable[[], Quality]
 
 
 def cost_without(model: nn.Module, heads: Sequence[HeadName], whole: Quality, measure: Measure) -> Cost:
-    """Measure what `model` loses while `heads` are switched off.
-
-    Raises `UsageError` for an unknown head.
-    """
+    """Measure what `model` loses while `heads` are switched off. Raises `UsageError` for an unknown head."""
     with without_heads(model, heads):
         quality = measure()
     return Cost(loss=quality.loss - whole.loss, score=whole.score - quality.score)

@@ -179,10 +179,7 @@ _WORDINGS = {"en": ENGLISH, "tr": TURKISH}
 
 
 def reader_messages(language: str) -> ReaderMessages:
-    """Return the messages in English (`en`) or Turkish (`tr`).
-
-    Raises `UsageError` for another language.
-    """
+    """Return the messages in English (`en`) or Turkish (`tr`). Raises `UsageError` for another language."""
     if language not in _WORDINGS:
         raise UsageError(f'there is no report in "{language}"; choose from {", ".join(_WORDINGS)}')
     return _WORDINGS[language]

@@ -15,10 +15,7 @@ from dikkat.explain.report.run_page import curve_points, length_edges
 
 
 def reader_page(run: ReaderFacts, language: str) -> str:
-    """Return the whole file.
-
-    Raises `UsageError` for a language without messages.
-    """
+    """Return the whole file. Raises `UsageError` for a language without messages."""
     words, own = report_messages(language), reader_messages(language)
     parts = [
         f"<h1>{escaped(run.title)}</h1>",

@@ -22,10 +22,7 @@ _SHOWN_SHARE = 99.5
 
 
 def report_page(run: RunFacts, language: str) -> str:
-    """Return the whole file.
-
-    Raises `UsageError` for a language without messages.
-    """
+    """Return the whole file. Raises `UsageError` for a language without messages."""
     words = report_messages(language)
     source, target = (code or "?" for code in run.languages)
     title = words.title.format(source=source, target=target)

@@ -61,10 +61,7 @@ class Translator(keras.Model):
         return self.target.project(x) if self.logits is None else self.logits(x)
 
     def fill(self, weights: Weights) -> None:
-        """Take all of our exported weights.
-
-        Raises `DataError` naming one that is missing or left over.
-        """
+        """Take all of our exported weights. Raises `DataError` naming one that is missing or left over."""
         left = dict(weights)
         try:
             if self.logits is None:
@@ -120,10 +117,7 @@ class Classifier(keras.Model):
         return self.output_layer(self.dropout(self._pooled(x, real), training=training))
 
     def fill(self, weights: Weights) -> None:
-        """Take all of our exported weights.
-
-        Raises `DataError` naming one that is missing or left over.
-        """
+        """Take all of our exported weights. Raises `DataError` naming one that is missing or left over."""
         left = dict(weights)
         try:
             self.embedding.fill(left, "embedding.weight")
@@ -146,10 +140,7 @@ class Classifier(keras.Model):
 
 
 def load(path: str | Path) -> Translator | Classifier:
-    """Load the model of a run directory.
-
-    Raises `UsageError` for one that these layers do not compute.
-    """
+    """Load the model of a run directory. Raises `UsageError` for one that these layers do not compute."""
     run = RunDirectory.open(Path(path))
     settings = run.read_config()
     config = ModelConfig.model_validate(settings["model"])

@@ -9,8 +9,5 @@ from dikkat.run_directory import RunDirectory
 
 
 def new_classifier(run: RunDirectory, config: RunConfig) -> EncoderClassifier:
-    """Build the model of the classifier in `run`.
-
-    Raises `UsageError` for settings that fit no model.
-    """
+    """Build the model of the classifier in `run`. Raises `UsageError` for settings that fit no model."""
     return build_classifier(config.model, config.classifier, len(run.labels()), 0)

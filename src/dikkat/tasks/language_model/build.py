@@ -9,8 +9,5 @@ from dikkat.run_directory import RunDirectory
 
 
 def new_language_model(run: RunDirectory, config: RunConfig) -> LanguageModel:
-    """Build the model of the language model in `run`.
-
-    Raises `UsageError` for settings that fit no model.
-    """
+    """Build the model of the language model in `run`. Raises `UsageError` for settings that fit no model."""
     return build_language_model(config.model, config.language_model.objective, 0)

@@ -9,8 +9,5 @@ from dikkat.run_directory import RunDirectory
 
 
 def new_translator(run: RunDirectory, config: RunConfig) -> EncoderDecoder:
-    """Build the model of the translator in `run`.
-
-    Raises `UsageError` for settings that fit no model.
-    """
+    """Build the model of the translator in `run`. Raises `UsageError` for settings that fit no model."""
     return build_model(config.model, 0)
