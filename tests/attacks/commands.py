@@ -175,11 +175,11 @@ def _load_everything() -> None:
             importlib.import_module(module.name)
     import typer
 
-    from dikkat.cli.app import app
+    from dikkat.cli.app import make_app
     from dikkat.data.language_guess import contradicted_by
     from dikkat.native.library import library
 
-    command = typer.main.get_command(app)
+    command = typer.main.get_command(make_app())
     vars(typer.main)["get_command"] = lambda _: command
     contradicted_by([], "en")  # reads the model of languages, and computes nothing
     library()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dikkat.cli.progress import WorkProgress, print_written
+from dikkat.cli.progress import WorkProgress
+from dikkat.cli.streams import print_written
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.files import temporary_beside, write_atomically, write_errors, write_new
 
@@ -57,7 +58,10 @@ def compare(
 
 
 def parse_sizes(name: str, text: str) -> tuple[int, ...]:
-    """Parse `256,512` as ascending numbers. Raises `UsageError` for anything else."""
+    """Parse `256,512` as ascending numbers.
+
+    Raises `UsageError` for anything else.
+    """
     try:
         return tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
@@ -88,9 +92,9 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
 
 def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) -> None:
     from dikkat.explain.as_table import as_table
-    from dikkat.explain.comparison.explanation import render_comparison
     from dikkat.explain.comparison.picture import draw_comparison
     from dikkat.explain.comparison.result import as_json
+    from dikkat.explain.comparison.story import render_comparison
     from dikkat.tasks.inspection.comparison import compare
 
     with WorkProgress() as progress:

@@ -13,8 +13,7 @@ import typer
 from dikkat.cli.engine_option import print_engine
 from dikkat.cli.progress import WorkProgress
 from dikkat.cli.streams import print_report
-from dikkat.config import Device
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.errors import CannotCreateError, UsageError
 
 LINES_PER_UPDATE = 256
@@ -48,7 +47,7 @@ def diversify(
     seen.
     """
     _check_out(out)
-    from dikkat.data.readers import read_pairs
+    from dikkat.data.readers import LanguageChoice, read_pairs
     from dikkat.tasks.translation.diversify import check_directions, diversify
     from dikkat.tasks.translation.translator import Translator
     from dikkat_runtime.files import write_atomically
@@ -56,7 +55,9 @@ def diversify(
     there, back = (Translator.load(run, precision, device) for run in (forward, backward))
     print_engine(there.info)
     check_directions(there, back)
-    original = list(read_pairs(pairs, source_column, target_column, note=partial(print, file=sys.stderr)))
+    languages = LanguageChoice(there.config.data.source_language, there.config.data.target_language)
+    note = partial(print, file=sys.stderr)
+    original = list(read_pairs(pairs, source_column, target_column, languages=languages, note=note))
     with WorkProgress() as progress:
         on_progress = _Progress(progress, 2 * len(original))
         diversified = diversify(there, back, original, batch_size=batch_size, on_progress=on_progress)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.cli.input_lines import InputLines
-from dikkat.cli.progress import print_written
+from dikkat.cli.streams import print_written
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:

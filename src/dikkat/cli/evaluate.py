@@ -10,11 +10,10 @@ import typer
 
 from dikkat.cli.engine_option import ENGINE_HELP, print_engine
 from dikkat.cli.limits import MOST_BEAMS
-from dikkat.cli.progress import Announced, print_written
-from dikkat.cli.streams import print_report
-from dikkat.config import Device
+from dikkat.cli.progress import Announced
+from dikkat.cli.streams import print_report, print_written
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, Precision
 from dikkat_runtime.errors import UsageError
 
 BEAM = BeamOptions()

@@ -28,6 +28,7 @@ Block = TypeVar("Block", bound=nn.Module)
 
 LARGEST = {
     "vocab_size": 1 << 22,
+    "target_vocab_size": 1 << 22,
     "model_dim": 1 << 15,
     "num_heads": 1 << 10,
     "head_dim": 1 << 13,
@@ -49,7 +50,8 @@ class Factory:
     def encoder_decoder(self) -> EncoderDecoder:
         """Build the encoder-decoder."""
         source = self.embedding()
-        target = source if self.config.tie_embeddings else self.embedding()
+        joint = self.config.tie_embeddings and self.config.target_vocab_size is None
+        target = source if joint else self.embedding(self._target_vocab_size())
         return EncoderDecoder(
             source,
             target,
@@ -106,9 +108,10 @@ class Factory:
             head_config.word_dropout,
         )
 
-    def embedding(self) -> TokenEmbedding:
+    def embedding(self, vocab_size: int | None = None) -> TokenEmbedding:
         """Build a token embedding."""
-        return TokenEmbedding(self.config.vocab_size, self.config.model_dim, scaled=self.config.scale_embeddings)
+        vocab_size = self.config.vocab_size if vocab_size is None else vocab_size
+        return TokenEmbedding(vocab_size, self.config.model_dim, scaled=self.config.scale_embeddings)
 
     def positions(self) -> Positions:
         """Build the position encoding of the embeddings."""
@@ -161,12 +164,15 @@ class Factory:
         """Return the output matrix (V, D), which may be that of the embedding."""
         if self.config.tie_embeddings:
             return target.weight
-        weight = torch.empty(self.config.vocab_size, self.config.model_dim)
+        weight = torch.empty(self._target_vocab_size(), self.config.model_dim)
         return nn.Parameter(nn.init.xavier_uniform_(weight))
 
     def output_bias(self) -> nn.Parameter | None:
         """Return the bias (V,) of the logits, or None."""
-        return nn.Parameter(torch.zeros(self.config.vocab_size)) if self.config.output_bias else None
+        return nn.Parameter(torch.zeros(self._target_vocab_size())) if self.config.output_bias else None
+
+    def _target_vocab_size(self) -> int:
+        return self.config.target_vocab_size or self.config.vocab_size
 
     def _adds_positions(self, layer: int) -> bool:
         # the first layer reads embeddings, which have theirs
@@ -177,7 +183,10 @@ class Factory:
 
 
 def check_dimensions(config: ModelConfig, most_layers: int | None = None) -> None:
-    """Refuse a model that no machine could hold. Raises `UsageError` naming the setting and its limit."""
+    """Refuse a model that no machine could hold.
+
+    Raises `UsageError` naming the setting and its limit.
+    """
     for name, most in LARGEST.items():
         size = getattr(config, name)
         if size is not None and size > most:
@@ -198,7 +207,7 @@ def most_parameters(config: ModelConfig) -> int:
     block = 8 * dim * inner + 4 * inner * head_dim + 3 * dim * hidden + 16 * (dim + hidden + inner) + 1024 * inner
     tables = config.encoder_layers + config.decoder_layers if config.positions_in_every_layer else 1
     positions = config.max_positions * dim * tables if config.positions == "learned" else 0
-    vocabulary = config.vocab_size * (3 * dim + 1)
+    vocabulary = config.vocab_size * (3 * dim + 1) + (config.target_vocab_size or 0) * (2 * dim + 1)
     return (config.encoder_layers + config.decoder_layers) * block + vocabulary + positions
 
 

@@ -63,7 +63,7 @@ class Gate:
 class Room(Protocol):
     """Where gradients of weights are kept."""
 
-    def map_key(self, part: Tensor) -> Tensor | None:
+    def place_of(self, part: Tensor) -> Tensor | None:
         """Memory of the shape of `part`, to write its gradient to; None: autograd takes it there."""
 
 
@@ -143,7 +143,7 @@ class _EightBitLinear(torch.autograd.Function):
         if with_weight:
             room: Room | None = ctx.room
             learned = (weight, bias if with_bias else None)
-            kept = [None if room is None or each is None else room.map_key(each) for each in learned]
+            kept = [None if room is None or each is None else room.place_of(each) for each in learned]
             of_x, *found = gradients(gradient, x, weight if with_x else None, *kept, with_bias=with_bias, gate=stopping)
             of_weight, of_bias = (each if place is None else None for each, place in zip(found, kept, strict=True))
         else:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 
 def installed_version() -> str:
     """Return the version of the installed distribution, as noted in config.json."""
+    # its import takes as long as that of all else that reads a run
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("dikkat")
     except PackageNotFoundError:

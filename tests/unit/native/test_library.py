@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dikkat.native import library
+from dikkat_runtime.errors import AbsentError
 from dikkat_runtime.native import library as kernels
 from dikkat_runtime.native import notices
-from dikkat_runtime.native.first_use import AbsentError
 
 
 class Notes(list[str]):

@@ -46,12 +46,12 @@ def test_a_place_is_given_once_and_keeps_what_is_written() -> None:
     weight = flat.model.get_parameter("encoder.blocks.0.self_attention.in_projection.weight")
     with flat.gathered():
         squares(flat).backward()
-        first, second = flat.map_key(weight[16:32]), flat.map_key(weight[:16])
+        first, second = flat.place_of(weight[16:32]), flat.place_of(weight[:16])
         assert first is not None
         assert second is not None
-        assert flat.map_key(weight) is None, "a part of it is given"
-        assert flat.map_key(weight[24:40]) is None
-        assert flat.map_key(weight[16:32]) is None
+        assert flat.place_of(weight) is None, "a part of it is given"
+        assert flat.place_of(weight[24:40]) is None
+        assert flat.place_of(weight[16:32]) is None
         first.fill_(1.0)
         second.fill_(2.0)
     written = torch.cat([torch.full((16, 16), 2.0), torch.full((16, 16), 1.0), torch.zeros(16, 16)])
@@ -99,9 +99,9 @@ def test_there_is_no_place_for_what_is_no_dense_part_of_the_model() -> None:
     flat = FlatParameters(toy_model())
     weight = flat.model.get_parameter("output_weight")
     with flat.gathered() as room:
-        assert room.map_key(weight.clone()) is None
-        assert room.map_key(weight[:, :3]) is None
-        assert room.map_key(weight.t()) is None
+        assert room.place_of(weight.clone()) is None
+        assert room.place_of(weight[:, :3]) is None
+        assert room.place_of(weight.t()) is None
 
 
 def test_refresh_casts_the_master_into_the_working_copy() -> None:

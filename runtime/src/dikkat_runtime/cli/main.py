@@ -80,6 +80,10 @@ def _translate(parser: argparse.ArgumentParser) -> None:
         " translated again with 3.",
     )
     parser.add_argument("--repetition-penalty", type=float, default=1.0, help="Above 1 repeats less.")
+    parser.add_argument(
+        "--glossary", type=Path, help="Terms: a term, a tab and its translation a line, several parted by |."
+    )
+    parser.add_argument("--prefix", type=Path, help="What the translation of each line begins with, one a line.")
     parser.add_argument("--precision", choices=("float32", "int8"), default="float32", help="int8 is faster.")
     parser.add_argument("--threads", type=_at_least_one, help="Threads to compute with; all processors if absent.")
     parser.add_argument("--batch-size", type=_at_least_one, default=128, help="Sentences translated at once.")

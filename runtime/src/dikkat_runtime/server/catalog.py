@@ -84,7 +84,7 @@ class Catalog:
         for from_code in candidates(source):
             for to_code in candidates(target):
                 for model in self.of_kind("translator"):
-                    if (normal(model.source), normal(model.target)) == (from_code, to_code):
+                    if model.pair == (from_code, to_code):
                         return model
         return None
 

@@ -39,8 +39,16 @@ class Limits:
     """A request of more segments is bulk, which is taken after the others."""
     ageing_seconds: float = 1.0
     """Bulk that has waited so long is bulk no longer."""
+    head_seconds: float = 10.0
+    """For the lines before a body."""
     glossaries: int = 100
+    """Of one owner."""
     glossary_entries: int = 10_000
+    """Terms of one glossary."""
+    documents: int = 16
+    """Files that are held, translated or not."""
+    document_seconds: float = 3600.0
+    """For which a translated file can be fetched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.segment_queue import Recipe
+from dikkat_runtime.server.segment_queue import Pace
 from dikkat_runtime.server.settings import Limits
 
 MOST_ACTIVE = 8
@@ -66,7 +66,7 @@ class StreamTable:
     """The texts that are being written, and those that wait for their turn; guarded by the lock of the queue."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits, self._pace = limits, Recipe()
+        self._limits, self._pace = limits, Pace()
         self.waiting, self.active = deque[TextStream](), list[TextStream]()
 
     @property

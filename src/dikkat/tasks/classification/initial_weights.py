@@ -17,7 +17,7 @@ INITIAL = "initial.safetensors"
 """Name of the file of initial weights in the new run's own directory, since the other run may move."""
 
 _BACKBONE = ("embedding.", "positions.", "embedding_norm.", "encoder.")
-_FREE = ("vocab_size", "dropout", "attention_dropout")
+_FREE = ("vocab_size", "target_vocab_size", "dropout", "attention_dropout")
 """Settings that no shape depends on, and the size of the vocabulary, which comes with the tokenizer."""
 _RENAMED = {
     "translator": {"source_embedding.": "embedding."},
@@ -29,7 +29,10 @@ _RENAMED = {
 
 
 def shape_settings(path: Path) -> Settings:
-    """Return settings for a backbone of the shape of the run at `path`. Raises `UsageError` where it has none."""
+    """Return settings for a backbone of the shape of the run at `path`.
+
+    Raises `UsageError` where it has none.
+    """
     run = RunDirectory.open(path)
     settings = run.read_config()
     task = _task(run, settings)

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import torch
 
-from dikkat.config import Device, RunConfig, TrainingConfig, build_config, preset
+from dikkat.config import RunConfig, TrainingConfig, build_config, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.explain.plots import plot_training
 from dikkat.native.library import library, why_absent
@@ -29,6 +29,7 @@ from dikkat.training.precision import precision_of
 from dikkat.training.saving import checksum
 from dikkat.training.task import Task
 from dikkat.training.watching import Watcher
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError
 
 END_RESERVE = 3.0

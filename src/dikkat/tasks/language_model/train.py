@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from dikkat.config import Device, RunConfig, build_config, merge, preset
+from dikkat.config import RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import Document, read_documents, split_documents
@@ -23,6 +23,7 @@ from dikkat.tasks.language_model.defaults import COMMON, language_model_settings
 from dikkat.tasks.language_model.language_model import TASK
 from dikkat.tasks.language_model.sample import Sample
 from dikkat.training.language_modelling import LanguageModelTask
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 

@@ -28,6 +28,7 @@ class Reader(Protocol):
     """Describe the parts of a translator that recording needs."""
 
     tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
     config: RunConfig
 
     @property
@@ -78,7 +79,7 @@ class Attending:
         source = self._source(text)
         ids, mask = pad_sources([source], self.translator.model.output_weight.device)
         (hypotheses,) = batch_decoder(self.translator.model, options)(ids, mask, [0])
-        texts = self.translator.tokenizer.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
+        texts = self.translator.target_tokenizer.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
         return tuple(
             self._record(text, source, " ".join(output.split("\n")), hypothesis.tokens, wanted)
             for output, hypothesis in zip(texts, hypotheses, strict=True)
@@ -87,7 +88,7 @@ class Attending:
     def forced(self, text: str, target: str, wanted: Wanted = everything) -> SentenceMaps:
         """Return the maps while the decoder reads `target`; an empty `target` has the one row `<bos>`."""
         source, output = self._source(text), target.strip()
-        written = self.translator.tokenizer.encode(output, self.translator.config.data.target_language)
+        written = self.translator.target_tokenizer.encode(output, self.translator.config.data.target_language)
         require_short(len(written))
         return self._record(text, source, output, written, wanted)
 
@@ -102,7 +103,7 @@ class Attending:
         self, text: str, source: Sequence[int], output: str, target: Sequence[int], wanted: Wanted
     ) -> SentenceMaps:
         reads = (*self.translator.tokenizer.labels(source), END)
-        writes = (BEGIN, *self.translator.tokenizer.labels(target))
+        writes = (BEGIN, *self.translator.target_tokenizer.labels(target))
         ids, mask = pad_sources([source], self.translator.model.output_weight.device)
         model = self.translator.model
 
@@ -113,10 +114,6 @@ class Attending:
 
         maps = self._recorder.record(compute, reads, writes, wanted)
         occluded = None
-        if (
-            self._occluding
-            and len(reads) <= MOST_OCCLUDED
-            and any(attention_map.kind == "cross" for attention_map in maps)
-        ):
+        if self._occluding and len(reads) <= MOST_OCCLUDED and any(a.kind == "cross" for a in maps):
             occluded = occlusion(model, ids[0], fed)
         return SentenceMaps(text.strip(), output, reads, writes, maps, occluded)

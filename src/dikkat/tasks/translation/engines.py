@@ -1,29 +1,27 @@
-"""Which engine runs the translator of a run directory; nothing here waits for PyTorch."""
+"""Which engine runs the translator of a run directory; nothing here waits for PyTorch, or for pydantic."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-from dikkat.config import Device, RunConfig
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.changed_settings import note_changed_settings
-from dikkat.tasks.common.settings import run_config
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.native import NativeEngine
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.engine.run_directory import read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.errors import UsageError
 
 
-def translator_settings(run: RunDirectory) -> tuple[dict[str, Any], RunConfig]:
+def translator_settings(run: RunDirectory) -> dict[str, Any]:
     """What config.json of a translator says. Raises `UsageError` for a model of another kind."""
     settings = run.read_config()
     if (task := settings.get("task", "translator")) != "translator":
         raise UsageError(f'{run.path}: holds a "{task}", not a translator')
-    return settings, run_config(settings, str(run.config))
+    return settings
 
 
 def engine_for(
