@@ -16,21 +16,19 @@ from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.demanded import Demanded, unmet
 
-GLOSSARY = runtime.Glossary.of(
-    {"cat": ["Katze"], "keys": ["Schlüssel", "anahtar"], "dog": ["Hund"], "men": ["Männer"], "chess": ["Schach"]}
-)
-FORMS = {"cat": ("Katze",), "keys": ("Schlüssel", "anahtar"), "dog": ("Hund",), "chess": ("Schach",)}
+GLOSSARY = runtime.Glossary.of({"cat": ["Katze"], "keys": ["Schlüssel", "anahtar"], "dog": ["Hund"]})
+FORMS = {"cat": ("Katze",), "keys": ("Schlüssel", "anahtar"), "dog": ("Hund",)}
 ENGINES: dict[str, Callable[[Path], Translator]] = {
     "float32": lambda run: Translator.load(run, threads=1),
-    "int8": lambda run: Translator.load(run, precision="int8", threads=2),
+    "int8": lambda run: Translator.load(run, precision="int8", threads=1),
     "torch": lambda run: WithModel.load(run, engine="torch"),
 }
 WAYS: dict[str, DecodingOptions] = {
-    "greedy": DecodingOptions(),
-    "beam": BeamOptions(beam_size=4, n_best=2),
-    "beam without repetition": BeamOptions(beam_size=3, no_repeat_ngram=3),
+    "greedy": DecodingOptions(max_length_factor=0.5),
+    "beam": BeamOptions(beam_size=4, n_best=2, max_length_factor=0.5),
+    "beam without repetition": BeamOptions(beam_size=3, no_repeat_ngram=3, max_length_factor=0.5),
 }
-LINES = [*SENTENCES, "The cat, the dog and the cat play chess.", "Write {name} 5 km on {name} at a@b.org, 30% of %d."]
+LINES = [*SENTENCES[:4], "The cat, the dog and the cat.", "Write {name} 5 km on {name} at a@b.org, 30% of %d."]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +46,7 @@ def test_every_term_is_there_exactly_as_often_as_in_the_source(run: Path, engine
         for each in (translation, *translation.alternatives):
             assert unmet(each.text, demands, suffixes=False) == [], line
     told = notes.lines()
-    assert any(line.startswith("glossary: 9 terms in 5 texts") and "cat → Katze (3)" in line for line in told)
+    assert any(line.startswith("glossary: 6 terms in 4 texts") and "cat → Katze (3)" in line for line in told)
     assert not any("not exactly" in line for line in told)
 
 
@@ -86,7 +84,7 @@ def test_a_translation_begins_with_what_was_typed_byte_for_byte(run: Path, engin
 
 
 def test_engines_agree_under_constraints(run: Path) -> None:
-    prefixes = ["", "Wo", "Ein H", "x", "", "Ja", "Die ", "{na"]
+    prefixes = ["", "Wo", "Ein H", "x", "Die ", "{na"]
     native, torch = ENGINES["float32"](run), ENGINES["torch"](run)
     for options in (WAYS["greedy"], WAYS["beam"]):
         found, other = (

@@ -18,7 +18,7 @@ from dikkat_runtime.server.page_files import page_files, wanted_language
 from dikkat_runtime.tasks.aligner import Aligner
 
 FIRST, SECOND = SENTENCES[0], SENTENCES[1]
-PAIR = {"source": "en", "target": "fr"}
+PAIR: dict[str, Any] = {"source": "en", "target": "fr"}
 BROWSER = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
 
 
@@ -124,7 +124,7 @@ def test_terms_of_the_field_are_in_the_translation_and_a_wrong_line_is_named(ser
 
 def test_a_translation_that_was_begun_goes_on(server: Served) -> None:
     whole = server.post("/page/translate", text=FIRST, **PAIR)["parts"][0]["target"]
-    ask = {"model": "en-fr", "source": FIRST}
+    ask: dict[str, Any] = {"model": "en-fr", "source": FIRST}
     assert server.post("/page/complete", prefix="", **ask)["target"] == whole
     begun = server.post("/page/complete", prefix="Le petit", **ask)["target"]
     assert begun.startswith("Le petit")

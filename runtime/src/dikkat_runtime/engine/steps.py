@@ -11,7 +11,7 @@ import numpy as np
 from dikkat_runtime.engine.contract import Memory
 from dikkat_runtime.engine.decoding import DecoderRows, DecoderWeights, Positions
 from dikkat_runtime.engine.ranking import log_normalizers, top
-from dikkat_runtime.native.arrays import Array, address, aligned, empty
+from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 
 
 class StepDecoder(DecoderRows):
@@ -36,7 +36,7 @@ class StepDecoder(DecoderRows):
         self._slots = list(range(self._job.slots))
         layers, heads = weights.settings.decoder_layers, weights.settings.num_heads
         # those of the last layer alone are asked for
-        self._looked_at = empty((self._job.slots, heads, self._job.source_length))
+        self._looked_at = full((self._job.slots, heads, self._job.source_length), 0.0)
         self._outputs = (c_void_p * (2 * layers))(*[None] * (2 * layers - 1), address(self._looked_at))
         self._job.weights_out = ctypes.addressof(self._outputs)
 

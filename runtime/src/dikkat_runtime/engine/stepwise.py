@@ -269,7 +269,9 @@ def sample(steps: Steps, options: SamplingOptions, caps: Sequence[int], numbers:
     tokens = [BOS_ID] * len(caps)
     while rows:
         logits = steps.step(tokens)
-        limited, (largest, log_sums) = _limited(steps, logits, [row.tokens for row in rows.values()], options, [()] * len(rows))
+        limited, (largest, log_sums) = _limited(
+            steps, logits, [row.tokens for row in rows.values()], options, [()] * len(rows)
+        )
         parents, tokens = list[int](), list[int]()
         for place, (number, row) in enumerate(list(rows.items())):
             token = draw(limited[place], options, uniforms[number][steps.length - 1])

@@ -34,6 +34,11 @@ class Protected:
     placeholders: tuple[str, ...] = ()
     """What stood there, by the number of the mark."""
 
+    @property
+    def names(self) -> tuple[tuple[str, str], ...]:
+        """Each placeholder with its mark."""
+        return tuple((each, chr(FIRST_MARK + number)) for number, each in enumerate(self.placeholders))
+
     def restored(self, text: str) -> str:
         """A text with the placeholders in the place of their marks."""
         if not self.placeholders:
