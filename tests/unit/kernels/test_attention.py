@@ -117,7 +117,9 @@ def test_the_twin_gives_the_same_attention(dtype: torch.dtype) -> None:
         torch.manual_seed(7)
         leaves = [tensor.detach().clone().requires_grad_() for tensor in (query, key, value)]
         with kernels.use(backend):
-            output, weights = soft_attention(leaves[0], leaves[1], leaves[2], mask, 0.25, dropout=0.2, with_weights=True)
+            output, weights = soft_attention(
+                leaves[0], leaves[1], leaves[2], mask, 0.25, dropout=0.2, with_weights=True
+            )
         # half precision rounds the scores of the twin
         assert (weights is None) == (backend == "torch" and dtype == torch.bfloat16)
         found.append((output, *torch.autograd.grad(output, leaves, gradient)))
