@@ -85,7 +85,7 @@ def load_torch(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
     own = convertible.state_dict()
     rows = _rows(convertible, own)
     if left := weights.keys() - {theirs for theirs, _ in rows}:
-        raise ValueError(f"weight {min(left)} does not exist in this {type(module).__name__}")
+        raise ValueError(f"weight {min(left)} has no place in this {type(module).__name__}")
     filled: dict[str, Tensor] = {}
     for theirs, names in rows:
         if theirs not in weights:

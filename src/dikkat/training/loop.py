@@ -107,11 +107,10 @@ class Trainer:
         sums, count = self.launch(progress)
         # the only moment of an update that waits for the device
         *likelihoods, norm = sums.tolist()
-        seconds, likelihood = self.timer.add_update(began), sum(likelihoods)
-        state.seconds = self.timer.run_seconds()
+        seconds, likelihood, state.seconds = self.timer.add_update(began), sum(likelihoods), self.timer.run_seconds()
         state.add_update(likelihood, count, is_finite=math.isfinite(norm) and math.isfinite(likelihood))
-        loss, left = likelihood / count, self.budget.seconds_left(state.updates)
-        epoch = state.position / self.task.batches_per_epoch
+        loss, epoch = likelihood / count, state.position / self.task.batches_per_epoch
+        left = self.budget.seconds_left(state.updates)
         watcher.step(StepReport(state.updates, epoch, progress, loss, count, self.task.unit, seconds, left))
         if state.skipped >= MAX_SKIPPED:
             self._go_back(watcher, f"the gradient was not finite for {MAX_SKIPPED} updates in a row")

@@ -83,8 +83,9 @@ class Task(Protocol):
         ...
 
     def loss(self, position: int, progress: float) -> BatchLoss:
-        """Compute the loss of the micro-batch at `position`, when that share of the run is done: a function of the two, so that
-        resuming is arithmetic.
+        """Compute the loss of the micro-batch at `position`, when the share `progress` of the run is done.
+
+        It is a function of the two, so that resuming is arithmetic.
         """
         ...
 
