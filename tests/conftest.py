@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jaxtyping
 import pytest
@@ -20,6 +21,30 @@ set_environment()
 jaxtyping.install_import_hook(["dikkat.kernels", "dikkat.nn", "dikkat.models"], "beartype.beartype")
 
 import torch  # noqa: E402
+from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
+
+from dikkat.training.optimizer import Optimizer  # noqa: E402
+
+CHECKED_UPDATES = 20
+"""Of a test: a training calls the same functions with the same shapes, and checks are two fifths of its time."""
+_updates = 0
+_step = Optimizer.step
+
+
+def _count_update(*_: object) -> None:
+    global _updates
+    _updates += 1
+    if _updates == CHECKED_UPDATES:
+        jaxtyping.config.update("jaxtyping_disable", True)
+
+
+def _counted_step(self: Optimizer, *arguments: Any, **options: Any) -> Any:
+    _count_update()
+    return _step(self, *arguments, **options)
+
+
+register_optimizer_step_post_hook(_count_update)
+Optimizer.step = _counted_step  # type: ignore[method-assign]
 
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
@@ -27,6 +52,13 @@ SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _checked_shapes() -> None:
+    global _updates
+    _updates = 0
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="session")

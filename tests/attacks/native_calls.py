@@ -102,7 +102,7 @@ class Calls:
         sampled.add_transposed_times(hidden, to)
 
     def attention(self) -> None:
-        from dikkat.attention_calls import attention_backward, attention_forward
+        from dikkat.kernels.attention_calls import attention_backward, attention_forward
 
         batch, heads, queries, width = self.size(0, 3), self.size(1, 3), self.size(0, 130), 2 * self.size(1, 65)
         dtype, turns = self.dtype(), self.either()

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from dikkat_runtime.engine.ranking import log_normalizers, top
+from dikkat_runtime.errors import AbsentError
 from dikkat_runtime.native.arrays import aligned
-from dikkat_runtime.native.first_use import AbsentError
 from dikkat_runtime.native.library import library
 
 WIDTHS = [1, 2, 16, 63, 64, 65, 129, 1000, 1025, 5000]

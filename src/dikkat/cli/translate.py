@@ -47,6 +47,22 @@ def translate(
         float,
         typer.Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
     ] = DEFAULTS.repetition_penalty,
+    glossary: Annotated[
+        Path | None,
+        typer.Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),
+    ] = None,
+    prefix: Annotated[
+        Path | None, typer.Option(help="What the translation of each line begins with, one a line.")
+    ] = None,
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Probability before each text, faults behind it.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="A line of JSON each, with the probability of each word.")
+    ] = False,
+    abstain: Annotated[
+        float | None, typer.Option(help="Leave a line empty that is less probably right than this.")
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
     ] = None,
@@ -77,6 +93,11 @@ def translate(
             seed=seed,
             no_repeat_ngram=no_repeat_ngram,
             repetition_penalty=repetition_penalty,
+            glossary=glossary,
+            prefix=prefix,
+            confidence=confidence,
+            json=json,
+            abstain=abstain,
             batch_size=batch_size,
             precision=precision,
             device=device,

@@ -19,8 +19,8 @@ from dikkat.nn.named_positions import Positions
 class EncoderDecoder(nn.Module):
     """Embeddings, encoder, decoder and output matrix (Vaswani et al. 2017, figure 1).
 
-    `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be its matrix. `positions`
-    and `embedding_norm` serve both sides.
+    `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be the target's matrix, and
+    V is then its vocabulary's. `positions` and `embedding_norm` serve both sides.
     """
 
     products: Products = "exact"

@@ -42,11 +42,12 @@ from dikkat_runtime.files import (
     write_errors,
 )
 from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors", MANIFEST})
+_PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
 """What a run writes before its config.json, which ends the preparation of the data."""
 
 
@@ -114,6 +115,11 @@ class RunDirectory:
     def tokenizer(self) -> Path:
         """The tokenizer, in the format of the `tokenizers` library; raises as `checked`."""
         return checked(self.path, "tokenizer.json")
+
+    @property
+    def target_tokenizer(self) -> Path:
+        """The tokenizer of the target, in a run whose vocabularies are separate; raises as `checked`."""
+        return checked(self.path, TARGET_TOKENIZER)
 
     @property
     def initial(self) -> Path:

@@ -29,8 +29,14 @@ LACKING = "processors_that_lack_instructions"
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("architecture", "flag"),
-    [("-march=x86-64-v2", "sse4_2"), ("-march=x86-64-v3", "avx2"), ("-march=x86-64-v3 -mavxvnni", "avx_vnni")],
-    ids=["four lanes", "eight lanes", "eight lanes and byte products"],
+    [
+        # by day the shortest: where these hold, the ways to cut a row into registers do
+        pytest.param("-march=x86-64-v2", "sse4_2", id="four lanes"),
+        pytest.param("-march=x86-64-v3", "avx2", id="eight lanes", marks=pytest.mark.nightly),
+        pytest.param(
+            "-march=x86-64-v3 -mavxvnni", "avx_vnni", id="eight lanes and byte products", marks=pytest.mark.nightly
+        ),
+    ],
 )
 def test_kernels_hold_in_shorter_registers(tmp_path: Path, architecture: str, flag: str) -> None:
     flags = processor_flags()

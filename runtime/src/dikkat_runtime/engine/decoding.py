@@ -62,7 +62,7 @@ class DecoderWeights:
             heads=self.settings.num_heads,
             head_width=self.settings.head_dim,
             hidden=self.settings.feed_forward_dim,
-            vocabulary=self.settings.vocab_size,
+            vocabulary=self.settings.output_size,
             embedding=address(embedding),
             embedding_scale=self._embedding_scale,
             post_norm=self.settings.norm_placement == "post",

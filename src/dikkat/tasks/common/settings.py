@@ -22,6 +22,8 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
     """`config`. Raises `UsageError` where it asks for what only a translator can learn by."""
     if config.training.bidirectional_share:
         raise UsageError(f"{where}: training.bidirectional_share is for translators; leave it out")
+    if config.data.vocabularies == "separate" or config.model.target_vocab_size is not None:
+        raise UsageError(f"{where}: only a translator has two vocabularies; leave out data.vocabularies = separate")
     return config
 
 

@@ -62,7 +62,11 @@ def translator_seconds(config: RunConfig, limit: float) -> float:
     Of one that takes far more than `limit`, only that it does is measured.
     """
     vocabulary = config.tokenizer.vocab_size
-    model = build_model(config.model.model_copy(update={"vocab_size": vocabulary}), config.training.seed)
+    sizes = {
+        "vocab_size": vocabulary,
+        "target_vocab_size": vocabulary if config.data.vocabularies == "separate" else None,
+    }
+    model = build_model(config.model.model_copy(update=sizes), config.training.seed)
 
     def loss(share: float) -> BatchLoss:
         rows = max(1, int(share * config.training.tokens_per_batch) // SENTENCE)

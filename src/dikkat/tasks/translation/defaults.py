@@ -104,6 +104,9 @@ def translator_settings(pairs: int, asked: Settings, device: Device = "cpu") -> 
     """`settings_for` so many pairs, or what is smaller where the time that is `asked` for does not carry it."""
     minutes = asked_minutes(asked)
     own = settings_for(pairs, minutes)
+    if asked.get("data", {}).get("vocabularies") == "separate":
+        # to learn backwards, each side would have to be fed the other's words
+        own["training"].pop("bidirectional_share", None)
     if minutes is None or not may_choose_size(pairs, asked, device):
         return own
     smaller = (settings_for(amount, minutes) for amount in (299_999, 14_999, 2_999) if amount < pairs)

@@ -10,12 +10,12 @@ from dikkat.data.line_profile import reading_limits
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
+from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.engine.run_directory import section
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def open_translator(
@@ -43,10 +43,18 @@ def open_translator(
 
 def _by_native_engine(run: RunDirectory, settings: Mapping[str, Any], precision: Precision) -> Translator:
     native = native_engine(run, settings, precision)
-    tokenizer = Tokenizer.load(run.tokenizer, native.settings.vocab_size)
-    limits = reading_limits(run.path, settings, tokenizer)
-    language = section(settings, "data", run.path).get("source_language", "")
-    return Translator(native, tokenizer, limits, language=str(language))
+    data = section(settings, "data", run.path)
+    vocabularies = Vocabularies.load(run, native.settings, data.get("vocabularies", "joint"))
+    limits = reading_limits(run.path, settings, vocabularies.source)
+    source, target = (str(data.get(f"{side}_language", "")) for side in ("source", "target"))
+    return Translator(
+        native,
+        vocabularies.source,
+        limits,
+        target_tokenizer=vocabularies.target,
+        language=source,
+        target_language=target,
+    )
 
 
 def _require_sound(settings: dict[str, Any], run: RunDirectory) -> None:

@@ -20,14 +20,17 @@ from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
+from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat_runtime.engine.contract import Engine, EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, Precision
 from dikkat_runtime.tasks import translator
+from dikkat_runtime.tasks.confidence import Judge
 from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -47,6 +50,7 @@ class Translator(translator.Translator):
         config: RunConfig,
         limits: ReadingLimits | None = None,
         *,
+        target_tokenizer: Tokenizer | None = None,
         engine: Engine | None = None,
     ) -> None:
         """`limits` are what the model has learned to read in one piece; else `data.max_length` tokens.
@@ -59,7 +63,15 @@ class Translator(translator.Translator):
             learned = config.model.positions == "learned"
             limits = default_limits(config.data.max_length, config.model.max_positions if learned else None)
         engine = engine_in_memory(self.model.eval(), config.model) if engine is None else engine
-        super().__init__(engine, tokenizer, limits, language=config.data.source_language)
+        data = config.data
+        super().__init__(
+            engine,
+            tokenizer,
+            limits,
+            target_tokenizer=target_tokenizer,
+            language=data.source_language,
+            target_language=data.target_language,
+        )
         self.config = config
 
     @property
@@ -68,6 +80,11 @@ class Translator(translator.Translator):
         if not isinstance(self._model, EncoderDecoder):
             self._model = self._model()
         return self._model
+
+    @property
+    def vocabularies(self) -> Vocabularies:
+        """Those of source and target, which may be one."""
+        return Vocabularies(self.tokenizer, self.target_tokenizer)
 
     @property
     def device(self) -> torch.device:
@@ -101,9 +118,9 @@ class Translator(translator.Translator):
             computing: Engine = TorchEngine(model, why_not_native="" if engine == "torch" else why_not)
         else:
             computing = native_engine(run, settings, precision)
-        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
-        limits = reading_limits(run.path, settings, tokenizer)
-        return cls(model, tokenizer, config, limits, engine=computing)
+        vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
+        limits = reading_limits(run.path, settings, vocabularies.source)
+        return cls(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target, engine=computing)
 
     def stream(
         self,
@@ -114,10 +131,21 @@ class Translator(translator.Translator):
         window: int = translator.WINDOW,
         retry_loops: bool = True,
         notes: TranslationNotes | None = None,
+        prefixes: Iterable[str] | None = None,
+        glossary: Glossary | None = None,
+        confidence: Judge | None = None,
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, greedily where no `options` say otherwise."""
         return super().stream(
-            lines, options, batch_size=batch_size, window=window, retry_loops=retry_loops, notes=notes
+            lines,
+            options,
+            batch_size=batch_size,
+            window=window,
+            retry_loops=retry_loops,
+            notes=notes,
+            prefixes=prefixes,
+            glossary=glossary,
+            confidence=confidence,
         )
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
