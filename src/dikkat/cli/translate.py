@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dikkat.cli.engine_option import ENGINE_HELP, tell_engine
+from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, tell_engine
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.config import Device
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, Precision
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def translate(
     batch_size: Annotated[
         int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
     ] = None,
-    precision: Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")] = "float32",
-    device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
+    precision: Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)] = "auto",
+    device: Annotated[Device, typer.Option(help=DEVICE_HELP)] = "cpu",
     engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is.

@@ -174,7 +174,7 @@ def test_A20_vectors_of_lines_and_tokens_are_those_of_the_model_alone(
             continue
         ids, hidden, pooled = reference(vector.text.strip())
         torch.testing.assert_close(torch.from_numpy(vector.values), pooled, rtol=0, atol=1e-5)
-        expected_tokens += [(vector.line, piece) for piece in embedder.backbone.pieces(ids)]
+        expected_tokens += [(vector.line, piece) for piece in embedder.reading.labels(ids)]
         states.append(hidden)
     assert [vector.left_out > 0 for vector in found[2:]] == [False] * 2 + [found[0].left_out > 0, False, True]
     tokens = list(embedder.tokens(LINES))

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from dikkat.config import Device
 from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation.calibration import calibration_error
@@ -17,9 +18,12 @@ from dikkat.evaluation.classification import ClassScores, class_scores
 from dikkat.evaluation.multi_label import LabelScores, label_scores
 from dikkat.explain.class_pictures import plot_confusion
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.classifier import LEAST_PROBABILITY, Classification, Classifier
+from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import LABEL_BREAK
+from dikkat_runtime.engine.contract import EngineInfo, EngineName
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.tasks.classifier import LEAST_PROBABILITY, Classification, Classifier
 
 _SHOWN_CHARACTERS = 200
 _NO_LABEL = "(no label)"
@@ -92,16 +96,23 @@ def evaluate_classifier(
     data: Sequence[str],
     columns: Columns = (None, None),
     note: Callable[[str], None] = lambda line: None,
+    *,
+    engine: EngineName = "auto",
+    precision: PrecisionName = "float32",
+    device: Device = "cpu",
+    tell: Callable[[EngineInfo], None] = lambda info: None,
 ) -> ClassifierEvaluation:
     """Classify the texts of `data`, or of the run's own held-out test part when empty, and score the answers.
 
-    How the data was read is told to `note`. Raises `DataError` with file and line for a label that the classifier was
-    not trained on.
+    `tell` hears what computes. How the data was read is told to `note`. Raises `DataError` with file and line for a
+    label that the classifier was not trained on.
     """
-    classifier = Classifier.load(path)
+    classifier = open_classifier(path, engine, precision, device)
+    tell(classifier.info)
+    run = RunDirectory.open(path)
     if not data:
-        return judge(classifier, _test_part(RunDirectory.open(path)))
-    separator = classifier.config.classifier.label_separator
+        return judge(classifier, _test_part(run))
+    separator = run.read_config()["classifier"].get("label_separator")
     read = read_labelled(data, columns, separator=separator, note=note)
     texts = list(with_known_labels(read, data, classifier.labels))
     if not classifier.is_multi_label and (odd := next((text for text in texts if len(text.labels) != 1), None)):

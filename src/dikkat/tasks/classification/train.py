@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -23,7 +22,7 @@ from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask
 from dikkat.training.multi_label import MultiLabelTask
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.tasks.classifier import score_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,33 +90,7 @@ class ClassifierJob:
 
 def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
     """The validation whose weights were kept."""
-    return max(rows, key=lambda row: float(row[score_of(config)]))
-
-
-def score_of(config: RunConfig) -> str:
-    """The column of metrics.jsonl by which weights are kept."""
-    if config.classifier.objective == "multi_label":
-        return "micro_f1"
-    return "macro_f1" if config.classifier.balance else "accuracy"
-
-
-def kept_temperature(run: RunDirectory, config: RunConfig) -> float:
-    """The temperature that was found for the weights that were kept. Raises `DataError` where it is not recorded."""
-    rows = run.read_metrics()
-    if not rows:
-        raise DataError(f"{run.metrics}: holds no validation, so the probabilities cannot be calibrated")
-    step = run.weights_metadata().get("step")
-    # weights of an older dikkat do not say of which validation they are
-    kept = [row for row in rows if step in (None, str(row["step"]))]
-    if not kept:
-        raise DataError(f"{run.metrics}: has no row of update {step}, whose weights were kept; go on with --resume")
-    try:
-        temperature = float(best_row(kept, config)["temperature"])
-    except (KeyError, TypeError, ValueError):
-        raise DataError(f"{run.metrics}: damaged: a row has no score or no temperature; restore the file") from None
-    if not 0.0 < temperature < math.inf:
-        raise DataError(f"{run.metrics}: damaged: the temperature is {temperature}; restore the file")
-    return temperature
+    return max(rows, key=lambda row: float(row[score_column(config.classifier.model_dump())]))
 
 
 def _told(labels: tuple[str, ...], most: int = 10) -> str:

@@ -7,28 +7,28 @@ from pathlib import Path
 from dikkat.config import Device
 from dikkat.data.line_profile import reading_limits
 from dikkat.native.processor import keep_freed_memory
-from dikkat.run_directory import RunDirectory
-from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
+from dikkat.tasks.common.engines import choose_engine, settings_of
+from dikkat.tasks.translation.engines import native_engine
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def open_translator(
-    path: Path, engine: EngineName = "auto", precision: Precision = "float32", device: Device = "cpu"
+    path: Path, engine: EngineName = "auto", precision: PrecisionName = "float32", device: Device = "cpu"
 ) -> Translator:
     """The translator of a run directory by the engine of that name; with "auto", by the native one where it can run.
 
     Raises `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had, and
     `MissingInputError` or `DataError` naming the file that is missing or damaged.
     """
-    run = RunDirectory.open(path)
+    run, settings, config = settings_of(path, "translator")
     # a batch frees what the next one asks for again
     keep_freed_memory()
-    settings, config = translator_settings(run)
-    if engine_for(run, settings, engine, precision, device) == "":
-        native = native_engine(run, settings, precision)
+    choice = choose_engine(run, settings, engine, precision, device)
+    if choice.is_native:
+        native = native_engine(run, settings, choice)
         tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
         limits = reading_limits(run.path, settings, tokenizer)
         return Translator(native, tokenizer, limits, language=config.data.source_language)
