@@ -112,7 +112,7 @@ F1 = "`tests/a.py::test_F01_x`"
         ([line("E24")], "E24: not shown by a test and an example"),
         ([line("F1", F1, "")], "F1: not shown by a test and an example"),
         ([line("F1", F1, "[p](nowhere.md)")], "F1: there is no page nowhere.md"),
-        ([line("F1", F1, "[p](log.md)")], "F1: log.md does not speak of it"),
+        ([line("F1", F1, "[p](performance.md)")], "F1: performance.md does not speak of it"),
         ([line("F1", F1, "`dikkat nothing`")], "F1: there is no command nothing"),
     ],
 )

@@ -13,9 +13,9 @@ from tests.unit.tasks.conftest import SENTENCES, TRANSLATIONS
 
 from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.inspection import report
 from dikkat.tasks.inspection.page import collect_page
 from dikkat.tasks.inspection.report import write_report
+from dikkat.tasks.translation import report
 from dikkat.tasks.translation.evaluate import Evaluation
 from dikkat_runtime.errors import CannotCreateError, MissingInputError, UsageError
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -117,7 +117,7 @@ def test_a_test_part_comes_before_the_validation_part(
         asked.append(tuple(data))
         raise EnoughError
 
-    monkeypatch.setattr("dikkat.tasks.inspection.report.evaluate_translator", note)
+    monkeypatch.setattr("dikkat.tasks.translation.report.evaluate_translator", note)
     path = tmp_path / "run"
     shutil.copytree(finished, path)
     for place, side in enumerate(("source", "target")):

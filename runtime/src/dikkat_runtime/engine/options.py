@@ -22,7 +22,7 @@ class DecodingOptions:
     length_penalty: float = 1.6
     """Alpha of `score = log p / length ** alpha`; 0 compares plain probabilities, which favours short output.
 
-    At 1 models trained with label smoothing still write too short; 1.6 was chosen on validation data (docs/log.md)."""
+    At 1 models trained with label smoothing still write too short; 1.6 was chosen on validation data (docs/log/)."""
     max_length_factor: float = 2.0
     """A hypothesis ends after `floor(factor * source tokens) + offset` tokens; the end mark counts on both sides."""
     max_length_offset: int = 10

@@ -1,6 +1,6 @@
 """Sizes, vocabulary and schedule of a classifier from the amount of text, where the user names no preset.
 
-Each row was chosen by the trials in docs/log.md.
+Each row was chosen by the trials in docs/log/.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dikkat.tasks.common.settings import Settings
 def classifier_settings_for(texts: int) -> Settings:
     """Overrides of the defaults for so many labelled texts.
 
-    The row up to 100,000 was chosen by the trials in docs/log.md, the others scale it: a label says little, so a
+    The row up to 100,000 was chosen by the trials in docs/log/, the others scale it: a label says little, so a
     classifier is small, drops much, and never sees all the words of a text at once.
     """
     if texts < 3_000:

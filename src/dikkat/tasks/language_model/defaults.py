@@ -1,6 +1,6 @@
 """Sizes, vocabulary and schedule of a language model from the amount of text, where the user names no preset.
 
-The row that holds one million characters was chosen by the trials in docs/log.md; the others scale it: more text
+The row that holds one million characters was chosen by the trials in docs/log/; the others scale it: more text
 carries more parameters, wants subwords and needs fewer passes.
 """
 

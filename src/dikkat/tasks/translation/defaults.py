@@ -1,6 +1,6 @@
 """Sizes, vocabulary and schedule from the amount of data, where the user names no preset.
 
-Each row was chosen by the trials in docs/log.md; more data carries more parameters and needs fewer passes.
+Each row was chosen by the trials in docs/log/; more data carries more parameters and needs fewer passes.
 """
 
 from __future__ import annotations
