@@ -14,3 +14,10 @@ DEVICE_HELP = "Where to compute; cuda is the first GPU."
 def tell_engine(info: EngineInfo) -> None:
     """Say on standard error what computes, at what precision, with how many threads."""
     print(info, file=sys.stderr)
+
+
+def tell_torch_engine() -> None:
+    """Say the same where a model is looked into: only its modules of PyTorch can be."""
+    import torch
+
+    tell_engine(EngineInfo("torch", "float32", torch.get_num_threads()))

@@ -25,13 +25,14 @@ PREPARED = (
     "config.json",
 )
 """What is written before training and never changed."""
-ENDED = ("metrics.jsonl", "card.md")
+ENDED = ("metrics.jsonl", "precision.json", "card.md")
 """What does not change once a run has come to its end."""
 LIMITS = {
     MANIFEST: 1 << 16,
     "config.json": 1 << 20,
     "state.json": 1 << 20,
     "card.md": 1 << 20,
+    "precision.json": 1 << 12,
     "metrics.jsonl": 8 << 20,
     "tokenizer.json": 32 << 20,
 }

@@ -105,6 +105,10 @@ class NativeEngine:
         decoder = BeamDecoder(self._decoder, memory, beam_size, threads)
         return decoder.search(options.length_penalty, n_best, caps, self.positions)
 
+    def steps(self, memory: Memory, beam_size: int) -> StepDecoder:
+        """Single steps over sources that are read, with so many rows for each."""
+        return StepDecoder(self._decoder, memory, beam_size, self.info.threads, self.positions)
+
     def positions(self, start: int, end: int) -> Array:
         """(end - start, D): what is added to the embeddings at these positions."""
         if self._learned is not None:

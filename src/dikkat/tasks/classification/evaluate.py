@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dikkat.config import Device
 from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
@@ -128,18 +129,35 @@ def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvalua
     started = time.monotonic()
     answers = classifier.classify(text.text for text in texts)
     seconds = time.monotonic() - started
-    labels = classifier.labels
-    found = np.array([list(answer.probabilities.values()) for answer in answers])
+    scores = scores_of(classifier.labels, classifier.is_multi_label, texts, answers)
+    found = _shares(answers)
     if classifier.is_multi_label:
-        has = np.array([[label in text.labels for label in labels] for text in texts])
         flat = found.reshape(-1)
-        error = calibration_error(np.stack([1.0 - flat, flat], axis=1), has.reshape(-1).astype(np.int64))
-        return ClassifierEvaluation(
-            label_scores(labels, has, found >= LEAST_PROBABILITY), error, texts, answers, seconds
-        )
-    wanted = np.array([labels.index(text.label) for text in texts])
-    scores = class_scores(labels, wanted.tolist(), found.argmax(axis=1).tolist())
-    return ClassifierEvaluation(scores, calibration_error(found, wanted), texts, answers, seconds)
+        wanted = _has_label(classifier.labels, texts).reshape(-1).astype(np.int64)
+        error = calibration_error(np.stack([1.0 - flat, flat], axis=1), wanted)
+    else:
+        wanted = np.array([classifier.labels.index(text.label) for text in texts])
+        error = calibration_error(found, wanted)
+    return ClassifierEvaluation(scores, error, texts, answers, seconds)
+
+
+def scores_of(
+    labels: tuple[str, ...], is_multi_label: bool, texts: Sequence[LabelledText], answers: Sequence[Classification]
+) -> ClassScores | LabelScores:
+    """The scores of the `answers` to `texts`."""
+    found = _shares(answers)
+    if is_multi_label:
+        return label_scores(labels, _has_label(labels, texts), found >= LEAST_PROBABILITY)
+    wanted = [labels.index(text.label) for text in texts]
+    return class_scores(labels, wanted, found.argmax(axis=1).tolist())
+
+
+def _shares(answers: Sequence[Classification]) -> NDArray[np.float64]:
+    return np.array([list(answer.probabilities.values()) for answer in answers])
+
+
+def _has_label(labels: tuple[str, ...], texts: Sequence[LabelledText]) -> NDArray[np.bool_]:
+    return np.array([[label in text.labels for label in labels] for text in texts])
 
 
 def held_out_texts(run: RunDirectory, part: Literal["validation", "test"]) -> list[LabelledText]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -17,12 +18,16 @@ from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.classification.card import classifier_card
 from dikkat.tasks.classification.data import ClassifyRequest
+from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
+from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import prepare
+from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask
 from dikkat.training.multi_label import MultiLabelTask
-from dikkat_runtime.tasks.classifier import score_column
+from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.tasks.classifier import Classification, Classifier, score_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +88,23 @@ class ClassifierJob:
             return ()
         named = _told(absent).partition(": ")[2]
         return (f"no text of {named} was validated on, so its score says nothing of it; give texts of it with --valid",)
+
+    def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial:
+        texts, column = held_out_texts(run, "validation"), score_column(config.classifier.model_dump())
+
+        @cache
+        def classifier(precision: Precision) -> Classifier:
+            return open_classifier(run.path, "native", precision)
+
+        def answers(precision: Precision, numbers: Sequence[int]) -> list[Classification]:
+            return classifier(precision).classify(texts[number].text for number in numbers)
+
+        def score(answers: list[Classification], numbers: Sequence[int]) -> float:
+            model = classifier("float32")
+            found = scores_of(model.labels, model.is_multi_label, [texts[number] for number in numbers], answers)
+            return 100 * float(getattr(found, column))
+
+        return PrecisionTrial(column, len(texts), answers, score)
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         return classifier_card(run, rows, best_row(rows, run_config(run.read_config(), str(run.config))))

@@ -66,6 +66,9 @@ def choose_engine(
         return EngineChoice("the torch engine was asked for", True, "float32", "")
     why = why_not_native(settings, str(run.config)) if device == "cpu" else f"it is for processors, not for {device}"
     if why is None:
+        if precision == "auto":
+            # looks at the file before it is read
+            _ = run.precision
         return EngineChoice("", False, *choose_precision(run.path, precision))
     if engine == "native":
         raise UsageError(f"the native engine cannot run here: {why}")
