@@ -69,6 +69,6 @@ def test_padding_and_the_layout_of_heads_change_not_a_bit() -> None:
     mask = np.ones((2, 1, 1, 9), bool)
     mask[1, 0, 0, 6:] = False
     found = attend(query, key, value, mask, 0.3, 1)
-    copies = [np.ascontiguousarray(each[1:, :, :6]) for each in (query, key, value)]
-    alone = attend(*copies, np.ones((1, 1, 1, 6), bool), 0.3, 1)
+    query, key, value = (np.ascontiguousarray(each[1:, :, :6]) for each in (query, key, value))
+    alone = attend(query, key, value, np.ones((1, 1, 1, 6), bool), 0.3, 1)
     assert np.array_equal(found[1, :6], alone[0])

@@ -61,15 +61,19 @@ def classifiers(around: ClassifierConfig | None = None, **settings: Any) -> dict
     around = around or ClassifierConfig()
     config = shape(**settings)
     model = shaken(build_classifier(config, around, 3, seed=5))
-    natives = {name: classifier_in_memory(model, config, around, name) for name in PRECISIONS}
-    return {**natives, "torch": TorchClassifier(model)}
+    engines: dict[str, ClassifyingEngine] = {"torch": TorchClassifier(model)}
+    for precision in PRECISIONS:
+        engines[precision] = classifier_in_memory(model, config, around, precision)
+    return engines
 
 
 def language_models(objective: Any = "causal", **settings: Any) -> dict[str, WritingEngine]:
     config = shape(**settings)
     model = shaken(build_language_model(config, objective, seed=5))
-    natives = {name: language_model_in_memory(model, config, name) for name in PRECISIONS}
-    return {**natives, "torch": TorchLanguageModel(model)}
+    engines: dict[str, WritingEngine] = {"torch": TorchLanguageModel(model)}
+    for precision in PRECISIONS:
+        engines[precision] = language_model_in_memory(model, config, precision)
+    return engines
 
 
 def near(found: Any, expected: Any, precision: str) -> None:
