@@ -15,18 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 from dikkat.presets import PRESETS
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, nearest
 
-FORMAT_VERSION = 1
-
-Device = Literal["cpu", "cuda"]
-"""Where a model computes: on the processor, or on the first GPU. Not a setting of a run, which may change machines."""
-
-
 LARGEST = 2**31 - 1
 """No size or count of a run is larger: what computes with it would leave its range."""
 ABSOLUTE_POSITIONS = ("sinusoidal", "sinusoidal_concatenated", "learned")
 """Positions that are added to vectors; the others act in self-attention."""
-LONGEST_SHOWN = 60
-"""Characters of a wrong value that a message repeats."""
 
 
 class Section(BaseModel):
@@ -46,7 +38,9 @@ class ModelConfig(Section):
     """Shape of the encoder-decoder (Vaswani et al. 2017, section 3)."""
 
     vocab_size: int = Field(8000, gt=3)
-    """V, entries of the joint vocabulary; set from the trained tokenizer."""
+    """V, entries of the vocabulary, or of the source's where they are separate; set from the trained tokenizer."""
+    target_vocab_size: int | None = Field(None, gt=3)
+    """Entries of the target's vocabulary where there are two; set from its tokenizer. Left out, there is one."""
     model_dim: int = Field(256, gt=0)
     """D, width of the residual stream."""
     num_heads: int = Field(4, gt=0)
@@ -99,7 +93,8 @@ class ModelConfig(Section):
     embedding_norm: bool = False
     """Whether the sum of embedding and position passes a norm before the first block (Devlin et al. 2019)."""
     tie_embeddings: bool = True
-    """One matrix for source embedding, target embedding and output projection (Press and Wolf 2017)."""
+    """One matrix for source embedding, target embedding and output projection (Press and Wolf 2017); with separate
+    vocabularies, for the latter two."""
     output_bias: bool = False
     """Whether each entry of the vocabulary has a bias in the logits."""
     positions_in_every_layer: bool = False
@@ -183,10 +178,10 @@ class TokenizerConfig(Section):
     """How text becomes ids."""
 
     kind: Literal["bpe", "words", "characters", "bytes"] = "bpe"
-    """Joint byte-level BPE (nothing is unknown), whole words (teaching presets; rare words are unknown), the characters
+    """Byte-level BPE (nothing is unknown), whole words (teaching presets; rare words are unknown), the characters
     of the training text, or the 256 bytes (nothing is unknown)."""
     vocab_size: int = Field(8000, gt=300)
-    """Most entries of the joint vocabulary, special tokens included."""
+    """Most entries of a vocabulary, special tokens included."""
     min_frequency: int = Field(2, gt=0)
     """A pair (bpe) or a word (words) seen less often gets no entry of its own."""
     lowercase: bool = False
@@ -200,6 +195,8 @@ class DataConfig(Section):
     """Language code of the source side, for display and casing; if empty, of the file's name or guessed from text."""
     target_language: str = ""
     """Language code of the target side."""
+    vocabularies: Literal["joint", "separate"] = "joint"
+    """One vocabulary for both sides, or one for each, with embeddings apart; the output layer is the target's."""
     max_length: int = Field(256, gt=0)
     """Pairs with more tokens than this on a side are left out of training."""
     max_ratio: float = Field(4.0, gt=1.0)
@@ -337,7 +334,7 @@ def _shown(value: object) -> str:
         text = repr(value)
     except ValueError:  # Python writes no number of more than 4,300 digits
         return "a number of thousands of digits"
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _known_keys(path: list[str]) -> list[str]:

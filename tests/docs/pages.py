@@ -57,7 +57,7 @@ def blocks(page: Path) -> list[Block]:
 def snippets(page: Path, *languages: str) -> list[Snippet]:
     """The blocks of a page in one of `languages`, in order, each with the text block that follows it."""
     found = blocks(page)
-    following = [*found[1:], Block("", "", 0)]
+    following = [*found[1:], Block("", "", 0)][: len(found)]
     return [
         Snippet(page.name, block.language, block.text, block.line, after.text if after.language == "text" else None)
         for block, after in zip(found, following, strict=True)

@@ -9,7 +9,7 @@ import pytest
 import typer
 from tests.docs.pages import ROOT, blocks, broken_links
 
-from dikkat.cli.app import app
+from dikkat.cli.app import make_app
 
 PAGES = ("README.md", "README.tr.md", "docs/look-inside.md", "docs/look-inside.tr.md")
 
@@ -23,7 +23,7 @@ def commands_of(page: str) -> list[list[str]]:
 
 def unknown_words(words: list[str]) -> list[str]:
     """The first word if it is no command, and the options that the command does not have."""
-    command: Any = typer.main.get_command(app)
+    command: Any = typer.main.get_command(make_app())
     rest = list(words)
     while hasattr(command, "commands"):
         if rest[0] not in command.commands:

@@ -13,7 +13,7 @@ import pytest
 import typer
 
 import dikkat
-from dikkat.cli.app import app
+from dikkat.cli.app import make_app
 
 SOURCES = sorted(Path(dikkat.__file__).parent.rglob("*.py"))
 HELPERS = ("command", "piped")
@@ -56,7 +56,7 @@ def texts_of(tree: ast.Module) -> Iterator[str]:
 
 def problems(words: list[str], command: Any = None, name: str = "dikkat") -> list[str]:
     """Why the command line would refuse these words."""
-    command = command or typer.main.get_command(app)
+    command = command or typer.main.get_command(make_app())
     if hasattr(command, "commands"):
         while words and words[0].startswith("-"):
             if words[0] not in options_of(command):
@@ -94,7 +94,7 @@ def unquoted(text: str) -> list[str]:
         words, rest = match.group(1).split(), match.group(2)
         if not words or words[0] in PROSE:
             continue
-        group = typer.main.get_command(app).commands.get(words[0])  # type: ignore[attr-defined]
+        group = typer.main.get_command(make_app()).commands.get(words[0])  # type: ignore[attr-defined]
         is_alone = group is not None and not rest.strip() and len(words) <= (2 if hasattr(group, "commands") else 1)
         if not is_alone or (len(words) == 2 and words[1] not in group.commands):
             found.append(match.group())
@@ -112,7 +112,7 @@ def test_no_command_with_arguments_is_printed_without_quotes() -> None:
 
 
 def test_every_option_that_is_named_exists() -> None:
-    known = all_options(typer.main.get_command(app)) | FOREIGN
+    known = all_options(typer.main.get_command(make_app())) | FOREIGN
     named = {
         (path.name, option)
         for path in SOURCES

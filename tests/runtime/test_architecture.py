@@ -14,8 +14,8 @@ LAYERS = (
     ("native",),
     ("engine", "text"),
     ("tasks",),
-    ("server",),
     ("documents",),
+    ("server",),
     ("cli",),
     ("__init__", "__main__"),
 )

@@ -20,6 +20,7 @@ from types import FrameType
 
 import pytest
 
+from dikkat_runtime.errors import AbsentError
 from dikkat_runtime.native import first_use, library_cache, notices
 from dikkat_runtime.native.compiling import STEPS
 
@@ -72,7 +73,7 @@ class Computer:
         self.steps.clear()
         try:
             first_use.find_or_compile()
-        except first_use.AbsentError as error:
+        except AbsentError as error:
             self.advice = error.advice
             return False, error.reason
         return True, ""

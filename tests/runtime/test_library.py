@@ -12,11 +12,11 @@ pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: p
 
 from tests.runtime.structures_in_c import misplaced
 
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.native import compiling, cpu, first_use, library, structures
+from dikkat_runtime.errors import AbsentError, UsageError
+from dikkat_runtime.native import cpu, library, sources, structures
 
 STRUCTURES: list[tuple[str, str, dict[str, str]]] = [
-    ("byte_rows.h", "Packing", {"source": "from", "is_float32": "wide"}),
+    ("byte_rows.h", "Packing", {"source": "from"}),
     (
         "encoder.c",
         "Linear",
@@ -26,7 +26,7 @@ STRUCTURES: list[tuple[str, str, dict[str, str]]] = [
     ("kernels.c", "Rotation", {"position_ids": "places"}),
     ("attention.h", "Attention", {"random_bits": "draws", "weights_out": "weights", "is_float32": "wide"}),
     ("encoder.c", "Encoder", {}),
-    ("search.c", "Decoder", {"weights_out": "seen"}),
+    ("search.c", "Decoder", {}),
     ("search.c", "Search", {}),
 ]
 """Where they lie, and fields that have another name in C."""
@@ -48,7 +48,7 @@ def test_a_library_with_other_structures_is_one_line(folder: Path, monkeypatch: 
     (folder / "other.c").write_text("const long size_of_Packing = 8;\n", encoding="utf-8")
     path = library.library_path(folder, "native")
     subprocess.run(["cc", "-shared", "-fPIC", str(folder / "other.c"), "-o", str(path)], check=True)
-    with pytest.raises(first_use.AbsentError, match=r"has another Packing \(8 bytes, not 72\); install dikkat-runtime"):
+    with pytest.raises(AbsentError, match=r"has another Packing \(8 bytes, not 72\); install dikkat-runtime"):
         library.library.__wrapped__()
 
 
@@ -107,12 +107,12 @@ def test_a_library_of_other_sources_or_for_another_processor_is_not_loaded(
     put(folder, "native", b"\x7fELF")
     (folder / "adamw.c").write_text("int answer(void) { return 42; }\n", encoding="utf-8")
     if change == "source":
-        monkeypatch.setattr(compiling, "SOURCES", (folder / "adamw.c",))
+        monkeypatch.setattr(sources, "SOURCES", (folder / "adamw.c",))
     else:
-        monkeypatch.setattr(compiling, "processor_kind", lambda: "another")
-    compiling.source_digest.cache_clear()
+        monkeypatch.setattr(sources, "processor_kind", lambda: "another")
+    sources.source_digest.cache_clear()
     try:
-        with pytest.raises(first_use.AbsentError, match="no C compiler"):
+        with pytest.raises(AbsentError, match="no C compiler"):
             library.library.__wrapped__()
     finally:
-        compiling.source_digest.cache_clear()
+        sources.source_digest.cache_clear()

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from dikkat_runtime.native import compiling
-from dikkat_runtime.native.first_use import AbsentError
+from dikkat_runtime.errors import AbsentError
 from dikkat_runtime.native.library import library
+from dikkat_runtime.native.sources import FOLDER, SOURCES
 
 DRIVER = Path(__file__).parent / "native_driver.c"
 FLAGS = ("-O1", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd", "-pthread")
@@ -26,7 +26,7 @@ Results = dict[str, tuple[str, list[str]]]
 
 
 def compiled(compiler: str, *words: str | Path) -> None:
-    done = subprocess.run([compiler, *FLAGS, f"-I{compiling.FOLDER}", *map(str, words)], capture_output=True, text=True)
+    done = subprocess.run([compiler, *FLAGS, f"-I{FOLDER}", *map(str, words)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -82,7 +82,7 @@ def here(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
 def test_threads_of_our_own_find_the_same_bits_as_those_of_openmp(driver: Path, here: Results, tmp_path: Path) -> None:
     """A program's own `share_out` goes before that of the library."""
     kernels, program = os.path.realpath(library()[0]._name), tmp_path / "driver"
-    threads = compiling.FOLDER / "threads.c"
+    threads = FOLDER / "threads.c"
     rpath = f"-Wl,-rpath,{Path(kernels).parent}"
     compiled("cc", "-march=native", "-DNO_OPENMP", driver, threads, kernels, rpath, "-o", program, "-lm")
     assert differing(results([program]), here, exactly=True) == []
@@ -95,7 +95,7 @@ def test_arm_finds_the_same(driver: Path, here: Results, tmp_path: Path) -> None
     for each in (compiler, emulator):
         if shutil.which(each) is None:
             pytest.skip(f"NOT TESTED: kernels on aarch64, without {each}")
-    sources = [source for source in compiling.SOURCES if source.name != "encoder.c"]
+    sources = [source for source in SOURCES if source.name != "encoder.c"]
     compiled(compiler, "-static", driver, *sources, "-o", tmp_path / "driver", "-lm")
     assert differing(results([emulator, tmp_path / "driver"]), here) == []
 

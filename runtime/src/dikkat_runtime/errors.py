@@ -6,7 +6,6 @@ the command line is a bug of ours.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -73,6 +72,8 @@ class DivergedError(DikkatError):
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The known name closest to `name`, as a hint for a message: `; did you mean "x"?`, or an empty string."""
+    import difflib
+
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
     return f'; did you mean "{close[0]}"?' if close else ""
 
@@ -80,3 +81,13 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def plural(count: int, noun: str) -> str:
     """A count and its noun: 1 pair, 1,000 pairs."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+class AbsentError(UsageError):
+    """There are no native kernels."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(f"no native kernels: {reason}; {advice}")
+        self.reason = reason
+        self.advice = advice
+        """What the user can do about it."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -46,7 +45,7 @@ def _explain(path: Path, error: OSError) -> DikkatError:
 
 def temporary_beside(path: Path) -> Path:
     """A fresh name in the folder of `path`, marked as half-written."""
-    return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{secrets.token_hex(4)}")
+    return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.urandom(4).hex()}")
 
 
 def write_atomically(path: Path, content: bytes) -> None:

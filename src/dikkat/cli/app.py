@@ -4,54 +4,64 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from typing import Annotated
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
 
-from dikkat.cli.attend import attend
-from dikkat.cli.classify import classify
-from dikkat.cli.compare import compare
-from dikkat.cli.data import data
-from dikkat.cli.doctor import doctor
-from dikkat.cli.draw import draw
-from dikkat.cli.embed import embed
-from dikkat.cli.evaluate import evaluate
-from dikkat.cli.explain import explain
-from dikkat.cli.generate import generate
-from dikkat.cli.heads import heads
-from dikkat.cli.import_checkpoint import import_checkpoint
-from dikkat.cli.quickstart import quickstart
-from dikkat.cli.report import report
-from dikkat.cli.serve import serve
-from dikkat.cli.train import train
-from dikkat.cli.translate import translate
-
-app = typer.Typer(
-    name="dikkat",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    help="Train a Transformer from your own text on the machine you have, and see exactly what it attends to.",
+COMMANDS = (
+    "quickstart",
+    "train",
+    "translate",
+    "classify",
+    "generate",
+    "evaluate",
+    "embed",
+    "attend",
+    "explain",
+    "heads",
+    "report",
+    "draw",
+    "compare",
+    "doctor",
+    "data",
+    "import",
+    "serve",
 )
-app.command()(quickstart)
-app.add_typer(train, name="train")
-app.command()(translate)
-app.command()(classify)
-app.command()(generate)
-app.command()(evaluate)
-app.command()(embed)
-app.command()(attend)
-app.command()(explain)
-app.command()(heads)
-app.command()(report)
-app.add_typer(draw, name="draw")
-app.command()(compare)
-app.command()(doctor)
-app.add_typer(data, name="data")
-app.command("import")(import_checkpoint)
-_PASSED_ON = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-app.command(context_settings=_PASSED_ON)(serve)
+"""In the order of the help; each stands in the module of its name, under its name."""
+_NAMES_IN_PYTHON = {"import": "import_checkpoint"}
+_SETTINGS: dict[str, dict[str, Any]] = {
+    "serve": {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+}
+"""Of a command whose options are read by dikkat-runtime."""
+
+
+def make_app(*names: str) -> typer.Typer:
+    """The command line with the sub-commands of these names, by default with all; only their modules are imported."""
+    app = typer.Typer(
+        name="dikkat",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Train a Transformer from your own text on the machine you have, and see exactly what it attends to.",
+    )
+    for name in names or COMMANDS:
+        in_python = _NAMES_IN_PYTHON.get(name, name)
+        command = getattr(import_module(f"dikkat.cli.{in_python}"), in_python)
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name, context_settings=_SETTINGS.get(name))(command)
+    app.callback()(options)
+    return app
+
+
+def called_command(arguments: Sequence[str]) -> list[str]:
+    """The name of the sub-command that the arguments call; nothing where that takes all sub-commands to tell."""
+    words = [argument for argument in arguments if argument != "--debug"]
+    return words[:1] if words and words[0] in COMMANDS else []
 
 
 def _show_version(is_wanted: bool) -> None:
@@ -70,7 +80,6 @@ def _installed(name: str) -> str:
         return "not installed"
 
 
-@app.callback()
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     version: Annotated[

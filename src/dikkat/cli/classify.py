@@ -11,9 +11,9 @@ import typer
 
 from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, tell_engine
 from dikkat.cli.input_lines import InputLines
-from dikkat.cli.progress import tell_written
-from dikkat.config import Device
+from dikkat.cli.streams import tell_written
 from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dikkat.cli.progress import WorkProgress, tell_written
+from dikkat.cli.progress import WorkProgress
+from dikkat.cli.streams import tell_written
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.files import temporary_beside, write_atomically, write_errors, write_new
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dikkat.cli.progress import tell_written
-from dikkat.cli.streams import print_report
+from dikkat.cli.streams import print_report, tell_written
 from dikkat.cli.training import parse_settings
 from dikkat.config import build_config, merge, read_toml
 from dikkat.config import preset as settings_of
@@ -69,7 +68,9 @@ def _of_settings(name: str | None, file: Path | None, assignments: list[str]) ->
     title = name or (file.stem if file else "model")
     if "vocab_size" in given.get("model", {}):
         return found.model, title
-    return found.model.model_copy(update={"vocab_size": found.tokenizer.vocab_size}), title
+    size = found.tokenizer.vocab_size
+    target = size if found.data.vocabularies == "separate" else None
+    return found.model.model_copy(update={"vocab_size": size, "target_vocab_size": target}), title
 
 
 @draw.command()

@@ -12,11 +12,10 @@ import typer
 
 from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, tell_engine
 from dikkat.cli.limits import MOST_BEAMS
-from dikkat.cli.progress import Announced, tell_written
-from dikkat.cli.streams import print_report
-from dikkat.config import Device
+from dikkat.cli.progress import Announced
+from dikkat.cli.streams import print_report, tell_written
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 

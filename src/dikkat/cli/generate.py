@@ -10,9 +10,8 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, tell_engine
-from dikkat.config import Device
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.engine.options import Device, GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
 
-from dikkat.cli.failures import explain_failure
 from dikkat.cli.library_warnings import hide_library_warnings
 from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill
 from dikkat.cli.streams import NoReaderError, flush_output, prepare_streams
@@ -51,21 +49,23 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    from dikkat.native.environment import set_environment
+    from dikkat.kernels.environment import set_environment
 
     set_environment()
     _require_text(arguments)
-    import typer
-
-    from dikkat.cli.app import app
     from dikkat_runtime.cli.native_notices import NativeNotices
     from dikkat_runtime.native.notices import listen
 
     listen(NativeNotices("dikkat"))
+    if _has_translated(arguments):
+        return 0
+    import typer
+
+    from dikkat.cli.app import called_command, make_app
 
     if "_DIKKAT_COMPLETE" in os.environ:  # a shell asks what could stand here
-        app(prog_name="dikkat")
-    command = typer.main.get_command(app)
+        make_app()(prog_name="dikkat")
+    command = typer.main.get_command(make_app(*called_command(arguments)))
     try:
         with command.make_context("dikkat", list(arguments)) as context:
             result = command.invoke(context)
@@ -78,6 +78,18 @@ def _run(arguments: Sequence[str]) -> int:
         typer.echo(error.format_message())  # type: ignore[attr-defined]
         return 0
     return result if isinstance(result, int) else 0
+
+
+def _has_translated(arguments: Sequence[str]) -> bool:
+    """Translate where that is what a plain command line asks for: typer would take longer to load than a sentence."""
+    if arguments[:1] != ["translate"] or "_DIKKAT_COMPLETE" in os.environ:
+        return False
+    from dikkat.cli.translating import TranslateOptions, translate
+
+    options = TranslateOptions.read(arguments[1:])
+    if options is not None:
+        translate(options)
+    return options is not None
 
 
 def _require_text(arguments: Sequence[str]) -> None:
@@ -96,7 +108,11 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
         if isinstance(error, NoReaderError):
             return error.exit_code
         if _wants_traceback(arguments):
+            import traceback
+
             traceback.print_exception(error)
+        from dikkat.cli.failures import explain_failure
+
         message, code = explain_failure(error, arguments)
         print(f"dikkat: {one_visible_line(message)}", file=sys.stderr, flush=True)
         return code

@@ -7,7 +7,6 @@ import sys
 import threading
 import time
 from collections import deque
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
@@ -175,13 +174,6 @@ class Announced:
 
     def _say(self, number: int = 0, frame: FrameType | None = None) -> None:
         print(f"{self._what} …", file=sys.stderr, flush=True)
-
-
-def tell_written(*paths: Path | None) -> None:
-    """Say on standard error which files lie there now; None stands for one that nobody asked for."""
-    for path in paths:
-        if path is not None:
-            print(f"wrote {visible(str(path))}", file=sys.stderr)
 
 
 def _clock(seconds: float) -> str:

@@ -13,6 +13,7 @@ import os
 import select
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from dikkat.text.visible import visible
@@ -184,3 +185,10 @@ def terminal() -> IO[str]:
 def print_report(lines: Iterable[str]) -> None:
     """Print lines for people, which may show what others have written: with control characters escaped, always."""
     sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
+
+
+def tell_written(*paths: Path | None) -> None:
+    """Say on standard error which files lie there now; None stands for one that nobody asked for."""
+    for path in paths:
+        if path is not None:
+            print(f"wrote {visible(str(path))}", file=sys.stderr)

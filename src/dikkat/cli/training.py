@@ -14,8 +14,9 @@ import typer
 
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
-from dikkat.config import Device, TrainingConfig, merge, read_toml
+from dikkat.config import TrainingConfig, merge, read_toml
 from dikkat.hints import NAME, command
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:

@@ -48,12 +48,10 @@ _MAGIC: tuple[tuple[bytes, str, str], ...] = (
 _SUFFIXES = {
     **dict.fromkeys((".xlsx", ".xls", ".xlsm", ".ods", ".numbers"), f"a spreadsheet; {_EXPORT} (CSV UTF-8)"),
     **dict.fromkeys((".parquet", ".arrow", ".feather", ".sqlite", ".db"), f"a table in a binary format; {_EXPORT}"),
-    **dict.fromkeys((".docx", ".doc", ".odt", ".rtf", ".pdf", ".epub", ".pptx"), f"a document; {_SAVE_AS_TEXT}"),
-    **dict.fromkeys((".xlf", ".xliff", ".sdlxliff"), "an XLIFF file; export its segments as .tsv, or as .tmx or .po"),
-    **dict.fromkeys((".html", ".htm"), "an HTML page; save its text, a sentence a line"),
+    **dict.fromkeys((".doc", ".odt", ".rtf", ".pdf", ".epub", ".pptx"), f"a document; {_SAVE_AS_TEXT}"),
+    **dict.fromkeys((".html", ".htm", ".docx"), "a document; name its translation right behind it, or save its text"),
     ".json": "a JSON document; write it as .jsonl, an object a line",
-    ".mo": "a compiled gettext catalog; turn it into a .po with msgunfmt",
-    ".srt": "subtitles; write their texts as two aligned files, or as .tsv",
+    **dict.fromkeys((".srt", ".vtt"), "subtitles; name their translation right behind them"),
 }
 """What a name that ends so stands for, with advice."""
 _BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)")

@@ -14,15 +14,13 @@ import struct
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from gettext import c2py
 from pathlib import Path
 from typing import NamedTuple
 
 from dikkat.data.pairs import Pair
+from dikkat_runtime.documents.mo import parse_mo
+from dikkat_runtime.documents.plural_rules import PluralRule
 from dikkat_runtime.errors import MissingInputError, UsageError, nearest
-
-MANY = 5
-"""The number whose plural form stands for "many": unlike 2 it is no dual (Arabic) and no "few" (Polish, Russian)."""
 
 _log = logging.getLogger(__name__)
 
@@ -109,8 +107,8 @@ def _pairs(catalogs: Sequence[Path]) -> Iterator[Pair]:
     broken: list[str] = []
     for catalog in catalogs:
         try:
-            messages, forms = _parse(catalog.read_bytes())
-        except (OSError, ValueError, LookupError, ArithmeticError, struct.error) as error:
+            messages, forms = read_catalog(catalog.read_bytes())
+        except (OSError, ValueError, LookupError) as error:
             broken.append(f"{catalog} ({error})")
             continue
         for message in messages:
@@ -122,42 +120,27 @@ def _pairs(catalogs: Sequence[Path]) -> Iterator[Pair]:
         _log.warning("%d of %d catalogs cannot be read and are left out: %s", len(broken), len(catalogs), broken[0])
 
 
-def _parse(content: bytes) -> tuple[list[Message], tuple[int, int]]:
-    """Messages of a catalog, and which of its plural forms stand for one and for many.
+def read_catalog(content: bytes) -> tuple[list[Message], tuple[int, int]]:
+    """Messages of a compiled catalog, and which of its plural forms stand for one and for many.
 
-    Source: GNU gettext manual, "The Format of GNU MO Files". Raises `ValueError`, `LookupError` (unknown charset),
-    `ArithmeticError` (plural rule) or `struct.error` when it is damaged.
+    Raises `ValueError` or `LookupError` (unknown charset) when it is damaged.
     """
-    order = {b"\xde\x12\x04\x95": "<", b"\x95\x04\x12\xde": ">"}.get(content[:4])
-    if order is None:
-        raise ValueError("not a .mo file")
-    version, count, sources_at, targets_at = struct.unpack_from(f"{order}4I", content, 4)
-    if version >> 16 > 1:
-        raise ValueError(f"unknown version {version >> 16}")
-    sources = _strings(content, order, sources_at, count)
-    entries = dict(zip(sources, _strings(content, order, targets_at, count), strict=True))
+    try:
+        _, entries = parse_mo(content)
+    except struct.error as error:
+        raise ValueError(str(error)) from None
     header = entries.pop(b"", b"").decode("latin-1")
     named = re.search(r"charset=([\w.:-]+)", header)
     charset = named[1] if named and named[1] != "CHARSET" else "utf-8"
-    rule = re.search(r"plural\s*=\s*([^;\n]+)", header)
     messages = [
         # What is before \4 is a context for the translator, no text.
         Message(source.decode(charset).rpartition("\4")[2].split("\0"), target.decode(charset).split("\0"))
         for source, target in entries.items()
     ]
-    form_of = c2py(rule[1].strip() if rule else "n != 1")
-    return messages, (form_of(1), form_of(MANY))
-
-
-def _strings(content: bytes, order: str, start: int, count: int) -> list[bytes]:
-    if start + 8 * count > len(content):
-        raise ValueError("cut off")
-    spans = list(struct.iter_unpack(f"{order}2I", content[start : start + 8 * count]))
-    if any(begin + length > len(content) for length, begin in spans):
-        raise ValueError("cut off")
-    if sum(length for length, _ in spans) > len(content):  # strings that share bytes would take any amount of memory
-        raise ValueError("strings overlap")
-    return [content[begin : begin + length] for length, begin in spans]
+    rule = PluralRule.of(header)
+    if not rule.is_known and re.search(r"plural\s*=", header):
+        raise ValueError("its rule for plural forms cannot be read")
+    return messages, (rule.singular or 0, rule.many if rule.is_known else 1)
 
 
 def align(message: Message, forms: tuple[int, int]) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -11,3 +12,15 @@ class Pair(NamedTuple):
     source: str
     target: str
     line: int
+
+
+def lines_of(name: str) -> Callable[[int], int]:
+    """Line numbers that say, written out, of which file they are: `12 of more.po`."""
+
+    class Line(int):
+        __slots__ = ()
+
+        def __str__(self) -> str:
+            return f"{int(self)} of {name}"
+
+    return Line

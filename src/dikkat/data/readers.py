@@ -1,4 +1,4 @@
-"""Pairs from what a user has: two aligned files, one table, catalog (.po) or memory (.tmx), or installed catalogs.
+"""Pairs from what a user has: aligned files, tables, memories (.tmx), XLIFF, catalogs (.po), documents, in any number.
 
 Reading streams; memory does not grow with the file. A pair is two lines of text: a line break inside a CSV or JSON
 field becomes a space. Lines of a table with nothing in them are skipped.
@@ -11,30 +11,35 @@ import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
 
 from dikkat.data.alignment import shift_line
+from dikkat.data.census import Census
 from dikkat.data.file_kinds import named_kind
 from dikkat.data.gettext_catalogs import read_catalogs
 from dikkat.data.languages import GETTEXT, languages_of
 from dikkat.data.packed import without_packing
-from dikkat.data.pairs import Pair
-from dikkat.data.po_files import read_po
+from dikkat.data.pairs import Pair, lines_of
 from dikkat.data.tables import Dialect, read_table
-from dikkat.data.text_files import read_lines, read_text_lines
-from dikkat.data.tmx_files import read_tmx
+from dikkat.data.text_files import read_lines, read_text_lines, reading_errors
+from dikkat.data.translations import SUFFIXES, LanguageChoice, plain_text, read_translations
+from dikkat_runtime.documents.formats import find_format, require_format
+from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DataError, DikkatError, UsageError, nearest, plural
 
-__all__ = ["Pair", "languages_of", "read_pairs"]
+__all__ = ["LanguageChoice", "Pair", "languages_of", "read_inputs", "read_pairs"]
 
 Column = str | int | None
 """A header name, a 1-based number (also as digits in a string), or the default of the format."""
 Note = Callable[[str], None]
 """Takes one line about how the data is read."""
 
-_KNOWN = ".tsv, .csv, .jsonl, .po, .tmx (each also packed), two aligned files, or gettext:LANGUAGE"
+_KNOWN = (
+    ".tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), two aligned files or documents, or gettext:LANGUAGE"
+)
+_DOCUMENTS = ("SubRip subtitles", "WebVTT subtitles", "Markdown", "HTML", "Word document")
 _DEFAULT_KEYS = (("source", "target"), ("src", "tgt"))
 _EXAMPLE = '{"source": "...", "target": "..."}'
 _LINE_BREAKS = re.compile(r"[\r\n]+")
@@ -46,34 +51,121 @@ def read_pairs(
     source_column: Column = None,
     target_column: Column = None,
     *,
+    languages: LanguageChoice | None = None,
     roles: tuple[str, str] = ("source", "target"),
     note: Note = lambda line: None,
 ) -> Iterator[Pair]:
-    """Pairs of `data`: two paths of aligned files, the path of one table, .po or .tmx, or `gettext:LANGUAGE`.
+    """Pairs of all `data`, one file after the other; two files of lines, or of documents, are read side by side.
 
     Columns choose the sides of a table: TSV and CSV take a 1-based number or a name in the first line (default: those
     called source and target, or src and tgt, else 1 and 2); JSONL takes keys, looked up in "translation" too. What
     separates the columns and whether there is a header is found, and told to `note`, where a side is called by its
-    role.
+    role. So is what was read of a memory, an XLIFF file or a catalog, of whose languages `languages` chooses two.
     Raises `UsageError` at once, and `DataError` or `MissingInputError` with file and line while reading.
     """
-    columns = (source_column, target_column)
-    kinds = [table_kind(name) for name in data]
-    if len(data) == 1 and data[0].startswith(GETTEXT):
-        _refuse_columns(columns, "catalogs")
-        return _read_catalogs(data[0].removeprefix(GETTEXT))
-    if len(data) == 2 and not any(kinds):
-        _refuse_columns(columns, "aligned files")
-        return _read_aligned(Path(data[0]), Path(data[1]))
-    if len(data) == 1 and (kind := _suffix(data[0])) in (".po", ".tmx"):
-        return _read_translations(Path(data[0]), kind, columns)
-    if len(data) != 1:
-        raise UsageError(f"cannot read pairs from {len(data)} files ({', '.join(data)}); known: {_KNOWN}")
-    if kinds[0] == ".jsonl":
-        return _read_json_lines(Path(data[0]), columns)
-    if kinds[0]:
-        return _read_table(Path(data[0]), columns, roles, note)
-    raise _unreadable(data[0])
+    inputs = read_inputs(data, source_column, target_column, languages=languages, roles=roles, note=note)
+    if len(inputs) == 1:
+        return inputs[0][1]
+    return chain.from_iterable(_numbered(pairs, lines_of(name)) for name, pairs in inputs)
+
+
+def _numbered(pairs: Iterator[Pair], line_of: Callable[[int], int]) -> Iterator[Pair]:
+    return (Pair(pair.source, pair.target, line_of(pair.line)) for pair in pairs)
+
+
+def read_inputs(
+    data: Sequence[str],
+    source_column: Column = None,
+    target_column: Column = None,
+    *,
+    languages: LanguageChoice | None = None,
+    roles: tuple[str, str] = ("source", "target"),
+    note: Note = lambda line: None,
+) -> list[tuple[str, Iterator[Pair]]]:
+    """The pairs of `read_pairs`, apart for each file, or two files, with its name."""
+    columns, choice = (source_column, target_column), languages or LanguageChoice()
+    groups = _groups(data)
+    if columns != (None, None) and not any(table_kind(names[0]) for names in groups):
+        raise UsageError(f"columns can be chosen in a table (.tsv, .csv, .jsonl), not in {_kind(groups[0])}")
+    inputs: list[tuple[str, Iterator[Pair]]] = []
+    for names in groups:
+        name, kind = names[0], _suffix(names[0])
+        if name.startswith(GETTEXT):
+            pairs = _read_catalogs(name.removeprefix(GETTEXT))
+        elif len(names) == 2:
+            read = _read_documents if _is_document(name) else _read_aligned
+            pairs = read(Path(name), Path(names[1]))
+        elif kind in SUFFIXES:
+            pairs = _counted(Path(name), kind, choice, note)
+        elif kind == ".jsonl":
+            pairs = _read_json_lines(Path(name), columns)
+        else:
+            pairs = _read_table(Path(name), columns, roles, note)
+        inputs.append((" ".join(names), pairs))
+    return inputs
+
+
+def _groups(data: Sequence[str]) -> list[tuple[str, ...]]:
+    """The names that are read together: of files of lines, and of documents of one language, each two."""
+    groups: list[tuple[str, ...]] = []
+    waiting = ""
+    for name in data:
+        is_whole = name.startswith(GETTEXT) or bool(table_kind(name)) or _suffix(name) in SUFFIXES
+        if is_whole and not waiting:
+            groups.append((name,))
+        elif not is_whole and waiting:
+            groups.append((waiting, name))
+            waiting = ""
+        elif not is_whole:
+            waiting = name
+        else:
+            raise UsageError(f"{waiting}: a file of one language needs the other one right behind it, not {name}")
+    if waiting and groups:
+        raise UsageError(f"{waiting}: a file of one language needs the other one right behind it; known: {_KNOWN}")
+    if waiting:
+        raise _unreadable(waiting)
+    if not groups:
+        raise UsageError(f"no data is named; known: {_KNOWN}")
+    return groups
+
+
+def _kind(names: tuple[str, ...]) -> str:
+    if len(names) == 2:
+        return "aligned files"
+    if names[0].startswith(GETTEXT):
+        return "catalogs"
+    return f"a file of translations ({_suffix(names[0])}); name the languages with --source-language and so on"
+
+
+def _counted(path: Path, kind: str, choice: LanguageChoice, note: Note) -> Iterator[Pair]:
+    """Pairs of a file of translations; what was read is told at its end."""
+    census = Census(str(path))
+    yield from read_translations(path, kind, choice, census)
+    note(census.line())
+
+
+def _is_document(name: str) -> bool:
+    found = find_format(name)
+    return found is not None and found.name in _DOCUMENTS
+
+
+def _read_documents(source: Path, target: Path) -> Iterator[Pair]:
+    """Segments of two documents of like build, such as a page and its translation; raises `DataError` for others."""
+    sides = [_segments(path) for path in (source, target)]
+    if len(sides[0]) != len(sides[1]):
+        raise DataError(
+            f"{source} has {plural(len(sides[0]), 'segment')}, but {target} has {len(sides[1]):,}; documents are read"
+            " side by side only where they have as many"
+        )
+    for (line, ours), (_, theirs) in zip(*sides, strict=True):
+        yield Pair(ours, theirs, line)
+
+
+def _segments(path: Path) -> list[tuple[int, str]]:
+    with reading_errors(path):
+        data = path.read_bytes()
+    segments = require_format(str(path), data).read(data, str(path), Options()).segments
+    return [(segment.line, plain_text(segment.content)) for segment in segments]
 
 
 def _unreadable(name: str) -> DikkatError:
@@ -94,24 +186,6 @@ def table_kind(name: str) -> str:
 
 def _suffix(name: str) -> str:
     return Path(without_packing(Path(name)).lower()).suffix
-
-
-def _read_translations(path: Path, kind: str, columns: tuple[Column, Column]) -> Iterator[Pair]:
-    if kind == ".tmx":
-        return read_tmx(path, (_language(columns[0]), _language(columns[1])))
-    _refuse_columns(columns, "a catalog (.po)")
-    return read_po(path)
-
-
-def _language(column: Column) -> str | None:
-    if isinstance(column, int) or (column or "").isdigit():
-        raise UsageError("of a translation memory (.tmx), name the two languages, as --source-column en")
-    return column
-
-
-def _refuse_columns(columns: tuple[Column, Column], kind: str) -> None:
-    if columns != (None, None):
-        raise UsageError(f"columns can be chosen in a table (.tsv, .csv, .jsonl), not in {kind}")
 
 
 def _read_catalogs(language: str) -> Iterator[Pair]:

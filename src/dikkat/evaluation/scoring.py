@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
+    from sacrebleu.metrics.chrf import CHRF
 
 _EXAMINED = 1_000
 """Lines whose letters tell the script."""
@@ -41,10 +43,15 @@ class Scoring:
     def bleu(self) -> BLEU:
         """The metric, of one reference a line."""
         # force: no multi-line warning about tokenised text, which the word-level presets produce on purpose.
+        # whoever only translates or classifies does not wait for it
+        from sacrebleu.metrics.bleu import BLEU
+
         return BLEU(tokenize=self.tokenizer, lowercase=self.lowercase, force=True)
 
     def chrf(self) -> CHRF:
         """The metric, of one reference a line."""
+        from sacrebleu.metrics.chrf import CHRF
+
         return CHRF(lowercase=self.lowercase)
 
 

@@ -28,6 +28,7 @@ Block = TypeVar("Block", bound=nn.Module)
 
 LARGEST = {
     "vocab_size": 1 << 22,
+    "target_vocab_size": 1 << 22,
     "model_dim": 1 << 15,
     "num_heads": 1 << 10,
     "head_dim": 1 << 13,
@@ -48,7 +49,8 @@ class Factory:
 
     def encoder_decoder(self) -> EncoderDecoder:
         source = self.embedding()
-        target = source if self.config.tie_embeddings else self.embedding()
+        joint = self.config.tie_embeddings and self.config.target_vocab_size is None
+        target = source if joint else self.embedding(self._target_vocab_size())
         return EncoderDecoder(
             source,
             target,
@@ -102,8 +104,9 @@ class Factory:
             around.word_dropout,
         )
 
-    def embedding(self) -> TokenEmbedding:
-        return TokenEmbedding(self.config.vocab_size, self.config.model_dim, scaled=self.config.scale_embeddings)
+    def embedding(self, vocab_size: int | None = None) -> TokenEmbedding:
+        vocab_size = self.config.vocab_size if vocab_size is None else vocab_size
+        return TokenEmbedding(vocab_size, self.config.model_dim, scaled=self.config.scale_embeddings)
 
     def positions(self) -> Positions:
         return embedding_positions(self.config.positions, self.config.model_dim, self.config.max_positions)
@@ -145,11 +148,14 @@ class Factory:
     def output(self, target: TokenEmbedding) -> nn.Parameter:
         if self.config.tie_embeddings:
             return target.weight
-        weight = torch.empty(self.config.vocab_size, self.config.model_dim)
+        weight = torch.empty(self._target_vocab_size(), self.config.model_dim)
         return nn.Parameter(nn.init.xavier_uniform_(weight))
 
     def output_bias(self) -> nn.Parameter | None:
-        return nn.Parameter(torch.zeros(self.config.vocab_size)) if self.config.output_bias else None
+        return nn.Parameter(torch.zeros(self._target_vocab_size())) if self.config.output_bias else None
+
+    def _target_vocab_size(self) -> int:
+        return self.config.target_vocab_size or self.config.vocab_size
 
     def _adds_positions(self, layer: int) -> bool:
         # the first layer reads embeddings, which have theirs
@@ -181,7 +187,7 @@ def most_parameters(config: ModelConfig) -> int:
     block = 8 * dim * inner + 4 * inner * head_dim + 3 * dim * hidden + 16 * (dim + hidden + inner) + 1024 * inner
     tables = config.encoder_layers + config.decoder_layers if config.positions_in_every_layer else 1
     positions = config.max_positions * dim * tables if config.positions == "learned" else 0
-    vocabulary = config.vocab_size * (3 * dim + 1)
+    vocabulary = config.vocab_size * (3 * dim + 1) + (config.target_vocab_size or 0) * (2 * dim + 1)
     return (config.encoder_layers + config.decoder_layers) * block + vocabulary + positions
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from dikkat.config import FORMAT_VERSION
 from dikkat.run_directory.checkpoints import (
     Checkpoint,
     checkpoint_folders,
@@ -31,6 +30,7 @@ from dikkat.run_directory.metrics import (
 from dikkat.run_directory.parts import CORPUS, ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED, check_array, check_folder
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
 from dikkat.run_directory.version import installed_version
+from dikkat_runtime.engine.run_directory import FORMAT_VERSION
 from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
 from dikkat_runtime.files import (
     TEMPORARY_PREFIX,
@@ -42,11 +42,12 @@ from dikkat_runtime.files import (
     write_errors,
 )
 from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PREPARATION = frozenset({"tokenizer.json", "corpus", "held_out", "initial.safetensors", MANIFEST})
+_PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
 """What a run writes before its config.json, which ends the preparation of the data."""
 
 
@@ -114,6 +115,11 @@ class RunDirectory:
     def tokenizer(self) -> Path:
         """The tokenizer, in the format of the `tokenizers` library; raises as `checked`."""
         return checked(self.path, "tokenizer.json")
+
+    @property
+    def target_tokenizer(self) -> Path:
+        """The tokenizer of the target, in a run whose vocabularies are separate; raises as `checked`."""
+        return checked(self.path, TARGET_TOKENIZER)
 
     @property
     def initial(self) -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import what_is_at
+from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
 
 MANIFEST = "manifest.json"
 FOLDERS = ("corpus", "held_out")
@@ -19,6 +20,7 @@ FOLDERS = ("corpus", "held_out")
 CORPUS = tuple(f"corpus/{part}.{kind}.npy" for part in ("train", "validation") for kind in ("ids", "offsets"))
 PREPARED = (
     "tokenizer.json",
+    TARGET_TOKENIZER,
     "initial.safetensors",
     *CORPUS,
     *(f"held_out/{part}.{side}.txt" for part in ("validation", "test") for side in ("source", "target")),
@@ -35,6 +37,7 @@ LIMITS = {
     "precision.json": 1 << 12,
     "metrics.jsonl": 8 << 20,
     "tokenizer.json": 32 << 20,
+    TARGET_TOKENIZER: 32 << 20,
 }
 """Most bytes of a file, by its name; others are bounded by what is compared with them."""
 _CHECKPOINT_FILE = re.compile(r"[a-z_]{1,40}\.safetensors|state\.json|metrics\.jsonl")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 
 def installed_version() -> str:
     """The version of the installed distribution, as config.json notes it."""
+    # its import takes as long as that of all else that reads a run
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("dikkat")
     except PackageNotFoundError:

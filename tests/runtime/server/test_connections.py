@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dikkat_runtime.server.connections import HEAD_BYTES, HEAD_SECONDS, BoundedProtocol, bounded_protocol
+from dikkat_runtime.server.connections import HEAD_BYTES, BoundedProtocol, bounded_protocol
 
 
 class Loop:
@@ -40,7 +40,7 @@ class Http(asyncio.Protocol):
 
 
 class Bounded(BoundedProtocol, Http):
-    most_connections = 2
+    most_connections, head_seconds = 2, 3.0
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_head_that_does_not_come_in_time_ends_the_connection(connect: Any) -> 
     slow = connect()
     slow.data_received(b"POST / HTTP/1.1\n")
     (timer,) = slow.loop.timers
-    assert timer.seconds == HEAD_SECONDS
+    assert timer.seconds == 3.0
     timer.action()
     assert slow.transport.is_closed
 
@@ -90,4 +90,4 @@ def test_one_connection_too_many_is_closed_at_once(connect: Any) -> None:
 
 
 def test_the_protocol_is_one_of_uvicorn() -> None:
-    assert hasattr(bounded_protocol(5), "on_response_complete")
+    assert hasattr(bounded_protocol(5, 3.0), "on_response_complete")

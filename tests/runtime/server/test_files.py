@@ -9,8 +9,9 @@ import pytest
 from tests.runtime.runs import SENTENCES
 from tests.runtime.server.asking import Served
 
-from dikkat_runtime.server.document_store import MOST_JOBS, DocumentJob, DocumentStore
+from dikkat_runtime.server.document_store import DocumentJob, DocumentStore
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.settings import Limits
 
 TEXT = f"{SENTENCES[0]}\n\n  {SENTENCES[1]}\n"
 
@@ -68,8 +69,8 @@ def test_files_that_cannot_be_translated_are_told_in_the_shape_of_the_interface(
 
 
 def test_files_that_are_done_give_way_and_unfinished_ones_do_not() -> None:
-    store = DocumentStore()
-    jobs = [DocumentJob("a.txt", "") for _ in range(MOST_JOBS)]
+    store = DocumentStore(Limits())
+    jobs = [DocumentJob("a.txt", "") for _ in range(Limits().documents)]
     for job in jobs:
         store.add(job)
     with pytest.raises(RequestError, match="are being translated"):

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import time
+from typing import Any
 
 import pytest
 
-from dikkat_runtime.server.glossaries import Terms
-from dikkat_runtime.server.markup import split_markup
+from dikkat_runtime.documents.fragments import Structure, html_fragment, xml_fragment
+from dikkat_runtime.documents.segments import Content, Tag
+from dikkat_runtime.server.markup import is_plain, translate_contents
 from dikkat_runtime.server.segments import Fixed, Part, split_text
+from dikkat_runtime.server.wishes import Wish
+from dikkat_runtime.tasks.translator import Translation
 
 
 def segments(parts: list[Part]) -> list[str]:
@@ -51,30 +57,106 @@ def test_lines_and_sentences_stay_whole_where_they_shall() -> None:
     assert segments(split_text("One\ntwo.", lines=False)) == ["One\ntwo."]
 
 
-def test_terms_have_their_translation_whatever_their_case_but_only_as_whole_words() -> None:
-    terms = Terms({"key": "clef", "key ring": "porte-clefs", "C++": "C++", "ΟΔΟΣ": "rue"})
-    parts = split_text("My KEY ring, a key, monkeys, C++!", terms=terms)
-    assert "".join(part.text for part in parts) == "My porte-clefs, a clef, monkeys, C++!"
-    assert segments(parts) == ["My", ", a", ", monkeys,"]
+# fragments with tags
 
 
-def test_markup_is_put_together_byte_for_byte() -> None:
-    text = '<!DOCTYPE html><p title="a > b">A &amp; b</p><br/><![CDATA[x < y]]><?php a ?> 1 < 2 <3'
-    parts = split_markup(text, ())
-    assert segments(parts) == ["A & b"]
-    assert "".join(part.text if isinstance(part, Fixed) else "A &amp; b" for part in parts) == text.replace(
-        "1 < 2 <3", "1 &lt; 2 &lt;3"
-    )
+class Capitals:
+    """Translates by writing in capitals, names excepted, and aligns each word with that of its number."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.align = None
+
+    def translate(self, texts: Any) -> list[Translation]:
+        self.asked += texts
+        return [Translation(self.written(text), 0.0, (), (Translation(f"2 {text}", 0.0, ()),)) for text in texts]
+
+    @staticmethod
+    def written(text: str) -> str:
+        names = r"Tom|Mary|Martin|Paul|Anna|Paris|Berlin"
+        return re.sub(r"\w+", lambda word: word[0] if re.fullmatch(names, word[0]) else word[0].upper(), text)
+
+
+async def translated(text: str, **wish: Any) -> str:
+    ((best, *_),) = await translate_contents(Capitals(), [text], "en", Wish(**wish))  # type: ignore[arg-type]
+    return best
+
+
+def contents(document: Any) -> list[Content]:
+    return [segment.content for segment in document.segments]
+
+
+XML = {
+    "See <b>this</b> now": "SEE <b>THIS</b> NOW",
+    "<p>one two</p><p>three <i>four</i></p>": "<p>ONE TWO</p><p>THREE <i>FOUR</i></p>",
+    'Open <x id="7"></x> and <x id="8">{raw} &amp;</x>.': 'OPEN <x id="7"></x> AND <x id="8">{raw} &amp;</x>.',
+    "<a>1 &lt; 2 <b>never closed": "<a>1 &lt; 2 <b>NEVER CLOSED",
+    "<!-- no --><![CDATA[x < y]]>yes<?php a ?>": "<!-- no --><![CDATA[x < y]]>YES<?php a ?>",
+    '<k q="a > b">go</k><e/>': '<k q="a > b">GO</k><e/>',
+    '<span translate="no">stay</span> go': '<span translate="no">stay</span> GO',
+    "one\ntwo": "ONE\nTWO",
+    "</b>lost<": "</b>LOST&lt;",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), XML.items(), ids=range(len(XML)))
+def test_xml_is_put_together_byte_for_byte(text: str, expected: str) -> None:
+    assert asyncio.run(translated(text, markup="xml", structure=Structure(ignored=("x",)))) == expected
+
+
+def test_the_structure_of_xml_decides_what_is_one_sentence() -> None:
+    text = "<d>a <i>b</i> c<br/>d</d>"
+
+    def sentences(**structure: Any) -> list[str]:
+        found = contents(xml_fragment(text, Structure(**structure)))
+        return ["".join("|" if isinstance(item, Tag) else item for item in content) for content in found]
+
+    assert sentences() == ["a |b| c|d"]
+    assert sentences(splitting=("br",)) == ["a |b| c", "d"]
+    assert sentences(splitting=("i",)) == ["a ", "b", " c|d"]
+    assert sentences(detects=False) == ["|a |b| c|d|"]
+    assert sentences(inside=("d",)) == ["|a |b| c|d|"]
 
 
 def test_what_is_ignored_ends_with_its_own_tag() -> None:
-    assert segments(split_markup("<x>a<x>b</x>c</x>d<x/>e", {"x"})) == ["d", "e"]
-    assert segments(split_markup('<span translate="no">a</span>b<i class="n notranslate">c</i>', ())) == ["b"]
-    assert segments(split_markup("<x>never closed", {"x"})) == []
+    def words(text: str) -> list[str]:
+        found = contents(xml_fragment(text, Structure(ignored=("x",))))
+        return ["".join(item for item in content if isinstance(item, str)) for content in found]
+
+    assert words("<x>a<x>b</x>c</x>d<x/>e") == ["de"]
+    assert words("<x>never closed") == ["never closed"]
 
 
-@pytest.mark.parametrize("text", ["<" * 50_000, "<a '" * 12_500, '<a "' * 12_500, "<!--" * 12_500, "<a " * 16_000])
-def test_hostile_markup_takes_no_longer_than_other_text(text: str) -> None:
+def test_html_keeps_what_no_page_wants_translated_and_the_names_that_are_ignored() -> None:
+    text = '<p class="a>b">one</p><script>if (a < b) x()</script><code>two</code><x-y>three</x-y> four &eacute;'
+    written = asyncio.run(translated(text, markup="html", structure=Structure(ignored=("X-Y",))))
+    assert written.startswith('<p class="a>b">ONE</p><script>if (a < b) x()</script><code>two</code><x-y>three</x-y>')
+    assert "FOUR" in written
+
+
+def test_alternatives_have_the_tags_too() -> None:
+    engine = Capitals()
+    wish = Wish(markup="xml", alternatives=1)
+    (ranks,) = asyncio.run(translate_contents(engine, ["<p>one <b/>two</p>"], "en", wish))  # type: ignore[arg-type]
+    assert ranks == ["<p>ONE <b/>TWO</p>", "<p>2 one <b/>two</p>"]
+    assert engine.asked == ["one two"]
+
+
+def test_only_texts_with_tags_references_are_read_for_them() -> None:
+    assert is_plain("1 > 2", Wish(markup="xml"))
+    assert is_plain("<b> & co", Wish())
+    assert not is_plain("a &amp; b", Wish(markup="html"))
+
+
+HOSTILE = ["<" * 20_000, "<a '" * 5_000, '<a "' * 5_000, "<!--" * 5_000, "<a " * 6_000, "<a>" * 6_000, "</a" * 6_000,
+           "<a></b>" * 3_000, "<a" * 10_000 + ">", "<?" * 10_000, "<![CDATA[" * 2_000, "<code>" * 3_000,
+           "<a>" * 3_000 + "</b>" * 3_000]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("kind", ["xml", "html"])
+def test_hostile_markup_takes_no_longer_than_other_text(text: str, kind: str) -> None:
     start = time.process_time()
-    split_markup(text, {"x"})
-    assert time.process_time() - start < 5
+    document = xml_fragment(text, Structure(ignored=("x",))) if kind == "xml" else html_fragment(text)
+    assert document.write([segment.content for segment in document.segments]).decode().count("<") <= text.count("<")
+    assert time.process_time() - start < 2

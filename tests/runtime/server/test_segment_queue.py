@@ -21,6 +21,10 @@ class Named:
 
     name: str
 
+    @property
+    def pace(self) -> str:
+        return self.name
+
     def run(self, texts: Sequence[str]) -> list[Any]:
         return list(texts)
 
@@ -48,7 +52,7 @@ class Waiting:
         """The letters of the next batch."""
         with self.queue.changed:
             batch = self.queue.take()
-        return "".join(segment.text for segment in batch.segments) if batch else ""
+        return "".join(segment.item for segment in batch.segments) if batch else ""
 
 
 def in_loop(test: Callable[[Waiting], None]) -> Callable[[], None]:

@@ -12,11 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from starlette.applications import Starlette
 
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.server.application import build_application
+from dikkat_runtime.server.application import Application, build_application
 from dikkat_runtime.server.call import Services
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.models import ServedModel
@@ -37,7 +36,7 @@ class HeldModel:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         return [[0] * len(text.split()) for text in texts]
 
-    def translate(self, texts: Sequence[str], options: BeamOptions) -> list[Translation]:
+    def translate(self, texts: Sequence[str], options: BeamOptions, glossary: object = None) -> list[Translation]:
         assert self.may_go.wait(30)
         self.batches.append(list(texts))
         if "bad" in texts:
@@ -64,7 +63,9 @@ class Answer:
         return json.loads(self.body)
 
 
-async def ask(app: Starlette, path: str, fields: object, leave: asyncio.Event | None = None, **headers: str) -> Answer:
+async def ask(
+    app: Application, path: str, fields: object, leave: asyncio.Event | None = None, **headers: str
+) -> Answer:
     """POST fields as JSON; the client stays until it may `leave`."""
     sent = list[Any]()
     body = [{"type": "http.request", "body": json.dumps(fields).encode(), "more_body": False}]
@@ -92,11 +93,11 @@ async def ask(app: Starlette, path: str, fields: object, leave: asyncio.Event | 
     return Answer(sent)
 
 
-Test = Callable[[Starlette, Services, HeldModel], Awaitable[None]]
+Test = Callable[[Application, Services, HeldModel], Awaitable[None]]
 
 
 @asynccontextmanager
-async def held(**limits: Any) -> AsyncIterator[tuple[Starlette, Services, HeldModel]]:
+async def held(**limits: Any) -> AsyncIterator[tuple[Application, Services, HeldModel]]:
     model = HeldModel()
     services = Services(ServeSettings(runs=("m",), limits=Limits(**limits)), HeldCatalog(model))
     app = build_application(services)
@@ -230,7 +231,7 @@ def test_an_error_of_ours_is_a_500_and_the_log_holds_no_text(capsys: pytest.Capt
         async with held() as (app, _, model):
             model.may_go.set()
 
-            def broken(texts: Sequence[str], options: BeamOptions) -> list[Translation]:
+            def broken(texts: Sequence[str], options: BeamOptions, glossary: object = None) -> list[Translation]:
                 raise ValueError(f"cannot translate {texts}")
 
             model.translate = broken  # type: ignore[method-assign]

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from dikkat.cli import progress
-from dikkat.cli.progress import Announced, tell_written
+from dikkat.cli.progress import Announced
+from dikkat.cli.streams import tell_written
 
 
 def test_what_takes_long_is_said_after_a_while(

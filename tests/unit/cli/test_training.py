@@ -11,10 +11,10 @@ import pytest
 
 from dikkat.cli.signals import NUMBERS, Interrupted
 from dikkat.cli.training import Ending, run_job
-from dikkat.config import Device
 from dikkat.tasks.common.train import Outcome
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
+from dikkat_runtime.engine.options import Device
 
 
 @pytest.fixture

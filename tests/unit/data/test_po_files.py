@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.data.readers import read_pairs
+from dikkat.data.readers import LanguageChoice, read_pairs
 from dikkat_runtime.errors import DataError, UsageError
 
 CATALOG = r"""# Turkish messages
@@ -59,13 +59,33 @@ def test_what_is_no_catalog_names_its_line(tmp_path: Path) -> None:
     path.write_text('msgid "a"\nmsgstr "b"\nplain text\n')
     with pytest.raises(DataError, match=r"tr\.po:3: not a line of a gettext catalog"):
         list(read_pairs([str(path)]))
-    path.write_text('msgid ""\nmsgstr "Plural-Forms: plural=__import__(\'os\');\\n"\n')
-    with pytest.raises(DataError, match=r"tr\.po:1: its rule for plural forms cannot be read"):
-        list(read_pairs([str(path)]))
+
+
+def test_a_rule_for_plurals_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    path, notes = tmp_path / "tr.po", list[str]()
+    path.write_text(CATALOG.replace("plural=(n > 1)", "plural=__import__('os')"), encoding="utf-8")
+    assert list(read_pairs([str(path)], note=notes.append))[-1] == ("Many files", "Birçok dosya", 25)
+    assert "states no rule for them, read as n != 1: 1" in notes[0]
+
+
+def test_what_was_passed_over_is_counted(tmp_path: Path) -> None:
+    path, notes = tmp_path / "tr.po", list[str]()
+    text = CATALOG.replace('"Plural-Forms', '"Language: tr\\n"\n"Plural-Forms')
+    path.write_text(text, encoding="utf-8")
+    assert len(list(read_pairs([str(path)], note=notes.append))) == 4
+    assert notes == [f"{path}: 4 pairs of ? and tr; passed over: 1 fuzzy, 1 not translated"]
+    with pytest.raises(UsageError, match="its target is in tr, but fr is wanted; say --target-language tr"):
+        list(read_pairs([str(path)], languages=LanguageChoice("en", "fr")))
+
+
+def test_a_catalog_in_another_charset_is_read_as_it_states(tmp_path: Path) -> None:
+    path = tmp_path / "tr.po"
+    path.write_bytes(CATALOG.replace("UTF-8", "ISO-8859-9").encode("iso-8859-9"))
+    assert next(read_pairs([str(path)])) == ("Open file", "Dosya aç", 9)
 
 
 def test_a_catalog_has_no_columns(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"not in a catalog \(\.po\)"):
+    with pytest.raises(UsageError, match=r"not in a file of translations \(\.po\)"):
         read_pairs([str(tmp_path / "tr.po")], 1, 2)
 
 
@@ -76,10 +96,9 @@ def test_a_message_without_end_is_not_held(tmp_path: Path) -> None:
         list(read_pairs([str(path)]))
 
 
-@pytest.mark.parametrize("suffix", ["po", "txt"])
-def test_two_catalogs_given_as_lines_are_refused(tmp_path: Path, suffix: str) -> None:
+def test_two_catalogs_given_as_lines_are_refused(tmp_path: Path) -> None:
     """`msgstr "..."` would be trained on."""
-    paths = [tmp_path / f"{language}.{suffix}" for language in ("en", "tr")]
+    paths = [tmp_path / f"{language}.txt" for language in ("en", "tr")]
     for path in paths:
         path.write_text(CATALOG, encoding="utf-8")
     with pytest.raises(DataError) as caught:

@@ -166,13 +166,51 @@ def test_catalogs_are_read_by_language(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "not in catalogs" in _complaint(UsageError, ["gettext:fr"], 1, 2)
 
 
-@pytest.mark.parametrize("data", [["a.xyz"], ["train.en"], [], ["a", "b", "c"], ["a.tsv", "b.tsv"]])
+@pytest.mark.parametrize("data", [["a.xyz"], ["train.en"], [], ["a", "b", "c"], ["a.tsv", "b.en"]])
 def test_data_of_an_unknown_form_is_refused_at_once(data: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         read_pairs(data)
     assert str(caught.value).endswith(
-        "known: .tsv, .csv, .jsonl, .po, .tmx (each also packed), two aligned files, or gettext:LANGUAGE"
+        "known: .tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), two aligned files or documents, or"
+        " gettext:LANGUAGE"
     )
+
+
+def test_files_of_all_kinds_are_read_one_after_the_other(tmp_path: Path) -> None:
+    xliff = (
+        '<xliff version="1.2"><file source-language="en" target-language="tr"><body>'
+        '<trans-unit id="1"><source>Open <x id="1" equiv-text="{n}"/> <g id="2">file</g></source>'
+        '<target state="final">{n} dosya aç</target></trans-unit>'
+        '<trans-unit id="2"><source>No</source><target state="needs-translation">Hayır</target></trans-unit>'
+        '<trans-unit id="3"><source>Yes</source></trans-unit></body></file></xliff>'
+    )
+    second = (
+        '<xliff version="2.0" srcLang="en" trgLang="tr"><file id="f"><unit id="u"><segment state="reviewed">'
+        "<source>Close</source><target>Kapat</target></segment><segment><source>X y</source></segment></unit>"
+        "</file></xliff>"
+    )
+    data = [
+        _write(tmp_path, "a.xlf", xliff), _write(tmp_path, "b.xlf.gz", second),
+        _write(tmp_path, "c.tsv", "Go.\tGit.\n"), _write(tmp_path, "d.en", "One.\n"),
+        _write(tmp_path, "d.tr", "Bir.\n"),
+        _write(tmp_path, "e.en.md", "# A *page*\n\nText.\n"), _write(tmp_path, "e.tr.md", "# Bir *sayfa*\n\nMetin.\n"),
+    ]  # fmt: skip
+    notes: list[str] = []
+    pairs = list(read_pairs(data, note=notes.append))
+    assert [pair[:2] for pair in pairs] == [
+        ("Open {n} file", "{n} dosya aç"), ("Close", "Kapat"), ("Go.", "Git."), ("One.", "Bir."),
+        ("A page", "Bir sayfa"), ("Text.", "Metin."),
+    ]  # fmt: skip
+    assert f"line {pairs[3].line}" == f"line 1 of {data[3]} {data[4]}"
+    assert notes == [
+        f"{data[0]}: 1 pair of en and tr; passed over: 1 in the state needs-translation, 1 not translated",
+        f"{data[1]}: 1 pair of en and tr; passed over: 1 not translated",
+    ]
+
+
+def test_documents_of_other_builds_are_refused(tmp_path: Path) -> None:
+    data = [_write(tmp_path, "e.en.md", "# A page\n\nText.\n"), _write(tmp_path, "e.tr.md", "# Bir sayfa\n")]
+    assert f"{data[0]} has 2 segments, but {data[1]} has 1;" in _complaint(DataError, data)
 
 
 def test_columns_of_aligned_files_are_refused() -> None:
@@ -209,7 +247,7 @@ def test_tatoeba_is_read_as_it_is() -> None:
         ("a.ODS", b"x", "is a spreadsheet; export it as .tsv, .csv or .jsonl (CSV UTF-8)"),
         ("a.parquet", b"PAR1\x15\x04", "is a Parquet table, not text; export it as .tsv, .csv or .jsonl"),
         ("a.pdf", b"%PDF-1.7\n", "is a PDF document, not text; save its text as UTF-8 (.txt)"),
-        ("a.docx", b"x", "is a document; save its text as UTF-8 (.txt)"),
+        ("a.docx", b"x", "is a document; name its translation right behind it, or save its text"),
         ("a.json", b"[]", "is a JSON document; write it as .jsonl, an object a line"),
         (
             "a.tsv",

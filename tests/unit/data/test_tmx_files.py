@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from dikkat.data.readers import Column, read_pairs
+from dikkat.data.readers import LanguageChoice, read_pairs
 from dikkat_runtime.errors import DataError, DikkatError, UsageError
 
 MEMORY = """<?xml version="1.0" encoding="{encoding}"?>
@@ -28,9 +31,9 @@ def _write(folder: Path, encoding: str = "utf-8", doctype: str = "", third: str 
     return str(path)
 
 
-def _complaint(path: str, kind: type[DikkatError] = DataError, source: Column = None, target: Column = None) -> str:
+def _complaint(path: str, kind: type[DikkatError] = DataError, source: str = "", target: str = "") -> str:
     with pytest.raises(kind) as caught:
-        list(read_pairs([path], source, target))
+        list(read_pairs([path], languages=LanguageChoice(source, target)))
     assert "\n" not in str(caught.value)
     return str(caught.value).removeprefix(path)
 
@@ -43,21 +46,54 @@ def test_segments_are_pairs_without_their_codes(tmp_path: Path, encoding: str, d
 
 def test_languages_are_chosen_by_name(tmp_path: Path) -> None:
     path = _write(tmp_path)
-    assert [pair[:2] for pair in read_pairs([path], "tr", "en")] == [(pair[1], pair[0]) for pair in PAIRS]
+    turned = read_pairs([path], languages=LanguageChoice("tr", "en"))
+    assert [pair[:2] for pair in turned] == [(pair[1], pair[0]) for pair in PAIRS]
     assert _complaint(path, UsageError, "de", "en") == ': has no language "de"; known: tr, en-US'
-    assert "name the two languages" in _complaint(path, UsageError, 1, 2)
+    with pytest.raises(UsageError, match="name the languages with --source-language"):
+        read_pairs([path], 1, 2)
 
 
-def test_of_three_languages_two_have_to_be_named(tmp_path: Path) -> None:
-    text = MEMORY.replace(
-        '</seg></tuv></tu>\n<tu><tuv xml:lang="en-US"><seg>Only',
-        '</seg></tuv>{third}</tu>\n<tu><tuv xml:lang="en-US"><seg>Only',
+def _memory_of(*units: dict[str, str], srclang: str = "*all*") -> str:
+    written = "".join(
+        "<tu>" + "".join(f'<tuv xml:lang="{tag}"><seg>{text}</seg></tuv>' for tag, text in unit.items()) + "</tu>"
+        for unit in units
     )
-    path = _write(tmp_path, third='<tuv xml:lang="de"><seg>Licht</seg></tuv>', text=text)
-    assert _complaint(path, UsageError) == (
-        ": holds the languages tr, en-US, de; choose two, as with --source-column en-US --target-column tr"
-    )
-    assert next(pair[:2] for pair in read_pairs([path], "en", "de")) == ("Light & shade", "Licht")
+    return f'<tmx version="1.4"><header srclang="{srclang}"/><body>{written}</body></tmx>'
+
+
+FIVE = ({"de": "Licht", "en-US": "Light", "fr": "Lumière"}, {"en-US": "Two", "tr": "İki", "fr": "Deux"}, {"cs": "Tři"})
+
+
+@pytest.mark.parametrize(
+    ("srclang", "wanted", "pairs"),
+    [
+        ("*all*", ("", ""), [("Light", "Lumière"), ("Two", "Deux")]),
+        ("fr", ("", ""), [("Lumière", "Light"), ("Deux", "Two")]),
+        ("fr", ("", "de"), [("Lumière", "Licht")]),
+        ("*all*", ("en", "tr"), [("Two", "İki")]),
+        ("*all*", ("", "en"), [("Lumière", "Light"), ("Deux", "Two")]),
+    ],
+)
+def test_of_five_languages_two_are_chosen_by_a_rule_and_told(
+    tmp_path: Path, srclang: str, wanted: tuple[str, str], pairs: list[tuple[str, str]]
+) -> None:
+    """Those asked for, else the header's as source, else the commonest, of which the first counts."""
+    path, notes = _write(tmp_path, text=_memory_of(*FIVE, srclang=srclang)), list[str]()
+    found = read_pairs([path], languages=LanguageChoice(*wanted), note=notes.append)
+    assert [pair[:2] for pair in found] == pairs
+    (note,) = notes
+    assert "it holds en-US 2, fr 2, de 1, tr 1, cs 1; choose others with --source-language" in note
+    assert f"{len(pairs)} pair" in note
+    assert "passed over" in note
+
+
+def test_the_languages_of_one_file_are_those_of_the_next(tmp_path: Path) -> None:
+    one, two = tmp_path / "a.tmx", tmp_path / "b.tmx"
+    one.write_text(_memory_of({"en": "Go", "tr": "Git"}))
+    two.write_text(_memory_of({"de": "Komm", "en": "Come", "tr": "Gel"}, {"de": "Ja", "en": "Yes"}))
+    choice = LanguageChoice()
+    assert [pair[:2] for pair in read_pairs([str(one), str(two)], languages=choice)] == [("Go", "Git"), ("Come", "Gel")]
+    assert choice.tags == ("en", "tr")
 
 
 @pytest.mark.parametrize(
@@ -70,17 +106,42 @@ def test_of_three_languages_two_have_to_be_named(tmp_path: Path) -> None:
 )
 def test_entities_are_refused(tmp_path: Path, doctype: str) -> None:
     assert _complaint(_write(tmp_path, doctype=doctype)) == (
-        ': declares the entity "a", as no translation memory needs to; not read'
+        ': declares the entity "a", as no document needs to; not read'
     )
 
 
 def test_bad_xml_and_other_xml_are_named(tmp_path: Path) -> None:
-    assert _complaint(_write(tmp_path, text=MEMORY.replace("</seg>", "", 1))).startswith(":4: not valid XML (")
+    assert _complaint(_write(tmp_path, text=MEMORY.replace("</seg>", "", 1))).startswith(
+        ":4: byte 161: not valid XML ("
+    )
     assert _complaint(_write(tmp_path, text="<a/>")) == (
         ": holds no translation unit, so it is no translation memory (.tmx)"
     )
 
 
+def test_controls_that_xml_forbids_are_counted(tmp_path: Path) -> None:
+    notes: list[str] = []
+    path = _write(tmp_path, text=MEMORY.replace("shade", "sh\x02ade&#x1;"))
+    assert len(list(read_pairs([path], note=notes.append))) == 2
+    assert "control characters that XML forbids, kept where they are: 2" in notes[0]
+
+
 def test_a_segment_without_end_is_not_held(tmp_path: Path) -> None:
     path = _write(tmp_path, third=f'<tuv xml:lang="de"><seg>{"x " * 600_000}</seg></tuv>')
     assert _complaint(path) == ":8: a segment of more than 1,000,000 characters"
+
+
+def _peaks(size: int) -> tuple[int, int, float, float]:
+    """Units, pairs, and the peak memory of a process of its own in MiB before and after it reads."""
+    command = [sys.executable, "-m", "tests.unit.data.memory_of_size", str(size)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
+    told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
+    return int(told[0]), int(told[1]), float(told[2]), float(told[3])
+
+
+@pytest.mark.parametrize("size", [4, pytest.param(50, marks=pytest.mark.nightly)])
+def test_a_memory_is_read_in_constant_memory(size: int) -> None:
+    units, pairs, before, after = _peaks(size)
+    assert pairs == units > 1_000 * size
+    # the first thousand units are looked at together
+    assert after - before < 24

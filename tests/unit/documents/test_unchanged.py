@@ -19,10 +19,16 @@ from dikkat_runtime.errors import DikkatError
 BY_DAY, BY_NIGHT = 100, 2_000
 
 
+def _comments(found: re.Match[str]) -> str:
+    return "".join(re.findall(r"^[ \t]*#.*\n", found[0], flags=re.MULTILINE))
+
+
 def _without_strings(po: str) -> str:
     """A catalog without any msgstr and without flags."""
-    po = re.sub(r'msgstr(\[\d\])?[ \t]*".*"\r?(\n[ \t]*".*"[ \t]*\r?(?=\n|\Z))*', "", po)
-    po = re.sub(r"^#, fuzzy\r?\n|^#,(?: fuzzy,)?.*$", "", po, flags=re.MULTILINE)
+    lines = r"(?:[ \t]*#(?!~).*\n|[ \t\r]*\n)*"
+    po = re.sub(r"^([ \t]*msgstr(?:\[\d+\])?)", r"\1\n", po, flags=re.MULTILINE)
+    po = re.sub(rf'^[ \t]*msgstr(?:\[\d+\])?\n(?:{lines}[ \t]*".*"[ \t]*\r?$\n?)*', _comments, po, flags=re.MULTILINE)
+    po = re.sub(r"^#, fuzzy\r?\n|^[ \t]*#,(?: fuzzy,)?.*$", "", po, flags=re.MULTILINE)
     return re.sub(r"\s+", "\n", po)
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 from tests.unit.training.toy import Recorder
 
-from dikkat.config import Device, RunConfig, build_config, merge
+from dikkat.config import RunConfig, build_config, merge
 from dikkat.tasks.common import speed
 from dikkat.tasks.common.fitting import advised_minutes, needed_updates
 from dikkat.tasks.common.pace_watcher import PaceWatcher
@@ -20,6 +20,7 @@ from dikkat.tasks.language_model.defaults import language_model_settings_for
 from dikkat.tasks.translation import defaults as translator_defaults
 from dikkat.tasks.translation.defaults import settings_for, translator_settings
 from dikkat.training.watching import StepReport
+from dikkat_runtime.engine.options import Device
 
 
 def told(seconds: Sequence[float], minutes: float | None, *, can_shrink: bool = True, batches: int = 30) -> list[str]:

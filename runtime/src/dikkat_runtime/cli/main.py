@@ -82,6 +82,13 @@ def _translate(parser: argparse.ArgumentParser) -> None:
         " translated again with 3.",
     )
     parser.add_argument("--repetition-penalty", type=float, default=1.0, help="Above 1 repeats less.")
+    parser.add_argument(
+        "--glossary", type=Path, help="Terms: a term, a tab and its translation a line, several parted by |."
+    )
+    parser.add_argument("--prefix", type=Path, help="What the translation of each line begins with, one a line.")
+    parser.add_argument("--confidence", action="store_true", help="Probability before each text, faults behind it.")
+    parser.add_argument("--json", action="store_true", help="A line of JSON each, with the probability of each word.")
+    parser.add_argument("--abstain", type=float, help="Leave a line empty that is less probably right than this.")
     _numbers(parser)
     parser.add_argument("--batch-size", type=_at_least_one, default=128, help="Sentences translated at once.")
 

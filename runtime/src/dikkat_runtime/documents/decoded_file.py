@@ -21,6 +21,11 @@ _MARKS = (
 )
 
 
+def byte_order_mark(data: bytes) -> tuple[bytes, str | None]:
+    """The byte-order mark that a file begins with and the charset that it tells; nothing and None without one."""
+    return next(((mark, charset) for mark, charset in _MARKS if data.startswith(mark)), (b"", None))
+
+
 @dataclass(frozen=True)
 class DecodedFile:
     """Characters of a file; its byte-order mark stands apart."""
@@ -36,7 +41,7 @@ class DecodedFile:
 
         Raises `DataError` with the byte position for what is not of the charset, and for one that is not known.
         """
-        mark, marked = next(((mark, known) for mark, known in _MARKS if data.startswith(mark)), (b"", None))
+        mark, marked = byte_order_mark(data)
         chosen = marked or charset or "utf-8"
         try:
             text = data[len(mark) :].decode(chosen)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.html_nodes import COPIED, INLINE, Attribute, Node, html_nodes
+from dikkat_runtime.documents.html_nodes import COPIED, INLINE, Attribute, Node, closing_tags, html_nodes
 from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render, splice
 from dikkat_runtime.text.placeholders import has_words
 
@@ -32,9 +32,9 @@ def page_document(file: DecodedFile, options: Options, start: int = 0, end: int 
     """The texts of the characters `start` to `end` of a file."""
     page = _Page(file)
     nodes = [Node(node.kind, node.start + start, node.raw, node.name) for node in html_nodes(file.text[start:end])]
-    number = 0
+    ends, number = closing_tags(nodes), 0
     while number < len(nodes):
-        close = _copied_end(nodes, number)
+        close = ends.get(number) if _is_left_alone(nodes[number], options.ignored_elements) else None
         page.read(nodes[number] if close is None else _copied(nodes[number : close + 1]))
         number = (close or number) + 1
     page.flush()
@@ -70,11 +70,11 @@ class _Page:
     def flush(self) -> None:
         """The block has ended."""
         block, self._block = self._block, []
-        while block and block[0].kind != "text":
-            # tags before the first text open nothing in it that is not closed in it
-            if block[0].kind == "open" and not block[0].is_void and _closes(block):
-                break
-            block.pop(0)
+        ends, start = closing_tags(block), 0
+        # tags before the first text open nothing in it that is not closed in it
+        while start < len(block) and block[start].kind != "text" and start not in ends:
+            start += 1
+        block = block[start:]
         content = _content(block)
         if not has_words(plain(content)):
             return
@@ -130,17 +130,6 @@ class _Page:
         return edits
 
 
-def _closes(block: list[Node]) -> bool:
-    """Whether the element that begins a block also ends in it."""
-    depth = 0
-    for node in block:
-        if node.name == block[0].name and node.kind in ("open", "close") and not node.is_void:
-            depth += 1 if node.kind == "open" else -1
-            if depth == 0:
-                return True
-    return False
-
-
 def _content(block: list[Node]) -> Content:
     """Text and tags; what is not closed or crosses another element stands alone."""
     partner = _partners(block)
@@ -160,19 +149,9 @@ def _content(block: list[Node]) -> Content:
     return tuple(items)
 
 
-def _copied_end(nodes: list[Node], number: int) -> int | None:
-    """The number of the tag that closes an element which is not to be translated; None for any other node."""
-    node = nodes[number]
-    if node.kind != "open" or node.is_void or not _is_copied(node):
-        return None
-    depth = 0
-    for place in range(number, len(nodes)):
-        other = nodes[place]
-        if other.name == node.name and other.kind in ("open", "close"):
-            depth += 1 if other.kind == "open" and not other.is_void else -1 if other.kind == "close" else 0
-            if depth == 0:
-                return place
-    return None
+def _is_left_alone(node: Node, ignored: frozenset[str]) -> bool:
+    """Whether an element is not to be translated."""
+    return node.kind == "open" and not node.is_void and (node.name in ignored or _is_copied(node))
 
 
 def _copied(nodes: list[Node]) -> Node:
@@ -186,16 +165,18 @@ def _is_copied(node: Node) -> bool:
 
 
 def _partners(block: list[Node]) -> dict[int, int]:
+    """Pairs that are well nested: what a pair crosses stands alone."""
     partner: dict[int, int] = {}
-    opened: list[int] = []
+    opened, counts = list[int](), Counter[str]()
     for number, node in enumerate(block):
         if node.kind == "open" and not node.is_void:
             opened.append(number)
-        elif node.kind == "close":
-            same = [place for place, other in enumerate(opened) if block[other].name == node.name]
-            if same:
-                partner[opened[same[-1]]] = number
-                del opened[same[-1] :]
+            counts[node.name] += 1
+        elif node.kind == "close" and counts[node.name]:
+            while block[last := opened.pop()].name != node.name:
+                counts[block[last].name] -= 1
+            counts[node.name] -= 1
+            partner[last] = number
     return partner
 
 

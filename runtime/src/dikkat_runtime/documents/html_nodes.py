@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,11 +22,12 @@ COPIED = frozenset(_COPIED.split())
 """Elements whose content is no language."""
 _NODE = re.compile(
     r"<!--.*?(?:-->|\Z)|<[!?][^>]*>|</[^A-Za-z>][^>]*>"
-    r"|</(?P<close>[A-Za-z][^\s/>]*)[^>]*>"
-    r"""|<(?P<open>[A-Za-z][^\s/>]*)(?:"[^"]*"|'[^']*'|[^"'>])*>"""
+    r"|</(?P<close>[A-Za-z][^\s/>]*+)[^>]*+>"
+    r"""|<(?P<open>[A-Za-z][^\s/<>]*+)(?:"[^"]*+"|'[^']*+'|[^"'<>])*+>"""
     r"|(?P<text>[^<]+|<)",
     re.DOTALL,
 )
+_TAG_BEGINS = re.compile("<[A-Za-z/!?]")
 _ATTRIBUTE = re.compile(
     r"""(?<=[\s"'])(?P<name>[^\s=/>"']+)\s*=\s*(?:"(?P<double>[^"]*)"|'(?P<single>[^']*)'|(?P<bare>[^\s"'>]+))"""
 )
@@ -81,15 +82,31 @@ class Node:
         return next((each.raw for each in self.attributes() if each.name == name), None)
 
 
+def _unclosed(text: str, position: int) -> Iterator[Node]:
+    """Split what stands behind the last closed tag into text and a tag that is never closed."""
+    begins = _TAG_BEGINS.search(text, position)
+    end = begins.start() if begins else len(text)
+    if end > position:
+        yield Node("text", position, text[position:end])
+    if begins:
+        yield Node("other", end, text[end:])
+
+
 def html_nodes(text: str) -> Iterator[Node]:
     """The nodes of a page, in order; every character is in exactly one of them."""
-    position = 0
+    position, last = 0, text.rfind(">")
     while position < len(text):
-        found = _NODE.match(text, position)
-        if found is None:
-            # a tag that is never closed is text to the end
-            yield Node("text", position, text[position:])
+        if position > last and not text.startswith("<!--", position):
+            # no tag is closed any more: each would be looked for to the end
+            yield from _unclosed(text, position)
             return
+        found = _NODE.match(text, position)
+        if found is None or (_TAG_BEGINS.match(text, position) and found["text"]):
+            # a tag that is never closed: browsers show nothing of it
+            end = text.find(">", position) + 1 or len(text)
+            yield Node("other", position, text[position:end])
+            position = end
+            continue
         name = (found["open"] or found["close"] or "").lower()
         kind: Kind = "text" if found["text"] else "open" if found["open"] else "close" if found["close"] else "other"
         yield Node(kind, position, found[0], name)
@@ -100,3 +117,15 @@ def html_nodes(text: str) -> Iterator[Node]:
             if end > position:
                 yield Node("raw" if close else "other", position, text[position:end], name)
             position = end
+
+
+def closing_tags(nodes: Sequence[Node]) -> dict[int, int]:
+    """For the number of each opening tag that of the tag which closes it, whatever other elements cross it."""
+    ends: dict[int, int] = {}
+    opened: dict[str, list[int]] = {}
+    for number, node in enumerate(nodes):
+        if node.kind == "open" and not node.is_void:
+            opened.setdefault(node.name, []).append(number)
+        elif node.kind == "close" and opened.get(node.name):
+            ends[opened[node.name].pop()] = number
+    return ends

@@ -113,11 +113,22 @@ def _escaper(source: str, is_cell: bool) -> Callable[[str], str]:
     escaped = frozenset(re.findall(r"\\([!-/:-@\[-`{-~])", source)) & (_ANY_SIGN if is_cell else _SPECIAL)
     special = {sign for sign in _SPECIAL | escaped if sign in escaped or sign not in bare}
     special |= {"|"} if is_cell else set()
+    # between spaces these are no marks, whether the source escapes them there or not
+    lone = frozenset(re.findall(r"(?<=\s)[*_](?=\s)", bare))
 
     def escape(text: str) -> str:
-        return "".join(f"\\{character}" if character in special else character for character in text)
+        return "".join(
+            f"\\{character}"
+            if character in special and not (character in lone and _is_lone(text, place))
+            else character
+            for place, character in enumerate(text)
+        )
 
     return escape
+
+
+def _is_lone(text: str, place: int) -> bool:
+    return text[max(place - 1, 0) : place].isspace() and text[place + 1 : place + 2].isspace()
 
 
 def inline_markdown(text: str, block: Block, known: frozenset[str]) -> Content:

@@ -24,7 +24,7 @@ _PATTERNS = {
 _WRAPPED = re.compile(r"(?<=[^\s.:;!?])[ \t]*\n[ \t]*(?=[^\W\d_A-ZÀ-ÖØ-ÞĞİŞ])|(?<=[^\n]{59}[^\s.:;!?])\n(?=[^\s-])")
 """A line break inside a sentence: no stop before it and a small letter behind it, or a full line before it."""
 _BREAK = re.compile(r"[ \t]*\n[ \t]*")
-_MNEMONIC = re.compile(r"(?<!\S)([_&])(?=[^\W\d_])")
+_MNEMONIC = re.compile(r"(?<!\S)([_&])(?=[^\W\d_])(?!\w+;)")
 _LABEL_WORDS = 6
 
 
@@ -67,11 +67,18 @@ def message_text(content: Content, source: Content, mnemonic: str, flags: Sequen
     """
     if "c-format" in flags:
         content = _numbered(content, source)
-    text = "".join(item if isinstance(item, str) else item.markup for item in content)
-    letter = next((place for place, character in enumerate(text) if character.isalpha()), None)
-    if mnemonic and letter is not None and mnemonic not in text:
-        text = text[:letter] + mnemonic + text[letter:]
-    return text
+    if mnemonic and not any(mnemonic in (item if isinstance(item, str) else item.markup) for item in content):
+        content = _marked(content, mnemonic)
+    return "".join(item if isinstance(item, str) else item.markup for item in content)
+
+
+def _marked(content: Content, mnemonic: str) -> Content:
+    """Content with the mark before its first letter, which is none of a directive."""
+    for number, item in enumerate(content):
+        if isinstance(item, str) and (letter := re.search(r"[^\W\d_]", item)):
+            marked = f"{item[: letter.start()]}{mnemonic}{item[letter.start() :]}"
+            return (*content[:number], marked, *content[number + 1 :])
+    return content
 
 
 def _numbered(content: Content, source: Content) -> Content:

@@ -209,8 +209,8 @@ class Placement:
         best = turned if turned.max() > gains.max() + 1e-6 and not is_break else gains
         border = low + int(best.argmax())
         # as many signs before it as in the source: no full stop is cut off
-        signs = self._source_signs[: node.first].tolist()[::-1]
-        for _ in range([*signs, False].index(False)):
+        missing = _num_last_signs(self._source_signs[: node.first]) - _num_last_signs(self._signs[:border])
+        for _ in range(missing):
             if border < high and self._signs[border] and not taken[border + 1 - low]:
                 border += 1
         return border, border
@@ -317,6 +317,11 @@ def balanced(weights: Weights, are_signs: Sequence[bool], source_signs: Sequence
             part /= part.sum(axis=1, keepdims=True)
         result[np.ix_(rows, columns)] = part
     return result
+
+
+def _num_last_signs(are_signs: NDArray[np.bool_]) -> int:
+    """How many signs stand at the end, behind the last word."""
+    return [*are_signs.tolist()[::-1], False].index(False)
 
 
 def _best_run(gains: Weights, free: NDArray[np.bool_]) -> tuple[Span, float]:

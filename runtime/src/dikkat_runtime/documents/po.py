@@ -17,14 +17,17 @@ from dikkat_runtime.documents.plural_rules import PluralRule
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
 from dikkat_runtime.errors import DataError
 
-_LINE = re.compile(r"[^\n]*\n?")
-_KEYWORD = re.compile(r'\s*(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<form>\d{1,3})\])?)\s*(?P<string>".*")\s*')
+_LINE = re.compile(r"[^\n]+\n?|\n")
+_KEYWORD = re.compile(r'\s*(?P<key>msgctxt|msgid_plural|msgid|msgstr(?:\[(?P<form>\d{1,3})\])?)\s*(?P<string>".*")?\s*')
 _STRING = re.compile(r'\s*(?P<string>"(?:[^"\\]|\\.)*")\s*')
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
 _WRITTEN = {"\\": "\\\\", '"': '\\"', **{code: f"\\{letter}" for letter, code in _ESCAPES.items()}}
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
+_LANGUAGE = re.compile(r"^Language:[ \t]*([A-Za-z]{2,3}(?:[_@-]\w+)*)[ \t]*$", re.MULTILINE)
 _WIDTH = 76
+LONGEST_MESSAGE = 1_000_000
+"""Characters of a message with its translations."""
 
 
 @dataclass(slots=True)
@@ -35,19 +38,18 @@ class _Entry:
     flags_at: tuple[int, int] | None = None
     flags: list[str] = field(default_factory=list)
     strings: dict[str, str] = field(default_factory=dict)
-    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """From the first quotation mark of a string to behind the last."""
+    spans: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    """From the first quotation mark of a string to behind the last; several where comments stand between its lines."""
+    size: int = 0
 
 
 def read_po(data: bytes, name: str, options: Options) -> TextDocument:
     """Messages of a catalog that have no translation, or a fuzzy one. Raises `DataError` with the line."""
-    declared = _CHARSET.search(data)
-    charset = declared[1].decode() if declared and declared[1] != b"CHARSET" else None
-    file = DecodedFile.decode(data, name, charset)
+    file = DecodedFile.decode(data, name, charset_of_catalog(data))
     remarks: Counter[str] = Counter()
     segments: list[Segment] = []
     rule, seen = PluralRule.of(""), set[tuple[str | None, str]]()
-    for entry in _entries(file):
+    for entry in _entries(_LINE.findall(file.text), name):
         if "msgid" not in entry.strings:
             raise DataError(f"{name}:{file.line(entry.first or 0)}: the message has no msgid")
         source = entry.strings["msgid"]
@@ -58,23 +60,72 @@ def read_po(data: bytes, name: str, options: Options) -> TextDocument:
             remarks["messages that stand twice (msgfmt refuses such a catalog)"] += 1
         seen.add(key)
         forms = [key for key in entry.strings if key.startswith("msgstr")]
-        if not forms:
+        if not forms or not set(entry.strings) <= set(entry.spans):
             raise DataError(f"{name}:{entry.line}: the message has no msgstr")
         if all(entry.strings[form] for form in forms) and "fuzzy" not in entry.flags:
             remarks["messages that are translated already"] += 1
-        elif "msgid_plural" in entry.strings:
-            if not rule.is_known:
-                remarks["messages with a plural, in a catalog whose rule for plural forms cannot be read"] += 1
-            segments += _plural_forms(entry, rule, file)
-        else:
+        elif "msgid_plural" not in entry.strings:
             segments.append(_segment(entry, forms[0], source, file))
+        elif obstacle := _plural_obstacle(entry, rule):
+            remarks[obstacle] += 1
+        else:
+            segments += _plural_forms(entry, rule, file)
     return TextDocument(file, segments, remarks)
 
 
+@dataclass(frozen=True, slots=True)
+class CatalogMessage:
+    """A message with all its forms: singular and plural of the source, and the translations in their order."""
+
+    sources: list[str]
+    targets: list[str]
+    line: int
+    is_fuzzy: bool
+    rule: PluralRule
+    language: str
+    """What the header says; empty where it says nothing."""
+
+
+def stream_po(lines: Iterable[str], name: str) -> Iterator[CatalogMessage]:
+    """The messages of a catalog of any size, translated or not. Raises `DataError` with the line."""
+    rule, language = PluralRule.of(""), ""
+    for entry in _entries(lines, name):
+        source = entry.strings.get("msgid")
+        targets = [text for key, text in sorted(entry.strings.items()) if key.startswith("msgstr")]
+        if source is None or not targets:
+            raise DataError(f"{name}:{entry.line}: the message has no {'msgid' if source is None else 'msgstr'}")
+        if not source and "msgctxt" not in entry.strings:
+            rule, stated = PluralRule.of(targets[0]), _LANGUAGE.search(targets[0])
+            language = stated[1] if stated else ""
+            continue
+        plural = entry.strings.get("msgid_plural")
+        sources = [source] if plural is None else [source, plural]
+        yield CatalogMessage(sources, targets, entry.line, "fuzzy" in entry.flags, rule, language)
+
+
+def charset_of_catalog(data: bytes) -> str | None:
+    """The charset that a catalog, or its beginning, states; None where it states none."""
+    declared = _CHARSET.search(data)
+    return declared[1].decode() if declared and declared[1] != b"CHARSET" else None
+
+
+def _plural_obstacle(entry: _Entry, rule: PluralRule) -> str:
+    """Why gettext would refuse the catalog if a message with a plural were translated; empty where it would not."""
+    if not rule.is_known:
+        return "messages with a plural that stay as they are, since the catalog states no rule for plural forms"
+    kept = (text for key, text in entry.strings.items() if key.startswith("msgstr") and text)
+    forms = (entry.strings["msgid_plural"], *(kept if "fuzzy" not in entry.flags else ()))
+    if any(_outer_breaks(form) != _outer_breaks(entry.strings["msgid"]) for form in forms):
+        return "messages that stay as they are, since line breaks begin or end their singular and plural differently"
+    return ""
+
+
+def _outer_breaks(text: str) -> tuple[bool, bool]:
+    return text.startswith("\n"), text.endswith("\n")
+
+
 def _plural_forms(entry: _Entry, rule: PluralRule, file: DecodedFile) -> Iterator[Segment]:
-    present = {key for key in entry.strings if key.startswith("msgstr[")}
-    count = rule.count if rule.is_known else max(rule.count, len(present))
-    for form in range(count):
+    for form in range(rule.count):
         key = f"msgstr[{form}]"
         if "fuzzy" in entry.flags or not entry.strings.get(key):
             source = entry.strings["msgid" if rule.takes_singular(form) else "msgid_plural"]
@@ -84,15 +135,18 @@ def _plural_forms(entry: _Entry, rule: PluralRule, file: DecodedFile) -> Iterato
 def _segment(entry: _Entry, key: str, source: str, file: DecodedFile) -> Segment:
     content, mnemonic = message_content(source, entry.flags)
     newline = "\r\n" if "\r\n" in file.text else "\n"
-    is_folded = "\n" in file.text[slice(*entry.spans["msgid"])]
+    spans = entry.spans["msgid"]
+    is_folded = "\n" in file.text[spans[0][0] : spans[-1][1]]
 
     def edits(translation: Content) -> Iterable[Edit]:
         text = message_text(translation, content, mnemonic, entry.flags)
         quoted = _quoted(text, newline, is_folded or "\n" in text.strip("\n"))
         if key in entry.spans:
-            yield Edit(*entry.spans[key], quoted)
+            first, *others = entry.spans[key]
+            yield Edit(*first, quoted)
+            yield from (Edit(*span, '""') for span in others)
         else:
-            end = max(end for _, end in entry.spans.values())
+            end = max(spans[-1][1] for spans in entry.spans.values())
             # forms that the entry lacks follow the others, in their order
             yield Edit(end, end, f"{newline}{key} {quoted}")
         yield from _fuzzy(entry, newline)
@@ -109,44 +163,61 @@ def _fuzzy(entry: _Entry, newline: str) -> Iterable[Edit]:
         yield Edit(entry.first or 0, entry.first or 0, f"#, fuzzy{newline}")
 
 
-def _entries(file: DecodedFile) -> Iterator[_Entry]:
-    entry, key = _Entry(), ""
-    for number, found in enumerate(_LINE.finditer(file.text), start=1):
-        text = found[0].strip()
+def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
+    """The messages in order; a string may go on behind empty lines and comments, as gettext reads it."""
+    entry, following, key = _Entry(), _Entry(), ""
+    position = after = 0
+    for number, line in enumerate(lines, start=1):
+        before, after = after, after + len(line)
+        text = line.strip()
         if not text or text.startswith("#"):
-            if "msgstr" in key:
-                yield entry
-                entry, key = _Entry(), ""
-            if text.startswith("#,"):
-                start = found.start() + found[0].index("#,")
-                entry.flags_at = (start, start + 2)
-                entry.flags += [flag.strip() for flag in text[2:].split(",")]
-            elif text.startswith("#|") and entry.first is None:
-                entry.first = found.start()
-            elif not text or text.startswith("#~"):
-                entry = entry if "msgid" in entry.strings else _Entry()
+            following = _with_comment(following, text, before + line.find("#"))
+            position = after if text else position
             continue
-        if match := _KEYWORD.fullmatch(found[0]):
+        match = _KEYWORD.fullmatch(line)
+        if match:
             if "msgstr" in key and match["key"] in ("msgctxt", "msgid"):
                 yield entry
                 entry = _Entry()
-            key = match["key"]
+            if not entry.strings:
+                entry = following
+            elif "msgstr" not in key:
+                entry.flags, entry.flags_at = entry.flags + following.flags, entry.flags_at or following.flags_at
+            key, following = match["key"], _Entry()
             entry.line = number if key == "msgid" else entry.line
-            entry.first = found.start() if entry.first is None else entry.first
+            entry.first = before if entry.first is None else entry.first
             if key in entry.strings:
-                raise DataError(f"{file.name}:{number}: a second {key} of one message")
+                raise DataError(f"{name}:{number}: a second {key} of one message")
             entry.strings[key] = ""
-        string = _STRING.fullmatch(match["string"] if match else found[0])
+            if match["string"] is None:
+                continue
+        string = _STRING.fullmatch(match["string"] if match else line)
         if not key or string is None:
-            raise DataError(f"{file.name}:{number}: not a line of a gettext catalog (.po)")
-        start = found.start() + (match.start("string") if match else string.start("string"))
+            raise DataError(f"{name}:{number}: not a line of a gettext catalog (.po)")
+        start = before + (match.start("string") if match else string.start("string"))
         end = start + len(string["string"])
-        entry.spans[key] = (entry.spans.get(key, (start, end))[0], end)
+        spans = entry.spans.setdefault(key, [])
+        if spans and spans[-1][1] > position:  # no comment between them
+            start = spans.pop()[0]
+        spans.append((start, end))
+        entry.size += len(text)
+        if entry.size > LONGEST_MESSAGE:
+            raise DataError(f"{name}:{number}: a message of more than {LONGEST_MESSAGE:,} characters")
         entry.strings[key] += _ESCAPE.sub(_unescaped, string["string"][1:-1])
-    if "msgstr" in key:
+    if key:
         yield entry
-    elif key:
-        raise DataError(f"{file.name}:{entry.line}: the message has no msgstr")
+
+
+def _with_comment(entry: _Entry, text: str, start: int) -> _Entry:
+    """What the comments before a message say, with one line more, which may be empty."""
+    if text.startswith("#~"):
+        return _Entry()  # the comments before were those of an obsolete message
+    if text.startswith("#,"):
+        entry.flags_at = (start, start + 2)
+        entry.flags += re.split(r"[\s,]+", text[2:].strip())
+    elif text.startswith("#|") and entry.first is None:
+        entry.first = start
+    return entry
 
 
 def _unescaped(escape: re.Match[str]) -> str:

@@ -41,6 +41,8 @@ class Options:
     source_column: str | None = None
     target_column: str | None = None
     """Of tables: names or numbers from 1."""
+    ignored_elements: frozenset[str] = frozenset()
+    """Of HTML, in small letters: what is not translated, besides what no page wants translated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ _TIME = re.compile(
     r"[ \t]*(?P<start>(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3})[ \t]*-->[ \t]*(?P<end>(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3})[^\n]*"
 )
 _NO_CUE = re.compile(r"(?:NOTE|STYLE|REGION)\b")
-_BLOCK = re.compile(r"(?:[^\r\n]+(?:\r?\n|\Z))+")
+_BLOCK = re.compile(r"(?:(?![ \t]+\r?$)[^\r\n]+(?:\r?\n|\Z))+", re.MULTILINE)
+"""A cue ends at an empty line, and at one of spaces, which editors leave behind."""
 _POSITION = re.compile(r"\{\\[^{}]*\}|<\d[\d:.]*>|<v(?:\.[^\s>]*)?(?:\s[^>]*)?>|</v>")
 _SPEAKER = re.compile(r"(?:\{[^}]*\}|<[^>]*>|[ \t])*[-–—][ \t]*(?=\S)")
 _SENTENCE_END = re.compile(r"[.!?…。！？♪:)\]\"”»]\s*$")

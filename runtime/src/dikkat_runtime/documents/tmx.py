@@ -6,13 +6,18 @@ Source: LISA/GALA, TMX 1.4b (2005).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import BinaryIO, TypeVar
 
 from dikkat_runtime.documents.decoded_file import TextDocument
 from dikkat_runtime.documents.inline_codes import inline_content
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, quoted, xml_nodes
+from dikkat_runtime.documents.xml_stream import stream_elements
 from dikkat_runtime.errors import DataError, UsageError
+
+T = TypeVar("T")
 
 
 def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
@@ -33,7 +38,7 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
     for number, node in enumerate(nodes):
         if node.kind == "open" and node.local == "tu":
             texts = _texts(nodes, partner, number)
-            source, target = (_of(texts, each) for each in (options.source_language, options.target_language))
+            source, target = (of_language(texts, each) for each in (options.source_language, options.target_language))
             if source is None:
                 remarks[f"units without a text in {options.source_language}"] += 1
             elif target is not None and plain(_content(nodes, partner, target[1])).strip():
@@ -43,6 +48,38 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
                 edits = _edits(nodes, partner, source[0], target, options.target_language)
                 segments.append(Segment(content, edits, file.line(node.start)))
     return TextDocument(file, segments, remarks, markup=False, errors="xmlcharrefreplace")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUnit:
+    """A unit of a memory: what it says in each language."""
+
+    nodes: list[Node]
+    partner: dict[int, int]
+    segments: dict[str, tuple[int, int]]
+    """By the tags of languages, as the file writes them."""
+    line: int
+    source_language: str
+    """What the header says; empty or `*all*` where it names none."""
+
+    def content(self, language: str) -> Content | None:
+        """The text in a language, or None."""
+        numbers = of_language(self.segments, language)
+        return None if numbers is None else _content(self.nodes, self.partner, numbers[1])
+
+
+def stream_tmx(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[MemoryUnit]:
+    """The units of a memory of any size, in constant memory. Raises `DataError` as `stream_elements` does."""
+    source_language, units = "", 0
+    for element in stream_elements(file, name, frozenset(("tu",)), frozenset(("header",)), remarks):
+        if element.opening.local == "header":
+            source_language = element.opening.attributes.get("srclang", "")
+            continue
+        units += 1
+        nodes, partner = element.nodes, matching(element.nodes)
+        yield MemoryUnit(nodes, partner, _texts(nodes, partner, 0), element.line, source_language)
+    if not units:
+        raise DataError(f"{name}: holds no translation unit, so it is no translation memory (.tmx)")
 
 
 Texts = dict[str, tuple[int, int]]
@@ -61,8 +98,10 @@ def _texts(nodes: list[Node], partner: dict[int, int], unit: int) -> Texts:
     return texts
 
 
-def _of(texts: Texts, language: str) -> tuple[int, int] | None:
+def of_language(texts: Mapping[str, T], language: str) -> T | None:
     """The text of a language: `en-US` is one of `en`, but not of `en-GB`."""
+    if language in texts:
+        return texts[language]
     wanted = language.lower().replace("_", "-")
     codes = {code.lower().replace("_", "-"): places for code, places in texts.items()}
     same = [places for code, places in codes.items() if code == wanted]

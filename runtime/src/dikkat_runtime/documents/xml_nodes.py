@@ -17,9 +17,10 @@ from dikkat_runtime.documents.decoded_file import DecodedFile
 from dikkat_runtime.errors import DataError
 
 _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']""")
-_ILLEGAL = re.compile(
+ILLEGAL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x0*(?:[0-8bcBCeE]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\\d|3[01]));"
 )
+_SPECIAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff&<>]")
 _NODE = re.compile(
     r"<!--(?:.*?)-->|<\?.*?\?>|<!\[CDATA\[(?P<cdata>.*?)\]\]>|<!DOCTYPE(?:[^\[>]|\[.*?\]\s*(?=>))*>"
     r"|</(?P<close>[^\s>]+)\s*>"
@@ -66,11 +67,15 @@ class Node:
 
 def decode_xml(data: bytes, name: str) -> DecodedFile:
     """Characters of an XML file by its byte-order mark, else as it declares."""
-    declared = _DECLARED.search(data[:1000])
-    charset = declared[1].decode("ascii") if declared else None
-    if data[:2] in (b"<\0", b"\0<"):
-        charset = "utf-16-le" if data[1] == 0 else "utf-16-be"
-    return DecodedFile.decode(data, name, charset)
+    return DecodedFile.decode(data, name, declared_charset(data[:1000]))
+
+
+def declared_charset(head: bytes) -> str | None:
+    """The charset that the beginning of an XML file without a byte-order mark declares or shows; else None."""
+    if head[:2] in (b"<\0", b"\0<"):
+        return "utf-16-le" if head[1] == 0 else "utf-16-be"
+    declared = _DECLARED.search(head)
+    return declared[1].decode("ascii") if declared else None
 
 
 def xml_nodes(file: DecodedFile, remarks: Counter[str]) -> list[Node]:
@@ -78,7 +83,7 @@ def xml_nodes(file: DecodedFile, remarks: Counter[str]) -> list[Node]:
 
     Raises `DataError` with line and byte position for what is not well-formed.
     """
-    clean, count = _ILLEGAL.subn(lambda found: "\ufffd" * len(found[0]), file.text)
+    clean, count = ILLEGAL.subn(lambda found: "\ufffd" * len(found[0]), file.text)
     if count:
         remarks[CONTROLS] += count
     _check(file, clean)
@@ -144,8 +149,10 @@ def _resolved(reference: re.Match[str]) -> str:
 
 def escaped(text: str) -> str:
     """Text for XML; control characters that it forbids are left out."""
+    if _SPECIAL.search(text) is None:
+        return text
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _ILLEGAL.sub("", text)
+    return ILLEGAL.sub("", text)
 
 
 def quoted(text: str) -> str:

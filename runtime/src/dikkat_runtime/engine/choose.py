@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dikkat_runtime.engine.settings import NATIVE, STACK, Allowed, NeedsTorchError, model_settings
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.native.first_use import AbsentError
+from dikkat_runtime.errors import AbsentError, UsageError
 from dikkat_runtime.native.library import library
 
 COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm": STACK}
@@ -18,7 +17,8 @@ COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm":
 def why_not_native(config: Mapping[str, Any], where: str) -> str | None:
     """Why the native engine cannot compute the model of a config.json; None where it can.
 
-    Raises `DataError` for settings that are damaged.
+    Raises `DataError` for settings that are damaged, and `UsageError` where `DIKKAT_NATIVE_LEVEL` names a level that is
+    not to be had: who names one wants no other engine.
     """
     if os.environ.get("DIKKAT_NATIVE", "1") == "0":
         return "DIKKAT_NATIVE=0"
@@ -27,9 +27,12 @@ def why_not_native(config: Mapping[str, Any], where: str) -> str | None:
         return f"it does not compute models of the kind {task}"
     try:
         model_settings(config, where, COMPUTED[task])
-        library()
-    except (AbsentError, NeedsTorchError) as error:
+    except NeedsTorchError as error:
         return error.reason
     except UsageError as error:
         return str(error)
+    try:
+        library()
+    except AbsentError as error:
+        return error.reason
     return None

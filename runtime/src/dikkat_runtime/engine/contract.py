@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.engine.steps_contract import Steps
 from dikkat_runtime.native.arrays import Array
 
 EngineName = Literal["auto", "native", "torch"]
@@ -87,9 +89,15 @@ class Engine(Protocol):
         *,
         numbers: Sequence[int] | None = None,
         threads: int | None = None,
+        constraints: Sequence[Constraint | None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first, by the way of decoding that the options are for.
 
-        `numbers` are those of the sentences, by default from 0: with the seed they decide what sampling draws.
+        `numbers` are those of the sentences, by default from 0: with the seed they decide what sampling draws. With
+        `constraints`, one a source, beam search and greedy decoding write only what meets them; sampling has none.
         """
+        ...
+
+    def steps(self, memory: Memory, beam_size: int) -> Steps:
+        """Single steps over sources that are read, with so many rows for each; greedy decoding has one."""
         ...

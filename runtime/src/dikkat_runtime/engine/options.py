@@ -10,6 +10,8 @@ from dikkat_runtime.errors import UsageError
 
 Precision = Literal["float32", "int8"]
 """What a translator computes with; int8 is for processors alone."""
+Device = Literal["cpu", "cuda"]
+"""Where a model computes: on the processor, or on the first GPU. Not a setting of a run, which may change machines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -69,6 +69,8 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
         rows = [json.loads(line) for line in lines if line]
+    except FileNotFoundError:
+        rows = []
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

@@ -140,10 +140,21 @@ class Block:
 class Stack:
     """Embeddings, positions, blocks and the final norm."""
 
-    def __init__(self, weights: Weights, settings: ModelSettings, name: str, layers: int, embedding: str) -> None:
-        """`name` is that of the stack among the weights, "encoder" or "decoder"; `embedding` that of its matrix."""
+    def __init__(
+        self,
+        weights: Weights,
+        settings: ModelSettings,
+        name: str,
+        layers: int,
+        embedding: str,
+        vocab_size: int | None = None,
+    ) -> None:
+        """`name` is that of the stack among the weights, "encoder" or "decoder"; `embedding` that of its matrix, which
+        has `vocab_size` rows, by default those of the settings.
+        """
         self.settings = settings
-        self.embedding = weights.array(embedding, settings.vocab_size, settings.model_dim)
+        rows = settings.vocab_size if vocab_size is None else vocab_size
+        self.embedding = weights.array(embedding, rows, settings.model_dim)
         self.scale = np.float32(math.sqrt(settings.model_dim) if settings.scale_embeddings else 1.0)
         self.blocks = [Block(weights, f"{name}.blocks.{number}", settings) for number in range(layers)]
         pre = settings.norm_placement == "pre"

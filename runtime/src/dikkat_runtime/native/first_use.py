@@ -18,9 +18,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import AbsentError
 from dikkat_runtime.native import notices
-from dikkat_runtime.native.compiling import CompileError, CompileTimeoutError, build, source_digest
+from dikkat_runtime.native.compiling import CompileError, CompileTimeoutError, build
 from dikkat_runtime.native.library_cache import (
     BUILDING,
     BusyError,
@@ -35,20 +35,11 @@ from dikkat_runtime.native.library_cache import (
     remember,
     temporary_folder,
 )
+from dikkat_runtime.native.sources import source_digest
 
 SECONDS_TO_COMPILE = 300.0
 """For all sources together; `DIKKAT_COMPILE_SECONDS` sets another number."""
 SECONDS_FOR_VERSION = 30.0
-
-
-class AbsentError(UsageError):
-    """There are no native kernels."""
-
-    def __init__(self, reason: str, advice: str) -> None:
-        super().__init__(f"no native kernels: {reason}; {advice}")
-        self.reason = reason
-        self.advice = advice
-        """What the user can do about it."""
 
 
 def find_or_compile() -> ctypes.CDLL:

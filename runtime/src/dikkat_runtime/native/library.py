@@ -8,10 +8,9 @@ from ctypes import POINTER, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
-from dikkat_runtime.errors import UsageError
-from dikkat_runtime.native.compiling import LEVELS, source_digest
+from dikkat_runtime.errors import AbsentError, UsageError
 from dikkat_runtime.native.cpu import levels
-from dikkat_runtime.native.first_use import AbsentError, find_or_compile
+from dikkat_runtime.native.sources import LEVELS, source_digest
 from dikkat_runtime.native.structures import Attention, Decoder, Encoder, Linear, Norm, Packing, Search
 
 FOLDER = Path(__file__).parent / "lib"
@@ -51,6 +50,9 @@ def _loaded(path: Path) -> ctypes.CDLL:
 
 
 def _compiled() -> ctypes.CDLL:
+    # what compiles takes long to import, and is needed once
+    from dikkat_runtime.native.first_use import find_or_compile
+
     try:
         return find_or_compile()
     except AbsentError as error:

@@ -15,6 +15,7 @@ from dikkat_runtime.server.settings import LOOPBACK, ServeSettings
 
 KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 KEY_FIELDS = ("api_key", "apiKey", "auth_key", "key")
+_MOST_CHECKED = 64
 _SCHEMES = ("bearer", "deepl-auth-key", "token")
 
 
@@ -26,6 +27,8 @@ class Access:
         self.keys = read_keys(settings.keys) if settings.keys else []
         self._hosts = {*LOOPBACK, settings.host.lower(), socket.gethostname().lower()}
         self._hosts |= {host.lower() for host in settings.allowed_hosts}
+        self._checked = set[str]()
+        """Hosts as they were sent, found to be ours before."""
         self._origins = {origin.lower().rstrip("/") for origin in settings.allowed_origins}
 
     @property
@@ -38,11 +41,13 @@ class Access:
 
         Where a key is needed, such a page has none, so that any name will do.
         """
-        if self.needs_key:
+        if host in self._checked or self.needs_key:
             return
         name = _host_name(host)
         if name not in self._hosts and not _is_address(name):
             raise RequestError("forbidden", "this host name is not the server's; start it with --allow-host NAME")
+        if len(self._checked) < _MOST_CHECKED:
+            self._checked.add(host)
 
     def allows_origin(self, origin: str) -> bool:
         """Whether a page of another origin may read answers."""

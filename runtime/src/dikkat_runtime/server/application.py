@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dikkat_runtime.server.api import deepl, files, google, huggingface, libretranslate, openai, probes, tei
+from dikkat_runtime.server.api import (
+    deepl,
+    files,
+    google,
+    huggingface,
+    libretranslate,
+    openai,
+    page,
+    page_documents,
+    probes,
+    tei,
+)
 from dikkat_runtime.server.api.schemas import fields
 from dikkat_runtime.server.call import Call, Services
 from dikkat_runtime.server.dialects import (
@@ -34,7 +46,7 @@ from dikkat_runtime.server.request_error import Kind, RequestError
 
 ENDPOINTS = [
     endpoint
-    for api in (libretranslate, deepl, files, google, openai, tei, huggingface, probes)
+    for api in (libretranslate, deepl, files, google, openai, tei, huggingface, page, page_documents, probes)
     for endpoint in api.ENDPOINTS
 ]
 """Every route but that of the description."""
@@ -58,7 +70,10 @@ _ROUTE_PROBLEMS: dict[int, tuple[Kind, str]] = {
     405: ("method", "this address does not answer to this method"),
 }
 _ALLOWED_HEADERS = "Authorization, Content-Type, X-API-Key, X-Goog-Api-Key, X-Deadline-Ms"
-_SECURITY_HEADERS = [(b"x-content-type-options", b"nosniff"), (b"content-security-policy", b"default-src 'none'")]
+_NO_SNIFFING = (b"x-content-type-options", b"nosniff")
+_POLICY = (b"content-security-policy", b"default-src 'none'")
+_READERS = 32
+"""Threads that read documents and marked-up texts; most of their time they wait for the engine."""
 Answer = Callable[[Request], Awaitable[Response]]
 
 
@@ -67,11 +82,11 @@ def dialect_of(path: str) -> Dialect:
     return next((dialect for start, dialect in _DIALECTS if path.startswith(start)), OWN)
 
 
-class Gate:
-    """The checks that come before every route."""
+class Application:
+    """All routes, behind the checks that come before each."""
 
     def __init__(self, app: ASGIApp, services: Services, exact: Mapping[tuple[str, str], Answer]) -> None:
-        """`exact` are the routes without parameters, by method and path, which need no search."""
+        """`exact` are the routes without parameters, by method and path, which need no search in `app`."""
         self._app, self._access, self._exact = app, services.access, exact
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,8 +94,9 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        origin, host = headers.get("origin"), headers.get("host", "")
+        headers = dict(scope["headers"])
+        origin = str(headers[b"origin"], "latin-1") if b"origin" in headers else None
+        host = str(headers.get(b"host", b""), "latin-1")
         try:
             self._access.check_host(host)
             if origin is not None:
@@ -88,26 +104,34 @@ class Gate:
         except RequestError as problem:
             await dialect_of(scope["path"]).response(problem)(scope, receive, send)
             return
-        if scope["method"] == "OPTIONS" and origin is not None and "access-control-request-method" in headers:
+        if scope["method"] == "OPTIONS" and origin is not None and b"access-control-request-method" in headers:
             await _preflight(origin)(scope, receive, send)
+            return
+        answer = self._exact.get((scope["method"], scope["path"]))
+        if answer is not None:
+            response = await answer(Request(scope, receive, send))
+            _secure(response.raw_headers, origin)
+            await response(scope, receive, send)
             return
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] += _SECURITY_HEADERS
-                if origin is not None:
-                    message["headers"] += [(b"access-control-allow-origin", origin.encode()), (b"vary", b"Origin")]
+                _secure(message["headers"], origin)
             await send(message)
 
-        answer = self._exact.get((scope["method"], scope["path"]))
-        if answer is None:
-            await self._app(scope, receive, send_with_headers)
-            return
-        response = await answer(Request(scope, receive, send))
-        await response(scope, receive, send_with_headers)
+        await self._app(scope, receive, send_with_headers)
 
 
-def build_application(services: Services) -> Starlette:
+def _secure(headers: list[tuple[bytes, bytes]], origin: str | None) -> None:
+    """Add what every answer says to browsers."""
+    headers.append(_NO_SNIFFING)
+    if all(name != _POLICY[0] for name, _ in headers):
+        headers.append(_POLICY)
+    if origin is not None:
+        headers += [(b"access-control-allow-origin", origin.encode()), (b"vary", b"Origin")]
+
+
+def build_application(services: Services) -> Application:
     """The application of one server."""
     description = describe(ENDPOINTS, services.access.needs_key)
 
@@ -118,6 +142,7 @@ def build_application(services: Services) -> Starlette:
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_READERS, "reader"))
         services.engine.start()
         yield
         services.engine.close()
@@ -132,9 +157,8 @@ def build_application(services: Services) -> Starlette:
         if "{" not in endpoint.path
     }
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
-    app.add_middleware(Gate, services=services, exact=exact)
     app.router.redirect_slashes = False
-    return app
+    return Application(app, services, exact)
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

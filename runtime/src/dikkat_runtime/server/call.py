@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from starlette.requests import Request
 
 from dikkat_runtime.server.access import Access
+from dikkat_runtime.server.bodies import header
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.document_store import DocumentStore
 from dikkat_runtime.server.engine_thread import EngineThread
@@ -17,7 +18,7 @@ from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.glossaries import GlossaryStore
 from dikkat_runtime.server.keys import Key
 from dikkat_runtime.server.metrics import Metrics
-from dikkat_runtime.server.models import Classify, Embed, Translate
+from dikkat_runtime.server.models import Task
 from dikkat_runtime.server.request_error import ClientGone, RequestError
 from dikkat_runtime.server.settings import ServeSettings
 from dikkat_runtime.server.work import Ticket
@@ -35,7 +36,7 @@ class Services:
         self.access, self.metrics = Access(settings), Metrics()
         self.engine = EngineThread(settings.limits, self.metrics)
         self.glossaries = GlossaryStore(settings.limits)
-        self.documents = DocumentStore()
+        self.documents = DocumentStore(settings.limits)
         self.is_draining = False
         self.characters = 0
         """Sent by anybody since the start."""
@@ -67,20 +68,21 @@ class Call:
             self.key.use("characters", characters)
         self.services.characters += characters
 
-    async def compute(self, task: Translate | Classify | Embed, texts: Sequence[str]) -> list[Any]:
-        """The result of each text, in order.
+    async def compute(self, task: Task, items: Sequence[Any]) -> list[Any]:
+        """The result of each item, a text or texts that belong together, in order.
 
         Raises `RequestError` where the server is too busy or the time is up, and `ClientGone`.
         """
-        if not texts:
+        if not items:
             return []
         queue = self.services.engine.queue
         while self._is_detached and queue.estimated_seconds > self.services.settings.limits.wait_seconds:
             await asyncio.sleep(0.2)
         if not self._is_detached:
             queue.check()
-        ticket = Ticket(len(texts))
-        queue.put(task, ticket, texts, task.model.estimate_tokens(texts))
+        ticket = Ticket(len(items))
+        texts = [item if isinstance(item, str) else "\n".join(item) for item in items]
+        queue.put(task, ticket, items, task.model.estimate_tokens(texts))
         try:
             return list(await self.wait_for(ticket.future))
         finally:
@@ -88,20 +90,36 @@ class Call:
 
     async def wait_for(self, awaited: asyncio.Future[Any], watch: bool = True) -> Any:
         """The result of a future. Raises `RequestError` when the time is up, and with `watch` `ClientGone`."""
-        watch = watch and not self._is_detached
-        seconds = max(0.0, self._deadline - time.monotonic())
-        if not (await asyncio.wait((awaited,), timeout=min(seconds, _PATIENCE)))[0] and watch and self._watch is None:
+        loop, reasons = asyncio.get_running_loop(), list[Exception]()
+
+        def give_up(reason: Exception) -> None:
+            if not awaited.done():
+                reasons.append(reason)
+                awaited.cancel()
+
+        late = RequestError("timeout", "the time for this request is up", retry_after=1)
+        timers = [loop.call_later(max(0.0, self._deadline - time.monotonic()), give_up, late)]
+        if watch and not self._is_detached:
+            timers.append(loop.call_later(_PATIENCE, self._watch_client, give_up))
+        try:
+            return await awaited
+        except asyncio.CancelledError:
+            if reasons:
+                raise reasons[0] from None
+            raise
+        finally:
+            for timer in timers:
+                timer.cancel()
+
+    def _watch_client(self, give_up: Callable[[Exception], None]) -> None:
+        if self._watch is None:
             self._watch = asyncio.ensure_future(self._until_gone())
-        others = {self._watch} if watch and self._watch else set()
-        seconds = max(0.0, self._deadline - time.monotonic())
-        if not awaited.done():
-            await asyncio.wait({awaited, *others}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if awaited.done():
-            return awaited.result()
-        awaited.cancel()
-        if others and self._watch and self._watch.done():
-            raise ClientGone
-        raise RequestError("timeout", "the time for this request is up", retry_after=1)
+
+        def left(watch: asyncio.Task[None]) -> None:
+            if not watch.cancelled():
+                give_up(ClientGone())
+
+        self._watch.add_done_callback(left)
 
     def detach(self, seconds: float) -> None:
         """Go on for so long without the client, and wait where the server is busy."""
@@ -118,5 +136,5 @@ class Call:
 
 
 def _seconds_allowed(request: Request, most: float) -> float:
-    declared = request.headers.get("x-deadline-ms", "")
+    declared = header(request, b"x-deadline-ms")
     return min(most, int(declared) / 1000) if declared.isascii() and declared.isdigit() and len(declared) < 10 else most

@@ -7,8 +7,6 @@ import importlib
 import importlib.util
 from typing import Any
 
-HEAD_SECONDS = 10.0
-"""For the lines before a body."""
 HEAD_BYTES = 65_536
 """Of the lines before a body."""
 
@@ -17,6 +15,7 @@ class BoundedProtocol(asyncio.Protocol):
     """What is added to a protocol of uvicorn: the request line and headers must come in time, and end."""
 
     most_connections: int
+    head_seconds: float
     loop: asyncio.AbstractEventLoop
     transport: Any
     connections: set[Any]
@@ -55,7 +54,7 @@ class BoundedProtocol(asyncio.Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _wait_for_head(self) -> None:
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, self._close_slow)
+        self._head_timer = self.loop.call_later(self.head_seconds, self._close_slow)
 
     def _stop_waiting(self) -> None:
         self._head_bytes = 0
@@ -69,9 +68,13 @@ class BoundedProtocol(asyncio.Protocol):
             self.transport.close()
 
 
-def bounded_protocol(most_connections: int) -> type[asyncio.Protocol]:
-    """The protocol for so many connections, over httptools where it is installed, else over h11."""
+def bounded_protocol(most_connections: int, head_seconds: float) -> type[asyncio.Protocol]:
+    """The protocol for so many connections, each with so long for its first lines.
+
+    It stands over httptools where that is installed, else over h11.
+    """
     has_httptools = importlib.util.find_spec("httptools") is not None
     module, name = ("httptools_impl", "HttpToolsProtocol") if has_httptools else ("h11_impl", "H11Protocol")
     base: type[Any] = getattr(importlib.import_module(f"uvicorn.protocols.http.{module}"), name)
-    return type("Protocol", (BoundedProtocol, base), {"most_connections": most_connections})
+    bounds = {"most_connections": most_connections, "head_seconds": head_seconds}
+    return type("Protocol", (BoundedProtocol, base), bounds)

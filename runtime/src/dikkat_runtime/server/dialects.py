@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from dikkat_runtime.server.request_error import STATUS, Kind, RequestError
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 Shape = Callable[[RequestError, int], dict[str, Any]]
 
 
@@ -41,8 +42,8 @@ class Dialect:
 
 def json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """JSON in UTF-8, without spaces."""
-    body = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
-    return Response(body, status, dict(headers or {}), media_type="application/json")
+    body = _ENCODER.encode(content).encode("utf-8", "replace")
+    return Response(body, status, headers, media_type="application/json")
 
 
 def _strings(*names: str, nullable: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -10,12 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.settings import Limits
 
 Status = Literal["queued", "translating", "done", "error"]
-KEPT_SECONDS = 3600.0
-"""For which a translated file can be fetched."""
-MOST_JOBS = 16
-"""Files that are held, translated or not."""
 
 
 @dataclass
@@ -31,24 +28,32 @@ class DocumentJob:
     result: bytes = b""
     problem: str = ""
     characters: int = 0
+    segments: int = 0
+    """Sentences to translate, as far as they are known."""
+    translated: int = 0
+    """Those of them that are translated."""
+    remarks: list[str] = field(default_factory=list)
+    """What there is to say of the translation."""
+    is_cancelled: bool = False
     created: float = field(default_factory=time.monotonic)
 
 
 class DocumentStore:
     """The files of all clients, in memory; the oldest finished one gives way to a new one."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
         self._jobs: dict[str, DocumentJob] = {}
         self._running = set[asyncio.Task[None]]()
 
     def add(self, job: DocumentJob) -> None:
         """Hold a new one. Raises `RequestError` where too many are not finished."""
-        now = time.monotonic()
-        self._jobs = {name: each for name, each in self._jobs.items() if now - each.created < KEPT_SECONDS}
-        while len(self._jobs) >= MOST_JOBS:
+        most, kept, now = self._limits.documents, self._limits.document_seconds, time.monotonic()
+        self._jobs = {name: each for name, each in self._jobs.items() if now - each.created < kept}
+        while len(self._jobs) >= most:
             finished = [each for each in self._jobs.values() if each.status in ("done", "error")]
             if not finished:
-                raise RequestError("overloaded", f"{MOST_JOBS} documents are being translated", retry_after=10)
+                raise RequestError("overloaded", f"{most} documents are being translated", retry_after=10)
             del self._jobs[finished[0].identity]
         self._jobs[job.identity] = job
 

@@ -1,34 +1,32 @@
-"""Whole files, translated beside the requests: plain text here, other formats where `dikkat_runtime.documents` is."""
+"""Whole files, translated beside the requests: plain text line by line, other formats by their readers."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib
-import importlib.util
 from collections.abc import Sequence
 from pathlib import PurePath
 
 from starlette.datastructures import UploadFile
 
-from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.documents.documents import translate_document
+from dikkat_runtime.documents.formats import FORMATS
+from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.server.blocking import BlockingEngine
 from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.document_store import KEPT_SECONDS, DocumentJob
-from dikkat_runtime.server.models import ServedModel, Translate
+from dikkat_runtime.server.document_store import DocumentJob
+from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.translation import Wish, translate_texts
+from dikkat_runtime.server.segments import Fixed, segments_of, split_text
 
 TEXT_SUFFIX = ".txt"
-_READERS = "dikkat_runtime.documents"
+_AT_ONCE = 64
+"""Sentences of a document that wait together: between them it can be cancelled, and others have their turn."""
 
 
 def supported_suffixes() -> list[str]:
     """Endings of files that can be translated."""
-    suffixes = [TEXT_SUFFIX]
-    if importlib.util.find_spec(_READERS) is not None:
-        formats = importlib.import_module(f"{_READERS}.formats").FORMATS
-        suffixes += [ending for each in formats for ending in each.endings]
-    return suffixes
+    return [TEXT_SUFFIX, *(ending for each in FORMATS for ending in each.endings)]
 
 
 async def begin_document(call: Call, model: ServedModel) -> tuple[DocumentJob, asyncio.Task[None]]:
@@ -46,17 +44,18 @@ async def begin_document(call: Call, model: ServedModel) -> tuple[DocumentJob, a
     store = call.services.documents
     store.add(job)
     data = await upload.read()
-    call.detach(KEPT_SECONDS)
+    call.detach(call.services.settings.limits.document_seconds)
     return job, store.run(_translate(call, job, data, model, suffix))
 
 
 async def _translate(call: Call, job: DocumentJob, data: bytes, model: ServedModel, suffix: str) -> None:
     job.status = "translating"
     try:
+        engine = _CountingEngine(call, model, job)
         if suffix == TEXT_SUFFIX:
-            job.result = await _plain_text(call, job, data, model)
+            job.result = await asyncio.to_thread(_plain_text, engine, data, model.source)
         else:
-            job.result = await _with_reader(call, job, data, model)
+            job.result = await asyncio.to_thread(_with_reader, engine, data, model)
         job.status = "done"
     except (RequestError, DikkatError) as error:
         job.status, job.problem = "error", str(error)
@@ -64,29 +63,48 @@ async def _translate(call: Call, job: DocumentJob, data: bytes, model: ServedMod
         job.status, job.problem = "error", f"the document could not be translated ({type(error).__name__})"
 
 
-async def _plain_text(call: Call, job: DocumentJob, data: bytes, model: ServedModel) -> bytes:
+class _CountingEngine(BlockingEngine):
+    """Counts what a document has translated, and ends where it is cancelled."""
+
+    def __init__(self, call: Call, model: ServedModel, job: DocumentJob) -> None:
+        super().__init__(call, model)
+        self.job = job
+
+    def count(self, *texts: str) -> None:
+        """Count what is to be translated. Raises `RequestError` where the key may not send so much."""
+        self.job.characters += sum(map(len, texts))
+        self.count_characters(texts)
+
+    def translate_texts(self, texts: Sequence[str]) -> list[str]:
+        """The translation of each sentence, some at a time."""
+        job, results = self.job, list[str]()
+        job.segments += len(texts)
+        for start in range(0, len(texts), _AT_ONCE):
+            if job.is_cancelled:
+                raise RequestError("unavailable", "the document was cancelled")
+            results += [each.text for each in self.translate(texts[start : start + _AT_ONCE])]
+            job.translated = job.segments - len(texts) + len(results)
+        return results
+
+
+def _plain_text(engine: _CountingEngine, data: bytes, language: str) -> bytes:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise RequestError("invalid", "the file is not valid UTF-8") from None
-    job.characters = len(text)
-    call.count_characters([text])
-    (translated,) = await translate_texts(call, model, [text], Wish())
-    return translated.text.encode()
+    engine.count(text)
+    parts = split_text(text, language)
+    translations = iter(engine.translate_texts(segments_of(parts)))
+    return "".join(part.text if isinstance(part, Fixed) else next(translations) for part in parts).encode()
 
 
-async def _with_reader(call: Call, job: DocumentJob, data: bytes, model: ServedModel) -> bytes:
-    """The reader works in a thread of its own and asks the event loop for translations."""
-    documents = importlib.import_module(f"{_READERS}.documents")
-    options = importlib.import_module(f"{_READERS}.segments").Options(model.source, model.target)
-    task = Translate(model, BeamOptions(beam_size=call.services.settings.beam_size))
-    loop = asyncio.get_running_loop()
+def _with_reader(engine: _CountingEngine, data: bytes, model: ServedModel) -> bytes:
+    options = Options(model.source, model.target)
 
     def translate(texts: Sequence[str]) -> list[str]:
-        job.characters += sum(map(len, texts))
-        found = asyncio.run_coroutine_threadsafe(call.compute(task, list(texts)), loop).result()
-        return [each.text for each in found]
+        engine.count(*texts)
+        return engine.translate_texts(texts)
 
-    done = await asyncio.to_thread(documents.translate_document, data, job.name, translate, options=options)
-    call.count_characters(["x" * job.characters])
-    return bytes(done.data)
+    done = translate_document(data, engine.job.name, translate, align=engine.align, options=options)
+    engine.job.remarks = done.lines()
+    return done.data

@@ -55,11 +55,11 @@ def serve(endpoint: Endpoint, services: Services) -> Callable[[Request], Awaitab
 
     async def answer(request: Request) -> Response:
         start = time.perf_counter()
-        metrics.inflight.inc()
+        metrics.inflight += 1
         try:
             response = await _answer(endpoint, services, request)
         finally:
-            metrics.inflight.dec()
+            metrics.inflight -= 1
         seconds = time.perf_counter() - start
         metrics.answered(endpoint.path, response.status_code, seconds)
         if services.settings.log_requests:

@@ -58,12 +58,12 @@ class EngineThread:
 
     def _compute(self, batch: Batch) -> None:
         start = time.monotonic()
-        texts = [segment.text for segment in batch.segments]
+        items = [segment.item for segment in batch.segments]
         try:
-            results: list[Any] = batch.task.run(texts)
+            results: list[Any] = batch.task.run(items)
         except Exception as error:
             # one segment may be at fault; the others must not suffer for it
-            results = [error] if len(texts) == 1 else [_alone(batch, text) for text in texts]
+            results = [error] if len(items) == 1 else [_alone(batch, item) for item in items]
         seconds = time.monotonic() - start
         self.queue.measured(batch, seconds)
         self._metrics.batch(batch, start, seconds)
@@ -83,9 +83,9 @@ class EngineThread:
             self._loop.call_soon_threadsafe(function, *arguments)
 
 
-def _alone(batch: Batch, text: str) -> Any:
+def _alone(batch: Batch, item: Any) -> Any:
     try:
-        return batch.task.run([text])[0]
+        return batch.task.run([item])[0]
     except Exception as error:
         return error
 

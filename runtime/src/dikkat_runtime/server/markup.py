@@ -1,96 +1,90 @@
-"""HTML and XML: tags stay where they are, byte for byte, and so does what must not be translated."""
+"""Texts with tags through a translator: each tag comes back once, byte for byte, where its words went."""
 
 from __future__ import annotations
 
-import html
+import asyncio
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
+from itertools import islice
 
-from dikkat_runtime.server.glossaries import Terms
-from dikkat_runtime.server.segments import Fixed, Part, split_text
+from dikkat_runtime.documents.decoded_file import TextDocument
+from dikkat_runtime.documents.fragments import html_fragment, xml_fragment
+from dikkat_runtime.documents.segments import Content, Item, Tag
+from dikkat_runtime.documents.translation import ContentTranslator
+from dikkat_runtime.server.blocking import BlockingEngine
+from dikkat_runtime.server.segments import pieces
+from dikkat_runtime.server.wishes import Wish
+from dikkat_runtime.tasks.translator import Translation
+from dikkat_runtime.text.sentences import split_sentences
 
-HTML_IGNORED = frozenset(("script", "style", "code", "kbd", "samp", "var"))
-"""Elements of HTML that are not translated."""
-_LONGEST_TAG = 10_000
-_TAG = re.compile(r"""<(/?+)([A-Za-z_][\w:.-]*+)(?:[^"'<>]++|"[^"]*+"|'[^']*+')*+>""")
-"""Never goes back, so that hostile text takes no longer than other text."""
-_NOT_TRANSLATED = re.compile(r"\stranslate\s*=\s*[\"']?no\b|\sclass\s*=\s*[\"'][^\"']*\bnotranslate\b", re.IGNORECASE)
-_RAW = (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<?", "?>"), ("<!", ">"))
-
-
-@dataclass(frozen=True, slots=True)
-class Tag:
-    """A tag, comment or the like, as it was written."""
-
-    text: str
-    name: str = ""
-    """Lower case; empty for what is no tag."""
-    is_end: bool = False
-    is_empty: bool = False
+_LINE_BREAKS = re.compile(r"([\r\n]+)")
 
 
-def split_markup(
-    text: str,
-    ignored: Collection[str],
-    language: str = "",
-    *,
-    sentences: bool = True,
-    lines: bool = True,
-    terms: Terms | None = None,
-) -> list[Part]:
-    """As `split_text`, for the text between tags; elements named `ignored` (lower case) stay as they are."""
-    parts = list[Part]()
-    closing, depth = "", 0
-    for token in _tokens(text):
-        if isinstance(token, Tag):
-            parts.append(Fixed(token.text))
-            if closing and token.name == closing:
-                depth += 0 if token.is_empty else (-1 if token.is_end else 1)
-                closing = closing if depth else ""
-            elif not closing and _starts_ignored(token, ignored):
-                closing, depth = token.name, 1
-        elif closing:
-            parts.append(Fixed(token))
-        else:
-            inner = split_text(html.unescape(token), language, sentences=sentences, lines=lines, terms=terms)
-            parts += [Fixed(escaped(part.text)) if isinstance(part, Fixed) else part for part in inner]
-    return parts
+def is_plain(text: str, wish: Wish) -> bool:
+    """Whether nothing but sentences has to be looked for in a text."""
+    return wish.markup == "text" or not ("<" in text or "&" in text)
 
 
-def escaped(text: str) -> str:
-    """Text as it stands between tags."""
-    return html.escape(text, quote=False)
+def escaped(text: str, wish: Wish) -> str:
+    """The translation of a plain text, as it stands where tags may stand."""
+    return text if wish.markup == "text" else text.replace("&", "&amp;").replace("<", "&lt;")
 
 
-def _starts_ignored(tag: Tag, ignored: Collection[str]) -> bool:
-    if not tag.name or tag.is_end or tag.is_empty:
-        return False
-    return tag.name in ignored or _NOT_TRANSLATED.search(tag.text) is not None
+async def translate_contents(
+    engine: BlockingEngine, texts: Sequence[str], language: str, wish: Wish
+) -> list[list[str]]:
+    """The translations of each text by their rank, the best one first. Raises as `BlockingEngine.translate`."""
+    return await asyncio.to_thread(_translated, engine, texts, language, wish)
 
 
-def _tokens(text: str) -> Iterator[Tag | str]:
-    """Tags, and the text between them; a `<` that begins no tag is text."""
-    start = at = 0
-    while (at := text.find("<", at)) >= 0:
-        tag = _tag_at(text, at)
-        if tag is None:
-            at += 1
+def _translated(engine: BlockingEngine, texts: Sequence[str], language: str, wish: Wish) -> list[list[str]]:
+    documents = [_read(text, wish) for text in texts]
+    contents = [_prepared(segment.content, wish) for document in documents for segment in document.segments]
+    known = dict[str, Translation]()
+
+    def translate(sentences: Sequence[str], rank: int) -> list[str]:
+        if missing := [each for each in dict.fromkeys(sentences) if each not in known]:
+            known.update(zip(missing, engine.translate(missing), strict=True))
+        return [ranked(known[sentence], rank) for sentence in sentences]
+
+    split = partial(_sentences, language=language, cuts=wish.sentences)
+    written: list[list[str]] = [[] for _ in texts]
+    for rank in range(wish.alternatives + 1):
+        translator = ContentTranslator(partial(translate, rank=rank), engine.align, split)
+        results = iter(translator(contents))
+        for document, ranks in zip(documents, written, strict=True):
+            own = list(islice(results, len(document.segments)))
+            ranks.append(document.write(own).decode())
+    return written
+
+
+def ranked(translation: Translation, rank: int) -> str:
+    """A translation by its rank, 0 for the best; where there are fewer, the best one."""
+    every = (translation, *translation.alternatives)
+    return every[rank if rank < len(every) else 0].text
+
+
+def _read(text: str, wish: Wish) -> TextDocument:
+    if wish.markup == "html":
+        return html_fragment(text, [name.lower() for name in wish.structure.ignored])
+    return xml_fragment(text, wish.structure)
+
+
+def _prepared(content: Content, wish: Wish) -> Content:
+    """Content in which line breaks that end a sentence are tags."""
+    if wish.markup != "xml" or not wish.lines:
+        return content
+    items: list[Item] = []
+    for item in content:
+        if not isinstance(item, str):
+            items.append(item)
             continue
-        if at > start:
-            yield text[start:at]
-        yield tag
-        start = at = at + len(tag.text)
-    if start < len(text):
-        yield text[start:]
+        for number, line in enumerate(_LINE_BREAKS.split(item)):
+            items.append(Tag("void", line, ends_sentence=True, is_text=True) if number % 2 else line)
+    return tuple(item for item in items if item != "")
 
 
-def _tag_at(text: str, at: int) -> Tag | None:
-    for opening, closing in _RAW:
-        if text.startswith(opening, at):
-            end = text.find(closing, at + len(opening), at + _LONGEST_TAG)
-            return None if end < 0 else Tag(text[at : end + len(closing)])
-    tag = _TAG.match(text, at, at + _LONGEST_TAG)
-    if tag is None:
-        return None
-    return Tag(tag[0], tag[2].lower(), tag[1] == "/", tag[0].endswith("/>"))
+def _sentences(text: str, language: str, cuts: bool) -> list[str]:
+    sentences = split_sentences(text, language) if cuts else [text]
+    return [piece.strip() for sentence in sentences for piece in pieces(sentence) if piece.strip()]

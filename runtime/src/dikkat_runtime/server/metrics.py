@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator
+from itertools import accumulate
+
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from dikkat_runtime.server.work import Batch
 
@@ -11,15 +18,43 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _TOKENS = (8, 32, 128, 512, 2048, 8192, 32768)
 
 
+class RequestCounts(Collector):
+    """Requests by route and status, and how long they took; counted in one thread, so that no lock is needed."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[tuple[str, int], int] = {}
+        self._seconds: dict[str, tuple[list[int], list[float]]] = {}
+        """By route, requests in each of the buckets and, alone in a list, the sum of their seconds."""
+
+    def add(self, route: str, status: int, seconds: float) -> None:
+        """Count one request."""
+        self._statuses[route, status] = self._statuses.get((route, status), 0) + 1
+        timing = self._seconds.get(route)
+        if timing is None:
+            timing = self._seconds[route] = [0] * (len(_SECONDS) + 1), [0.0]
+        timing[0][bisect_left(_SECONDS, seconds)] += 1
+        timing[1][0] += seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """What Prometheus is told."""
+        requests = CounterMetricFamily("dikkat_requests", "Requests answered.", labels=("route", "status"))
+        for (route, status), count in self._statuses.items():
+            requests.add_metric((route, str(status)), count)
+        yield requests
+        seconds = HistogramMetricFamily("dikkat_request_seconds", "From the request to its answer.", labels=("route",))
+        for route, (counts, total) in self._seconds.items():
+            names = [*map(str, _SECONDS), "+Inf"]
+            seconds.add_metric((route,), list(zip(names, map(float, accumulate(counts)), strict=True)), total[0])
+        yield seconds
+
+
 class Metrics:
     """Counters of one server; safe to use from several threads."""
 
     def __init__(self) -> None:
         own = self._registry = CollectorRegistry()
-        self._requests = Counter("dikkat_requests", "Requests answered.", ("route", "status"), registry=own)
-        self._seconds = Histogram(
-            "dikkat_request_seconds", "From the request to its answer.", ("route",), buckets=_SECONDS, registry=own
-        )
+        self._requests = RequestCounts()
+        own.register(self._requests)
         self._queued = Histogram(
             "dikkat_queue_seconds", "Wait of the oldest segment of a batch.", buckets=_SECONDS, registry=own
         )
@@ -31,19 +66,16 @@ class Metrics:
         self._written = Counter("dikkat_decode_tokens", "Tokens written by language models.", registry=own)
         self._rejected = Counter("dikkat_rejected", "Requests not answered as asked.", ("reason",), registry=own)
         self._left = Counter("dikkat_clients_gone", "Clients that left before their answer.", registry=own)
-        # looking a label up costs more than counting
-        self._by_route: dict[tuple[str, int], tuple[Counter, Histogram]] = {}
         self.waiting = Gauge("dikkat_queue_segments", "Segments that wait now.", registry=own)
-        self.inflight = Gauge("dikkat_inflight_requests", "Requests being answered now.", registry=own)
+        self.inflight = 0
+        """Requests that are being answered now."""
+        Gauge("dikkat_inflight_requests", "Requests being answered now.", registry=own).set_function(
+            lambda: self.inflight
+        )
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count one request; `route` is a path of the server's own list."""
-        known = self._by_route.get((route, status))
-        if known is None:
-            known = self._requests.labels(route, str(status)), self._seconds.labels(route)
-            self._by_route[route, status] = known
-        known[0].inc()
-        known[1].observe(seconds)
+        """Count one request; `route` is a path of the server's own list. In the event loop."""
+        self._requests.add(route, status, seconds)
 
     def rejected(self, reason: str) -> None:
         """Count one request that could not be answered, by the kind of its problem."""

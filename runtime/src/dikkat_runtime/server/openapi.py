@@ -43,7 +43,7 @@ def _operation(endpoint: Endpoint, method: str, needs_key: bool) -> dict[str, An
         },
     }
     parameters = [_in_path(name) for name in _PARAMETER.findall(endpoint.path)]
-    if endpoint.body is not None and method == "GET":
+    if endpoint.body is not None and method in ("GET", "DELETE"):
         parameters += [_in_query(name, schema, endpoint) for name, schema in endpoint.body["properties"].items()]
     if parameters:
         operation["parameters"] = parameters

@@ -73,7 +73,7 @@ class _Server(uvicorn.Server):
         limits = services.settings.limits
         config = uvicorn.Config(
             build_application(services),
-            http=bounded_protocol(limits.connections),
+            http=bounded_protocol(limits.connections, limits.head_seconds),
             ws="none",
             lifespan="on",
             log_config=None,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import Limits
@@ -50,7 +51,7 @@ class SegmentQueue:
         self.changed = threading.Condition()
         """Held while the queue is changed; told of every change."""
         self._lanes: dict[Task, _Lane] = {}
-        self._paces: dict[Task, Pace] = {}
+        self._paces: dict[Hashable, Pace] = {}
         self._order = 0
         self.segments = 0
         """Segments for which somebody still waits."""
@@ -63,25 +64,31 @@ class SegmentQueue:
 
     def check(self) -> None:
         """Raise `RequestError` where a new request would wait longer than the limit."""
-        if (seconds := self.estimated_seconds) > self._limits.wait_seconds:
+        if self.segments and (seconds := self.estimated_seconds) > self._limits.wait_seconds:
             raise RequestError("overloaded", f"too busy: about {seconds:.0f} s of work is waiting", retry_after=seconds)
 
-    def put(self, task: Task, ticket: Ticket, texts: Sequence[str], tokens: Sequence[int]) -> None:
+    def put(self, task: Task, ticket: Ticket, items: Sequence[Any], tokens: Sequence[int]) -> None:
         """Let the segments of one request wait, with the number of tokens of each."""
-        is_interactive = len(texts) <= self._limits.interactive_segments
+        is_interactive = len(items) <= self._limits.interactive_segments
         with self.changed:
-            lane, now = self._lanes.setdefault(task, _Lane()), self._clock()
+            lane, now = self._lanes.get(task), self._clock()
+            if lane is None:
+                lane = self._lanes[task] = _Lane()
             waiting = lane.interactive if is_interactive else lane.bulk
-            for index, (text, count) in enumerate(zip(texts, tokens, strict=True)):
-                waiting.append(Segment(ticket, index, text, count, self._order, now))
+            for index, (item, count) in enumerate(zip(items, tokens, strict=True)):
+                waiting.append(Segment(ticket, index, item, count, self._order, now))
                 self._order += 1
             lane.tokens += sum(tokens)
-            self.segments += len(texts)
-            ticket.waiting_tokens, ticket.waiting_segments = sum(tokens), len(texts)
+            self.segments += len(items)
+            ticket.waiting_tokens, ticket.waiting_segments = sum(tokens), len(items)
             self.changed.notify()
 
     def cancel(self, task: Task, ticket: Ticket) -> None:
         """Forget the segments of a request for which nobody waits any more."""
+        if not ticket.waiting_segments:
+            # all of them are taken, and none comes back
+            ticket.is_cancelled = True
+            return
         with self.changed:
             if ticket.is_cancelled:
                 return
@@ -115,15 +122,16 @@ class SegmentQueue:
     def measured(self, batch: Batch, seconds: float) -> None:
         """Learn from a batch how long tokens take."""
         with self.changed:
-            self._paces.setdefault(batch.task, Pace()).add(batch.tokens, seconds)
+            self._paces.setdefault(batch.task.pace, Pace()).add(batch.tokens, seconds)
 
     def forget_paces(self) -> None:
         """Measure anew, since other models are served from now on."""
         with self.changed:
-            self._paces = {task: pace for task, pace in self._paces.items() if task in self._lanes}
+            kept = {task.pace for task in self._lanes}
+            self._paces = {key: pace for key, pace in self._paces.items() if key in kept}
 
     def _pace(self, task: Task) -> Pace:
-        return self._paces.get(task) or Pace()
+        return self._paces.get(task.pace) or Pace()
 
     def _next_task(self) -> Task | None:
         """The task of the segment whose turn it is: interactive and old ones by age, then bulk by age."""

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from dikkat_runtime.server.glossaries import Terms
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.sentences import cut_at_sentences
 
@@ -31,15 +30,13 @@ class Segment:
 Part = Fixed | Segment
 
 
-def split_text(
-    text: str, language: str = "", *, sentences: bool = True, lines: bool = True, terms: Terms | None = None
-) -> list[Part]:
-    """Lines, in them sentences, in them what no glossary term covers; white space between them is fixed."""
+def split_text(text: str, language: str = "", *, sentences: bool = True, lines: bool = True) -> list[Part]:
+    """Lines, and in them sentences; white space between them is fixed."""
     parts = list[Part]()
     for line in re.split(r"([\r\n]+)", text) if lines else [text]:
         for sentence in cut_at_sentences(line, language) if sentences else [line]:
-            for piece in _pieces(sentence):
-                parts += _around_terms(piece, terms)
+            for piece in pieces(sentence):
+                parts += _stripped(piece)
     return parts
 
 
@@ -48,22 +45,14 @@ def segments_of(parts: Sequence[Part]) -> list[str]:
     return [part.text for part in parts if isinstance(part, Segment)]
 
 
-def _pieces(sentence: str) -> Iterator[str]:
+def pieces(sentence: str) -> Iterator[str]:
+    """A sentence, cut where it is longer than a segment may be."""
     while len(sentence) > LONGEST_SEGMENT:
         cut = sentence.rfind(" ", LONGEST_SEGMENT // 2, LONGEST_SEGMENT)
         cut = LONGEST_SEGMENT if cut < 0 else cut
         yield sentence[:cut]
         sentence = sentence[cut:]
     yield sentence
-
-
-def _around_terms(text: str, terms: Terms | None) -> Iterator[Part]:
-    start = 0
-    for begin, end, translation in terms.occurrences(text) if terms else ():
-        yield from _stripped(text[start:begin])
-        yield Fixed(translation)
-        start = end
-    yield from _stripped(text[start:])
 
 
 def _stripped(text: str) -> Iterator[Part]:

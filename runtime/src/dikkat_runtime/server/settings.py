@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -39,8 +39,16 @@ class Limits:
     """A request of more segments is bulk, which is taken after the others."""
     ageing_seconds: float = 1.0
     """Bulk that has waited so long is bulk no longer."""
+    head_seconds: float = 10.0
+    """For the lines before a body."""
     glossaries: int = 100
+    """Of one owner."""
     glossary_entries: int = 10_000
+    """Terms of one glossary."""
+    documents: int = 16
+    """Files that are held, translated or not."""
+    document_seconds: float = 3600.0
+    """For which a translated file can be fetched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,7 @@ class ServeSettings:
     """Answer anybody who reaches the port."""
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
-    precision: Precision = "float32"
+    precision: PrecisionName = "auto"
     threads: int | None = None
     beam_size: int = 5
     drain_seconds: float = 30.0

@@ -3,39 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal
 
-from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.server.blocking import BlockingEngine
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.detection import detect, is_available
-from dikkat_runtime.server.glossaries import Terms
-from dikkat_runtime.server.markup import HTML_IGNORED, escaped, split_markup
-from dikkat_runtime.server.models import ServedModel, Translate
+from dikkat_runtime.server.markup import escaped, is_plain, ranked, translate_contents
+from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, Part, segments_of, split_text
+from dikkat_runtime.server.wishes import Wish
 from dikkat_runtime.tasks.translator import Translation
 
 AUTO = "auto"
 _SHORT = 20_000
 """Characters that are cut into sentences in the event loop; more are cut beside it."""
-Markup = Literal["text", "html", "xml"]
-
-
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """How texts are to be translated."""
-
-    markup: Markup = "text"
-    ignored: Collection[str] = ()
-    """Lower-case names of elements that stay as they are."""
-    sentences: bool = True
-    """Whether a line is cut into sentences."""
-    lines: bool = True
-    """Whether a line break ends a sentence."""
-    alternatives: int = 0
-    terms: Terms | None = None
 
 
 @dataclass(slots=True)
@@ -58,19 +41,34 @@ class Detected:
 
 async def translate_texts(call: Call, model: ServedModel, texts: Sequence[str], wish: Wish) -> list[Translated]:
     """Translate texts in their order. Raises as `Call.compute`."""
-    if sum(map(len, texts)) <= _SHORT:
-        parts = [_split(text, model.source, wish) for text in texts]
-    else:
-        parts = await asyncio.to_thread(lambda: [_split(text, model.source, wish) for text in texts])
+    plain = [number for number, text in enumerate(texts) if is_plain(text, wish)]
+    ranks = dict(zip(plain, await _plain_texts(call, model, [texts[number] for number in plain], wish), strict=True))
+    if len(plain) < len(texts):
+        others = [number for number in range(len(texts)) if number not in ranks]
+        engine = BlockingEngine(call, model, wish.alternatives, wish.glossary)
+        found = await translate_contents(engine, [texts[number] for number in others], model.source, wish)
+        ranks.update(zip(others, found, strict=True))
+    results = []
+    for number in range(len(texts)):
+        best, *rest = ranks[number]
+        results.append(Translated(best, [other for other in dict.fromkeys(rest) if other != best]))
+    return results
+
+
+async def _plain_texts(call: Call, model: ServedModel, texts: Sequence[str], wish: Wish) -> list[list[str]]:
+    """The translations of each text by their rank."""
+
+    def split() -> list[list[Part]]:
+        return [split_text(text, model.source, sentences=wish.sentences, lines=wish.lines) for text in texts]
+
+    parts = split() if sum(map(len, texts)) <= _SHORT else await asyncio.to_thread(split)
     beam = max(call.services.settings.beam_size, wish.alternatives + 1)
-    task = Translate(model, BeamOptions(beam_size=beam, n_best=wish.alternatives + 1))
-    segments = [segment for each in parts for segment in segments_of(each)]
-    translations = iter(await call.compute(task, segments))
+    task = model.translate_task(beam, wish.alternatives + 1, wish.glossary)
+    translations = iter(await call.compute(task, [segment for each in parts for segment in segments_of(each)]))
     results = []
     for each in parts:
         own = [next(translations) for part in each if not isinstance(part, Fixed)]
-        best, *others = [_joined(each, own, rank, wish) for rank in range(wish.alternatives + 1)]
-        results.append(Translated(best, [other for other in dict.fromkeys(others) if other != best]))
+        results.append([escaped(_joined(each, own, rank), wish) for rank in range(wish.alternatives + 1)])
     return results
 
 
@@ -137,23 +135,7 @@ def translator_for(call: Call, source: str, target: str, name: str | None = None
     return model
 
 
-def _split(text: str, language: str, wish: Wish) -> list[Part]:
-    if wish.markup == "text":
-        return split_text(text, language, sentences=wish.sentences, lines=wish.lines, terms=wish.terms)
-    ignored = {*wish.ignored, *(HTML_IGNORED if wish.markup == "html" else ())}
-    return split_markup(text, ignored, language, sentences=wish.sentences, lines=wish.lines, terms=wish.terms)
-
-
-def _joined(parts: Sequence[Part], translations: Sequence[Translation], rank: int, wish: Wish) -> str:
+def _joined(parts: Sequence[Part], translations: Sequence[Translation], rank: int) -> str:
     """The text with the translations of a rank, 0 for the best; a segment with fewer takes its best one."""
     own = iter(translations)
-    written = []
-    for part in parts:
-        if isinstance(part, Fixed):
-            written.append(part.text)
-            continue
-        best = next(own)
-        ranked = (best, *best.alternatives)
-        text = ranked[rank if rank < len(ranked) else 0].text
-        written.append(text if wish.markup == "text" else escaped(text))
-    return "".join(written)
+    return "".join(part.text if isinstance(part, Fixed) else ranked(next(own), rank) for part in parts)

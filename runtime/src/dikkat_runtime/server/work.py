@@ -1,9 +1,9 @@
-"""What waits for the engine: segments of text with the request that they belong to."""
+"""What waits for the engine: segments with the request that they belong to."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -15,8 +15,13 @@ class Task(Protocol):
         """Equal for tasks that share a batch."""
         ...
 
-    def run(self, texts: Sequence[str]) -> list[Any]:
-        """One result for each text."""
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long, and without what belongs to one request."""
+        ...
+
+    def run(self, items: Sequence[Any]) -> list[Any]:
+        """One result for each item."""
         ...
 
 
@@ -47,12 +52,13 @@ class Ticket:
 
 @dataclass(slots=True)
 class Segment:
-    """One text in the queue."""
+    """One item in the queue."""
 
     ticket: Ticket
     index: int
     """Its number in the request."""
-    text: str
+    item: Any
+    """What its task is done to: a text, or a text and its translation."""
     tokens: int
     order: int
     """Rises with each segment that is put into the queue."""

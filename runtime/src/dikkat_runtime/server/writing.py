@@ -13,7 +13,8 @@ from dikkat_runtime.server.generation import prompt_ids, write
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.streams import Piece, TextStream
-from dikkat_runtime.server.translation import Wish, translate_texts
+from dikkat_runtime.server.translation import translate_texts
+from dikkat_runtime.server.wishes import Wish
 from dikkat_runtime.tasks.generator import SamplingOptions
 
 MOST_STOPS = 16

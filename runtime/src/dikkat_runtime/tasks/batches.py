@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
+from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import EMPTY, Engine, Hypothesis
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import UsageError
@@ -43,12 +43,14 @@ def search_all(
     *,
     numbers: Sequence[int] | None = None,
     batch_size: int = BATCH_SIZE,
+    constraints: Sequence[Constraint | None] | None = None,
     before_batch: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of every sentence (source ids without an end mark), in their order; an empty one is not searched.
 
-    `numbers` are those of the sentences, by default from 0. `before_batch` is called before each batch, and may raise
-    to end the work. After an error, or Ctrl-C, no batch is begun any more.
+    `numbers` are those of the sentences, by default from 0, and `constraints` what their outputs must meet.
+    `before_batch` is called before each batch, and may raise to end the work. After an error, or Ctrl-C, no batch is
+    begun any more.
     """
     numbers = range(len(sentences)) if numbers is None else numbers
     results: list[list[Hypothesis]] = [[EMPTY] for _ in sentences]
@@ -62,7 +64,11 @@ def search_all(
         if before_batch is not None:
             before_batch()
         memory = engine.encode([sentences[index] for index in batch], threads=share)
-        return engine.search(memory, options, numbers=[numbers[index] for index in batch], threads=share)
+        drawn = [numbers[index] for index in batch]
+        if constraints is None:
+            return engine.search(memory, options, numbers=drawn, threads=share)
+        own = [constraints[index] for index in batch]
+        return engine.search(memory, options, numbers=drawn, threads=share, constraints=own)
 
     for batch, searched in zip(batches, _side_by_side(search, batches, workers), strict=True):
         for index, hypotheses in zip(batch, searched, strict=True):
@@ -74,6 +80,9 @@ def _side_by_side(search: _Search, batches: Sequence[list[int]], workers: int) -
     if workers <= 1:
         yield from map(search, batches)
         return
+    # most commands search one batch, and start faster without it
+    from concurrent.futures import ThreadPoolExecutor
+
     pool = ThreadPoolExecutor(workers)
     try:
         yield from pool.map(search, batches)

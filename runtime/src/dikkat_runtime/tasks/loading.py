@@ -7,10 +7,22 @@ from pathlib import Path
 from typing import Any
 
 from dikkat_runtime.engine.run_directory import section
-from dikkat_runtime.text.tokenizer import Tokenizer
+from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER, Tokenizer
 
 
 def load_tokenizer(run: Path, config: Mapping[str, Any], vocab_size: int) -> Tokenizer:
     """The vocabulary of a run. Raises `MissingInputError`, or `DataError` where it does not fit the model."""
     language = section(config, "data", run).get("source_language", "")
     return Tokenizer.load(run / "tokenizer.json", vocab_size, str(language))
+
+
+def load_tokenizers(run: Path, config: Mapping[str, Any], settings: ModelSettings) -> tuple[Tokenizer, Tokenizer]:
+    """The vocabularies of source and target of a translator, which may be one. Raises as `load_tokenizer`."""
+    source = load_tokenizer(run, config, settings.vocab_size)
+    if settings.target_vocab_size is None:
+        return source, source
+    language = section(config, "data", run).get("target_language", "")
+    return source, Tokenizer.load(
+        run / TARGET_TOKENIZER, settings.target_vocab_size, str(language), "target_vocab_size"
+    )

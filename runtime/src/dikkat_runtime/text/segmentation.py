@@ -22,10 +22,11 @@ _WORD = re.compile(r"\S+\s*")
 _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
 )
-_HAS_SPACELESS = re.compile(f"[{_SPACELESS}]")
+# compiled by `re` at the first use: sets beyond U+FFFF take it longer than all else that a short command imports
+_HAS_SPACELESS = f"[{_SPACELESS}]"
 """Letters of scripts that put no spaces between words: Thai, Lao, Tibetan, Burmese, Khmer, kana, Han."""
-_CHARACTERS = re.compile(f"[{_SPACELESS}]|[^{_SPACELESS}]+")
-_CJK = re.compile("[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+_CHARACTERS = f"[{_SPACELESS}]|[^{_SPACELESS}]+"
+_CJK = "[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +167,8 @@ Atom = tuple[str, int]
 def _atoms(sentence: str) -> Iterator[str]:
     """Words with the space behind them; in scripts that have no spaces, characters."""
     for word in _WORD.findall(sentence):
-        if _HAS_SPACELESS.search(word):
-            yield from _CHARACTERS.findall(word)
+        if is_spaceless(word):
+            yield from re.findall(_CHARACTERS, word)
         else:
             yield word
 
@@ -176,7 +177,7 @@ def _runs(atoms: Sequence[str], counts: Sequence[int], longest: int) -> Iterator
     """Atoms that can be read, and between them one by one those that are too long, which are copied."""
     run: list[Atom] = []
     for atom, count in zip(atoms, counts, strict=True):
-        if count <= longest or _HAS_SPACELESS.search(atom):
+        if count <= longest or is_spaceless(atom):
             run.append((atom, count))
             continue
         if run:
@@ -219,13 +220,22 @@ def _clauses(atoms: Sequence[Atom]) -> Iterator[list[Atom]]:
         yield clause
 
 
+def is_spaceless(text: str) -> bool:
+    """Whether there is a letter of a script that puts no spaces between words."""
+    return not text.isascii() and re.search(_HAS_SPACELESS, text) is not None
+
+
 def join(texts: Sequence[str]) -> str:
     """Texts one after the other, with a space between them but beside a sign of Chinese or Japanese."""
     parts: list[str] = []
     for text in texts:
         if not text:
             continue
-        if parts and not (_CJK.match(parts[-1][-1]) or _CJK.match(text[0])):
+        if parts and not (_is_cjk(parts[-1][-1]) or _is_cjk(text[0])):
             parts.append(" ")
         parts.append(text)
     return "".join(parts)
+
+
+def _is_cjk(character: str) -> bool:
+    return not character.isascii() and re.match(_CJK, character) is not None

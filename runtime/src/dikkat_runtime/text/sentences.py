@@ -56,6 +56,8 @@ def cut_at_sentences(line: str, language: str = "") -> list[str]:
 
     They end where those of `split_sentences` end.
     """
+    if not _MAY_END.search(line):
+        return [line]
     return list(_cut(line, _is_small(line), _writes_ordinals(language)))
 
 

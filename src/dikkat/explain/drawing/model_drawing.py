@@ -69,7 +69,7 @@ def draw_model(outline: Outline) -> str:
     height = max(-column.y for column in columns)
     parts = [piece for column in columns for piece in column.pieces]
     if outline.tied:
-        parts += _tied(columns, right - _MARGIN - 20)
+        parts += _tied(columns, right - _MARGIN - 20, joint=outline.joint)
     heading = f"{outline.title}: {outline.parameters:,} parameters"
     footer = [" · ".join(outline.notes), _KEY]
     right = max(right, *(2 * _MARGIN + text_width(line, _SMALL) for line in footer))
@@ -203,14 +203,14 @@ class _Column:
         return element("rect", class_=kind, x=left, y=top, width=width, height=height, rx=rx)
 
 
-def _tied(columns: list[_Column], lane: float) -> list[str]:
-    """Dashed lines between the boxes that are one matrix."""
+def _tied(columns: list[_Column], lane: float, *, joint: bool) -> list[str]:
+    """Dashed lines between the boxes that are one matrix; of the embeddings only where the vocabulary is joint."""
     first, last = columns[0], columns[-1]
     bottom, top = last.matrices["embedding"], last.matrices["output"]
     side = last.box_left + last.box_width
     pieces = [path([(side, bottom), (lane, bottom), (lane, top), (side, top)], class_="tied")]
     pieces.append(text(lane - 6, bottom - 8, "one matrix", text_anchor="end"))
-    if first is not last:
+    if joint and first is not last:
         height = first.matrices["embedding"]
         pieces.append(path([(first.box_left + first.box_width, height), (last.box_left, height)], class_="tied"))
         pieces.append(text(last.left - _BETWEEN / 2, height - 8, "one matrix", text_anchor="middle"))

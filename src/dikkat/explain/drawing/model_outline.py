@@ -62,6 +62,7 @@ class _Reader:
             norm_first=config.norm_placement == "pre",
             tied=config.tie_embeddings,
             notes=(placement, *dropped),
+            joint=config.target_vocab_size is None,
         )
 
     def _dropouts(self) -> tuple[tuple[str, float], ...]:

@@ -74,8 +74,10 @@ class Outline:
     norm_first: bool
     """Whether a norm stands before its sub-layer (pre-norm), or after the sum (post-norm)."""
     tied: bool
-    """Whether embeddings and output are one matrix."""
+    """Whether the embedding of what is written and the output are one matrix."""
     notes: tuple[str, ...]
+    joint: bool = True
+    """Whether the embedding of what is read is that matrix too, where the model is tied."""
 
     @property
     def parameters(self) -> int:

@@ -124,11 +124,12 @@ class Block(Composed):
 class Embedding(Composed):
     """Ids to vectors with their positions; the matrix may also give the logits."""
 
-    def __init__(self, config: ModelConfig) -> None:
+    def __init__(self, config: ModelConfig, vocab_size: int | None = None) -> None:
+        """The matrix has `vocab_size` rows, by default those of `config`."""
         super().__init__()
         self.config = config
         self.scale = config.model_dim**0.5 if config.scale_embeddings else 1.0
-        self.tokens = keras.layers.Embedding(config.vocab_size, config.model_dim)
+        self.tokens = keras.layers.Embedding(vocab_size or config.vocab_size, config.model_dim)
         self.norm = norm(config) if config.embedding_norm else None
         self.dropout = keras.layers.Dropout(config.dropout)
         self.table = keras.layers.Embedding(config.max_positions, config.model_dim)

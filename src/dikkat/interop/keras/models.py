@@ -35,13 +35,15 @@ class Translator(keras.Model):
         super().__init__()
         check(config)
         self.source = Embedding(config)
-        self.target = self.source if config.tie_embeddings else Embedding(config)
+        joint = config.tie_embeddings and config.target_vocab_size is None
+        self.target = self.source if joint else Embedding(config, config.target_vocab_size)
         self.encoder = [Block(config) for _ in range(config.encoder_layers)]
         self.decoder = [Block(config, reads=True) for _ in range(config.decoder_layers)]
         self.final_norms = [norm(config), norm(config)] if config.norm_placement == "pre" else []
         self.logits = None
         if not config.tie_embeddings:
-            self.logits = keras.layers.Dense(config.vocab_size, use_bias=config.output_bias)
+            size = config.target_vocab_size or config.vocab_size
+            self.logits = keras.layers.Dense(size, use_bias=config.output_bias)
         elif config.output_bias:
             raise UsageError("a tied output matrix with a bias is not something that the Keras layers compute")
         self((np.ones((1, 2), "int32"), np.ones((1, 2), "int32")))  # makes the variables
@@ -63,14 +65,16 @@ class Translator(keras.Model):
         """Take all of our exported weights. Raises `DataError` naming one that is missing or left over."""
         left = dict(weights)
         try:
-            if self.logits is None:
+            if self.target is self.source:
                 # a tied matrix is saved once
                 tied = next(name for name in ("output_weight", "source_embedding.weight") if name in left)
                 self.source.fill(left, tied)
             else:
-                self.target.fill({**left, "embedding": left["target_embedding.weight"]}, "embedding")
+                # a tied matrix of a vocabulary of its own is saved once, too
+                target = "output_weight" if self.logits is None else "target_embedding.weight"
+                self.target.fill({**left, "embedding": left.pop(target)}, "embedding")
                 self.source.fill(left, "source_embedding.weight")
-                del left["target_embedding.weight"]
+            if self.logits is not None:
                 left["logits.weight"] = left.pop("output_weight")
                 if self.logits.use_bias:
                     left["logits.bias"] = left.pop("output_bias")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dikkat.config import Device
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.opening import open_classifier
 from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.tasks.embedder import Embedder, of_classifier
 

@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.config import Device
 from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation.calibration import calibration_error
@@ -22,6 +21,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import LABEL_BREAK
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.classifier import LEAST_PROBABILITY, Classification, Classifier

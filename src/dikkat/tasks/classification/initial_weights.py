@@ -17,7 +17,7 @@ INITIAL = "initial.safetensors"
 """The weights to begin with, in the new run's own directory: the other run may move."""
 
 _TRUNK = ("embedding.", "positions.", "embedding_norm.", "encoder.")
-_FREE = ("vocab_size", "dropout", "attention_dropout")
+_FREE = ("vocab_size", "target_vocab_size", "dropout", "attention_dropout")
 """Settings that no shape depends on, and the size of the vocabulary, which the tokenizer brings."""
 _RENAMED = {
     "translator": {"source_embedding.": "embedding."},

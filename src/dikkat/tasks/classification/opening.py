@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.config import Device
 from dikkat.run_directory.changed_settings import note_changed_settings
-from dikkat.tasks.common.engines import choose_engine, settings_of
+from dikkat.tasks.common.engines import choose_engine
+from dikkat.tasks.common.settings import settings_of
 from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.tasks.classifier import Classifier
 

@@ -1,18 +1,15 @@
-"""Which engine runs the model of a run directory, and at what precision; nothing here waits for PyTorch."""
+"""Which engine runs the model of a run, and at what precision; nothing here waits for PyTorch, or for pydantic."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from dikkat.config import Device, RunConfig
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.common.settings import run_config
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision
 from dikkat_runtime.errors import UsageError
 
@@ -42,13 +39,12 @@ class EngineChoice:
         return "" if self.is_asked else self.why_not_native
 
 
-def settings_of(path: str | Path, task: str) -> tuple[RunDirectory, dict[str, Any], RunConfig]:
-    """The run at `path` and what its config.json says. Raises `UsageError` for a model of another kind."""
-    run = RunDirectory.open(Path(path))
+def require_kind(run: RunDirectory, task: str) -> dict[str, Any]:
+    """What config.json of a run says. Raises `UsageError` for a model of another kind than `task`."""
     settings = run.read_config()
     if (kind := settings.get("task", "translator")) != task:
         raise UsageError(f'{run.path}: holds a "{kind}", not {_KINDS[task]}')
-    return run, settings, run_config(settings, str(run.config))
+    return settings
 
 
 def choose_engine(

@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from dikkat.config import Device, RunConfig, build_config, merge
+from dikkat.config import RunConfig, build_config, merge
 from dikkat.tasks.common.settings import Settings
+from dikkat_runtime.engine.options import Device
 
 NEEDED_UPDATES = 600
 """With fewer a model writes nothing that can be read, whatever its size."""

@@ -22,7 +22,7 @@ from dikkat.training.language_modelling import batch_loss as language_model_loss
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
 from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, never
-from dikkat.training.validation import batch_loss
+from dikkat.training.translation import batch_loss
 from dikkat_runtime.special_tokens import EOS_ID
 
 SENTENCE = 16
@@ -62,7 +62,11 @@ def translator_seconds(config: RunConfig, limit: float) -> float:
     Of one that takes far more than `limit`, only that it does is measured.
     """
     vocabulary = config.tokenizer.vocab_size
-    model = build_model(config.model.model_copy(update={"vocab_size": vocabulary}), config.training.seed)
+    sizes = {
+        "vocab_size": vocabulary,
+        "target_vocab_size": vocabulary if config.data.vocabularies == "separate" else None,
+    }
+    model = build_model(config.model.model_copy(update=sizes), config.training.seed)
 
     def loss(share: float) -> BatchLoss:
         rows = max(1, int(share * config.training.tokens_per_batch) // SENTENCE)

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 import torch
 
-from dikkat.config import Device, RunConfig, TrainingConfig, build_config, preset
+from dikkat.config import RunConfig, TrainingConfig, build_config, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.explain.plots import plot_training
-from dikkat.native.library import library, why_absent
-from dikkat.native.processor import keep_freed_memory
+from dikkat.kernels.library import library, why_absent
+from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device
@@ -32,6 +32,7 @@ from dikkat.training.saving import checksum
 from dikkat.training.task import Task
 from dikkat.training.watching import Watcher
 from dikkat_runtime.engine.choose import why_not_native
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError
 
@@ -252,7 +253,7 @@ def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -
     best = trainer.state.best_score
     if best is None:
         return Outcome(True, None)
-    rows, overhead = run.read_metrics(), trainer.overhead_share
+    rows, overhead = run.read_metrics(), trainer.timer.overhead_share
     seconds = trainer.state.seconds
     ending = Ending(rows, best, trainer.task.baseline(), overhead, seconds, job.shortcomings(trainer.task))
     if not (found := problems(ending)):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dikkat.config import Device
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.kinds import part_of
 from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.tasks import embedder
 from dikkat_runtime.tasks.embedder import WINDOW, Vector

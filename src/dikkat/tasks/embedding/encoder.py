@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch.nn import functional as F
 
-from dikkat.config import Device, EncoderConfig, first_complaint
+from dikkat.config import EncoderConfig, first_complaint
 from dikkat.models.factory import Factory
 from dikkat.models.sentence_encoder import SentenceEncoder
 from dikkat.nn.pooling import MeanPooling
@@ -20,6 +20,7 @@ from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.text.foreign_tokenizer import ForeignTokenizer
 from dikkat.torch_engine.texts import Hidden, TorchEncoder
 from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.embedder import Embedder, TextReading, longest_text

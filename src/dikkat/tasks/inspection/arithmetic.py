@@ -48,9 +48,9 @@ def explain_cell(
     writes: tuple[str, ...] = ()
     if name.stack == "decoder":
         target = next(translator.stream([sentence])).text if target is None else target
-        written = translator.tokenizer.encode(target.strip(), translator.config.data.target_language)
+        written = translator.target_tokenizer.encode(target.strip(), translator.config.data.target_language)
         _require_short(written)
-        writes = ("<bos>", *translator.tokenizer.labels(written))
+        writes = ("<bos>", *translator.target_tokenizer.labels(written))
         run = lambda: translator.model(ids, torch.tensor([[BOS_ID, *written]]), mask)  # noqa: E731
     elif target is not None:
         raise UsageError("only the decoder reads a translation: leave out --target, or choose --stack decoder")

@@ -197,8 +197,10 @@ def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment 
     """Word by word, which gives the ids of the whole text, since no piece crosses a space."""
     settings = translator.config.data
     ids, numbers = [], []
-    for text, language in zip(texts, (settings.source_language, settings.target_language), strict=True):
-        pieces = translator.tokenizer.encode_batch(text.split(), language)
+    languages = settings.source_language, settings.target_language
+    tokenizers = translator.tokenizer, translator.target_tokenizer
+    for text, language, tokenizer in zip(texts, languages, tokenizers, strict=True):
+        pieces = tokenizer.encode_batch(text.split(), language)
         ids.append([token for word in pieces for token in word])
         numbers.append(tuple(number for number, word in enumerate(pieces) for _ in word))
     if gold is not None:
@@ -208,12 +210,13 @@ def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment 
 
 def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[Portraits, dict[HeadName, Agreement]]:
     """The maps of the sample, read with the reference as the target, beside what each output depends on."""
-    model, pieces = translator.model, translator.tokenizer.pieces
+    model = translator.model
     gold = [pair.gold for pair in sample if pair.gold is not None]
     portraits, agreements = Portraits(), Agreements(gold or None)
     for pair in sample:
         source, target = torch.tensor([*pair.ids[0], EOS_ID]), torch.tensor([BOS_ID, *pair.ids[1], EOS_ID])
-        reads, writes = pieces(source.tolist()), pieces(target[:-1].tolist())
+        reads = translator.tokenizer.pieces(source.tolist())
+        writes = translator.target_tokenizer.pieces(target[:-1].tolist())
         with torch.no_grad(), record_attention(model) as maps:
             model(source[None], target[None, :-1], torch.ones(1, len(source), dtype=torch.bool))
         occluded = occlusion(model, source, target)
@@ -230,7 +233,7 @@ def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[Portraits
 def _measure(translator: Translator, sample: Sequence[_Pair]) -> Measure:
     corpus = Corpus.in_memory([pair.ids for pair in sample])
     sources, targets = ([pair.texts[side] for pair in sample] for side in (0, 1))
-    validate = Validator(corpus, translator.tokenizer, sources, targets)
+    validate = Validator(corpus, translator.target_tokenizer, sources, targets)
 
     def measure() -> Quality:
         found = validate(translator.model, 0)

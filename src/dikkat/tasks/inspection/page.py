@@ -113,7 +113,8 @@ class _Collector:
             score, beam = hypothesis.score, self._beam(hypothesis, steps)
         else:
             maps, score, beam = self.attending.forced(text, target), None, None
-            written = self.translator.tokenizer.encode(target.strip(), self.translator.config.data.target_language)
+            language = self.translator.config.data.target_language
+            written = self.translator.target_tokenizer.encode(target.strip(), language)
         by_kind = _by_kind(maps)
         return PageSentence(
             source=_tokenized(maps.source, maps.source_tokens, maps.source_tokens),
@@ -134,7 +135,7 @@ class _Collector:
 
     def _beam(self, hypothesis: Hypothesis, steps: Sequence[Sequence[Branch]]) -> Beam:
         path = path_of(hypothesis, steps)
-        labels = self.translator.tokenizer.labels
+        labels = self.translator.target_tokenizer.labels
         # what each hypothesis that lives on has written so far, since a candidate may be a part of a character
         written: list[list[int]] = [[]]
         candidates = []

@@ -6,7 +6,7 @@ carries more parameters, wants subwords and needs fewer passes.
 
 from __future__ import annotations
 
-from dikkat.config import Device, RunConfig, merge
+from dikkat.config import RunConfig, merge
 from dikkat.tasks.common.fitting import (
     FEW_PASSES,
     asked_minutes,
@@ -17,6 +17,7 @@ from dikkat.tasks.common.fitting import (
 )
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.common.speed import language_model_seconds
+from dikkat_runtime.engine.options import Device
 
 COMMON: Settings = {
     # a scaled embedding drowns what the blocks add: tied to the output, it says at first that every token comes twice

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dikkat.config import Device
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.language_model.opening import open_language_model
 from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.embedder import Embedder, longest_text, of_language_model

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import numpy as np
 
-from dikkat.config import Device
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import read_documents
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.language_model.opening import open_language_model
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import EOS_ID, UNK_ID

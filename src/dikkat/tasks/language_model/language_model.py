@@ -8,19 +8,21 @@ from pathlib import Path
 
 import torch
 
-from dikkat.config import Device, RunConfig
+from dikkat.config import RunConfig
 from dikkat.models import language_model
 from dikkat.models.factory import build_language_model
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.tasks.common.device import find_device
-from dikkat.tasks.common.engines import choose_engine, settings_of
+from dikkat.tasks.common.engines import choose_engine
+from dikkat.tasks.common.settings import settings_of
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.common.with_model import WithModel
 from dikkat.text.foreign_tokenizer import AnyTokenizer, load_tokenizer, special_tokens_of
 from dikkat.torch_engine.in_memory import language_model_in_memory
 from dikkat.torch_engine.texts import TorchLanguageModel
 from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.text_contract import WritingEngine
 from dikkat_runtime.tasks.generator import Continuation, Generator

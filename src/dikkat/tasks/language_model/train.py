@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
 
-from dikkat.config import Device, RunConfig, build_config, merge, preset
+from dikkat.config import RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import Document, read_documents, split_documents
@@ -25,7 +25,7 @@ from dikkat.tasks.language_model.language_model import TASK
 from dikkat.tasks.language_model.opening import open_language_model
 from dikkat.tasks.language_model.sample import Sample
 from dikkat.training.language_modelling import LanguageModelTask
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.text.tokenizer import Tokenizer

@@ -28,6 +28,7 @@ class Reader(Protocol):
     """What is needed of a translator."""
 
     tokenizer: Tokenizer
+    target_tokenizer: Tokenizer
     config: RunConfig
 
     @property
@@ -73,7 +74,7 @@ class Attending:
         source = self._source(text)
         ids, mask = pad_sources([source], self.translator.model.output_weight.device)
         (found,) = batch_decoder(self.translator.model, options)(ids, mask, [0])
-        texts = self.translator.tokenizer.decode_batch([hypothesis.tokens for hypothesis in found])
+        texts = self.translator.target_tokenizer.decode_batch([hypothesis.tokens for hypothesis in found])
         return tuple(
             self._record(text, source, " ".join(output.split("\n")), hypothesis.tokens, wanted)
             for output, hypothesis in zip(texts, found, strict=True)
@@ -82,7 +83,7 @@ class Attending:
     def forced(self, text: str, target: str, wanted: Wanted = everything) -> SentenceMaps:
         """The maps while reading `target`, whatever the model itself would write; an empty one has the row `<bos>`."""
         source, output = self._source(text), target.strip()
-        written = self.translator.tokenizer.encode(output, self.translator.config.data.target_language)
+        written = self.translator.target_tokenizer.encode(output, self.translator.config.data.target_language)
         require_short(len(written))
         return self._record(text, source, output, written, wanted)
 
@@ -97,7 +98,7 @@ class Attending:
         self, text: str, source: Sequence[int], output: str, target: Sequence[int], wanted: Wanted
     ) -> SentenceMaps:
         reads = (*self.translator.tokenizer.labels(source), END)
-        writes = (BEGIN, *self.translator.tokenizer.labels(target))
+        writes = (BEGIN, *self.translator.target_tokenizer.labels(target))
         ids, mask = pad_sources([source], self.translator.model.output_weight.device)
         model = self.translator.model
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from dikkat.config import Device, RunConfig, merge
+from dikkat.config import RunConfig, merge
 from dikkat.tasks.common.fitting import (
     FEW_PASSES,
     asked_minutes,
@@ -18,6 +18,7 @@ from dikkat.tasks.common.fitting import (
 )
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.common.speed import translator_seconds
+from dikkat_runtime.engine.options import Device
 
 MINUTES_FOR_BOTH_DIRECTIONS = 0.6
 """For a thousand pairs: with more, a run sees its data often. Two cores take 0.7 for twenty passes of captions."""
@@ -103,6 +104,9 @@ def translator_settings(pairs: int, asked: Settings, device: Device = "cpu") -> 
     """`settings_for` so many pairs, or what is smaller where the time that is `asked` for does not carry it."""
     minutes = asked_minutes(asked)
     own = settings_for(pairs, minutes)
+    if asked.get("data", {}).get("vocabularies") == "separate":
+        # to learn backwards, each side would have to be fed the other's words
+        own["training"].pop("bidirectional_share", None)
     if minutes is None or not may_choose_size(pairs, asked, device):
         return own
     smaller = (settings_for(amount, minutes) for amount in (299_999, 14_999, 2_999) if amount < pairs)

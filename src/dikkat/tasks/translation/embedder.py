@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dikkat.config import Device
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.translation.opening import open_translator
 from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.tasks.embedder import Embedder, longest_text, of_translator
 

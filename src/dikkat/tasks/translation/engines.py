@@ -1,4 +1,4 @@
-"""The native engine of a translator's run; nothing here waits for PyTorch."""
+"""The native engine of a translator's run; nothing here waits for PyTorch, or for pydantic."""
 
 from __future__ import annotations
 

@@ -7,9 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dikkat.config import Device
-from dikkat.data.corpus import Corpus
-from dikkat.data.readers import read_pairs
+from dikkat.data.readers import LanguageChoice, read_pairs
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
 from dikkat.evaluation.scoring import PLAIN, Scoring
@@ -22,8 +20,9 @@ from dikkat.tasks.translation.scoring import (
     training_targets,
 )
 from dikkat.tasks.translation.translator import Translator
+from dikkat.tasks.translation.vocabularies import open_corpus
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
-from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.engine.options import DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 
@@ -118,7 +117,7 @@ def evaluate_translator(
     started = time.monotonic()
     translations = [found.text for found in translator.stream(sources, options, batch_size=batch_size)]
     seconds = time.monotonic() - started
-    targets = training_targets(run, translator.tokenizer)
+    targets = training_targets(run, translator.vocabularies)
     no_case = _writes_no_case(translator, targets, references)
     wanted, scoring = scored_as_trained(references, translator.config, lowercase=no_case)
     frequent = None
@@ -161,7 +160,9 @@ def _text(
     run: RunDirectory, data: Sequence[str], columns: tuple[str | None, str | None]
 ) -> tuple[list[str], list[str]]:
     if data:
-        pairs = list(read_pairs(data, *columns))
+        settings = run.read_config()["data"]
+        languages = LanguageChoice(settings["source_language"], settings["target_language"])
+        pairs = list(read_pairs(data, *columns, languages=languages))
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
     test = run.held_out("test", "source")
     if not test.exists() or not test.stat().st_size:
@@ -170,9 +171,9 @@ def _text(
 
 
 def _training_pairs(run: RunDirectory, translator: Translator) -> Iterator[tuple[str, str]]:
-    corpus = Corpus.open(run.corpus, "train", vocab_size=translator.tokenizer.vocab_size)
+    corpus = open_corpus(run, "train", translator.vocabularies)
     for index in range(len(corpus)):
         yield (
             translator.tokenizer.decode(corpus.source(index).tolist()),
-            translator.tokenizer.decode(corpus.target(index).tolist()),
+            translator.target_tokenizer.decode(corpus.target(index).tolist()),
         )

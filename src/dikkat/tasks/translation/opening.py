@@ -1,18 +1,23 @@
-"""The translator of a run directory for whoever only translates: PyTorch is loaded where it is to compute, else not."""
+"""The translator of a run directory for whoever only translates, without PyTorch and pydantic where it can be."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from dikkat.config import Device
 from dikkat.data.line_profile import reading_limits
-from dikkat.native.processor import keep_freed_memory
-from dikkat.tasks.common.engines import choose_engine, settings_of
+from dikkat.kernels.processor import keep_freed_memory
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.engines import EngineChoice, choose_engine, require_kind
 from dikkat.tasks.translation.engines import native_engine
+from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.run_directory import section
+from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def open_translator(
@@ -23,15 +28,40 @@ def open_translator(
     Raises `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had, and
     `MissingInputError` or `DataError` naming the file that is missing or damaged.
     """
-    run, settings, config = settings_of(path, "translator")
+    run = RunDirectory.open(path)
     # a batch frees what the next one asks for again
     keep_freed_memory()
-    choice = choose_engine(run, settings, engine, precision, device)
-    if choice.is_native:
-        native = native_engine(run, settings, choice)
-        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
-        limits = reading_limits(run.path, settings, tokenizer)
-        return Translator(native, tokenizer, limits, language=config.data.source_language)
+    settings = require_kind(run, "translator")
+    try:
+        choice = choose_engine(run, settings, engine, precision, device)
+        if choice.is_native:
+            return _by_native_engine(run, settings, choice)
+    except DikkatError:
+        _require_sound(settings, run)
+        raise
     from dikkat.tasks.translation.translator import Translator as WithModel
 
     return WithModel.load(path, precision, device, engine)
+
+
+def _by_native_engine(run: RunDirectory, settings: Mapping[str, Any], choice: EngineChoice) -> Translator:
+    native = native_engine(run, settings, choice)
+    data = section(settings, "data", run.path)
+    vocabularies = Vocabularies.load(run, native.settings, data.get("vocabularies", "joint"))
+    limits = reading_limits(run.path, settings, vocabularies.source)
+    source, target = (str(data.get(f"{side}_language", "")) for side in ("source", "target"))
+    return Translator(
+        native,
+        vocabularies.source,
+        limits,
+        target_tokenizer=vocabularies.target,
+        language=source,
+        target_language=target,
+    )
+
+
+def _require_sound(settings: dict[str, Any], run: RunDirectory) -> None:
+    """Raise what is wrong with the settings, in the words of those who know all of them."""
+    from dikkat.tasks.common.settings import run_config
+
+    run_config(settings, str(run.config))

@@ -19,6 +19,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.page import collect_page
 from dikkat.tasks.translation.evaluate import Evaluation, evaluate_translator
 from dikkat.tasks.translation.translator import Translator
+from dikkat.tasks.translation.vocabularies import open_corpus
 from dikkat_runtime.engine.options import BeamOptions
 
 WORST = 20
@@ -83,13 +84,13 @@ def _spread(judged: Sequence[Judged]) -> list[str]:
 
 def _data(run: RunDirectory, translator: Translator, held_out: Sequence[str]) -> DataFacts:
     source = run.read_config()["data_source"]
-    corpus = Corpus.open(run.corpus, "train", vocab_size=translator.tokenizer.vocab_size)
+    corpus = open_corpus(run, "train", translator.vocabularies)
     lengths = (corpus.source_lengths, corpus.target_lengths)
     longest = int((lengths[0] + lengths[1]).argmax())
     left_out: dict[str, int] = source["left_out"]
     # what is validated on came out of the same files, unless it had files of its own
     held_back = 0 if source["validation_data"] else source["validation_pairs"] + source["test_pairs"]
-    decode = translator.tokenizer.decode
+    read, write = translator.tokenizer.decode, translator.target_tokenizer.decode
     return DataFacts(
         files=tuple(source["data"]),
         validation_files=tuple(source["validation_data"]),
@@ -100,7 +101,7 @@ def _data(run: RunDirectory, translator: Translator, held_out: Sequence[str]) ->
         test_pairs=source["test_pairs"],
         source_lengths=lengths[0],
         target_lengths=lengths[1],
-        longest=(decode(corpus.source(longest).tolist()), decode(corpus.target(longest).tolist())),
+        longest=(read(corpus.source(longest).tolist()), write(corpus.target(longest).tolist())),
         repetition=_repetition(corpus, translator, held_out),
     )
 

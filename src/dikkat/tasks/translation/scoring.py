@@ -8,11 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dikkat.config import RunConfig
-from dikkat.data.corpus import Corpus
 from dikkat.evaluation import Scoring, scoring_for
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat_runtime.text.casing import lower
-from dikkat_runtime.text.tokenizer import Tokenizer
 
 _EXAMINED = 2_000
 """Training targets that are looked at, evenly spread."""
@@ -33,13 +32,13 @@ def scored_as_trained(
     return [lower(text, language) for text in references] if lowercase else references, scoring
 
 
-def training_targets(run: RunDirectory, tokenizer: Tokenizer) -> list[str]:
+def training_targets(run: RunDirectory, vocabularies: Vocabularies) -> list[str]:
     """Some of the texts that the run was trained to write; none where it has no corpus beside it."""
     if not run.corpus.is_dir():
         return []
-    corpus = Corpus.open(run.corpus, "train", vocab_size=tokenizer.vocab_size)
+    corpus = open_corpus(run, "train", vocabularies)
     chosen = np.unique(np.linspace(0, len(corpus) - 1, _EXAMINED).astype(int)).tolist() if len(corpus) else []
-    return tokenizer.decode_batch([corpus.target(index).tolist() for index in chosen])
+    return vocabularies.target.decode_batch([corpus.target(index).tolist() for index in chosen])
 
 
 def has_case(texts: Sequence[str]) -> bool:

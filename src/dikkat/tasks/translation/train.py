@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from dikkat.config import RunConfig
+from dikkat.config import ModelConfig, RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
@@ -21,6 +21,7 @@ from dikkat.tasks.translation.card import card
 from dikkat.tasks.translation.opening import open_translator
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.scoring import scored_as_trained
+from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat.training.translation import TranslationTask
 from dikkat.training.validation import Validator
@@ -51,11 +52,9 @@ class TranslatorJob:
     def task(self, run: RunDirectory, config: RunConfig) -> TranslationTask:
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         targets, scoring = scored_as_trained(targets, config)
-        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
-        train, validation = (
-            Corpus.open(run.corpus, part, vocab_size=config.model.vocab_size) for part in ("train", "validation")
-        )
-        validator = self.new_validator(validation, tokenizer, sources, targets, scoring)
+        vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
+        train, validation = (open_corpus(run, part, vocabularies) for part in ("train", "validation"))
+        validator = self.new_validator(validation, vocabularies.target, sources, targets, scoring)
         validator.open_engine = partial(engine_in_memory, config=config.model)
         model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
         return TranslationTask(model, train, validator, config.training)
@@ -68,7 +67,7 @@ class TranslatorJob:
         return {
             "pairs": f"{len(task.corpus):,} to train on",
             "model": f"{model.encoder_layers}+{model.decoder_layers} layers, width {model.model_dim},"
-            f" {parameters:,} parameters, vocabulary {model.vocab_size:,}",
+            f" {parameters:,} parameters, {_vocabulary(model)}",
             "batches": f"{task.batches_per_epoch:,} a pass, padding {padding[0]:.1%} of the source,"
             f" {padding[1]:.1%} of the target",
             **directions,
@@ -99,3 +98,9 @@ class TranslatorJob:
         targets = list(read_lines(run.held_out("validation", "target")))
         _, scoring = scored_as_trained(targets, run_config(settings, str(run.config)))
         return card(settings, rows, run.foreign_metrics(), scoring)
+
+
+def _vocabulary(model: ModelConfig) -> str:
+    if model.target_vocab_size is None:
+        return f"vocabulary {model.vocab_size:,}"
+    return f"vocabularies {model.vocab_size:,} and {model.target_vocab_size:,}"

@@ -8,27 +8,31 @@ from pathlib import Path
 
 import torch
 
-from dikkat.config import Device, RunConfig
+from dikkat.config import RunConfig
 from dikkat.data.line_profile import reading_limits
 from dikkat.explain.attention_map import AttentionMap
+from dikkat.kernels.processor import keep_freed_memory
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.native.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
-from dikkat.tasks.common.engines import choose_engine, settings_of
+from dikkat.tasks.common.engines import choose_engine, require_kind
+from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.engines import native_engine
+from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat_runtime.engine.contract import Engine, EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.tasks import translator
+from dikkat_runtime.tasks.confidence import Judge
 from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -48,6 +52,7 @@ class Translator(translator.Translator):
         config: RunConfig,
         limits: ReadingLimits | None = None,
         *,
+        target_tokenizer: Tokenizer | None = None,
         engine: Engine | None = None,
     ) -> None:
         """`limits` are what the model has learned to read in one piece; else `data.max_length` tokens.
@@ -60,7 +65,15 @@ class Translator(translator.Translator):
             learned = config.model.positions == "learned"
             limits = default_limits(config.data.max_length, config.model.max_positions if learned else None)
         engine = engine_in_memory(self.model.eval(), config.model) if engine is None else engine
-        super().__init__(engine, tokenizer, limits, language=config.data.source_language)
+        data = config.data
+        super().__init__(
+            engine,
+            tokenizer,
+            limits,
+            target_tokenizer=target_tokenizer,
+            language=data.source_language,
+            target_language=data.target_language,
+        )
         self.config = config
 
     @property
@@ -69,6 +82,11 @@ class Translator(translator.Translator):
         if not isinstance(self._model, EncoderDecoder):
             self._model = self._model()
         return self._model
+
+    @property
+    def vocabularies(self) -> Vocabularies:
+        """Those of source and target, which may be one."""
+        return Vocabularies(self.tokenizer, self.target_tokenizer)
 
     @property
     def device(self) -> torch.device:
@@ -90,9 +108,11 @@ class Translator(translator.Translator):
         `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
         where = find_device(device)
-        run, settings, config = settings_of(path, "translator")
+        run = RunDirectory.open(Path(path))
         # a batch frees what the next one asks for again
         keep_freed_memory()
+        settings = require_kind(run, "translator")
+        config = run_config(settings, str(run.config))
         choice = choose_engine(run, settings, engine, precision, device)
         model: EncoderDecoder | Callable[[], EncoderDecoder] = partial(_model_of, run, config, where)
         if choice.is_native:
@@ -100,9 +120,9 @@ class Translator(translator.Translator):
         else:
             model = _model_of(run, config, where)
             computing = TorchEngine(model, why_not_native=choice.told)
-        tokenizer = Tokenizer.load(run.tokenizer, config.model.vocab_size)
-        limits = reading_limits(run.path, settings, tokenizer)
-        return cls(model, tokenizer, config, limits, engine=computing)
+        vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
+        limits = reading_limits(run.path, settings, vocabularies.source)
+        return cls(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target, engine=computing)
 
     def stream(
         self,
@@ -113,10 +133,21 @@ class Translator(translator.Translator):
         window: int = translator.WINDOW,
         retry_loops: bool = True,
         notes: TranslationNotes | None = None,
+        prefixes: Iterable[str] | None = None,
+        glossary: Glossary | None = None,
+        confidence: Judge | None = None,
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, greedily where no `options` say otherwise."""
         return super().stream(
-            lines, options, batch_size=batch_size, window=window, retry_loops=retry_loops, notes=notes
+            lines,
+            options,
+            batch_size=batch_size,
+            window=window,
+            retry_loops=retry_loops,
+            notes=notes,
+            prefixes=prefixes,
+            glossary=glossary,
+            confidence=confidence,
         )
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:

@@ -23,12 +23,12 @@ from dikkat.tasks.common.train import Outcome, TrainWatcher, train
 from dikkat.tasks.translation.attention import Attending
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.tasks.translation.translator import Translator
+from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.training.task import Stop, Validation, never
 from dikkat.training.validation import Validator
 from dikkat.training.watching import StepReport
 from dikkat_runtime.errors import CannotCreateError, DiskError
 from dikkat_runtime.files import probe_beside, write_atomically, write_errors
-from dikkat_runtime.text.tokenizer import Tokenizer
 
 WORDS = (6, 10, 14)
 """One sentence of about so many words each: long enough to have an order, short enough to be seen at once."""
@@ -86,7 +86,8 @@ class MapDiary(TrainWatcher):
     def look(self, model: EncoderDecoder) -> None:
         """Translate the sentences with the weights that are being validated, and record where they look."""
         config = run_config(self._run.read_config(), str(self._run.config))
-        translator = Translator(model, Tokenizer.load(self._run.tokenizer), config)
+        vocabularies = Vocabularies.load(self._run, config.model, config.data.vocabularies)
+        translator = Translator(model, vocabularies.source, config, target_tokenizer=vocabularies.target)
         self._sentences = self._sentences or self._choose()
         attending = Attending(translator)
         wanted = attending.choose("decoder", "cross", len(model.decoder.blocks) - 1)

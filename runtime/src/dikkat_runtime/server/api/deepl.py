@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from starlette.responses import Response
 
+from dikkat_runtime.documents.fragments import Structure
 from dikkat_runtime.server.api.deepl_glossaries import ENDPOINTS as GLOSSARY_ENDPOINTS
 from dikkat_runtime.server.api.schemas import FLAG, TEXT, TEXTS, WHOLE, fields, list_of, words
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, json_response
 from dikkat_runtime.server.endpoint import Endpoint
-from dikkat_runtime.server.glossaries import Glossary, Terms
 from dikkat_runtime.server.languages import candidates, language_name, normal
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.translation import Wish, answer_texts
+from dikkat_runtime.server.translation import answer_texts
+from dikkat_runtime.server.wishes import Wish
+from dikkat_runtime.text.glossary import Glossary
 
 NO_LIMIT = 1_000_000_000_000
 """Characters; the clients must be told some limit."""
@@ -50,14 +52,18 @@ def _wish(call: Call, glossary: Glossary | None) -> Wish:
     fields = call.fields
     split = fields.choice("split_sentences", "1", ("0", "1", "nonewlines"))
     handling = fields.choice("tag_handling", "", ("xml", "html"))
-    for name in ("splitting_tags", "non_splitting_tags"):
-        _names(call, name)  # every tag splits here
+    structure = Structure(
+        ignored=_names(call, "ignore_tags"),
+        splitting=_names(call, "splitting_tags"),
+        inside=_names(call, "non_splitting_tags"),
+        detects=fields.flag("outline_detection", True),
+    )
     return Wish(
         markup="xml" if handling == "xml" else "html" if handling == "html" else "text",
-        ignored=[name.lower() for name in _names(call, "ignore_tags")],
+        structure=structure,
         sentences=split != "0",
         lines=split == "1",
-        terms=Terms.of(glossary),
+        glossary=glossary,
     )
 
 
@@ -81,7 +87,7 @@ def _glossary(call: Call) -> Glossary | None:
             raise RequestError("invalid", "source_lang is needed with a glossary", param="source_lang")
         if not _are_alike(glossary.source, source) or not _are_alike(glossary.target, target):
             raise RequestError("invalid", "the glossary is for other languages", param="glossary_id")
-    return Glossary(found[0].name, found[0].source, found[0].target, entries)
+    return Glossary.of(entries, found[0].source)
 
 
 def _are_alike(one: str, other: str) -> bool:
@@ -114,6 +120,9 @@ _BODY = fields(
     split_sentences=words("0", "1", "nonewlines"),
     tag_handling=words("xml", "html"),
     ignore_tags=TEXTS,
+    splitting_tags=TEXTS,
+    non_splitting_tags=TEXTS,
+    outline_detection=FLAG,
     glossary_id=TEXT,
 )
 _ANSWER = fields(

@@ -49,7 +49,7 @@ async def result(call: Call) -> Response:
     if job.status != "done":
         raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
     call.services.documents.remove(job)
-    return _attachment(job)
+    return attachment(job)
 
 
 async def translate_file(call: Call) -> Response:
@@ -67,7 +67,7 @@ async def translate_file(call: Call) -> Response:
 async def download(call: Call) -> Response:
     """A translated file; its address, which nobody can guess, is its key."""
     identity = call.request.path_params["name"].partition(".")[0]
-    return _attachment(call.services.documents.get(identity))
+    return attachment(call.services.documents.get(identity))
 
 
 def _model(call: Call, source: str | None, target: str) -> ServedModel:
@@ -82,19 +82,21 @@ def _job(call: Call) -> DocumentJob:
     return call.services.documents.get_own(identity, key, call.owner)
 
 
-def _attachment(job: DocumentJob) -> Response:
+def attachment(job: DocumentJob) -> Response:
+    """A translated file, under the name that it came with."""
     disposition = f"attachment; filename*=UTF-8''{quote(job.name)}"
     return Response(job.result, media_type=BYTES, headers={"Content-Disposition": disposition})
 
 
-_FILE = {"type": "string", "contentEncoding": "binary"}
-_UPLOAD = fields(("file", "target_lang"), file=_FILE, target_lang=TEXT, source_lang=TEXT, filename=TEXT)
+FILE = {"type": "string", "contentEncoding": "binary"}
+"""JSON schema of an uploaded file."""
+_UPLOAD = fields(("file", "target_lang"), file=FILE, target_lang=TEXT, source_lang=TEXT, filename=TEXT)
 _TAKEN = fields(("document_id", "document_key"), document_id=TEXT, document_key=TEXT)
 _KEY = fields(("document_key",), document_key=TEXT)
 _STATUS = fields(("document_id", "status"), document_id=TEXT, status=TEXT, billed_characters=WHOLE)
 _ONE = "/v2/document/{document_id}"
 _POST = ("POST",)
-_LT_FILE = fields(("file", "source", "target"), file=_FILE, source=TEXT, target=TEXT)
+_LTFILE = fields(("file", "source", "target"), file=FILE, source=TEXT, target=TEXT)
 _URL = fields(("translatedFileUrl",), translatedFileUrl=TEXT)
 
 ENDPOINTS = [
@@ -102,7 +104,7 @@ ENDPOINTS = [
     Endpoint(_POST, _ONE, status, DEEPL, "Tell how far a document is.", _STATUS, _KEY),
     Endpoint(_POST, f"{_ONE}/result", result, DEEPL, "Fetch a document.", TEXT, _KEY, media_type=BYTES),
     Endpoint(
-        _POST, "/translate_file", translate_file, LIBRETRANSLATE, "Translate a file.", _URL, _LT_FILE, takes_files=True
+        _POST, "/translate_file", translate_file, LIBRETRANSLATE, "Translate a file.", _URL, _LTFILE, takes_files=True
     ),
     Endpoint(
         ("GET",), "/download_file/{name}", download, LIBRETRANSLATE, "Fetch a file.", TEXT,

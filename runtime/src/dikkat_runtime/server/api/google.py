@@ -12,7 +12,8 @@ from dikkat_runtime.server.detection import detect as detected_languages
 from dikkat_runtime.server.dialects import GOOGLE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.languages import language_name
-from dikkat_runtime.server.translation import Answer, Wish, answer_texts
+from dikkat_runtime.server.translation import Answer, answer_texts
+from dikkat_runtime.server.wishes import Wish
 
 _RELIABLE = 0.9
 

@@ -14,7 +14,8 @@ from dikkat_runtime.server.dialects import HUGGING_FACE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.models import Classify, ServedModel
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.translation import Wish, translate_texts
+from dikkat_runtime.server.translation import translate_texts
+from dikkat_runtime.server.wishes import Wish
 from dikkat_runtime.server.writing import begin, read_writing
 
 _DEFAULT_TOKENS = 100

@@ -26,7 +26,8 @@ from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.languages import language_name
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.translation import AUTO, Detected, Wish, answer_texts
+from dikkat_runtime.server.translation import AUTO, Detected, answer_texts
+from dikkat_runtime.server.wishes import Wish
 
 _LIKELY = 0.01
 """Least probability of a second or third language that is told."""

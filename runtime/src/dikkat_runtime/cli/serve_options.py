@@ -1,0 +1,175 @@
+"""The options of `serve`: one table for the command line, its help and the file of settings."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_args
+
+from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.server.settings import Limits, ServeSettings
+
+Kind = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One setting: `--NAME` on the command line, NAME in a file."""
+
+    name: str
+    field: str
+    """Of `ServeSettings`, or of `Limits` where `is_limit`."""
+    kind: Kind
+    """bool for a switch."""
+    help: str
+    group: str
+    metavar: str | None = None
+    choices: tuple[str, ...] | None = None
+    many: bool = False
+    is_limit: bool = False
+
+    @property
+    def default(self) -> Any:
+        """What it is where nobody says."""
+        owner = Limits if self.is_limit else ServeSettings
+        return next(each.default for each in fields(owner) if each.name == self.field)
+
+
+_PRECISIONS: tuple[str, ...] = get_args(PrecisionName)
+_WHERE, _WHO, _HOW = "where", "who may ask", "how to compute"
+_ONE, _ALL = "what one request may ask for", "what all together may ask for"
+
+
+def _limit(name: str, field: str, kind: Kind, text: str, group: str = _ONE) -> Option:
+    return Option(name, field, kind, text, group, {int: "N", float: "SECONDS"}[kind], is_limit=True)  # type: ignore[index]
+
+
+OPTIONS = (
+    Option("host", "host", str, "Address to listen at; others than this machine reach it only then.", _WHERE),
+    Option("port", "port", int, "Port to listen at; 0 is any that is free.", _WHERE),
+    Option("log-requests", "log_requests", bool, "Write one line a request, without its text.", _WHERE),
+    Option("keys", "keys", Path, "File of API keys; without one of them nobody is answered.", _WHO),
+    Option("open", "is_open", bool, "Answer anybody who reaches --host, without a key.", _WHO),
+    Option("allow-host", "allowed_hosts", str, "One more name that the server has.", _WHO, "NAME", many=True),
+    Option("allow-origin", "allowed_origins", str, "Pages of this origin may ask; * is all.", _WHO, "URL", many=True),
+    Option("precision", "precision", str, "int8 is faster; auto as training measured it.", _HOW, choices=_PRECISIONS),
+    Option("beam", "beam_size", int, "Hypotheses followed side by side; 1 is greedy.", _HOW, "N"),
+    Option("threads", "threads", int, "Threads to compute with; all processors if absent.", _HOW, "N"),
+    _limit("batch-tokens", "batch_tokens", int, "Source tokens computed together; 1 is a text at a time.", _HOW),
+    _limit("max-body", "body_bytes", int, "Bytes of a request."),
+    _limit("max-upload", "upload_bytes", int, "Bytes of a request with a file."),
+    _limit("max-texts", "texts", int, "Texts of a request."),
+    _limit("max-characters", "characters", int, "Characters of all its texts."),
+    _limit("max-text-characters", "text_characters", int, "Characters of one text."),
+    _limit("max-alternatives", "alternatives", int, "Other translations of a text."),
+    _limit("max-new-tokens", "new_tokens", int, "Tokens that a language model writes."),
+    _limit("max-terms", "glossary_entries", int, "Terms of a glossary."),
+    _limit("head-timeout", "head_seconds", float, "For the first lines of a request; then the connection is closed."),
+    _limit("body-timeout", "body_seconds", float, "For the rest of it; then it is answered 408."),
+    _limit("request-timeout", "request_seconds", float, "For its answer; then it is answered 503."),
+    _limit("max-wait", "wait_seconds", float, "Estimated wait from which on it is answered 429.", _ALL),
+    _limit("interactive-segments", "interactive_segments", int, "Segments beyond which a request is bulk.", _ALL),
+    _limit("ageing", "ageing_seconds", float, "After which bulk waits behind nobody who came later.", _ALL),
+    _limit("max-connections", "connections", int, "Connections; further ones are closed.", _ALL),
+    _limit("max-documents", "documents", int, "Files held, translated or not.", _ALL),
+    _limit("keep-documents", "document_seconds", float, "For which a translated file can be fetched.", _ALL),
+    _limit("max-glossaries", "glossaries", int, "Glossaries of each key.", _ALL),
+    Option("drain", "drain_seconds", float, "For the last answers after SIGTERM.", _ALL, "SECONDS"),
+)
+_BY_NAME = {option.name: option for option in OPTIONS}
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add every option to a parser, in its groups, with what it is where nobody says."""
+    parser.usage = f"{parser.prog} [options] DIR…"
+    parser.add_argument("runs", nargs="*", metavar="DIR", help="Run directories, each as DIR or NAME=DIR.")
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="TOML file of these settings by their names, and runs = [DIR, …]."
+    )
+    groups = {name: parser.add_argument_group(name) for name in dict.fromkeys(option.group for option in OPTIONS)}
+    for option in OPTIONS:
+        add = groups[option.group].add_argument
+        default = option.default
+        shown = "" if option.kind is bool or option.many or default is None else f" [{_shown(default)}]"
+        text = f"{option.help}{shown}".replace("%", "%%")
+        if option.kind is bool:
+            add(f"--{option.name}", action="store_true", default=None, help=text)
+        else:
+            action = "append" if option.many else "store"
+            add(
+                f"--{option.name}", type=option.kind, action=action, default=None, metavar=option.metavar,
+                choices=option.choices, help=text,
+            )  # fmt: skip
+    groups[_WHO].add_argument("--new-key", metavar="NAME", help="Make a key, add it to --keys, print it, and end.")
+
+
+def _shown(value: object) -> str:
+    if type(value) is int and value >= 10_000:
+        return f"{value:,}"
+    return f"{value:g}" if type(value) is float else f"{value}"
+
+
+def read_settings(options: Namespace) -> ServeSettings:
+    """The settings of a command line, over those of its file, over the usual ones.
+
+    Raises `MissingInputError` or `DataError` for the file, and `UsageError` for a wrong value.
+    """
+    chosen = dict(_file_values(options.config)) if options.config else {}
+    runs = tuple(options.runs) or tuple(chosen.pop("runs", ()))
+    for option in OPTIONS:
+        value = getattr(options, option.name.replace("-", "_"))
+        if value is not None:
+            chosen[option.name] = value
+    chosen.pop("runs", None)
+    given, limits = dict[str, Any](), dict[str, Any]()
+    for name, value in chosen.items():
+        option = _BY_NAME[name]
+        _check(option, value)
+        (limits if option.is_limit else given)[option.field] = tuple(value) if option.many else value
+    return ServeSettings(runs=runs, limits=Limits(**limits), **given)
+
+
+def _check(option: Option, value: Any) -> None:
+    if option.is_limit or option.name in ("threads", "drain"):
+        least = 1 if option.kind is int else 0
+        if not (value >= 1 if option.kind is int else 0 < value <= 86_400):
+            what = f"a whole number of at least {least}" if option.kind is int else "above 0 and at most 86400 seconds"
+            raise UsageError(f"--{option.name} must be {what}, not {value:g}")
+
+
+def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
+    try:
+        values = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: not a TOML file: {error}") from None
+    for name, value in values.items():
+        if name == "runs":
+            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+                raise DataError(f"{path}: runs must be a list of directories in quotation marks")
+            yield name, value
+            continue
+        option = _BY_NAME.get(name)
+        if option is None:
+            raise DataError(f"{path}: there is no setting {name}; there are: runs {' '.join(_BY_NAME)}")
+        yield name, _typed(option, value, path)
+
+
+def _typed(option: Option, value: Any, path: Path) -> Any:
+    each = value if option.many else [value]
+    wanted = {bool: bool, int: int, float: (int, float)}.get(option.kind, str)  # type: ignore[call-overload]
+    is_typed = isinstance(each, list) and all(
+        isinstance(one, wanted) and isinstance(one, bool) == (option.kind is bool) for one in each
+    )
+    if not is_typed or (option.choices and value not in option.choices):
+        kinds = {bool: "true or false", int: "a whole number", float: "a number"}
+        what = " or ".join(option.choices) if option.choices else kinds.get(option.kind, "a text in quotation marks")  # type: ignore[call-overload]
+        raise DataError(f"{path}: {option.name} must be {f'a list, each {what}' if option.many else what}")
+    typed = [option.kind(one) for one in each]
+    return typed if option.many else typed[0]

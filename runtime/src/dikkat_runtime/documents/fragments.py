@@ -1,0 +1,181 @@
+"""Pieces of HTML and XML, as clients send them instead of plain text: well-formed or not, nothing but text changes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.html import page_document
+from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
+from dikkat_runtime.documents.xml_nodes import escaped, unescaped
+from dikkat_runtime.text.placeholders import has_words
+
+_NODE = re.compile(
+    r"<!--.*?-->|<\?.*?\?>|<!\[CDATA\[.*?\]\]>|<![^<>]*+>"
+    r"|</(?P<close>[^\s<>/]++)[^<>]*+>"
+    r"""|<(?P<open>[^\s<>/!?]++)(?:"[^"]*+"|'[^']*+'|[^"'<>])*+>""",
+    re.DOTALL,
+)
+_ENDS = {"<!--": "-->", "<?": "?>", "<![CDATA[": "]]>"}
+_LONGEST_TAG = 10_000
+"""Characters after which a tag that does not end is text."""
+_NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']no["']""")
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """What a client says of the elements of an XML fragment; names as they are written there."""
+
+    ignored: Collection[str] = ()
+    """Elements that are not translated; each stands for a word."""
+    splitting: Collection[str] = ()
+    """Elements that end a sentence."""
+    inside: Collection[str] = ()
+    """Elements that never do."""
+    detects: bool = True
+    """Whether an element that stands beside no text ends a sentence."""
+
+
+def html_fragment(text: str, ignored: Collection[str] = ()) -> TextDocument:
+    """The texts of a piece of HTML, read as a page is; elements named `ignored` (small letters) stay as they are."""
+    return page_document(DecodedFile("text", text), Options(ignored_elements=frozenset(ignored)))
+
+
+def xml_fragment(text: str, structure: Structure) -> TextDocument:
+    """The texts of a piece of XML; what is not well-formed stands for itself."""
+    nodes = list(_nodes(text))
+    _match(nodes, structure.ignored)
+    segments = [
+        Segment(content, edits, 1)
+        for block in _blocks(nodes, structure)
+        for content, edits in [_segment(block)]
+        if has_words(plain(content))
+    ]
+    return TextDocument(DecodedFile("text", text), segments, markup=False)
+
+
+@dataclass(slots=True)
+class _Node:
+    """A tag, a text or what is neither, with its place in the fragment."""
+
+    kind: Literal["open", "close", "empty", "text", "copied", "other"]
+    start: int
+    raw: str
+    name: str = ""
+    pair: int = 0
+    """The number of both of a matching pair, from 1; 0 where the other one is missing."""
+    parent: _Node | None = None
+    has_text: bool = False
+    """Whether text stands in the element, but not in an element inside it."""
+
+
+def _nodes(text: str) -> Iterator[_Node]:
+    """All nodes; a `<` that begins no tag is text."""
+    start = position = 0
+    last = {opening: text.rfind(closing) for opening, closing in _ENDS.items()}
+    while (position := text.find("<", position)) >= 0:
+        opening = next((each for each in _ENDS if text.startswith(each, position)), "<")
+        # what is closed no more is not looked for to the end each time
+        ends = position < last.get(opening, len(text))
+        found = _NODE.match(text, position, position + _LONGEST_TAG) if ends else None
+        if found is None:
+            position += 1
+            continue
+        if position > start:
+            yield _Node("text", start, text[start:position])
+        if found["open"]:
+            kind: Literal["open", "empty"] = "empty" if found[0].endswith("/>") else "open"
+            yield _Node(kind, position, found[0], found["open"])
+        else:
+            yield _Node("close" if found["close"] else "other", position, found[0], found["close"] or "")
+        start = position = found.end()
+    if start < len(text):
+        yield _Node("text", start, text[start:])
+
+
+def _match(nodes: list[_Node], ignored: Collection[str]) -> None:
+    """Find the pairs, what stands in what, and make each element that is not translated one node."""
+    root = _Node("open", 0, "", pair=-1)
+    opened, counts = [root], Counter[str]()
+    for number, node in enumerate(nodes, start=1):
+        node.parent = opened[-1]
+        if node.kind == "open":
+            opened.append(node)
+            counts[node.name] += 1
+        elif node.kind == "close" and counts[node.name]:
+            while (last := opened.pop()).name != node.name:
+                counts[last.name] -= 1
+            counts[node.name] -= 1
+            last.pair = node.pair = number
+            node.parent = last.parent
+    for node in nodes:
+        if node.parent is not None and not node.parent.pair:
+            # what stands in an element that is never closed stands around it
+            node.parent = node.parent.parent
+        if node.kind == "text" and node.raw.strip() and node.parent is not None:
+            node.parent.has_text = True
+    _merge_copied(nodes, ignored)
+
+
+def _merge_copied(nodes: list[_Node], ignored: Collection[str]) -> None:
+    kept: list[_Node] = []
+    inside: _Node | None = None
+    raw = list[str]()
+    for node in nodes:
+        if inside is not None:
+            raw.append(node.raw)
+            if node.pair == inside.pair:
+                kept.append(replace(inside, kind="copied", raw="".join(raw)))
+                inside = None
+        elif node.kind == "open" and node.pair and _is_copied(node, ignored):
+            inside, raw = node, [node.raw]
+        elif node.kind == "empty" and node.name in ignored:
+            kept.append(replace(node, kind="copied"))
+        else:
+            kept.append(node)
+    nodes[:] = kept
+
+
+def _is_copied(node: _Node, ignored: Collection[str]) -> bool:
+    return node.name in ignored or _NOT_TRANSLATED.search(node.raw) is not None
+
+
+def _blocks(nodes: list[_Node], structure: Structure) -> Iterator[list[_Node]]:
+    """The nodes between two that end a sentence."""
+    block: list[_Node] = []
+    for node in nodes:
+        if _ends_sentence(node, structure):
+            if block:
+                yield block
+            block = []
+        else:
+            block.append(node)
+    if block:
+        yield block
+
+
+def _ends_sentence(node: _Node, structure: Structure) -> bool:
+    if node.kind == "text" or node.name in structure.inside:
+        return False
+    if node.name in structure.splitting:
+        return True
+    is_element = node.kind in ("open", "close", "empty")
+    return structure.detects and is_element and node.parent is not None and not node.parent.has_text
+
+
+def _segment(block: list[_Node]) -> tuple[Content, Callable[[Content], Iterable[Edit]]]:
+    whole = {node.pair for node in block if node.kind == "open"} & {node.pair for node in block if node.kind == "close"}
+    items: list[Item] = []
+    for node in block:
+        if node.kind == "text":
+            items.append(unescaped(node.raw))
+        elif node.kind in ("open", "close") and node.pair and node.pair in whole:
+            items.append(Tag("open" if node.kind == "open" else "close", node.raw, node.pair))
+        else:
+            items.append(Tag("word" if node.kind == "copied" else "void", node.raw))
+    first, last = block[0].start, block[-1].start + len(block[-1].raw)
+    return tuple(items), lambda translation: [Edit(first, last, render(translation, escaped))]

@@ -1,0 +1,148 @@
+"""XML read as a stream: the elements that are wanted, one at a time, in constant memory however large the file is.
+
+Nothing outside the file is fetched, and a file that declares entities is refused.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, NoReturn
+from xml.parsers import expat
+
+from dikkat_runtime.documents.decoded_file import byte_order_mark
+from dikkat_runtime.documents.xml_nodes import CONTROLS, ILLEGAL, Node, declared_charset, quoted
+from dikkat_runtime.errors import DataError
+
+_CHUNK = 1 << 16
+_HEAD = 1000
+_OPEN_REFERENCE = re.compile(r"&[^;&<]{0,12}\Z")
+"""A reference that may go on in the next chunk."""
+LARGEST_ELEMENT = 1_000_000
+"""Characters of text in one element; no segment is longer, and memory stays bounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An element with all that is in it; of one that is only announced, its opening tag alone."""
+
+    line: int
+    nodes: list[Node]
+
+    @property
+    def opening(self) -> Node:
+        """Its opening tag."""
+        return self.nodes[0]
+
+
+def stream_elements(
+    file: BinaryIO, name: str, wanted: frozenset[str], announced: frozenset[str], remarks: Counter[str]
+) -> Iterator[Element]:
+    """The elements called as in `wanted`, and the opening tags of those in `announced`, in their order.
+
+    Illegal control characters are counted among the `remarks`. Raises `DataError` with the line for what is not
+    well-formed, is not of its charset, or declares an entity.
+    """
+    collector = _Collector(name, wanted, announced)
+    for text, is_last in _texts(file, name):
+        clean, count = ILLEGAL.subn("\ufffd", text)
+        if count:
+            remarks[CONTROLS] += count
+        collector.feed(clean, is_last)
+        yield from collector.elements
+        collector.elements.clear()
+
+
+def _texts(file: BinaryIO, name: str) -> Iterator[tuple[str, bool]]:
+    """The characters of a file piece by piece, no reference cut in two."""
+    chunk = file.read(_CHUNK)
+    mark, marked = byte_order_mark(chunk)
+    charset = marked or declared_charset(chunk[:_HEAD]) or "utf-8"
+    try:
+        decoder = codecs.getincrementaldecoder(charset)()
+    except LookupError:
+        raise DataError(f'{name}: its charset "{charset}" is not known; convert it to UTF-8') from None
+    position, rest, chunk = len(mark), "", chunk[len(mark) :]
+    while True:
+        following = file.read(_CHUNK)
+        try:
+            text = rest + decoder.decode(chunk, not following)
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}: byte {position + error.start:,} is not valid {charset.upper()}; convert the file with iconv"
+            ) from None
+        if not following:
+            yield text, True
+            return
+        cut = _OPEN_REFERENCE.search(text, max(0, len(text) - 14))
+        rest = text[cut.start() :] if cut else ""
+        yield text[: len(text) - len(rest)], False
+        position += len(chunk)
+        chunk = following
+
+
+class _Collector:
+    """Takes a file in pieces and gathers its elements."""
+
+    def __init__(self, name: str, wanted: frozenset[str], announced: frozenset[str]) -> None:
+        self.elements: list[Element] = []
+        self._name, self._wanted, self._announced = name, wanted, announced
+        self._nodes: list[Node] = []
+        self._depth = self._line = self._size = 0
+        self._parser = expat.ParserCreate("utf-8")
+        self._parser.buffer_text = True
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._characters
+        self._parser.EntityDeclHandler = self._refuse
+
+    def feed(self, text: str, is_last: bool) -> None:
+        """Read one more piece."""
+        try:
+            self._parser.Parse(text.encode("utf-8", "surrogatepass"), is_last)
+        except expat.ExpatError as error:
+            told = expat.ErrorString(error.code)
+            raise DataError(
+                f"{self._name}:{error.lineno}: byte {max(0, self._parser.ErrorByteIndex):,}: not valid XML ({told})"
+            ) from None
+
+    def _start(self, name: str, attributes: dict[str, str]) -> None:
+        local = name.rpartition(":")[2]
+        if not self._depth:
+            self._line = self._parser.CurrentLineNumber
+            if local in self._announced:
+                self.elements.append(Element(self._line, [_opening(name, attributes)]))
+            if local not in self._wanted:
+                return
+            self._nodes, self._size = [], 0
+        self._nodes.append(_opening(name, attributes))
+        self._depth += 1
+
+    def _end(self, name: str) -> None:
+        if not self._depth:
+            return
+        self._nodes.append(Node("close", 0, 0, f"</{name}>", name))
+        self._depth -= 1
+        if not self._depth:
+            self.elements.append(Element(self._line, self._nodes))
+
+    def _characters(self, text: str) -> None:
+        if not self._depth:
+            return
+        self._size += len(text)
+        if self._size > LARGEST_ELEMENT:
+            raise DataError(f"{self._name}:{self._line}: a segment of more than {LARGEST_ELEMENT:,} characters")
+        self._nodes.append(Node("cdata", 0, 0, f"<![CDATA[{text}]]>"))
+
+    def _refuse(self, entity: str, *_: object) -> NoReturn:
+        raise DataError(f'{self._name}: declares the entity "{entity}", as no document needs to; not read')
+
+
+def _opening(name: str, attributes: dict[str, str]) -> Node:
+    written = "".join([f' {key}="{quoted(value)}"' for key, value in attributes.items()]) if attributes else ""
+    node = Node("open", 0, 0, f"<{name}{written}>", name)
+    node.__dict__["attributes"] = attributes  # expat has read them already
+    return node

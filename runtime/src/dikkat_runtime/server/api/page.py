@@ -1,0 +1,181 @@
+"""The page of the server: its files, and what it asks to show more than a translation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import PlainTextResponse, Response
+
+from dikkat_runtime import __version__
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.server.api.schemas import FLAG, TEXT, WHOLE, fields, list_of, whole
+from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.detection import is_available
+from dikkat_runtime.server.dialects import OWN, json_response
+from dikkat_runtime.server.documents import supported_suffixes
+from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.languages import normal
+from dikkat_runtime.server.models import Attend, Complete, ServedModel
+from dikkat_runtime.server.page_files import FOLDER, INDEX, POLICY, index_page, page_files, wanted_language
+from dikkat_runtime.server.page_views import shown_attention
+from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.segments import Fixed, segments_of, split_text
+from dikkat_runtime.server.translation import source_of, translate_texts, translator_for
+from dikkat_runtime.server.wishes import Wish
+from dikkat_runtime.text.glossary import Glossary
+
+_HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-cache",
+}
+_HTML = "text/html"
+_MOST_CHARACTERS = 2000
+"""Of a sentence whose attention is shown."""
+
+
+async def root(call: Call) -> Response:
+    """The page for a browser, a few words for others."""
+    if _HTML not in call.request.headers.get("accept", ""):
+        return PlainTextResponse(_in_words(call))
+    language = wanted_language(call.request.headers.get("accept-language", ""))
+    headers = {**_HEADERS, "Content-Type": page_files()[INDEX][0], "Vary": "Accept, Accept-Language"}
+    return Response(index_page(language), headers=headers)
+
+
+def _in_words(call: Call) -> str:
+    models = ", ".join(f"{model.name} ({model.kind})" for model in call.catalog.models)
+    lines = (
+        f"dikkat-runtime {__version__} serves {'models' if call.services.access.needs_key else models}.",
+        "Interfaces: LibreTranslate at /, DeepL at /v2, Google at /language/translate/v2, OpenAI at /v1,",
+        "Text Embeddings Inference at /predict and /embed, Hugging Face inference at /models/NAME.",
+        "Described at /openapi.json. Probes: /health, /ready, /metrics. A page for people: / in a browser.",
+    )
+    return "\n".join(lines) + "\n"
+
+
+async def file(call: Call) -> Response:
+    """A style sheet, a script or a picture of the page."""
+    kind, content = page_files().get(call.request.path_params["name"], ("", b""))
+    if not kind or kind.startswith(_HTML):
+        raise RequestError("not_found", "there is no such file")
+    return Response(content, headers={**_HEADERS, "Content-Type": kind})
+
+
+async def models(call: Call) -> Response:
+    """What can be asked, and within what limits."""
+    limits = call.services.settings.limits
+    content = {
+        "version": __version__,
+        "models": [_shown_model(model) for model in call.catalog.models],
+        "detects": is_available(),
+        "files": supported_suffixes(),
+        "most_characters": limits.text_characters,
+        "most_bytes": limits.upload_bytes,
+        "most_alternatives": limits.alternatives,
+        "most_tokens": limits.new_tokens,
+    }
+    return json_response(content)
+
+
+def _shown_model(model: ServedModel) -> dict[str, Any]:
+    row: dict[str, Any] = {"name": model.name, "kind": model.kind}
+    if model.kind == "translator":
+        row |= {"source": normal(model.source), "target": normal(model.target), "attention": model.has_attention}
+    return row
+
+
+async def translate(call: Call) -> Response:
+    """A text in parts: sentences with their translations, and what stands between them; `known` ones are not translated
+    again.
+    """
+    fields, limits = call.fields, call.services.settings.limits
+    text = fields.within_limits("text", [fields.text("text")])[0]
+    source, detected = await source_of(call, text, fields.text("source"))
+    model = translator_for(call, source, fields.text("target"), fields.optional_text("model"))
+    known = frozenset(fields.texts("known")) if fields.raw("known") else frozenset()
+    wish = Wish(
+        sentences=False,
+        lines=False,
+        alternatives=fields.whole("alternatives", 0, 0, limits.alternatives),
+        glossary=_glossary(call, model.source),
+    )
+    parts = split_text(text, model.source)
+    fresh = [each for each in dict.fromkeys(segments_of(parts)) if each not in known]
+    call.count_characters(fresh)
+    translations = dict(zip(fresh, await translate_texts(call, model, fresh, wish), strict=True))
+    rows: list[dict[str, Any]] = []
+    for part in parts:
+        row: dict[str, Any] = {"text" if isinstance(part, Fixed) else "source": part.text}
+        if not isinstance(part, Fixed) and (translated := translations.get(part.text)):
+            row |= {"target": translated.text, "alternatives": translated.alternatives}
+        rows.append(row)
+    content: dict[str, Any] = {"model": model.name, "source": normal(model.source), "parts": rows}
+    if detected:
+        content["detected"] = {"language": detected.language, "confidence": detected.confidence}
+    return json_response(content)
+
+
+def _glossary(call: Call, language: str) -> Glossary | None:
+    """The glossary of lines like `term = translation`. Raises `RequestError` that names the line."""
+    text = call.fields.optional_text("glossary") or ""
+    if not text.strip():
+        return None
+    lines = [line if "\t" in line else line.replace("=", "\t", 1) for line in text.split("\n")]
+    return Glossary.of(call.services.glossaries.parse("\n".join(lines), "\t"), language)
+
+
+async def complete(call: Call) -> Response:
+    """A translation that somebody has begun to type, gone on with as is best."""
+    fields = call.fields
+    model = call.catalog.chosen(fields.text("model"), "translator")
+    source, prefix = fields.within_limits("source", [fields.text("source"), fields.text("prefix")])
+    if "\n" in source + prefix:
+        raise RequestError("invalid", "source and prefix must be one line each", param="source")
+    options = BeamOptions(beam_size=call.services.settings.beam_size)
+    (found,) = await call.compute(Complete(model, options, _glossary(call, model.source)), [(source, prefix)])
+    return json_response({"target": found.text})
+
+
+async def attention(call: Call) -> Response:
+    """Where each word of a translation was looked for in its source, by every head."""
+    fields = call.fields
+    model = call.catalog.chosen(fields.text("model"), "translator")
+    if not model.has_attention:
+        raise RequestError("unsupported", f"{model.name} does not tell its attention here", param="model")
+    pair = fields.text("source"), fields.text("target")
+    if max(map(len, pair)) > _MOST_CHARACTERS:
+        raise RequestError("too_large", f"a sentence has over {_MOST_CHARACTERS:,} characters", param="source")
+    (found,) = await call.compute(Attend(model), [pair])
+    return json_response(shown_attention(found))
+
+
+_GET, _POST = ("GET",), ("POST",)
+_MODEL = fields(("name", "kind"), name=TEXT, kind=TEXT, source=TEXT, target=TEXT, attention=FLAG)
+_MODELS = fields(("version", "models"), version=TEXT, models=list_of(_MODEL), detects=FLAG, files=list_of(TEXT))
+_TRANSLATE = fields(
+    ("text", "source", "target"),
+    text=TEXT, source=TEXT, target=TEXT, model=TEXT, alternatives=whole(0, 10), glossary=TEXT, known=list_of(TEXT),
+)  # fmt: skip
+_PART = fields((), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT))
+_PARTS = fields(("model", "parts"), model=TEXT, parts=list_of(_PART))
+_SIDE = fields(("tokens", "words", "word_of"), tokens=list_of(TEXT), words=list_of(TEXT), word_of=list_of(WHOLE))
+_MAPS = fields(
+    ("source", "target", "layers", "heads", "weights"),
+    source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT,
+)  # fmt: skip
+_COMPLETE = fields(("model", "source", "prefix"), model=TEXT, source=TEXT, prefix=TEXT, glossary=TEXT)
+_PAIR = fields(("model", "source", "target"), model=TEXT, source=TEXT, target=TEXT)
+
+ENDPOINTS = [
+    Endpoint(_GET, "/", root, OWN, "Show the page, or tell what is served.", TEXT, media_type=_HTML, needs_key=False),
+    Endpoint(_GET, f"{FOLDER}{{name}}", file, OWN, "Show a file of the page.", TEXT, media_type="text/css",
+             needs_key=False, also={200: "text/javascript"}),
+    Endpoint(_GET, "/page/models", models, OWN, "Tell what can be asked.", _MODELS),
+    Endpoint(_POST, "/page/translate", translate, OWN, "Translate sentence by sentence.", _PARTS, _TRANSLATE),
+    Endpoint(_POST, "/page/complete", complete, OWN, "Go on with a translation.", fields(("target",), target=TEXT),
+             _COMPLETE),
+    Endpoint(_POST, "/page/attention", attention, OWN, "Show attention.", _MAPS, _PAIR),
+]  # fmt: skip
+"""The routes of the page."""

@@ -1,0 +1,115 @@
+// A document in, the same document translated out; how far it is, and the way to give it up.
+
+import { button, element } from "./elements.js";
+import { pairChooser } from "./pair.js";
+import { ask, askJson } from "./server.js";
+import { number, say } from "./strings.js";
+
+const WATCH = 500; // milliseconds between two looks at a document
+const MEGABYTE = 1e6;
+const entries = []; // the documents of this visit, the newest first
+
+export function documentsPanel(served, tell) {
+  const pair = pairChooser(served, { detects: false, changed: () => {} });
+  const field = element("input", { type: "file", multiple: true, id: "files", class: "hidden-text", accept: served.files.join(","), onchange: () => { takeAll(field.files); field.value = ""; } });
+  const megabytes = number(served.most_bytes / MEGABYTE);
+  const zone = element("div", { class: "pane drop" },
+    element("label", { for: "files", class: "main-button" }, say("chooseFile")), field, element("span", {}, say("dropFile")),
+    element("p", { class: "muted note" }, say("fileKinds", { kinds: served.files.join(" "), most: megabytes }), " · ", say("formats")));
+  const list = element("ul", { class: "documents", "aria-label": say("files") });
+  for (const [name, over] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
+    zone.addEventListener(name, (event) => {
+      event.preventDefault();
+      zone.classList.toggle("over", over);
+      if (name === "drop") takeAll(event.dataTransfer.files);
+    });
+  }
+
+  function takeAll(files) {
+    tell.notice("");
+    for (const file of files) take(file);
+  }
+
+  async function take(file) {
+    const ending = file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
+    if (!served.files.includes(ending)) return tell.notice(say("wrongKind", { name: file.name }));
+    if (file.size > served.most_bytes) return tell.notice(say("tooLarge", { name: file.name, most: megabytes }));
+    const entry = { name: file.name, status: "reading", segments: 0, translated: 0 };
+    entries.unshift(entry);
+    draw();
+    const { source, target, model } = pair.value();
+    const named = model || served.models.find((each) => each.source === source && each.target === target)?.name;
+    const body = new FormData();
+    body.append("model", named);
+    body.append("file", file, file.name);
+    try {
+      Object.assign(entry, await askJson("/page/documents", { body }), { status: "queued" });
+      watch(entry);
+    } catch (problem) {
+      Object.assign(entry, { status: "error", problem: problem.message });
+    }
+    draw();
+  }
+
+  async function watch(entry) {
+    while (["queued", "translating"].includes(entry.status)) {
+      await new Promise((done) => setTimeout(done, WATCH));
+      if (!entries.includes(entry)) return;
+      try {
+        const { name, ...state } = await askJson(address(entry), { method: "GET" });
+        Object.assign(entry, state);
+      } catch (problem) {
+        if (!problem.retryAfter) Object.assign(entry, { status: "error", problem: problem.message });
+      }
+      draw();
+      if (entry.status === "done") tell.status(say("fileState", { name: entry.name, state: say("done") }));
+    }
+  }
+
+  async function download(entry) {
+    try {
+      const blob = await (await ask(address(entry, "/file"), { method: "GET" })).blob();
+      const url = URL.createObjectURL(blob);
+      element("a", { href: url, download: entry.name }).click();
+      setTimeout(() => URL.revokeObjectURL(url), 10_000);
+    } catch (problem) {
+      tell.notice(problem.message);
+    }
+  }
+
+  function giveUp(entry) {
+    entries.splice(entries.indexOf(entry), 1);
+    if (entry.id) ask(address(entry), { method: "DELETE" }).catch(() => {});
+    tell.status(say("removed"));
+    draw();
+  }
+
+  function draw() {
+    list.hidden = !entries.length;
+    list.replaceChildren(...entries.map((entry) => row(entry)));
+  }
+
+  function row(entry) {
+    const isOver = ["done", "error"].includes(entry.status);
+    const share = entry.segments ? entry.translated / entry.segments : undefined;
+    const bar = element("progress", { max: 1, value: share, "aria-label": entry.name });
+    const name = element("bdi", { class: "file-name" }, entry.name);
+    const actions = [
+      entry.status === "done" ? button(say("download"), { class: "main-button", "aria-label": `${say("download")}: ${entry.name}`, onclick: () => download(entry) }) : null,
+      button(say(isOver ? "remove" : "cancel"), { class: "quiet", "aria-label": `${say(isOver ? "remove" : "cancel")}: ${entry.name}`, onclick: () => giveUp(entry) }),
+    ].filter(Boolean);
+    return element("li", { class: `document ${entry.status}` }, element("div", { class: "document-text" }, name, element("p", { class: "muted" }, stateOf(entry)), isOver ? null : bar),
+      element("div", { class: "document-actions" }, ...actions));
+  }
+
+  return { node: element("div", {}, pair.node, zone, list), ready: draw };
+}
+
+const address = ({ id, key }, rest = "") => `/page/documents/${id}${rest}?key=${encodeURIComponent(key)}`;
+
+function stateOf({ status, segments, translated, problem, remarks }) {
+  if (status === "error") return say("failed", { problem });
+  if (status === "translating" && segments) return say("translating", { translated: number(translated), segments: number(segments) });
+  if (status === "done") return [say("done"), ...(remarks ?? [])].join(" · ");
+  return say(status === "translating" ? "reading" : status);
+}

@@ -1,0 +1,63 @@
+// The translation: each sentence can be chosen; words that the model was unsure of are marked.
+
+import { element } from "./elements.js";
+import { number, say } from "./strings.js";
+
+const UNSURE = [[0.35, "low"], [0.65, "middle"]]; // confidence below which a word is marked, and how
+let marks = true;
+
+export function translationView(choose) {
+  const node = element("div", { class: "output", dir: "auto", id: "translation", role: "group", "aria-label": say("target"), "aria-live": "off" });
+  const box = element("input", { type: "checkbox", id: "marks", checked: marks, onchange: () => { marks = box.checked; node.classList.toggle("marked", marks); } });
+  const legend = element("label", { class: "muted legend", hidden: true }, box, say("confidence"));
+  node.classList.toggle("marked", marks);
+
+  function show(parts, selected) {
+    const held = node.contains(document.activeElement);
+    let index = -1;
+    const pieces = parts.map((part) => {
+      if (part.source === undefined) return part.text;
+      index += 1;
+      return sentence(part, index, index === selected);
+    });
+    legend.hidden = !parts.some((part) => part.words?.length);
+    node.replaceChildren(...(parts.length ? pieces : [element("span", { class: "muted hint" }, say("targetHint"))]));
+    if (held) node.querySelector("[tabindex='0']")?.focus();
+  }
+
+  function sentence(part, index, isSelected) {
+    const span = element("span", {
+      class: "sentence", role: "button", tabindex: isSelected ? 0 : -1, "aria-pressed": String(isSelected), onclick: () => getSelection().isCollapsed && choose(index),
+      onkeydown: (event) => {
+        const step = { ArrowLeft: -1, ArrowRight: 1, Enter: 0, " ": 0 }[event.key];
+        if (step === undefined) return;
+        event.preventDefault();
+        const count = node.querySelectorAll(".sentence").length;
+        choose((index + step + count) % count);
+      },
+    });
+    span.append(...(part.words?.length ? markedWords(part) : [part.target]));
+    return span;
+  }
+
+  function selectAll() {
+    getSelection().selectAllChildren(node);
+  }
+
+  return { node, legend, show, selectAll };
+}
+
+// The words of a translation stand in it in order: what is between them is text.
+function markedWords({ target, words }) {
+  const pieces = [];
+  let position = 0;
+  for (const { start, end, confidence } of words) {
+    if (start > position) pieces.push(target.slice(position, start));
+    const level = UNSURE.find(([below]) => confidence < below)?.[1];
+    const text = target.slice(start, end);
+    pieces.push(level ? element("span", { class: `unsure ${level}`, title: say("sure", { percent: number(100 * confidence) }) }, text) : text);
+    position = end;
+  }
+  pieces.push(target.slice(position));
+  return pieces;
+}

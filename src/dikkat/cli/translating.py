@@ -1,0 +1,185 @@
+"""What `dikkat translate` does with its options."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dikkat.cli.engine_option import tell_engine
+from dikkat.cli.limits import MOST_BEAMS
+from dikkat.cli.plain_options import read_plain
+from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import BeamOptions, Device
+from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.errors import DataError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dikkat_runtime.documents.sentences import Translate
+    from dikkat_runtime.engine.options import DecodingOptions
+    from dikkat_runtime.tasks.output_lines import OutputStyle
+    from dikkat_runtime.tasks.translation_notes import TranslationNotes
+    from dikkat_runtime.tasks.translations import Translation
+    from dikkat_runtime.text.glossary import Glossary
+
+BEAM = BeamOptions()
+MOST = {"beam": MOST_BEAMS}
+
+
+@dataclass(frozen=True)
+class TranslateOptions:
+    """The options of `dikkat translate`, by the names and with the defaults of its command line."""
+
+    run: Path
+    file: Path | None = None
+    out: Path | None = None
+    columns: str = ""
+    beam: int = BEAM.beam_size
+    n_best: int = 1
+    scores: bool = False
+    length_penalty: float = BEAM.length_penalty
+    sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 1
+    no_repeat_ngram: int | None = None
+    repetition_penalty: float = BEAM.repetition_penalty
+    glossary: Path | None = None
+    prefix: Path | None = None
+    confidence: bool = False
+    json: bool = False
+    abstain: float | None = None
+    batch_size: int | None = None
+    precision: PrecisionName = "auto"
+    device: Device = "cpu"
+    engine: EngineName = "auto"
+
+    @classmethod
+    def read(cls, arguments: Sequence[str]) -> TranslateOptions | None:
+        """Those of a command line that holds no mistake and asks for no help; None where it takes typer to tell."""
+        return read_plain(cls, arguments, ("run", "file"), MOST)
+
+    def decoding(self) -> DecodingOptions:
+        """How to decode. Raises `UsageError`."""
+        from dikkat_runtime.engine.options import SamplingOptions
+
+        if self.sample and (self.glossary is not None or self.prefix is not None):
+            raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
+        if self.sample and (self.beam != BEAM.beam_size or self.n_best != 1):
+            raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
+        options: DecodingOptions = BeamOptions(
+            beam_size=self.beam, n_best=self.n_best, length_penalty=self.length_penalty, scores=self.scores
+        )
+        if self.sample:
+            options = SamplingOptions(
+                temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, seed=self.seed, scores=self.scores
+            )
+        return replace(options, no_repeat_ngram=self.no_repeat_ngram or 0, repetition_penalty=self.repetition_penalty)
+
+
+def translate(options: TranslateOptions) -> None:
+    """Translate lines, or with `out` a document."""
+    from dikkat.tasks.translation.opening import open_translator
+    from dikkat_runtime.tasks.output_lines import OutputStyle
+
+    style = OutputStyle(
+        scores=options.scores or options.n_best > 1,
+        confidence=options.confidence,
+        json=options.json,
+        abstain=options.abstain,
+    )
+    style.check(options.n_best, is_document=options.out is not None)
+    decoding = options.decoding()
+    translator = open_translator(options.run, options.engine, options.precision, options.device)
+    tell_engine(translator.info)
+    stream = partial(
+        translator.stream,
+        options=decoding,
+        batch_size=options.batch_size,
+        retry_loops=options.no_repeat_ngram is None,
+        glossary=_glossary(options, translator.language),
+    )
+    if options.out is None:
+        judge = translator.judge(options.run, told=_tell) if style.needs_confidence else None
+        return _translate_lines(partial(stream, confidence=judge), options, style)
+    if style.scores:
+        raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
+    if options.prefix is not None:
+        raise UsageError("--prefix is for lines; leave it out, or --out")
+    _translate_document(options, options.out, lambda texts: [each.text for each in stream(texts)])
+    for note in translator.notes.glossary_lines():
+        _tell(note)
+    return None
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _glossary(options: TranslateOptions, language: str) -> Glossary | None:
+    if options.glossary is None:
+        return None
+    from dikkat_runtime.text.glossary import Glossary
+
+    return Glossary.read(options.glossary, language)
+
+
+def _translate_lines(
+    stream: Callable[..., Iterator[Translation]], options: TranslateOptions, style: OutputStyle
+) -> None:
+    from dikkat_runtime.tasks.translation_notes import TranslationNotes
+
+    interactive = options.file is None and sys.stdin.isatty()
+    window = 1 if interactive else 2048
+    notes, skipped = TranslationNotes(), list[DataError]()
+    prefixes = None if options.prefix is None else _lines(options.prefix, skipped.append)
+    translations = stream(_lines(options.file, skipped.append), window=window, notes=notes, prefixes=prefixes)
+    try:
+        _write(translations, window, style, notes)
+    finally:
+        for note in notes.lines():
+            _tell(note)
+    _tell_of_skipped(skipped)
+
+
+def _tell_of_skipped(lines: list[DataError]) -> None:
+    if lines:
+        more = f" (and {len(lines) - 1:,} more of this kind)" if len(lines) > 1 else ""
+        raise DataError(f"{lines[0]}; it was left empty{more}")
+
+
+def _translate_document(options: TranslateOptions, out: Path, translate: Translate) -> None:
+    from dikkat_runtime.documents.document_files import run_align, run_options, translate_file
+
+    if options.file is None:
+        raise UsageError("--out writes a translated document; name the FILE that it is made of")
+    reading = run_options(options.run, options.columns)
+    document = translate_file(options.file, out, translate, align=run_align(options.run), options=reading)
+    for line in document.lines():
+        _tell(line)
+
+
+def _write(translations: Iterator[Translation], window: int, style: OutputStyle, notes: TranslationNotes) -> None:
+    out = sys.stdout
+    try:
+        for number, translation in enumerate(translations, start=1):
+            for line in style.lines(translation, number, notes):
+                out.write(f"{line}\n")
+            if number % window == 0:
+                out.flush()
+    finally:
+        out.flush()
+
+
+def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str]:
+    from dikkat.data.text_files import decode_lines, read_lines
+
+    if file is not None:
+        return read_lines(file, skip=skip)
+    return decode_lines(sys.stdin.buffer, "standard input", skip=skip)

@@ -1,0 +1,33 @@
+"""What was read of a file of translations: how many pairs, in which languages, and what was passed over and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from dikkat_runtime.errors import plural
+
+
+@dataclass(slots=True)
+class Census:
+    """Grows while a file is read."""
+
+    name: str
+    pairs: int = 0
+    languages: tuple[str, str] = ("", "")
+    """As the file writes them; empty where it says nothing."""
+    choice: str = ""
+    """Why these two, where the file holds more."""
+    skipped: Counter[str] = field(default_factory=Counter)
+    """For each reason how many were passed over, in words that follow the number."""
+    remarks: Counter[str] = field(default_factory=Counter)
+    """What else was met, how often."""
+
+    def line(self) -> str:
+        """All of it in one line."""
+        between = f" of {self.languages[0] or '?'} and {self.languages[1] or '?'}" if any(self.languages) else ""
+        told = f"{self.name}: {plural(self.pairs, 'pair')}{between}{self.choice}"
+        if self.skipped:
+            reasons = (f"{count:,} {reason}" for reason, count in self.skipped.most_common())
+            told += f"; passed over: {', '.join(reasons)}"
+        return told + "".join(f"; {what}: {count:,}" for what, count in sorted(self.remarks.items()))

@@ -1,0 +1,221 @@
+"""Pairs out of files of translations: memories (`.tmx`), XLIFF, and gettext catalogs (`.po`, `.mo`), read as streams.
+
+Codes of formatting are left out, placeholders stay. The readers of `dikkat_runtime.documents` know the formats; here is
+decided what of a file is fit to learn from.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+from dikkat.data.census import Census
+from dikkat.data.gettext_catalogs import Message, align, read_catalog
+from dikkat.data.packed import open_unpacked
+from dikkat.data.pairs import Pair
+from dikkat.data.text_files import read_lines, reading_errors
+from dikkat_runtime.documents.po import charset_of_catalog, stream_po
+from dikkat_runtime.documents.segments import Content, Tag
+from dikkat_runtime.documents.tmx import MemoryUnit, of_language, stream_tmx
+from dikkat_runtime.documents.xliff_stream import stream_xliff
+from dikkat_runtime.errors import DataError, UsageError, nearest
+from dikkat_runtime.text.placeholders import spans
+
+SUFFIXES = (".tmx", ".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff", ".po", ".pot", ".mo", ".gmo")
+"""Endings of files in which each text stands with its translation."""
+_FIRST_UNITS = 1_000
+"""Units of a memory by which its languages are chosen."""
+_UNDONE = ("new", "needs-", "initial")
+_TAG = re.compile(r"<[^>]*>")
+_SHOWN = re.compile(r'\s(?:equiv-text|equiv|disp)="([^"]*)"')
+
+
+@dataclass(slots=True)
+class LanguageChoice:
+    """The two languages that are wanted, and those that were found; a file says which it is in by tags."""
+
+    source: str = ""
+    target: str = ""
+    """Empty where any will do."""
+    tags: tuple[str, str] = ("", "")
+    """Of what was read so far, as the files write them."""
+
+    def take(self, source: str, target: str) -> None:
+        """What one file was read as holds for those after it."""
+        self.tags = (self.tags[0] or source, self.tags[1] or target)
+
+    @property
+    def wanted(self) -> tuple[str, str]:
+        """What is asked for, else what was found before."""
+        return self.source or self.tags[0], self.target or self.tags[1]
+
+
+def read_translations(path: Path, suffix: str, choice: LanguageChoice, census: Census) -> Iterator[Pair]:
+    """Pairs of the file at `path`, whose kind its `suffix` tells, in the languages of `choice`; `census` grows.
+
+    Raises `DataError` with the line for a damaged file, `UsageError` for a language that is not in it, and
+    `MissingInputError`.
+    """
+    if suffix == ".tmx":
+        pairs = _memory(path, choice, census)
+    elif suffix in (".po", ".pot"):
+        pairs = _catalog(path, choice, census)
+    elif suffix in (".mo", ".gmo"):
+        pairs = _compiled(path, census)
+    else:
+        pairs = _xliff(path, choice, census)
+    for pair in pairs:
+        census.pairs += 1
+        yield pair
+
+
+def _memory(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pair]:
+    with reading_errors(path), open_unpacked(path) as file:
+        units = stream_tmx(file, str(path), census.remarks)
+        first = list(islice(units, _FIRST_UNITS))
+        source, target, census.choice = _chosen(path, first, choice)
+        for unit in chain(first, units):
+            ours, theirs = unit.content(source), unit.content(target)
+            if ours is None or theirs is None:
+                census.skipped[f"without a text in {source if ours is None else target}"] += 1
+            elif pair := _pair(ours, theirs, unit.line, census):
+                yield pair
+                census.languages = (source, target)
+                choice.take(source, target)
+
+
+def _chosen(path: Path, units: list[MemoryUnit], choice: LanguageChoice) -> tuple[str, str, str]:
+    """Source and target, as the file writes them, and how they were chosen where it holds more than two.
+
+    The source is the one that is wanted, else that of the header, else the commonest; the target the one that is
+    wanted, else the commonest other one. Of languages that are as common the one that comes first.
+    """
+    counts = Counter(tag for unit in units for tag in unit.segments)
+    wanted = tuple(_tag(counts, each) for each in choice.wanted)
+    for named, tag in zip((choice.source, choice.target), wanted, strict=True):
+        if named and not tag:
+            raise UsageError(f'{path}: has no language "{named}"{nearest(named, counts)}; known: {", ".join(counts)}')
+    ranked = [tag for tag, _ in counts.most_common()]
+    source = wanted[0] or _tag(counts, units[0].source_language if units else "")
+    source = source or next((tag for tag in ranked if tag != wanted[1]), "")
+    others = [tag for tag in ranked if of_language({tag: ()}, source) is None]
+    target = wanted[1] or next(iter(others), "")
+    if not source or not target:
+        raise DataError(f"{path}: holds texts in one language alone ({', '.join(counts)}), so there are no pairs in it")
+    if len(counts) < 3:
+        return source, target, ""
+    held = ", ".join(f"{tag} {count:,}" for tag, count in counts.most_common())
+    told = f" (it holds {held}; choose others with --source-language and --target-language)"
+    return source, target, told
+
+
+def _tag(counts: Mapping[str, int], language: str) -> str:
+    """The tag of a language as the file writes it; empty where it lacks the language."""
+    return of_language({tag: tag for tag in counts}, language) or "" if language else ""
+
+
+def _xliff(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pair]:
+    with reading_errors(path), open_unpacked(path) as file:
+        for segment in stream_xliff(file, str(path), census.remarks):
+            _check_languages(path, segment.languages, choice)
+            census.languages = segment.languages
+            if not segment.target:
+                census.skipped["not translated"] += 1
+            elif segment.is_machine_made:
+                census.skipped["translated by a machine"] += 1
+            elif segment.state.startswith(_UNDONE):
+                census.skipped[f"in the state {segment.state}"] += 1
+            elif pair := _pair(segment.source, segment.target, segment.line, census):
+                choice.take(*segment.languages)
+                yield pair
+
+
+def _check_languages(path: Path, stated: tuple[str, str], choice: LanguageChoice) -> None:
+    for side, tag, wanted in zip(("source", "target"), stated, choice.wanted, strict=True):
+        if tag and wanted and of_language({tag: ()}, wanted) is None and of_language({wanted: ()}, tag) is None:
+            raise UsageError(
+                f"{path}: its {side} is in {tag}, but {wanted} is wanted; say --{side}-language {tag}, or leave it out"
+            )
+
+
+def _pair(source: Content, target: Content, line: int, census: Census) -> Pair | None:
+    texts = plain_text(source), plain_text(target)
+    if all(texts):
+        return Pair(*texts, line)
+    census.skipped["with nothing on a side"] += 1
+    return None
+
+
+def plain_text(content: Content) -> str:
+    """A text on one line, of whose tags those stay that stand for a placeholder."""
+    return " ".join("".join(item if isinstance(item, str) else _shown(item) for item in content).split())
+
+
+def _shown(tag: Tag) -> str:
+    if tag.kind == "word":
+        stated = _SHOWN.search(tag.markup)
+        shown = html.unescape(stated[1] if stated else _TAG.sub("", tag.markup))
+        if any(kind == "placeholder" for kind, _ in spans(shown)):
+            return shown
+    return " " if tag.ends_sentence or tag.markup.isspace() else ""
+
+
+def _catalog(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pair]:
+    stated = ""
+    for message in stream_po(_catalog_lines(path), str(path)):
+        if message.language and message.language != stated:
+            stated = message.language
+            _check_languages(path, ("", stated), choice)
+            choice.take("", stated)
+            census.languages = ("", stated)
+        if message.is_fuzzy:
+            census.skipped["fuzzy"] += 1
+        elif not any(message.targets):
+            census.skipped["not translated"] += 1
+        else:
+            singular = message.rule.singular or 0
+            forms = (singular, message.rule.many if message.rule.is_known else 1)
+            if len(message.sources) > 1 and not message.rule.is_known:
+                census.remarks["plurals of a catalog that states no rule for them, read as n != 1"] += 1
+            pairs = list(align(Message(message.sources, message.targets), forms))
+            census.skipped["equal to their sources, or without words"] += not pairs
+            yield from (Pair(*pair, message.line) for pair in pairs)
+    census.skipped = +census.skipped
+
+
+def _catalog_lines(path: Path) -> Iterator[str]:
+    """The lines of a catalog with their ends, in the charset that it states."""
+    with reading_errors(path), open_unpacked(path) as file:
+        charset = charset_of_catalog(file.read(1 << 16)) or "utf-8"
+    if charset.lower().replace("-", "") in ("utf8", "ascii", "usascii"):
+        yield from (f"{line}\n" for line in read_lines(path))
+        return
+    with reading_errors(path), open_unpacked(path) as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                yield raw.decode(charset)
+            except LookupError:
+                raise DataError(f'{path}: its charset "{charset}" is not known; convert it to UTF-8') from None
+            except UnicodeDecodeError as error:
+                raise DataError(
+                    f"{path}:{number}: byte {error.start + 1:,} of the line is not valid {charset}"
+                ) from None
+
+
+def _compiled(path: Path, census: Census) -> Iterator[Pair]:
+    with reading_errors(path), open_unpacked(path) as file:
+        data = file.read()
+    try:
+        messages, forms = read_catalog(data)
+    except (ValueError, LookupError, ArithmeticError) as error:
+        raise DataError(f"{path}: damaged, or not a compiled catalog ({error})") from None
+    for number, message in enumerate(messages, start=1):
+        pairs = list(align(message, forms))
+        census.skipped["equal to their sources, or without words"] += not pairs
+        yield from (Pair(*pair, number) for pair in pairs)
+    census.skipped = +census.skipped
