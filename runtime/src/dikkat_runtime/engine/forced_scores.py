@@ -56,7 +56,8 @@ def forced_scores(
         tokens = [wanted[rows[place]][position - 1] for place in staying]
         rows = [rows[place] for place in staying]
         steps.continue_from(staying, rows)
+    scores_of = [np.array(column, np.float64).T for column in columns]
     return [
-        ForcedScores(*np.array(column, np.float64).T, np.array(look, np.float64))
-        for column, look in zip(columns, looks, strict=True)
+        ForcedScores(own, margin, entropy, np.array(look, np.float64))
+        for (own, margin, entropy), look in zip(scores_of, looks, strict=True)
     ]
