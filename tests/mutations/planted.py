@@ -17,7 +17,9 @@ class Mutation(NamedTuple):
     new: str
 
 
-_NN, _MODELS, _DATA, _EXPLAIN = (f"src/dikkat/{folder}" for folder in ("nn", "models", "data", "explain"))
+_NN, _MODELS, _DATA, _EXPLAIN, _KERNELS = (
+    f"src/dikkat/{folder}" for folder in ("nn", "models", "data", "explain", "kernels")
+)
 _PRESETS = "src/dikkat/presets.py"
 
 PRESETS = [
@@ -49,7 +51,7 @@ ATTENTION = [
     Mutation("A12", f"{_NN}/checks.py", "    if head_dim is not None:\n        return head_dim\n", ""),
     Mutation("A14", f"{_MODELS}/factory.py", "for layer in range(self.config.encoder_layers)]", "for layer in range(1)]"),
     Mutation("A15", f"{_NN}/norms.py", "return _NORMS[name](model_dim, eps=eps)", "return _NORMS[name](model_dim)"),
-    Mutation("A16", f"{_NN}/feed_forward.py", "return self.outer(self.inner(x, rectifies=True, gate=gate), gate=gate)", "return self.outer(self.inner(x), gate=gate)"),
+    Mutation("A16", f"{_NN}/feed_forward.py", "return self.outer(self.inner(x, relu=True))", "return self.outer(self.inner(x))"),
     Mutation("A17", f"{_NN}/blocks.py", "lambda y: self.cross_attention(y, memory, mask=memory_mask)", "lambda y: self.cross_attention(y, y)"),
     Mutation("A20", f"{_EXPLAIN}/vector_space.py", "return exact / np.where(lengths > 0.0, lengths, 1.0)", "return exact"),
     Mutation("A21", f"{_NN}/checks.py", "    if model_dim % num_heads:\n", "    if False:\n"),
@@ -57,11 +59,11 @@ ATTENTION = [
     Mutation("A23", f"{_NN}/multi_head_attention.py", "return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)", "return x.unflatten(-1, (self.head_dim, heads)).transpose(2, 3).transpose(1, 2)"),
     Mutation("A25", f"{_NN}/residual.py", "        return self.norm(self._add(x, sub_layer(x)))", "        return self._add(x, sub_layer(self.norm(x)))"),
     Mutation("A26", f"{_NN}/positions.py", "halves = torch.stack((angles.sin(), angles.cos()))", "halves = torch.stack((angles.cos(), angles.sin()))"),
-    Mutation("A27", f"{_MODELS}/classifier.py", "self.positions(self.embedding(tokens), places=places)", "self.embedding(tokens)"),
-    Mutation("D3", f"{_NN}/feed_forward.py", "            gate = Gate()\n", "            x, gate = x + x.mean(dim=1, keepdim=True) * torch.arange(x.shape[1])[:, None], Gate()\n"),
+    Mutation("A27", f"{_MODELS}/classifier.py", "self.positions(self.embedding(tokens), position_ids=position_ids)", "self.embedding(tokens)"),
+    Mutation("D3", f"{_NN}/feed_forward.py", "return self.outer(self.inner(x, relu=True))", "return self.outer(self.inner(x + x.mean(dim=1, keepdim=True) * torch.arange(x.shape[1])[:, None], relu=True))"),
     Mutation("D5", f"{_NN}/blocks.py", "        return self.feed_forward_residual(x, self.feed_forward)\n\n\nclass DecoderBlock", "        return self.feed_forward_residual(x, lambda y: self.feed_forward(y.cumsum(1)))\n\n\nclass DecoderBlock"),
     Mutation("D12", f"{_NN}/multi_head_attention.py", "return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)", "return x.unflatten(-1, (self.head_dim, heads)).transpose(2, 3).transpose(1, 2)"),
-    Mutation("E2", f"{_NN}/feed_forward.py", "return self.outer(self.inner(x, rectifies=True, gate=gate), gate=gate)", "return self.outer(self.inner(x), gate=gate)"),
+    Mutation("E2", f"{_NN}/feed_forward.py", "return self.outer(self.inner(x, relu=True))", "return self.outer(self.inner(x))"),
     Mutation("E4", f"{_NN}/residual.py", "        if x.shape != y.shape:\n", "        if False:\n"),
     Mutation("E5", f"{_NN}/residual.py", "        self.norm = named_norm(norm, model_dim, eps)", "        self.norm = nn.Sequential(named_norm(norm, model_dim, eps), named_norm(norm, model_dim, eps))"),
     Mutation("E8", f"{_NN}/blocks.py", "        x = self.cross_residual(x, lambda y: self.cross_attention(y, memory, mask=memory_mask))\n        return self.feed_forward_residual(x, self.feed_forward)\n", "        return x[:, :1]\n"),
@@ -98,7 +100,7 @@ HAND = [
     Mutation("B11", "src/dikkat/classroom/scratch.py", "torch.cat([torch.rand(d_in, d_out).T for _ in range(3)])", "torch.cat([torch.randn(d_in, d_out).T for _ in range(3)])"),
     Mutation("B12", "src/dikkat/classroom/scratch.py", "    with torch.random.fork_rng(devices=[]):\n", "    if True:\n"),
     Mutation("B14", f"{_NN}/masks.py", "    return ones.tril(source_length - target_length)[None, None]", "    return ones.tril(source_length - target_length - 1)[None, None]"),
-    Mutation("B15", f"{_NN}/dropout.py", "mul_(LEVELS / (LEVELS - threshold))", "mul_(1.0)"),
+    Mutation("B15", f"{_KERNELS}/dropout.py", "mul_(drop_scale(threshold))", "mul_(1.0)"),
     Mutation("B16", "src/dikkat/classroom/scratch.py", "    return ours.causal_mask(x.shape[-2], device=x.device)", "    return ours.causal_mask(x.shape[-2], device=x.device).transpose(-2, -1)"),
     Mutation("B17", "src/dikkat/classroom/scratch.py", "[head[part] for part in range(3) for head in heads]", "[head[part] for head in heads for part in range(3)]"),
     Mutation("B18", "src/dikkat/classroom/scratch.py", "        self.attention.out_projection.load_state_dict(mixing.state_dict())\n", ""),
@@ -128,13 +130,13 @@ MODELS = [
     Mutation("E16", "src/dikkat/classroom/textbook.py", "block.self_attention(y, mask=past, cache=cache)", "block.self_attention(y, cache=cache)"),
     Mutation("E17", "src/dikkat/classroom/textbook.py", "block.cross_attention(y, memory, mask=source)", "block.cross_attention(y, memory)"),
     Mutation("E18", f"{_MODELS}/language_model.py", '        if mask is None and self.objective != "masked":\n', "        if False:\n"),
-    Mutation("E18", f"{_MODELS}/classifier.py", "        return self.encoder(x, key_mask(mask), places=places)", "        return self.encoder(x, key_mask(mask) & torch.ones(x.shape[1], x.shape[1]).tril().bool(), places=places)"),
+    Mutation("E18", f"{_MODELS}/classifier.py", "        return self.encoder(x, key_mask(mask), position_ids=position_ids)", "        return self.encoder(x, key_mask(mask) & torch.ones(x.shape[1], x.shape[1]).tril().bool(), position_ids=position_ids)"),
     Mutation("E21", f"{_DATA}/objectives.py", "tokens = np.where(predicted & (fate < 0.8), MASK_ID, wanted)", "tokens = wanted"),
     Mutation("E21", f"{_DATA}/objectives.py", "predicted = np.arange(example.tokens.shape[1]) >= prefix[:, None] - 1", "predicted = np.arange(example.tokens.shape[1]) >= 0 * prefix[:, None]"),
     Mutation("E22", f"{_NN}/masks.py", "    mask = away.abs() <= window\n", "    mask = away.abs() < window\n"),
-    Mutation("E23", f"{_NN}/linear.py", "k = k.masked_fill(~real[:, None, :, None], 0.0)", "k = k"),
+    Mutation("E23", f"{_NN}/linear_time_attention.py", "k = k.masked_fill(~real[:, None, :, None], 0.0)", "k = k"),
     Mutation("F5", f"{_NN}/pooling.py", "return mask.float() / mask.sum(dim=1, keepdim=True).clamp_min(1)", "return torch.ones_like(mask).float() / mask.shape[1]"),
-    Mutation("F6", f"{_MODELS}/classifier.py", "        return self.encoder(x, key_mask(mask), places=places)", "        return self.encoder(x, None, places=places)"),
+    Mutation("F6", f"{_MODELS}/classifier.py", "        return self.encoder(x, key_mask(mask), position_ids=position_ids)", "        return self.encoder(x, None, position_ids=position_ids)"),
     Mutation("F6", f"{_NN}/pooling.py", "    return x.masked_fill(~mask[..., None], torch.finfo(x.dtype).min)", "    return x"),
     Mutation("F13", f"{_DATA}/splitting.py", '    return " ".join(_NUMBERS.sub("0", folded).translate(_WITHOUT_PUNCTUATION).split())', "    return text"),
     Mutation("F7", f"{_NN}/functional.py", "    if beta is not None:\n        return beta\n", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from dikkat_runtime.engine.weights import Weights
 @pytest.mark.parametrize(
     "model", [{}, {"norm_placement": "post", "activation": "gelu"}, {"tie_embeddings": False}, {"separate": True}]
 )
-def test_attention_is_that_of_pytorch(model: dict[str, object], tmp_path: Path) -> None:
+def test_attention_is_that_of_pytorch(model: dict[str, Any], tmp_path: Path) -> None:
     run = translator_run(tmp_path / "run", **model)
     settings = model_settings(read_config(run, "translator"), "config.json", FORCED)
     weights = Weights(read_weights(run / "model.safetensors"), "weights", in_bytes=False, threads=1)

@@ -57,7 +57,7 @@ NEEDS_NUMBERS = frozenset(ALL - {"no NaN", "positions meet only in attention", "
 FAULTS = {
     "F06": Fault("nn/masks.py", "real[:, None, None, :]", "(real | True)[:, None, None, :]", "padding changes nothing"),
     "F18": Fault(
-        "nn/explicit.py",
+        "kernels/attention.py",
         "scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)",
         "scores + hidden * -float('inf')",
         "no NaN",

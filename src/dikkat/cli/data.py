@@ -47,7 +47,7 @@ def diversify(
     seen.
     """
     _check_place(out)
-    from dikkat.data.readers import read_pairs
+    from dikkat.data.readers import LanguageChoice, read_pairs
     from dikkat.tasks.translation.diversify import check_directions, diversify
     from dikkat.tasks.translation.translator import Translator
     from dikkat_runtime.files import write_atomically
@@ -55,7 +55,9 @@ def diversify(
     there, back = (Translator.load(run, precision, device) for run in (forward, backward))
     tell_engine(there.info)
     check_directions(there, back)
-    given = list(read_pairs(pairs, source_column, target_column, note=partial(print, file=sys.stderr)))
+    languages = LanguageChoice(there.config.data.source_language, there.config.data.target_language)
+    note = partial(print, file=sys.stderr)
+    given = list(read_pairs(pairs, source_column, target_column, languages=languages, note=note))
     with WorkProgress() as progress:
         told = _Told(progress, 2 * len(given))
         found = diversify(there, back, given, batch_size=batch_size, told=told)

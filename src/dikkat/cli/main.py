@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    from dikkat.native.environment import set_environment
+    from dikkat.kernels.environment import set_environment
 
     set_environment()
     _require_text(arguments)

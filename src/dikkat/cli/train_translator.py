@@ -18,8 +18,8 @@ def translator(
     data: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Two aligned files, one .tsv, .csv, .jsonl, .po or .tmx (each also .gz, .bz2, .xz, .zip), gettext:fr"
-            " or phrasebook:fr.",
+            help="Any number of .tsv, .csv, .jsonl, .tmx, .xlf, .po and .mo (each also .gz, .bz2, .xz, .zip), of two"
+            " aligned files or documents (.srt .md .html .docx), and gettext:fr; or phrasebook:fr.",
             show_default=False,
         ),
     ] = None,
@@ -39,10 +39,12 @@ def translator(
     source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
-        str | None, typer.Option(help="Code of the language of the source, as en; else by file names, or guessed.")
+        str | None,
+        typer.Option(help="Language of the source, as en; chooses in .tmx. Else by tags, file names, or guessed."),
     ] = None,
     target_language: Annotated[
-        str | None, typer.Option(help="Code of the language of the target, as tr; else by file names, or guessed.")
+        str | None,
+        typer.Option(help="Language of the target, as tr; chooses in .tmx. Else by tags, file names, or guessed."),
     ] = None,
     resume: Resume = False,
     watch: Annotated[

@@ -54,6 +54,15 @@ def translate(
     prefix: Annotated[
         Path | None, typer.Option(help="What the translation of each line begins with, one a line.")
     ] = None,
+    confidence: Annotated[
+        bool, typer.Option("--confidence", help="Probability before each text, faults behind it.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="A line of JSON each, with the probability of each word.")
+    ] = False,
+    abstain: Annotated[
+        float | None, typer.Option(help="Leave a line empty that is less probably right than this.")
+    ] = None,
     batch_size: Annotated[
         int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
     ] = None,
@@ -86,6 +95,9 @@ def translate(
             repetition_penalty=repetition_penalty,
             glossary=glossary,
             prefix=prefix,
+            confidence=confidence,
+            json=json,
+            abstain=abstain,
             batch_size=batch_size,
             precision=precision,
             device=device,

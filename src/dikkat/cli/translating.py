@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from dikkat_runtime.documents.sentences import Translate
     from dikkat_runtime.engine.options import DecodingOptions
+    from dikkat_runtime.tasks.output_lines import OutputStyle
+    from dikkat_runtime.tasks.translation_notes import TranslationNotes
     from dikkat_runtime.tasks.translations import Translation
     from dikkat_runtime.text.glossary import Glossary
 
@@ -49,6 +51,9 @@ class TranslateOptions:
     repetition_penalty: float = BEAM.repetition_penalty
     glossary: Path | None = None
     prefix: Path | None = None
+    confidence: bool = False
+    json: bool = False
+    abstain: float | None = None
     batch_size: int | None = None
     precision: Precision = "float32"
     device: Device = "cpu"
@@ -80,7 +85,15 @@ class TranslateOptions:
 def translate(options: TranslateOptions) -> None:
     """Translate lines, or with `out` a document."""
     from dikkat.tasks.translation.opening import open_translator
+    from dikkat_runtime.tasks.output_lines import OutputStyle
 
+    style = OutputStyle(
+        scores=options.scores or options.n_best > 1,
+        confidence=options.confidence,
+        json=options.json,
+        abstain=options.abstain,
+    )
+    style.check(options.n_best, is_document=options.out is not None)
     decoding = options.decoding()
     translator = open_translator(options.run, options.engine, options.precision, options.device)
     tell_engine(translator.info)
@@ -91,17 +104,21 @@ def translate(options: TranslateOptions) -> None:
         retry_loops=options.no_repeat_ngram is None,
         glossary=_glossary(options, translator.language),
     )
-    with_score = options.scores or options.n_best > 1
     if options.out is None:
-        return _translate_lines(stream, options, with_score)
-    if with_score:
+        judge = translator.judge(options.run, told=_tell) if style.needs_confidence else None
+        return _translate_lines(partial(stream, confidence=judge), options, style)
+    if style.scores:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
     if options.prefix is not None:
         raise UsageError("--prefix is for lines; leave it out, or --out")
     _translate_document(options, options.out, lambda texts: [each.text for each in stream(texts)])
     for note in translator.notes.glossary_lines():
-        print(note, file=sys.stderr)
+        _tell(note)
     return None
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)
 
 
 def _glossary(options: TranslateOptions, language: str) -> Glossary | None:
@@ -112,7 +129,9 @@ def _glossary(options: TranslateOptions, language: str) -> Glossary | None:
     return Glossary.read(options.glossary, language)
 
 
-def _translate_lines(stream: Callable[..., Iterator[Translation]], options: TranslateOptions, with_score: bool) -> None:
+def _translate_lines(
+    stream: Callable[..., Iterator[Translation]], options: TranslateOptions, style: OutputStyle
+) -> None:
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
     interactive = options.file is None and sys.stdin.isatty()
@@ -121,10 +140,10 @@ def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Tran
     prefixes = None if options.prefix is None else _lines(options.prefix, skipped.append)
     translations = stream(_lines(options.file, skipped.append), window=window, notes=notes, prefixes=prefixes)
     try:
-        _write(translations, window, with_score=with_score)
+        _write(translations, window, style, notes)
     finally:
         for note in notes.lines():
-            print(note, file=sys.stderr)
+            _tell(note)
     _tell_of_skipped(skipped)
 
 
@@ -142,24 +161,19 @@ def _translate_document(options: TranslateOptions, out: Path, translate: Transla
     reading = run_options(options.run, options.columns)
     document = translate_file(options.file, out, translate, align=run_align(options.run), options=reading)
     for line in document.lines():
-        print(line, file=sys.stderr)
+        _tell(line)
 
 
-def _write(translations: Iterator[Translation], window: int, with_score: bool) -> None:
+def _write(translations: Iterator[Translation], window: int, style: OutputStyle, notes: TranslationNotes) -> None:
     out = sys.stdout
     try:
         for number, translation in enumerate(translations, start=1):
-            for text in _written(translation, number, with_score):
-                out.write(text + "\n")
+            for line in style.lines(translation, number, notes):
+                out.write(f"{line}\n")
             if number % window == 0:
                 out.flush()
     finally:
         out.flush()
-
-
-def _written(translation: Translation, number: int, with_score: bool) -> Iterator[str]:
-    for each in (translation, *translation.alternatives):
-        yield f"{number}\t{each.score:.4f}\t{each.text}" if with_score else each.text
 
 
 def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str]:

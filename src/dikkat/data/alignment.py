@@ -29,7 +29,7 @@ _ENDS = {".": 1, "。": 1, "।": 1, "?": 2, "？": 2, "؟": 2, "!": 3, "！": 3
 
 
 @dataclass(frozen=True, slots=True)
-class _Sketches:
+class Sketches:
     """What is remembered of each line, 21 bytes a line."""
 
     lengths: npt.NDArray[np.uint32]
@@ -37,9 +37,9 @@ class _Sketches:
     ends: npt.NDArray[np.uint8]
     words: npt.NDArray[np.uint64]
 
-    def cut(self, start: int, size: int) -> _Sketches:
+    def cut(self, start: int, size: int) -> Sketches:
         part = slice(start, start + size)
-        return _Sketches(self.lengths[part], self.numbers[part], self.ends[part], self.words[part])
+        return Sketches(self.lengths[part], self.numbers[part], self.ends[part], self.words[part])
 
 
 def shift_line(source: Iterable[str], target: Iterable[str]) -> int:
@@ -55,25 +55,40 @@ def shift_line(source: Iterable[str], target: Iterable[str]) -> int:
         return 1
     difference = len(longer.lengths) - size
     offsets = range(difference + 1) if difference <= _MAX_STEPS else (0, difference)
-    centre = float(np.median(_length_ratio(longer.cut(0, size), shorter)))
-    return _first_change(_agreement(longer.cut(offset, size), shorter, centre) for offset in offsets) + 1
+    centre = float(np.median(length_ratio(longer.cut(0, size), shorter)))
+    return _first_change(agreement(longer.cut(offset, size), shorter, centre) for offset in offsets) + 1
 
 
-def _sketch(lines: Iterable[str]) -> _Sketches:
-    lengths, numbers, ends, words = array("I"), array("I"), array("B"), array("Q")
-    for line in lines:
+class SketchBuilder:
+    """Gathers the sketches of lines, one after the other."""
+
+    def __init__(self) -> None:
+        self._lengths, self._numbers, self._ends, self._words = array("I"), array("I"), array("B"), array("Q")
+
+    def add(self, line: str, word_bits: int | None = None) -> None:
+        """One more line; `word_bits` is a set of 64 of its words, by default of how they begin."""
         text = line.strip()
-        lengths.append(len(text))
+        self._lengths.append(len(text))
         digits = _NUMBER.findall(text)
-        numbers.append(crc32(" ".join(sorted(digits)).encode()) if digits else 0)
-        ends.append(_ENDS.get(text[-1:], 0))
-        words.append(_word_bits(text.casefold()))
-    return _Sketches(
-        np.frombuffer(lengths, np.uint32),
-        np.frombuffer(numbers, np.uint32),
-        np.frombuffer(ends, np.uint8),
-        np.frombuffer(words, np.uint64),
-    )
+        self._numbers.append(crc32(" ".join(sorted(digits)).encode()) if digits else 0)
+        self._ends.append(_ENDS.get(text[-1:], 0))
+        self._words.append(_word_bits(text.casefold()) if word_bits is None else word_bits)
+
+    def sketches(self) -> Sketches:
+        """Those of all lines so far."""
+        return Sketches(
+            np.frombuffer(self._lengths, np.uint32),
+            np.frombuffer(self._numbers, np.uint32),
+            np.frombuffer(self._ends, np.uint8),
+            np.frombuffer(self._words, np.uint64),
+        )
+
+
+def _sketch(lines: Iterable[str]) -> Sketches:
+    builder = SketchBuilder()
+    for line in lines:
+        builder.add(line)
+    return builder.sketches()
 
 
 def _word_bits(text: str) -> int:
@@ -84,9 +99,9 @@ def _word_bits(text: str) -> int:
     return bits
 
 
-def _agreement(left: _Sketches, right: _Sketches, centre: float) -> Scores:
+def agreement(left: Sketches, right: Sketches, centre: float) -> Scores:
     """Score of each pairing of line i with line i; higher is likelier to be a translation."""
-    score: Scores = -3.0 * np.minimum(np.abs(_length_ratio(left, right) - centre), 1.0)
+    score: Scores = -3.0 * np.minimum(np.abs(length_ratio(left, right) - centre), 1.0)
     score -= 0.5 * (left.ends != right.ends)
     some_number = (left.numbers != 0) | (right.numbers != 0)
     score += np.where(some_number, np.where(left.numbers == right.numbers, 2.0, -1.0), 0.0)
@@ -96,7 +111,7 @@ def _agreement(left: _Sketches, right: _Sketches, centre: float) -> Scores:
     return score
 
 
-def _length_ratio(left: _Sketches, right: _Sketches) -> Scores:
+def length_ratio(left: Sketches, right: Sketches) -> Scores:
     ratio: Scores = np.log((left.lengths + 1.0) / (right.lengths + 1.0))
     return ratio
 

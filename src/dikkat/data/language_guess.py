@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
@@ -42,16 +46,39 @@ def contradicted_by(texts: Sequence[str], named: str) -> str:
     own = named.lower().replace("-", "_").partition("_")[0]
     code, probability = _guess(texts)
     is_known = own in _identifier().nb_classes
-    are_alike = any({own, code} <= group for group in _ALIKE)
-    return code if is_known and probability >= _CERTAIN and code != own and not are_alike else ""
+    return code if is_known and probability >= _CERTAIN and code != own and not are_alike(code, own) else ""
+
+
+def are_alike(one: str, other: str) -> bool:
+    """Whether two languages are taken for each other."""
+    return any({one, other} <= group for group in _ALIKE)
+
+
+def most_probable(text: str) -> tuple[str, float]:
+    """The two-letter code of the language that a single text most probably is in, and the probability."""
+    code, probability = _identifier().classify(text)
+    return {"yue": "zh", "wuu": "zh"}.get(code, code), probability
+
+
+def languages_known() -> list[str]:
+    """The codes that `language_scores` has numbers for, in its order."""
+    return list(_identifier().labels)
+
+
+def language_scores(text: str) -> NDArray[np.float64]:
+    """How likely a text is in each known language, as logarithms up to a constant."""
+    ranked = dict(_identifier().rank(text))
+    probabilities = np.array([ranked.get(code, 0.0) for code in languages_known()])
+    # the identifier divides logarithms by the root of the number of bytes
+    scores: NDArray[np.float64] = np.log(np.maximum(probabilities, 1e-30)) * math.sqrt(len(text.encode()) or 1)
+    return scores
 
 
 def _guess(texts: Sequence[str]) -> tuple[str, float]:
     text = " ".join(texts[:: max(1, len(texts) // _SAMPLE)])[:_SAMPLE_CHARACTERS]
     if len(text.encode()) < _FEWEST_CHARACTERS:
         return "", 0.0
-    code, probability = _identifier().classify(text)
-    return {"yue": "zh", "wuu": "zh"}.get(code, code), probability
+    return most_probable(text)
 
 
 @cache

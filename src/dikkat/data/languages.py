@@ -31,7 +31,9 @@ _ISO_639_3 = """afr=af ara=ar aze=az bel=be ben=bn bul=bg cat=ca ces=cs cze=cs c
 _THREE_LETTERS = dict(pair.split("=") for pair in _ISO_639_3.split())
 """ISO 639-2 and -3 codes seen in corpora, as two letters: casing asks for `tr`, not `tur`."""
 
-_FORMATS = re.compile(r"\.(txt|text|tsv|csv|jsonl|po|tmx)$", re.IGNORECASE)
+_WHOLE = re.compile(r"\.(tsv|csv|jsonl|pot?|g?mo|tmx|(?:sdl|m|mq)?xliff|xlf)$", re.IGNORECASE)
+"""Endings of files that hold both languages."""
+_FORMATS = re.compile(rf"{_WHOLE.pattern}|\.(txt|text|md|html?|docx|srt|vtt)$", re.IGNORECASE)
 _CODE = re.compile(r"[A-Za-z]{2,3}(?:[_-][A-Za-z0-9]+)*")
 
 
@@ -40,9 +42,9 @@ def languages_of(data: Sequence[str]) -> tuple[str, str]:
 
     `train.en train.de`, `train.en.gz`, `eng-fra.tsv`; `gettext:fr` is English and French.
     """
-    if len(data) == 2:
+    if len(data) == 2 and not any(_WHOLE.search(without_packing(Path(name))) for name in data):
         return _last_language(data[0]), _last_language(data[1])
-    if len(data) != 1:
+    if not data:
         return "", ""
     if data[0].startswith(GETTEXT):
         return "en", data[0].removeprefix(GETTEXT)
@@ -56,6 +58,12 @@ def language_code(text: str) -> str:
     if not _CODE.fullmatch(text):
         raise UsageError(f'"{text}" is not a language code; write it like fr, tr or pt_BR')
     return _THREE_LETTERS.get(text.lower(), text)
+
+
+def primary_language(tag: str) -> str:
+    """The language of a tag without its region, with two letters where there are two: `en` of `en-US`."""
+    code = re.split(r"[-_@]", tag)[0].lower()
+    return _THREE_LETTERS.get(code, code)
 
 
 def _last_language(name: str) -> str:

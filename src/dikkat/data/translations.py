@@ -80,7 +80,7 @@ def _memory(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pair
         first = list(islice(units, _FIRST_UNITS))
         source, target, census.choice = _chosen(path, first, choice)
         for unit in chain(first, units):
-            ours, theirs = (of_language(unit.texts, each) for each in (source, target))
+            ours, theirs = unit.content(source), unit.content(target)
             if ours is None or theirs is None:
                 census.skipped[f"without a text in {source if ours is None else target}"] += 1
             elif pair := _pair(ours, theirs, unit.line, census):
@@ -95,7 +95,7 @@ def _chosen(path: Path, units: list[MemoryUnit], choice: LanguageChoice) -> tupl
     The source is the one that is wanted, else that of the header, else the commonest; the target the one that is
     wanted, else the commonest other one. Of languages that are as common the one that comes first.
     """
-    counts = Counter(tag for unit in units for tag in unit.texts)
+    counts = Counter(tag for unit in units for tag in unit.segments)
     wanted = tuple(_tag(counts, each) for each in choice.wanted)
     for named, tag in zip((choice.source, choice.target), wanted, strict=True):
         if named and not tag:
@@ -138,7 +138,9 @@ def _xliff(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pair]
 def _check_languages(path: Path, stated: tuple[str, str], choice: LanguageChoice) -> None:
     for side, tag, wanted in zip(("source", "target"), stated, choice.wanted, strict=True):
         if tag and wanted and of_language({tag: ()}, wanted) is None and of_language({wanted: ()}, tag) is None:
-            raise UsageError(f"{path}: its {side} is in {tag}, but {wanted} is wanted; leave the file out")
+            raise UsageError(
+                f"{path}: its {side} is in {tag}, but {wanted} is wanted; say --{side}-language {tag}, or leave it out"
+            )
 
 
 def _pair(source: Content, target: Content, line: int, census: Census) -> Pair | None:

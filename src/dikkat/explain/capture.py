@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from dikkat.explain.trace import Array, Cell, ModelTrace, trace_cell
-from dikkat.nn.comparison import Comparison
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of
+from dikkat.nn.scorers import AttentionScorer
 from dikkat.nn.scores import AdditiveScore
 from dikkat_runtime.errors import UsageError
 
@@ -63,9 +63,9 @@ class Capture:
         rule = self.module.comparison
         shape = (*q.shape[:3], k.shape[2])
         score_vector, bias = None, None
-        if isinstance(rule, Comparison):
+        if isinstance(rule, AttentionScorer):
             if rule.bilinear is not None:
-                q = rule.bilinear.turn(q)
+                q = rule.bilinear.project_query(q)
             if isinstance(rule.score, AdditiveScore):
                 score_vector = _exact(rule.score.vector.view(q.shape[1], -1)[head])
             elif callable(rule.score):
@@ -84,12 +84,12 @@ class Capture:
             allowed=None if mask is None else mask.expand(shape)[0, head, query].cpu().numpy(),
             bias=bias,
             score_vector=score_vector,
-            hard=isinstance(rule, Comparison) and rule.selection != "soft",
+            hard=isinstance(rule, AttentionScorer) and rule.selection != "soft",
         )
 
     def _turns(self) -> tuple[str, ...]:
         rule = self.module.comparison
-        is_bilinear = isinstance(rule, Comparison) and rule.bilinear is not None
+        is_bilinear = isinstance(rule, AttentionScorer) and rule.bilinear is not None
         is_rotary = self.module.rotary is not None
         return (*(("rotary",) if is_rotary else ()), *(("bilinear",) if is_bilinear else ()))
 

@@ -6,7 +6,7 @@ from dikkat.explain.wording import Headings, SixSteps, ThreeSteps, Wording
 
 TURKISH = Wording(
     headings=Headings(
-        word="kelime",
+        word="sözcük",
         token="belirteç",
         vector="vektör",
         products="q·k, terim terim",
@@ -28,11 +28,11 @@ TURKISH = Wording(
     ),
     three=ThreeSteps(
         title="“{sentence}”: “{query}” için üç adımda özdikkat",
-        introduction="Her kelime hem sorgu, hem anahtar, hem de değerdir; eğitilmiş matris yoktur. Genişlik: {width}.",
+        introduction="Her sözcük hem sorgu, hem anahtar, hem de değerdir; eğitilmiş matris yoktur. Genişlik: {width}.",
         left_out="{tokens} için vektör yok; hesaba katılmadı.",
         scores=(
             "Adım 1. Puanlar",
-            "Bir kelimenin puanı, “{query}” sorgusu ile o kelimenin anahtarının nokta çarpımıdır: "
+            "Bir sözcüğün puanı, “{query}” sorgusu ile o sözcüğün anahtarının nokta çarpımıdır: "
             "sayılar karşılıklı çarpılır, sonra toplanır.",
         ),
         weights=(

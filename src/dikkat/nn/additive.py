@@ -6,8 +6,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from dikkat.nn.checks import check_same_length, check_width
-from dikkat.nn.dropout import checked_probability
-from dikkat.nn.dropout import dropout as drop
+from dikkat.nn.dropout import checked_probability, dropout
 from dikkat.nn.functional import attention_scores, attention_weights
 from dikkat.nn.scores import AdditiveScore
 
@@ -43,7 +42,7 @@ class AdditiveAttention(nn.Module):
         value = key if value is None else value
         check_same_length(key, value)
         weights = self.weights(query, key, mask)
-        return drop(weights, self.dropout if self.training else 0.0).to(value.dtype) @ value
+        return dropout(weights, self.dropout if self.training else 0.0).to(value.dtype) @ value
 
     def weights(
         self,

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dikkat.nn.checks import checked_head_dim
-from dikkat.nn.comparison import HeadScore
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.gated_feed_forward import GATES, GatedFeedForward
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import PositionName, attention_positions
 from dikkat.nn.residual import PostNormResidual, PreNormResidual, residual
+from dikkat.nn.scorers import HeadScore
 from dikkat.nn.selection import Selection
 
 

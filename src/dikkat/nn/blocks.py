@@ -44,13 +44,13 @@ class EncoderBlock(nn.Module):
         x: Float[Tensor, "*B S D"],
         mask: Bool[Tensor, "..."] | None = None,
         cache: SelfAttentionCache | None = None,
-        places: Int[Tensor, "B S"] | None = None,
+        position_ids: Int[Tensor, "B S"] | None = None,
     ) -> Float[Tensor, "*B S D"]:
         """With `cache` (of a language model) the positions of `x` follow those in it, which are seen as well.
 
-        `places` are the positions of `x` where some were left out; see `MultiHeadAttention.takes_places`.
+        `position_ids` are the positions of `x` where some were left out, if its attention `supports_position_ids`.
         """
-        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask, cache=cache, places=places))
+        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask, cache=cache, position_ids=position_ids))
         return self.feed_forward_residual(x, self.feed_forward)
 
 

@@ -13,9 +13,9 @@ from typing import Literal
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn import functional as F
 
-from dikkat.native import kernels
+from dikkat.kernels.attention import soft_attention
+from dikkat.kernels.rotary import Rotation, apply_rotary
 from dikkat.nn.checks import (
     check_fits,
     check_mask,
@@ -26,19 +26,12 @@ from dikkat.nn.checks import (
     mask_for,
 )
 from dikkat.nn.dropout import dropout as drop
-from dikkat.nn.explicit import explicit_attention
-from dikkat.nn.few_rows import lengthened
-from dikkat.nn.query_blocks import fits, in_query_blocks, learns
-from dikkat.nn.rotary import Rotation, both_turned
 from dikkat.nn.selection import Selection, selection_rule
 
 Score = Literal["scaled_dot", "dot", "additive"] | Callable[[Tensor, Tensor], Tensor]
 """How a query is compared with a key: a name, or a function of `(..., T, K)` and `(..., S, K)` to `(..., T, S)`.
 
 The two dot scores differ in the default inverse temperature alone: `1/sqrt(K)`, or 1."""
-
-SHORT = 128 * 128
-"""Up to so many weights (T x S) PyTorch's own two products beat its fused kernel on a CPU."""
 
 
 def attention(
@@ -141,10 +134,8 @@ def fused_attention(
     """
     beta = _checked_call(query, key, value, mask, beta, rotation)
     if bias is not None:
-        query, key = both_turned(rotation, query, key)
         check_fits("bias", bias, (*query.shape[:-1], key.shape[-2]))
-        return _biased_attention(query, key, value, mask, beta, bias, dropout)
-    return _unbiased_attention(query, key, value, mask, beta, dropout, rotation)[0]
+    return soft_attention(query, key, value, mask, beta, bias=bias, dropout=dropout, rotation=rotation)[0]
 
 
 def fused_attention_with_weights(
@@ -163,10 +154,12 @@ def fused_attention_with_weights(
     Raises as `fused_attention` does.
     """
     beta = _checked_call(query, key, value, mask, beta, rotation)
-    output, weights = _unbiased_attention(query, key, value, mask, beta, dropout, rotation, with_weights=True)
+    output, weights = soft_attention(
+        query, key, value, mask, beta, dropout=dropout, rotation=rotation, with_weights=True
+    )
     if weights is None:
         with torch.no_grad():
-            query, key = both_turned(rotation, query, key)
+            query, key = apply_rotary(rotation, query, key)
             return output, attention_weights(attention_scores(query, key), mask, beta=beta)
     # the backward pass needs them as they are
     return output, weights.clone() if output.requires_grad else weights
@@ -182,71 +175,6 @@ def _checked_call(
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], key.shape[-2]))
     return inverse_temperature(query, "scaled_dot", beta)
-
-
-def takes_products(query: Tensor, key: Tensor, value: Tensor, dropout: float, *, biased: bool) -> bool:
-    """Whether `fused_attention` computes these by two explicit products and not by PyTorch's fused kernel.
-
-    In full precision a CPU always does, since the two round otherwise: a sequence would change with the padding that
-    carries it from one to the other. In half precision it does where that is faster, or the kernel cannot do it.
-    """
-    if query.device.type != "cpu":
-        return False
-    if query.dtype in (torch.float32, torch.float64) or dropout > 0.0:
-        return True
-    # no native kernel takes a bias
-    return query.shape[-2] * key.shape[-2] <= SHORT or (not biased and kernels.runs_natively(query, key, value))
-
-
-def _unbiased_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    beta: float,
-    dropout: float,
-    rotation: Rotation | None,
-    *,
-    with_weights: bool = False,
-) -> tuple[Tensor, Tensor | None]:
-    """Output, and its weights as `explicit_attention` gives them; None from a kernel that never holds them."""
-    if takes_products(query, key, value, dropout, biased=False):
-        return explicit_attention(query, key, value, mask, beta, dropout, rotation=rotation, with_weights=with_weights)
-    query, key = both_turned(rotation, query, key)
-    output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=beta)
-    if mask is not None:
-        output = output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
-    return output, None
-
-
-def _biased_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, bias: Tensor, dropout: float
-) -> Tensor:
-    if takes_products(query, key, value, dropout, biased=True):
-        return _biased_products(query, key, value, mask, beta, bias, dropout)
-    added = bias.to(query.dtype)
-    if mask is not None:
-        # half of the lowest number, since the kernel adds it to a score and must stay finite
-        added = torch.where(mask, added, torch.finfo(added.dtype).min / 2)
-    output = F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout, scale=beta)
-    return output if mask is None else output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
-
-
-def _biased_products(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, bias: Tensor | None, dropout: float
-) -> Tensor:
-    targets = query.shape[-2]
-    if dropout == 0.0:
-        query, key, value, mask, bias = lengthened(query, key, value, mask, bias)
-
-    def attend(query: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
-        weights = attention_weights(query * beta @ key.transpose(-2, -1), mask, bias=bias)
-        return drop(weights.to(value.dtype), dropout) @ value
-
-    learning = learns(query, key, value, bias)
-    if fits(query, key):
-        return attend(query, mask, bias)[..., :targets, :]
-    return in_query_blocks(attend, query, key, mask, bias, learning=learning)[..., :targets, :]
 
 
 def inverse_temperature(query: Float[Tensor, "... T K"], score: Score, beta: float | None = None) -> float:

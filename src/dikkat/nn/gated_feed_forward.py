@@ -8,7 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dikkat.nn.few_rows import Projection
+from dikkat.nn.linear import Linear
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {"geglu": F.gelu, "swiglu": F.silu}
 
@@ -25,8 +25,8 @@ class GatedFeedForward(nn.Module):
         if activation not in GATES:
             raise ValueError(f"activation must be one of {', '.join(GATES)}, not {activation!r}")
         self.activation = activation
-        self.inner = Projection(model_dim, 2 * feed_forward_dim)
-        self.outer = Projection(feed_forward_dim, model_dim)
+        self.inner = Linear(model_dim, 2 * feed_forward_dim)
+        self.outer = Linear(feed_forward_dim, model_dim)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
         # (*rows, 2 F) -> 2 x (*rows, F)

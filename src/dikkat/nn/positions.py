@@ -62,12 +62,12 @@ class SinusoidalPositions(nn.Module):
         self.register_buffer("table", sinusoids(initial_length, model_dim, layout), persistent=False)
 
     def forward(
-        self, x: Float[Tensor, "*B T D"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
+        self, x: Float[Tensor, "*B T D"], offset: int = 0, position_ids: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "*B T D"]:
         """`x` plus the rows `offset … offset+T-1`: at step t of decoding the offset is the cache length.
 
-        With `places`, those rows instead.
+        With `position_ids`, those rows instead.
         """
-        end = offset + x.shape[-2] if places is None else int(places.max()) + 1
+        end = offset + x.shape[-2] if position_ids is None else int(position_ids.max()) + 1
         self.table = with_length(self.table, 0, end, lambda length: sinusoids(length, self.model_dim, self.layout))
-        return x + (self.table[offset:end] if places is None else self.table[places]).to(x.dtype)
+        return x + (self.table[offset:end] if position_ids is None else self.table[position_ids]).to(x.dtype)

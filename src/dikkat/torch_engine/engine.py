@@ -67,7 +67,7 @@ class TorchEngine:
     def steps(self, memory: Memory, beam_size: int) -> TorchSteps:
         """Single steps over sources that are read, with so many rows for each."""
         states, mask = self._on_device(memory)
-        return TorchSteps(_EncodedModel(self.model, states), states, mask, beam_size)
+        return TorchSteps(_EncodedModel(self.model, states), self.model, states, mask, beam_size)
 
     def _on_device(self, memory: Memory) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B S"]]:
         states = torch.from_numpy(np.asarray(memory.states)).to(self.device)

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import torch
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
 from dikkat.decoding.ranking import top
 from dikkat.decoding.stepper import CachedModel
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache
+from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat_runtime.native.arrays import Array
 
 
@@ -22,14 +24,26 @@ class TorchSteps:
     """Feeds every row one token at a time; all sources have equally many rows."""
 
     def __init__(
-        self, model: CachedModel[Any], memory: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"], beam_size: int
+        self,
+        model: CachedModel[Any],
+        attending: nn.Module,
+        memory: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B S"],
+        beam_size: int,
     ) -> None:
-        """`beam_size` rows for each source of `memory`; `mask` is True at real positions."""
+        """`beam_size` rows for each source of `memory`; `mask` is True at real positions.
+
+        `attending` is the module of `model`, whose attention is read.
+        """
         self._model, self._beam_size = model, beam_size
         self._cache = model.start_cache(memory, mask, rows_per_sentence=beam_size)
         self._owners = list(range(len(memory)))
         self._device = memory.device
         self._start = model, memory, mask
+        self._attending = attending
+        names = (_cross_attention(path, part) for path, part in attending.named_modules())
+        self._last = max(filter(None, names), key=lambda name: name.layer)
+        self._looked_at: Array = np.empty((0, 0))
         self._single: DecoderCache | None = None
         """Of one row, to which `rewind` goes back."""
 
@@ -45,8 +59,16 @@ class TorchSteps:
     def step(self, tokens: Sequence[int]) -> Array:
         """Logits (R, V) of the token that follows `tokens`, one for each row."""
         ids = torch.tensor(list(tokens), device=self._device)
-        logits: Array = self._model.step(ids, self._cache).float().cpu().numpy()
+        with record_attention(self._attending, self._last.__eq__) as recorded:
+            logits: Array = self._model.step(ids, self._cache).float().cpu().numpy()
+        # (B, H, rows, S) -> (R, S)
+        (weights,) = next(iter(recorded.values()))
+        self._looked_at = weights.mean(dim=1).flatten(0, 1).cpu().numpy()
         return np.array(logits)
+
+    def attention(self) -> Array:
+        """Where the last step looked in the source, (R, S): the last layer's cross-attention, the mean of its heads."""
+        return self._looked_at
 
     @torch.inference_mode()
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
@@ -89,6 +111,12 @@ class TorchSteps:
         """The largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
         largest = logits.max(axis=1, keepdims=True)
         return largest, np.log(np.exp(logits - largest).sum(axis=1, keepdims=True))
+
+
+def _cross_attention(path: str, part: nn.Module) -> MapName | None:
+    """The name of a module that looks at the source of a decoder."""
+    name = name_of(path) if isinstance(part, MultiHeadAttention) else None
+    return name if name and (name.stack, name.kind) == ("decoder", "cross") else None
 
 
 def _forked(cache: DecoderCache, rows: int) -> DecoderCache:

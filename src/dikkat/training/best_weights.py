@@ -72,7 +72,7 @@ def _held(
 ) -> dict[str, Tensor] | None:
     """The best weights, where this checkpoint or an older one is of their update."""
     if state.best_update == state.updates:
-        return parameters.named(parameters.master if optimizer.average is None else optimizer.average)
+        return parameters.named(optimizer.evaluated_weights)
     folder = run.checkpoints / f"step-{state.best_update:06d}"
     try:
         if optimizer.average is None:

@@ -78,12 +78,3 @@ class TimeBudget:
     def validated(self, seconds: float) -> None:
         """Keep room for one more validation like the slowest so far."""
         self._reserve = min(max(self._reserve, 1.1 * seconds), 0.3 * self.seconds)
-
-
-def learning_rate(progress: float, updates: int, warmup_updates: int, final: float) -> float:
-    """Share of the peak rate: a linear rise, then a linear fall to `final` at the end of the run.
-
-    The rise ends after `warmup_updates` or a tenth of the run, whichever comes first.
-    """
-    rise = 1.0 if warmup_updates == 0 else max((updates + 1) / warmup_updates, progress / 0.1)
-    return min(1.0, rise) * (final + (1.0 - final) * (1.0 - progress))

@@ -16,8 +16,8 @@ from dikkat.data.batching import BatchPlan
 from dikkat.data.corpus import Corpus, Ids
 from dikkat.evaluation.calibration import fit_temperature, probabilities
 from dikkat.evaluation.classification import class_scores
+from dikkat.kernels.device import to_device
 from dikkat.models.classifier import EncoderClassifier
-from dikkat.native.device import moved
 from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never, spread
 from dikkat_runtime.special_tokens import PAD_ID
 
@@ -61,7 +61,7 @@ class ClassificationTask:
     def loss(self, position: int, progress: float) -> BatchLoss:
         _, indices = self.plan.at(position)
         logits = self._logits(self.corpus, indices)
-        wanted = moved(_classes(self.corpus, indices), logits.device)
+        wanted = to_device(_classes(self.corpus, indices), logits.device)
         if self._weights is not None:
             self._weights = self._weights.to(logits.device)
         objective = F.cross_entropy(logits, wanted, self._weights, reduction="sum", label_smoothing=self._smoothing)
@@ -133,7 +133,7 @@ def pad_texts(rows: Sequence[Sequence[int] | Ids], device: torch.device) -> tupl
     padded = np.full((len(rows), max(map(len, rows))), PAD_ID, dtype=np.int64)
     for row, ids in enumerate(rows):
         padded[row, : len(ids)] = ids
-    tokens = moved(padded, device)
+    tokens = to_device(padded, device)
     return tokens, tokens != PAD_ID
 
 

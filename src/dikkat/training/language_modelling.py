@@ -13,10 +13,11 @@ from torch import Tensor
 from dikkat.config import LanguageModelConfig, TrainingConfig
 from dikkat.data.objectives import Example, after_prefix, hidden_tokens, next_tokens
 from dikkat.data.packing import Packed, Windows
+from dikkat.kernels.cross_entropy import smoothed_cross_entropy
+from dikkat.kernels.device import to_device
 from dikkat.models.language_model import LanguageModel
-from dikkat.native.device import moved
+from dikkat.nn.linear import training_products
 from dikkat.nn.masks import causal_mask
-from dikkat.training.objective import smoothed_cross_entropy
 from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never
 
 MOST_VALIDATION_TOKENS, LEAST_VALIDATION_TOKENS = 1 << 18, 1 << 13
@@ -103,15 +104,20 @@ class LanguageModelTask:
 def batch_loss(model: LanguageModel, example: Example, smoothing: float) -> BatchLoss:
     """Losses of a batch, counted in predicted tokens; only their hidden states reach the vocabulary."""
     device = model.output_weight.device
-    places = None if example.places is None else moved(example.places, device)
+    places = None if example.places is None else to_device(example.places, device)
     # (B, T, D) -> (B * T, D)
-    rows = model.hidden(moved(example.tokens, device), visible(example, model), places).flatten(0, 1)
+    rows = model.hidden(to_device(example.tokens, device), visible(example, model), places).flatten(0, 1)
     wanted = example.wanted.reshape(-1)
     if example.predicted is not None:
         real = np.flatnonzero(example.predicted)
-        rows, wanted = rows.index_select(0, moved(real, device)), wanted[real]
+        rows, wanted = rows.index_select(0, to_device(real, device)), wanted[real]
     objective, likelihood = smoothed_cross_entropy(
-        rows, model.output_weight, moved(wanted, device), smoothing, model.output_bias
+        rows,
+        model.output_weight,
+        to_device(wanted, device),
+        smoothing,
+        model.output_bias,
+        products=training_products(model),
     )
     return BatchLoss(objective, likelihood, len(wanted))
 
@@ -125,9 +131,9 @@ def visible(example: Example, model: LanguageModel) -> Bool[Tensor, "B 1 T T"] |
     if model.objective != "masked":
         mask = causal_mask(length, device=device)
     if example.prefix is not None:
-        prefix = moved(example.prefix, device)
+        prefix = to_device(example.prefix, device)
         mask = mask | (torch.arange(length, device=device) < prefix[:, None, None, None])
     if example.documents is not None:
-        documents = moved(example.documents, device)
+        documents = to_device(example.documents, device)
         mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])
     return mask

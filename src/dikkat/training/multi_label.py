@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation.calibration import fit_label_temperature
 from dikkat.evaluation.multi_label import label_scores
-from dikkat.native.device import moved
+from dikkat.kernels.device import to_device
 from dikkat.training.classification import ClassificationTask
 from dikkat.training.task import BatchLoss, Validation
 
@@ -27,7 +27,7 @@ class MultiLabelTask(ClassificationTask):
     def loss(self, position: int, progress: float) -> BatchLoss:
         _, indices = self.plan.at(position)
         logits = self._logits(self.corpus, indices)
-        wanted = moved(_has_label(self.corpus, indices, len(self.labels)), logits.device).float()
+        wanted = to_device(_has_label(self.corpus, indices, len(self.labels)), logits.device).float()
         smoothed = wanted * (1.0 - self._smoothing) + 0.5 * self._smoothing
         objective = F.binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
         likelihood = F.binary_cross_entropy_with_logits(logits.detach(), wanted, reduction="sum")

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dikkat.native.processor import give_back_freed_memory
+from dikkat.kernels.processor import give_back_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters

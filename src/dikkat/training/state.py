@@ -53,6 +53,27 @@ class TrainingState:
     conditions: dict[str, str] = field(default_factory=dict)
     """What the bits of the result depend on beside settings and data, as it was when the run began."""
 
+    @property
+    def train_loss(self) -> float:
+        """Mean negative log-likelihood a prediction since the last validation, in nats."""
+        return self.loss_sum / max(1, self.loss_count)
+
+    @property
+    def is_validated(self) -> bool:
+        """Whether nothing was learned since the last validation."""
+        return not (self.loss_count or self.validation_due or self.best_score is None)
+
+    def add_validation(self, score: float) -> bool:
+        """Count a finished validation; returns whether its score is the best so far."""
+        is_best = self.best_score is None or score > self.best_score
+        if is_best:
+            self.best_score, self.best_update = score, self.updates
+        self.stale = 0 if is_best else self.stale + 1
+        self.validations += 1
+        self.validation_due = False
+        self.loss_sum, self.loss_count = 0.0, 0
+        return is_best
+
 
 def save_state(
     run: RunDirectory,

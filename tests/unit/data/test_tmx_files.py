@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -126,3 +129,19 @@ def test_controls_that_xml_forbids_are_counted(tmp_path: Path) -> None:
 def test_a_segment_without_end_is_not_held(tmp_path: Path) -> None:
     path = _write(tmp_path, third=f'<tuv xml:lang="de"><seg>{"x " * 600_000}</seg></tuv>')
     assert _complaint(path) == ":8: a segment of more than 1,000,000 characters"
+
+
+def _peaks(size: int) -> tuple[int, int, float, float]:
+    """Units, pairs, and the peak memory of a process of its own in MiB before and after it reads."""
+    command = [sys.executable, "-m", "tests.unit.data.memory_of_size", str(size)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *sys.path])}
+    told = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
+    return int(told[0]), int(told[1]), float(told[2]), float(told[3])
+
+
+@pytest.mark.parametrize("size", [4, pytest.param(50, marks=pytest.mark.nightly)])
+def test_a_memory_is_read_in_constant_memory(size: int) -> None:
+    units, pairs, before, after = _peaks(size)
+    assert pairs == units > 1_000 * size
+    # the first thousand units are looked at together
+    assert after - before < 24

@@ -17,6 +17,7 @@ from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.text.glossary import Glossary
 
 PAIRS = [Pair("a dog", "ein Hund", 1), Pair("a cat", "eine Katze", 2), Pair("a dog", "ein Hund", 3)]
 
@@ -37,6 +38,8 @@ class Parrot(Translator):
         window: int = 2048,
         retry_loops: bool = True,
         notes: TranslationNotes | None = None,
+        prefixes: Iterable[str] | None = None,
+        glossary: Glossary | None = None,
     ) -> Iterator[Translation]:
         self.asked += [options, batch_size]
         return (Translation(self.texts[line], 0.0, ()) for line in lines)

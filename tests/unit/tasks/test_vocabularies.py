@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ def test_E09_the_preset_with_the_textbooks_weights_has_its_logits_and_maps(textb
     for stack, kind, half, part in stacks:
         for layer, block in enumerate(textbooks.get_submodule(half).get_submodule("blks").children()):
             (found,) = maps[MapName(stack=stack, kind=kind, layer=layer)]
-            assert float((found - block.get_submodule(part).maps).abs().max()) <= 1e-6
+            assert float((found - cast(Tensor, block.get_submodule(part).maps)).abs().max()) <= 1e-6
 
 
 @torch.no_grad()

@@ -17,11 +17,19 @@ if TYPE_CHECKING:
 
 def translate(options: Namespace) -> None:
     """Lines in, translations out; or a document in, and with `--out` the same document translated."""
+    from dikkat_runtime.tasks.output_lines import OutputStyle
     from dikkat_runtime.tasks.translator import WINDOW, Translator
     from dikkat_runtime.text.glossary import Glossary
 
     if options.sample and (options.glossary is not None or options.prefix is not None):
         raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
+    style = OutputStyle(
+        scores=options.scores or options.n_best > 1,
+        confidence=options.confidence,
+        json=options.json,
+        abstain=options.abstain,
+    )
+    style.check(options.n_best, is_document=options.out is not None)
     decoding = _decoding_options(options)
     translator = Translator.load(options.run, precision=options.precision, threads=options.threads)
     _say(str(translator.info))
@@ -33,7 +41,8 @@ def translate(options: Namespace) -> None:
             _say(note)
         return
     window = 1 if is_interactive(options.file) else WINDOW
-    out, with_score = Output(), options.scores or options.n_best > 1
+    out = Output()
+    judge = translator.judge(options.run, told=_say) if style.needs_confidence else None
     stream = translator.stream(
         lines(options.file),
         decoding,
@@ -42,10 +51,11 @@ def translate(options: Namespace) -> None:
         retry_loops=options.no_repeat_ngram is None,
         prefixes=None if options.prefix is None else lines(options.prefix),
         glossary=glossary,
+        confidence=judge,
     )
     for number, translation in enumerate(stream, start=1):
-        for each in (translation, *translation.alternatives):
-            out.write(f"{number}\t{each.score:.4f}\t{each.text}\n" if with_score else f"{each.text}\n")
+        for line in style.lines(translation, number, translator.notes):
+            out.write(f"{line}\n")
         if number % window == 0:
             out.flush()
     out.flush()

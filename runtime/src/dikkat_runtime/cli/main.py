@@ -16,6 +16,7 @@ from dikkat_runtime.cli.serve import add_options as _serve
 from dikkat_runtime.cli.streams import discard_output
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.native.notices import listen
+from dikkat_runtime.native.waiting import set_waiting
 
 
 def main() -> None:
@@ -27,6 +28,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
+    set_waiting()
     listen(NativeNotices("dikkat-runtime"))
     try:
         options = _parser().parse_args(arguments)
@@ -84,6 +86,9 @@ def _translate(parser: argparse.ArgumentParser) -> None:
         "--glossary", type=Path, help="Terms: a term, a tab and its translation a line, several parted by |."
     )
     parser.add_argument("--prefix", type=Path, help="What the translation of each line begins with, one a line.")
+    parser.add_argument("--confidence", action="store_true", help="Probability before each text, faults behind it.")
+    parser.add_argument("--json", action="store_true", help="A line of JSON each, with the probability of each word.")
+    parser.add_argument("--abstain", type=float, help="Leave a line empty that is less probably right than this.")
     parser.add_argument("--precision", choices=("float32", "int8"), default="float32", help="int8 is faster.")
     parser.add_argument("--threads", type=_at_least_one, help="Threads to compute with; all processors if absent.")
     parser.add_argument("--batch-size", type=_at_least_one, default=128, help="Sentences translated at once.")

@@ -16,6 +16,8 @@ _BREAKS = frozenset(("lb", "pb", "x-br", "x-html-br", "fmt"))
 def inline_content(nodes: Iterable[Node]) -> Content:
     """Text and tags of the nodes inside a source; the two halves of a pair may stand apart (`bpt`, `sc`)."""
     row = list(nodes)
+    if all(node.kind in ("text", "cdata") for node in row):
+        return tuple(node.text for node in row)
     partner = matching(row)
     halves = _halves(row)
     items: list[Item] = []

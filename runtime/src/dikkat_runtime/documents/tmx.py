@@ -52,12 +52,20 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUnit:
-    """A unit of a memory: what it says in each language, by the tags that the file writes."""
+    """A unit of a memory: what it says in each language."""
 
-    texts: dict[str, Content]
+    nodes: list[Node]
+    partner: dict[int, int]
+    segments: dict[str, tuple[int, int]]
+    """By the tags of languages, as the file writes them."""
     line: int
     source_language: str
     """What the header says; empty or `*all*` where it names none."""
+
+    def content(self, language: str) -> Content | None:
+        """The text in a language, or None."""
+        numbers = of_language(self.segments, language)
+        return None if numbers is None else _content(self.nodes, self.partner, numbers[1])
 
 
 def stream_tmx(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[MemoryUnit]:
@@ -69,8 +77,7 @@ def stream_tmx(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[Mem
             continue
         units += 1
         nodes, partner = element.nodes, matching(element.nodes)
-        texts = {tag: _content(nodes, partner, seg) for tag, (_, seg) in _texts(nodes, partner, 0).items()}
-        yield MemoryUnit(texts, element.line, source_language)
+        yield MemoryUnit(nodes, partner, _texts(nodes, partner, 0), element.line, source_language)
     if not units:
         raise DataError(f"{name}: holds no translation unit, so it is no translation memory (.tmx)")
 
@@ -93,6 +100,8 @@ def _texts(nodes: list[Node], partner: dict[int, int], unit: int) -> Texts:
 
 def of_language(texts: Mapping[str, T], language: str) -> T | None:
     """The text of a language: `en-US` is one of `en`, but not of `en-GB`."""
+    if language in texts:
+        return texts[language]
     wanted = language.lower().replace("_", "-")
     codes = {code.lower().replace("_", "-"): places for code, places in texts.items()}
     same = [places for code, places in codes.items() if code == wanted]

@@ -20,6 +20,7 @@ _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']"
 ILLEGAL = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|&#(?:x0*(?:[0-8bcBCeE]|1[0-9a-fA-F])|0*(?:[0-8]|1[124-9]|2\\d|3[01]));"
 )
+_SPECIAL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff&<>]")
 _NODE = re.compile(
     r"<!--(?:.*?)-->|<\?.*?\?>|<!\[CDATA\[(?P<cdata>.*?)\]\]>|<!DOCTYPE(?:[^\[>]|\[.*?\]\s*(?=>))*>"
     r"|</(?P<close>[^\s>]+)\s*>"
@@ -148,6 +149,8 @@ def _resolved(reference: re.Match[str]) -> str:
 
 def escaped(text: str) -> str:
     """Text for XML; control characters that it forbids are left out."""
+    if _SPECIAL.search(text) is None:
+        return text
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return ILLEGAL.sub("", text)
 

@@ -142,5 +142,7 @@ class _Collector:
 
 
 def _opening(name: str, attributes: dict[str, str]) -> Node:
-    written = "".join(f' {key}="{quoted(value)}"' for key, value in attributes.items())
-    return Node("open", 0, 0, f"<{name}{written}>", name)
+    written = "".join([f' {key}="{quoted(value)}"' for key, value in attributes.items()]) if attributes else ""
+    node = Node("open", 0, 0, f"<{name}{written}>", name)
+    node.__dict__["attributes"] = attributes  # expat has read them already
+    return node

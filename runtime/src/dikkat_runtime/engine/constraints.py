@@ -43,12 +43,24 @@ class Constraint(Protocol):
         """Tokens that bring the output nearer to what is missing."""
         ...
 
+    def placement_score(self, state: State, token: int, scores: Array, attention: Array | None) -> float:
+        """Log-probability that a wanted token belongs here, given that it has to be written somewhere.
+
+        `scores` (V,) are the model's log-probabilities, `attention` (S,) what it looks at while it writes the token.
+        """
+        ...
+
     def progress(self, state: State) -> int:
         """How much is there; hypotheses are ranked against those with the same number."""
         ...
 
     def missing(self, state: State) -> int:
         """About how many tokens what is missing has; the output may end at 0."""
+        ...
+
+    @property
+    def reads_attention(self) -> bool:
+        """Whether it asks where the model looks."""
         ...
 
     @property
@@ -91,6 +103,14 @@ class All:
             return ()
         return [token for part, each in zip(self.parts, state, strict=True) for token in part.wanted(each)]
 
+    def placement_score(self, state: State, token: int, scores: Array, attention: Array | None) -> float:
+        """That of the part which wants the token most here."""
+        return max(
+            part.placement_score(each, token, scores, attention)
+            for part, each in zip(self.parts, state, strict=True)
+            if token in part.wanted(each)
+        )
+
     def progress(self, state: State) -> int:
         """The sum over the parts."""
         return sum(part.progress(each) for part, each in zip(self.parts, state, strict=True))
@@ -98,6 +118,11 @@ class All:
     def missing(self, state: State) -> int:
         """The sum over the parts."""
         return sum(part.missing(each) for part, each in zip(self.parts, state, strict=True))
+
+    @property
+    def reads_attention(self) -> bool:
+        """Whether any part asks where the model looks."""
+        return any(part.reads_attention for part in self.parts)
 
     @property
     def extra_rows(self) -> int:

@@ -186,7 +186,7 @@ class BeamDecoder(DecoderRows):
             "ranked": empty((rows, ranked)),
             "ranked_tokens": empty((rows, ranked), whole),
             "candidates": empty((sentences, 2 * k)),
-            "candidate_places": empty((sentences, 2 * k), whole),
+            "candidate_indices": empty((sentences, 2 * k), whole),
             "history": empty((sentences, k, longest), whole),
             "live_tokens": full((sentences, k, longest), PAD_ID, whole),
             "live": live,

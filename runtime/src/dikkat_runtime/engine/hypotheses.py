@@ -14,6 +14,7 @@ from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import EOS_ID
 
 NEVER = np.float32("-inf")
+NO_BONUS = np.float32(0)
 
 
 @dataclass(slots=True)
@@ -24,6 +25,8 @@ class Row:
     log_probability: np.float32
     state: State = None
     """What its constraint knows of it."""
+    bonus: np.float32 = NO_BONUS
+    """What of `log_probability` is none of the model's, but was granted for what had to be written."""
 
 
 @dataclass(slots=True)
@@ -34,7 +37,8 @@ class Sentence:
     cap: int
     rows: list[Row]
     constraint: Constraint | None = None
-    ended: list[Hypothesis] = field(default_factory=list)
+    ended: list[tuple[float, Hypothesis]] = field(default_factory=list)
+    """Each with what it is ranked by: its score, with the bonus."""
 
 
 class Candidate(NamedTuple):
@@ -44,6 +48,7 @@ class Candidate(NamedTuple):
     parent: int
     """Number of the hypothesis that is continued."""
     token: int
+    bonus: np.float32 = NO_BONUS
 
 
 def constrain(logits: Array, row: Row, constraint: Constraint, steps_left: int) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dikkat_runtime.engine.constraints import State, Tokens
+from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import UNK_ID
 from dikkat_runtime.text.vocabulary_bytes import VocabularyBytes, is_word
 
@@ -77,6 +78,15 @@ class Prefix:
     def wanted(self, state: State) -> Sequence[int]:
         """None: what may follow is all that does."""
         return ()
+
+    def placement_score(self, state: State, token: int, scores: Array, attention: Array | None) -> float:
+        """The model's own."""
+        return float(scores[token])
+
+    @property
+    def reads_attention(self) -> bool:
+        """It does not."""
+        return False
 
     def progress(self, state: State) -> int:
         """The same for all hypotheses."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import c_int64
+from ctypes import c_int64, c_void_p
 
 import numpy as np
 
 from dikkat_runtime.engine.contract import Memory
 from dikkat_runtime.engine.decoding import DecoderRows, DecoderWeights, Positions
 from dikkat_runtime.engine.ranking import log_normalizers, top
-from dikkat_runtime.native.arrays import Array, address, aligned, empty
+from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 
 
 class StepDecoder(DecoderRows):
@@ -34,6 +34,11 @@ class StepDecoder(DecoderRows):
         super().__init__(weights, memory, beam_size, threads)
         self._positions, self.limit = positions, limit
         self._slots = list(range(self._job.slots))
+        layers, heads = weights.settings.decoder_layers, weights.settings.num_heads
+        # those of the last layer alone are asked for
+        self._looked_at = full((self._job.slots, heads, self._job.source_length), 0.0)
+        self._outputs = (c_void_p * (2 * layers))(*[None] * (2 * layers - 1), address(self._looked_at))
+        self._job.weights_out = ctypes.addressof(self._outputs)
 
     @property
     def length(self) -> int:
@@ -51,6 +56,10 @@ class StepDecoder(DecoderRows):
             raise IndexError("a token lies outside the vocabulary")
         job.length += 1
         return logits
+
+    def attention(self) -> Array:
+        """Where the last step looked in the source, (R, S): the last layer's cross-attention, the mean of its heads."""
+        return np.asarray(self._looked_at[: self._job.rows].mean(axis=1))
 
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
         """From now on there are as many rows as `parents`; each goes on from that row, for its source in `owners`.

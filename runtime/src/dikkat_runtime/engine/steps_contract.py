@@ -25,6 +25,10 @@ class Steps(Protocol):
         """Logits (R, V) of the token that follows `tokens`, one for each row."""
         ...
 
+    def attention(self) -> Array:
+        """Where the last step looked in the source, (R, S): the last layer's cross-attention, the mean of its heads."""
+        ...
+
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
         """From now on there are as many rows as `parents`; each goes on from that row, for its source in `owners`."""
         ...

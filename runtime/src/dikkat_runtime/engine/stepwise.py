@@ -12,14 +12,14 @@ of the constraint is met (Post and Vilar 2018).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
 from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.decoding import length_penalties
-from dikkat_runtime.engine.hypotheses import NEVER, Candidate, Row, Sentence, allocated, constrain
+from dikkat_runtime.engine.hypotheses import NEVER, NO_BONUS, Candidate, Row, Sentence, allocated, constrain
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.engine.repetition import completing_tokens, penalize
 from dikkat_runtime.engine.sampling import draw
@@ -87,14 +87,19 @@ def _ranked(
 ) -> list[list[Candidate]]:
     """The `count` best continuations of each sentence, best first; under a constraint also those that it wants."""
     rows = [row for sentence in sentences for row in sentence.rows]
-    limited, (largest, log_sums) = _limited(steps, logits, [row.tokens for row in rows], options)
     beam_size = len(rows) // len(sentences)
+    free: list[Collection[int]] = [()] * len(rows)
+    if options.no_repeat_ngram:
+        free = [_not_blocked(sentence, row) for sentence in sentences for row in sentence.rows]
+    limited, (largest, log_sums) = _limited(steps, logits, [row.tokens for row in rows], options, free)
     for place, sentence in enumerate(sentences):
         if sentence.constraint is not None:
             for number, row in enumerate(sentence.rows):
                 if row.log_probability > NEVER:
                     left = sentence.cap - steps.length + 1
                     constrain(limited[place * beam_size + number], row, sentence.constraint, left)
+    reads = any(each.constraint is not None and each.constraint.reads_attention for each in sentences)
+    looked_at = steps.attention() if reads else None
     per_row = min(count, limited.shape[1])
     _, indices = steps.top(limited, per_row)
     before = np.array([row.log_probability for row in rows], np.float32)[:, None]
@@ -105,7 +110,12 @@ def _ranked(
     by_sentence = indices.reshape(len(sentences), beam_size, per_row)
     ranked = [
         [
-            Candidate(value, int(place) // per_row, int(by_sentence[number, place // per_row, place % per_row]))
+            Candidate(
+                value,
+                int(place) // per_row,
+                int(by_sentence[number, place // per_row, place % per_row]),
+                sentences[number].rows[int(place) // per_row].bonus,
+            )
             for value, place in zip(values[number], places[number], strict=True)
         ]
         for number in range(len(sentences))
@@ -113,33 +123,60 @@ def _ranked(
     for number, sentence in enumerate(sentences):
         if sentence.constraint is not None:
             part = slice(number * beam_size, (number + 1) * beam_size)
-            scored = limited[part] - largest[part] - log_sums[part] + before[part]
-            ranked[number] = _with_wanted(sentence, sentence.constraint, ranked[number], scored, by_sentence[number])
+            scores = limited[part] - largest[part] - log_sums[part]
+            attention = None if looked_at is None else looked_at[part]
+            ranked[number] = _with_wanted(sentence, ranked[number], scores, by_sentence[number], attention)
     return ranked
 
 
 def _with_wanted(
-    sentence: Sentence, constraint: Constraint, candidates: Sequence[Candidate], scored: Array, indices: Array
+    sentence: Sentence, candidates: Sequence[Candidate], scores: Array, indices: Array, attention: Array | None
 ) -> list[Candidate]:
-    """The candidates, with the best of each hypothesis, its end where it is near, and what the constraint wants."""
+    """The candidates, with the best of each hypothesis, its end where it is near, and what the constraint wants.
+
+    `scores` (k, V) are log-probabilities, `indices` (k, c) the best tokens of each row, `attention` is (k, S). What is
+    wanted counts as if the model were sure that it must be written, and unsure only of where.
+    """
+    constraint = sentence.constraint
+    assert constraint is not None
     found = {(each.parent, each.token): each for each in candidates if each.log_probability > NEVER}
     beam_size = len(sentence.rows)
     for parent, row in enumerate(sentence.rows):
         if row.log_probability == NEVER:
             continue
-        tokens = [int(indices[parent, 0]), *constraint.wanted(row.state)]
-        if EOS_ID in indices[parent, :beam_size]:
-            tokens.append(EOS_ID)
-        for token in tokens:
-            if (parent, token) not in found and scored[parent, token] > NEVER:
-                found[parent, token] = Candidate(scored[parent, token], parent, token)
+        own, looked_at = scores[parent], None if attention is None else attention[parent]
+        for token in {int(indices[parent, 0]), *([EOS_ID] if EOS_ID in indices[parent, :beam_size] else [])}:
+            if (parent, token) not in found and own[token] > NEVER:
+                found[parent, token] = Candidate(row.log_probability + own[token], parent, token, row.bonus)
+        for token in constraint.wanted(row.state):
+            if own[token] > NEVER:
+                placed = np.float32(constraint.placement_score(row.state, token, own, looked_at))
+                more = max(placed - own[token], NO_BONUS)
+                total = row.log_probability + own[token] + more
+                found[parent, token] = Candidate(total, parent, token, row.bonus + more)
     return sorted(found.values(), key=lambda each: (-each.log_probability, each.parent, each.token))
 
 
+def _not_blocked(sentence: Sentence, row: Row) -> Collection[int]:
+    """The tokens that a constraint asks for: they are no repetition, however often they stand there."""
+    constraint = sentence.constraint
+    if constraint is None or row.log_probability == NEVER:
+        return ()
+    allowed = constraint.allowed(row.state)
+    return constraint.wanted(row.state) if allowed is None else {int(token) for token in allowed}
+
+
 def _limited(
-    steps: Steps, logits: Array, written: Sequence[Sequence[int]], options: DecodingOptions
+    steps: Steps,
+    logits: Array,
+    written: Sequence[Sequence[int]],
+    options: DecodingOptions,
+    free: Sequence[Collection[int]],
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Logits with minus infinity at what must not be written, and what turns them into log-probabilities."""
+    """Logits with minus infinity at what must not be written, and what turns them into log-probabilities.
+
+    The tokens that are `free` in a row may be repeated all the same.
+    """
     if options.repetition_penalty != 1.0:
         for row, tokens in zip(logits, written, strict=True):
             penalize(row, tokens, options.repetition_penalty)
@@ -147,8 +184,8 @@ def _limited(
     normalizers = steps.log_normalizers(logits)
     logits[:, [PAD_ID, BOS_ID]] = NEVER
     if size := options.no_repeat_ngram:
-        for row, tokens in zip(logits, written, strict=True):
-            row[completing_tokens(tokens, size)] = NEVER
+        for row, tokens, exempt in zip(logits, written, free, strict=True):
+            row[[token for token in completing_tokens(tokens, size) if token not in exempt]] = NEVER
     return logits, normalizers
 
 
@@ -160,13 +197,14 @@ def _advance(
     if constraint is not None:
         met = [constraint.missing(row.state) == 0 for row in sentence.rows]
         may_end = [each for each in candidates if met[each.parent]]
-    for log_probability, parent, token in may_end[:beam_size]:
-        score = log_probability / penalties[length]
-        if token == EOS_ID and score > NEVER:
-            tokens = tuple(sentence.rows[parent].tokens)
-            sentence.ended.append(Hypothesis(tokens, float(score), float(log_probability), finished=True))
+    for log_probability, parent, token, bonus in may_end[:beam_size]:
+        rank = log_probability / penalties[length]
+        if token == EOS_ID and rank > NEVER:
+            tokens, own = tuple(sentence.rows[parent].tokens), log_probability - bonus
+            hypothesis = Hypothesis(tokens, float(own / penalties[length]), float(own), finished=True)
+            sentence.ended.append((float(rank), hypothesis))
     # stable: of equals the earlier finish ranks first
-    sentence.ended.sort(key=lambda hypothesis: -hypothesis.score)
+    sentence.ended.sort(key=lambda ended: -ended[0])
     del sentence.ended[beam_size:]
     going = [candidate for candidate in candidates if candidate.token != EOS_ID]
     if constraint is None:
@@ -175,16 +213,19 @@ def _advance(
         after = [constraint.after(sentence.rows[each.parent].state, each.token) for each in going]
         numbers = allocated(going, after, constraint, beam_size) if going else []
         living, states = [going[number] for number in numbers], [after[number] for number in numbers]
-        if living:
-            # a sentence keeps all its rows, whatever the constraint leaves to write
-            spare = beam_size - len(living)
-            living += [Candidate(NEVER, *living[0][1:])] * spare
-            states += [states[0]] * spare
+        # a sentence keeps all its rows, whatever the constraint leaves to write
+        spare = beam_size - len(living)
+        living += [each._replace(log_probability=NEVER) for each in living[:1]] * spare
+        states += states[:1] * spare
+    if not living:
+        # nothing can be written that is allowed: what stands there is all there is
+        sentence.cap = length
+        return []
     sentence.rows = [
-        Row([*sentence.rows[parent].tokens, token], log_probability, state)
-        for (log_probability, parent, token), state in zip(living, states, strict=False)
+        Row([*sentence.rows[parent].tokens, token], log_probability, state, bonus)
+        for (log_probability, parent, token, bonus), state in zip(living, states, strict=False)
     ]
-    return [parent for _, parent, _ in living]
+    return [each.parent for each in living]
 
 
 def _is_over(sentence: Sentence, beam_size: int, n_best: int, length: int, penalties: Array) -> bool:
@@ -195,20 +236,25 @@ def _is_over(sentence: Sentence, beam_size: int, n_best: int, length: int, penal
         # what has not met it yet cannot end soon
         rows = [row for row in rows if constraint.missing(row.state) == 0]
     best = rows[0].log_probability if rows else NEVER
-    settled = len(ended) == beam_size and best / penalties[length] <= ended[0].score
-    reached = ended[n_best - 1].score if len(ended) >= n_best else -math.inf
+    settled = len(ended) == beam_size and best / penalties[length] <= ended[0][0]
+    reached = ended[n_best - 1][0] if len(ended) >= n_best else -math.inf
     return bool(settled or best / penalties[sentence.cap] <= reached)
 
 
 def _best(sentence: Sentence, n_best: int, penalty: float) -> list[Hypothesis]:
     """Ended hypotheses by falling score, then live ones that were cut at the cap."""
-    found = sentence.ended[:n_best]
+    found = [hypothesis for _, hypothesis in sentence.ended[:n_best]]
     rows = [row for row in sentence.rows if row.log_probability > NEVER]
     if (constraint := sentence.constraint) is not None:
         rows.sort(key=lambda row: constraint.missing(row.state))
     live = rows[: n_best - len(found)]
     return found + [
-        Hypothesis(tuple(row.tokens), float(row.log_probability / penalty), float(row.log_probability), finished=False)
+        Hypothesis(
+            tuple(row.tokens),
+            float((row.log_probability - row.bonus) / penalty),
+            float(row.log_probability - row.bonus),
+            finished=False,
+        )
         for row in live
     ]
 
@@ -223,7 +269,9 @@ def sample(steps: Steps, options: SamplingOptions, caps: Sequence[int], numbers:
     tokens = [BOS_ID] * len(caps)
     while rows:
         logits = steps.step(tokens)
-        limited, (largest, log_sums) = _limited(steps, logits, [row.tokens for row in rows.values()], options)
+        limited, (largest, log_sums) = _limited(
+            steps, logits, [row.tokens for row in rows.values()], options, [()] * len(rows)
+        )
         parents, tokens = list[int](), list[int]()
         for place, (number, row) in enumerate(list(rows.items())):
             token = draw(limited[place], options, uniforms[number][steps.length - 1])

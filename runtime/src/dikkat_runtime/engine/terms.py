@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,12 +11,15 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dikkat_runtime.engine.constraints import Tokens
+from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.text.suffixes import are_suffixes, begins_suffixes
 from dikkat_runtime.text.vocabulary_bytes import Ids, VocabularyBytes
 
 Where = Literal["anywhere", "behind a sign", "at the start"]
 _PLACES: tuple[Where, ...] = ("anywhere", "behind a sign", "at the start")
+_LEAST_MASS = 1e-3
+"""Of attention, below which it says only that the model looks elsewhere."""
 _WEIGHT = 8
 """What a word that is there counts, in tokens; one that is being written counts less."""
 
@@ -34,6 +38,8 @@ class Demand:
 
     spellings: tuple[Spelling, ...]
     count: int = 1
+    positions: tuple[int, ...] = ()
+    """Tokens of the source that it translates."""
 
 
 class TermState(NamedTuple):
@@ -136,6 +142,28 @@ class Terms:
             return begun
         return [token for at in self._open(state) for token in self._leading(roots[at], state)]
 
+    @property
+    def reads_attention(self) -> bool:
+        """It does where it is known what the words translate."""
+        return any(demand.positions for demand in self.demands)
+
+    def placement_score(self, state: TermState, token: int, scores: Array, attention: Array | None) -> float:
+        """At the beginning of a word what is looked at of its source, by its share of all spellings; then the share."""
+        nodes, roots = self._tree
+        if state.node and token in (begun := self._leading(nodes[state.node], state)):
+            return _share(scores, token, begun)
+        best = -math.inf
+        for where in self._open(state):
+            child = roots[where].children.get(token)
+            for number in (*nodes[child].ends, *nodes[child].reaches) if child is not None else ():
+                if not state.left[number]:
+                    continue
+                firsts = {spelling.tokens[0] for spelling in self.demands[number].spellings}
+                positions = list(self.demands[number].positions)
+                mass = 1.0 if attention is None or not positions else float(attention[positions].sum())
+                best = max(best, math.log(max(mass, _LEAST_MASS)) + _share(scores, token, list(firsts)))
+        return best
+
     def progress(self, state: TermState) -> int:
         """The words that are there, and the tokens of the one that is being written."""
         there = sum(demand.count for demand in self.demands) - sum(state.left)
@@ -168,7 +196,7 @@ class Terms:
     def _open(self, state: TermState) -> Iterator[Where]:
         """Which spellings may begin now."""
         yield "anywhere"
-        if state.last < 0 or not self.borders.vocabulary.ends_in_word(state.last):
+        if state.last < 0 or self.borders.vocabulary.opens(state.last):
             yield "behind a sign"
         if state.last < 0:
             yield "at the start"
@@ -197,6 +225,13 @@ class Terms:
     @cached_property
     def _inside(self) -> frozenset[int]:
         return frozenset(self.borders.vocabulary.begins_in_word.tolist())
+
+
+def _share(scores: Array, token: int, tokens: Sequence[int]) -> float:
+    """The logarithm of the share that a token has of the probability of `tokens`."""
+    several = scores[list(tokens)]
+    largest = float(several.max())
+    return float(scores[token]) - largest - math.log(float(np.exp(several - largest).sum()))
 
 
 def _may_go_on(raw: bytes) -> bool:

@@ -32,7 +32,7 @@ def library() -> tuple[ctypes.CDLL, str]:
     if wanted not in ("", "native") and not there:
         raise UsageError(f"DIKKAT_NATIVE_LEVEL={wanted}: {FOLDER} holds {_built()}")
     level = there[0] if there else "native"
-    loaded = _loaded(library_path(FOLDER, level)) if there else _compiled()
+    loaded = _loaded(library_path(FOLDER, level)) if there else _compiled(wanted)
     _declare(loaded)
     return loaded, level
 
@@ -49,14 +49,14 @@ def _loaded(path: Path) -> ctypes.CDLL:
         raise AbsentError(f"{path} cannot be loaded ({error})", "install dikkat-runtime again") from None
 
 
-def _compiled() -> ctypes.CDLL:
+def _compiled(wanted: str) -> ctypes.CDLL:
     # what compiles takes long to import, and is needed once
     from dikkat_runtime.native.first_use import find_or_compile
 
     try:
         return find_or_compile()
     except AbsentError as error:
-        if not any(FOLDER.glob("kernels-*")):
+        if wanted or not any(FOLDER.glob("kernels-*")):
             raise
         reason = f"this processor cannot run those of the package ({_built()}), and {error.reason}"
         raise AbsentError(reason, error.advice) from None

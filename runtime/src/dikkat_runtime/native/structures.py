@@ -76,7 +76,7 @@ class Search(ctypes.Structure):
         *_numbers("beam", "best", "longest", "padding", "begin", "end"),
         *_addresses("caps", "penalties", "positions", "logits"),
         *_addresses("tokens", "next_tokens", "next_slots", "parents", "is_taken", "waiting"),
-        *_addresses("ranked", "ranked_tokens", "candidates", "candidate_places"),
+        *_addresses("ranked", "ranked_tokens", "candidates", "candidate_indices"),
         *_addresses("live_tokens", "history", "live"),
         *_addresses("ended_tokens", "ended_lengths", "ended", "scores", "over_at", "scratch"),
     ]

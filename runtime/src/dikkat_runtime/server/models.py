@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +21,7 @@ from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translation, Translator
+from dikkat_runtime.text.glossary import Glossary
 
 SAMPLE = "A short text, that the first one who asks does not have to wait for."
 ModelKind = Literal["translator", "classifier", "lm"]
@@ -52,8 +53,10 @@ class ServedModel:
         """Source and target language, as they are compared."""
         return normal(self.source), normal(self.target)
 
-    def translate_task(self, beam_size: int, n_best: int) -> Translate:
-        """The task of a beam, the same one each time."""
+    def translate_task(self, beam_size: int, n_best: int, glossary: Glossary | None = None) -> Translate:
+        """The task of a beam; without a glossary the same one each time."""
+        if glossary is not None:
+            return Translate(self, BeamOptions(beam_size=beam_size, n_best=n_best), glossary)
         task = self._tasks.get((beam_size, n_best))
         if task is None:
             task = Translate(self, BeamOptions(beam_size=beam_size, n_best=n_best))
@@ -87,11 +90,36 @@ class Translate:
 
     model: ServedModel
     options: BeamOptions
+    glossary: Glossary | None = None
+
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long; it keeps no glossary alive."""
+        return self.model, self.options, self.glossary is not None
 
     def run(self, texts: Sequence[str]) -> list[Translation]:
         """One translation for each text."""
-        translations: list[Translation] = self.model.model.translate(texts, self.options)
+        translations: list[Translation] = self.model.model.translate(texts, self.options, glossary=self.glossary)
         return translations
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """Translations that somebody types are completed."""
+
+    model: ServedModel
+    options: BeamOptions
+    glossary: Glossary | None = None
+
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self.model, self.options, "complete"
+
+    def run(self, pairs: Sequence[tuple[str, str]]) -> list[Translation]:
+        """The best translation of each source that begins with its prefix."""
+        sources, prefixes = zip(*pairs, strict=True)
+        return list(self.model.model.translate(sources, self.options, prefixes=prefixes, glossary=self.glossary))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +127,11 @@ class Classify:
     """Texts are classified."""
 
     model: ServedModel
+
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
 
     def run(self, texts: Sequence[str]) -> list[Classification]:
         """One classification for each text."""
@@ -112,6 +145,11 @@ class Embed:
 
     model: ServedModel
 
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
     def run(self, texts: Sequence[str]) -> list[Any]:
         """One vector (D,) for each text."""
         return [np.asarray(vector, np.float32) for vector in self.model.embedder().stream(texts)]
@@ -122,6 +160,11 @@ class Attend:
     """Sentences are read with translations of them that are given."""
 
     model: ServedModel
+
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
 
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[CrossAttention]:
         """The cross-attention of each source and its translation."""
@@ -134,13 +177,18 @@ class AlignWords:
 
     model: ServedModel
 
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[Array]:
         """Weights (T, S) of the words of each translation over those of its source."""
         align = self.model.aligner().align
         return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
 
-Task = Translate | Classify | Embed | Attend | AlignWords
+Task = Translate | Complete | Classify | Embed | Attend | AlignWords
 
 
 def load_model(spec: str, precision: Precision, threads: int | None) -> ServedModel:

@@ -22,18 +22,23 @@ _SIGN = "("
 class ConstraintCompiler:
     """Makes constraints for the decoder of one vocabulary, which writes `language`."""
 
-    def __init__(self, tokenizer: Tokenizer, language: str) -> None:
-        self._tokenizer, self._language = tokenizer, language
+    def __init__(self, tokenizer: Tokenizer, source_language: str, language: str) -> None:
+        self._tokenizer, self._source_language, self._language = tokenizer, source_language, language
         self.takes_suffixes = takes_suffixes(language)
         self._borders: dict[bool, WordBorders] = {}
         self._spelled: dict[str, tuple[Spelling, ...]] = {}
 
-    def constraint(self, demands: Sequence[Demanded], prefix: Prefix | None = None) -> Constraint | None:
-        """What meets all of it; None where nothing is asked for, or nothing of it can be written."""
+    def constraint(self, text: str, demands: Sequence[Demanded], prefix: Prefix | None = None) -> Constraint | None:
+        """What meets all that is demanded of the translation of `text`; None where nothing is, or can be written."""
+        tokens = self._tokenizer.spans(text, self._source_language)[1] if demands else []
         parts: list[Constraint] = [prefix] if prefix else []
         for reason_takes_suffixes in (True, False):
             some = [each for each in demands if (each.reason == "term") == reason_takes_suffixes]
-            written = [Demand(spellings, each.count) for each in some if (spellings := self._spellings(each))]
+            written = [
+                Demand(spellings, each.count, _positions(tokens, each.spans))
+                for each in some
+                if (spellings := self._spellings(each))
+            ]
             if written:
                 parts.append(Terms(self._word_borders(reason_takes_suffixes), tuple(written)))
         return All(tuple(parts)) if len(parts) > 1 else parts[0] if parts else None
@@ -87,3 +92,12 @@ class ConstraintCompiler:
 
     def _encoded(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, self._language))
+
+
+def _positions(tokens: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """The numbers of the tokens that have a character in one of the spans."""
+    return tuple(
+        number
+        for number, (start, end) in enumerate(tokens)
+        if any(start < last and end > first for first, last in spans)
+    )

@@ -33,7 +33,7 @@ class Completion:
             raise UsageError("a text that is completed is one line; begin a session for each")
         self._translator, self._source, self._options = translator, source, options
         self._lines = translator.line_translator(options, TranslationNotes(), self._decoded, glossary=glossary)
-        self._known: dict[PieceRequest, Translation] = {}
+        self._known: dict[tuple[PieceRequest, DecodingOptions], Translation] = {}
         self._searches: dict[tuple[tuple[int, ...], int], ResumableSearch] = {}
 
     def suggest(self, prefix: str) -> Translation:
@@ -50,20 +50,20 @@ class Completion:
     ) -> list[Translation]:
         """The translations of pieces, each of which is decoded once without a prefix."""
         if not bound or options.limits_repetition:
-            new = [number for number, request in enumerate(requests) if bound or request not in self._known]
+            new = [number for number, request in enumerate(requests) if bound or (request, options) not in self._known]
             made = self._translator.decoded(
                 [requests[number] for number in new], [numbers[number] for number in new], options, bound
             )
             if bound:
                 return made
-            self._known |= zip((requests[number] for number in new), made, strict=True)
-            return [self._known[request] for request in requests]
+            self._known |= zip(((requests[number], options) for number in new), made, strict=True)
+            return [self._known[request, options] for request in requests]
         return [self._completed(request, options) for request in requests]
 
     def _completed(self, request: PieceRequest, options: DecodingOptions) -> Translation:
         compiler = self._translator.constraints
         prefix = compiler.prefix(request.prefix, request.is_closed)
-        constraint = compiler.constraint(request.demands, prefix)
+        constraint = compiler.constraint(request.text, request.demands, prefix)
         if constraint is None:
             raise AssertionError("a request that is bound asks for something")
         beam_size = options.beam_size if isinstance(options, BeamOptions) else 1

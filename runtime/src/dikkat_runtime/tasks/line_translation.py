@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import islice, repeat
 
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
+from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, renamed
 from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceResult, PieceTranslator
-from dikkat_runtime.tasks.prefixes import TypedPrefix, shared_out
+from dikkat_runtime.tasks.prefixes import UNTYPED, TypedPrefix, shared_out
 from dikkat_runtime.tasks.surrogates import Filled, Protected, fill, protect, with_marks
 from dikkat_runtime.tasks.translation_notes import Event, TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, copied, joined, prefixed
@@ -60,9 +61,14 @@ class LineTranslator:
         *,
         surrogates: Callable[[], Sequence[str]],
         glossary: Glossary | None = None,
+        judge: Judge | None = None,
         languages: tuple[str, str] = ("", ""),
     ) -> None:
-        """`surrogates` tells in which order they are tried; `languages` are those of the source and the translation."""
+        """`surrogates` tells in which order they are tried; `languages` are those of the source and the translation.
+
+        `judge` tells the confidence in what was translated.
+        """
+        self._judge = judge
         self._segmenter, self._encode, self._pieces = segmenter, encode, pieces
         self._options, self._notes = options, notes
         self._surrogates, self._glossary, self._languages = surrogates, glossary, languages
@@ -93,9 +99,9 @@ class LineTranslator:
         for number, (text, safe, has) in enumerate(zip(texts, protected, with_words, strict=True)):
             segments = next(cut) if has else Segments([Piece(text, ())])
             prefix = prefixes[number] if number < len(prefixes) else ""
-            typed = (
-                shared_out(safe.marked(prefix), segments.pieces, self._languages) if prefix else TypedPrefix("", -1, "")
-            )
+            typed = UNTYPED
+            if prefix:
+                typed = shared_out(safe.marked(prefix), segments.pieces, self._languages)
             lines.append(_Line(text, safe if has else Protected(text), segments, typed, before + number))
         return lines
 
@@ -112,7 +118,7 @@ class LineTranslator:
                 if ids:
                     demands = (*filled.demands, *self._demands(filled.text))
                     closed = begun[-1:] in filled.marks
-                    request = PieceRequest(tuple(ids), filled.filled(begun), demands, is_closed=closed)
+                    request = PieceRequest(filled.text, tuple(ids), filled.filled(begun), demands, closed)
             parts.append(_Part(piece, filled, request, line, line.number + place * _LATER_PIECE))
         return parts
 
@@ -133,7 +139,8 @@ class LineTranslator:
         for part in parts:
             if part.request is not None:
                 wanted.setdefault((part.request, part.number if drawn else 0), part.number)
-        made = dict(zip(wanted, self._pieces([request for request, _ in wanted], list(wanted.values())), strict=True))
+        requests = [request for request, _ in wanted]
+        made = dict(zip(wanted, self._judged(requests, self._pieces(requests, list(wanted.values()))), strict=True))
         results = []
         for part in parts:
             if part.request is None:
@@ -149,6 +156,19 @@ class LineTranslator:
             results.append((part, self._with_marks(part, result)))
         return results
 
+    def _judged(self, requests: Sequence[PieceRequest], results: Sequence[PieceResult]) -> Sequence[PieceResult]:
+        """The results with the confidence in each, where it was asked for."""
+        if self._judge is None:
+            return results
+        own = [result.translation for result in results]
+        found = self._judge(
+            [request.text for request in requests], [each.text for each in own], [each.finished for each in own]
+        )
+        return [
+            replace(result, translation=replace(result.translation, confidence=confidence))
+            for result, confidence in zip(results, found, strict=True)
+        ]
+
     def _with_marks(self, part: _Part, result: PieceResult) -> PieceResult:
         """A translation with the marks of its piece in the place of their surrogates."""
         if not part.filled.marks:
@@ -158,7 +178,9 @@ class LineTranslator:
             text, misplaced = with_marks(part.piece.text, part.filled, translation.text)
             if misplaced and translation is result.translation:
                 self._notes.add("misplaced", part.line.number + 1)
-            return replace(translation, text=text, alternatives=tuple(map(marked, translation.alternatives)))
+            own = translation.confidence and renamed(translation.confidence, part.filled.names)
+            others = tuple(map(marked, translation.alternatives))
+            return replace(translation, text=text, alternatives=others, confidence=own)
 
         return replace(result, translation=marked(result.translation))
 
@@ -178,6 +200,11 @@ class LineTranslator:
         else:
             translation = prefixed(typed.finished, translations, self._options.length_penalty)
         translation = _restored(line.protected, translation)
+        if self._judge is not None:
+            own = combined([each.confidence or CERTAIN for each in translations] or [CERTAIN])
+            translation = replace(translation, confidence=renamed(own, line.protected.names))
+            for flag in own.flags:
+                self._notes.flagged(flag, line.number + 1)
         if parts[0][1].translation.text != line.text:
             self._notes.compare(line.number + 1, *lost(line.text, translation.text))
         return translation

@@ -18,8 +18,9 @@ RETRY_NGRAM = 3
 class PieceRequest:
     """What is to be translated; equal ones have equal translations."""
 
+    text: str
     ids: tuple[int, ...]
-    """Of the source, without an end mark."""
+    """Of the text, without an end mark."""
     prefix: str = ""
     """What the translation begins with."""
     demands: tuple[Demanded, ...] = ()

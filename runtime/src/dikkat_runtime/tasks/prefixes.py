@@ -21,6 +21,10 @@ class TypedPrefix:
     """What the translation of that piece begins with."""
 
 
+UNTYPED = TypedPrefix("", -1, "")
+"""Nothing is typed."""
+
+
 def shared_out(prefix: str, pieces: Sequence[Piece], languages: tuple[str, str]) -> TypedPrefix:
     """Give each piece as many typed sentences as it has itself, the last one that has words all others.
 

@@ -34,6 +34,11 @@ class Protected:
     placeholders: tuple[str, ...] = ()
     """What stood there, by the number of the mark."""
 
+    @property
+    def names(self) -> tuple[tuple[str, str], ...]:
+        """Each placeholder with its mark."""
+        return tuple((each, chr(FIRST_MARK + number)) for number, each in enumerate(self.placeholders))
+
     def restored(self, text: str) -> str:
         """A text with the placeholders in the place of their marks."""
         if not self.placeholders:
@@ -86,7 +91,10 @@ class Filled:
     @property
     def demands(self) -> tuple[Demanded, ...]:
         """What the translation must hold."""
-        return tuple(Demanded((name,), 1, "placeholder", mark) for mark, name in self.names)
+        places = ((mark, name, re.search(_standing(name), self.text)) for mark, name in self.names)
+        return tuple(
+            Demanded((name,), 1, "placeholder", mark, (place.span(),) if place else ()) for mark, name, place in places
+        )
 
     def filled(self, text: str) -> str:
         """A text with the surrogates in the place of their marks."""

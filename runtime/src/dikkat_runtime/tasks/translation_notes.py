@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dikkat_runtime.errors import plural
+from dikkat_runtime.tasks.confidence import Flag
 from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.placeholders import KINDS, Kind
 
@@ -66,6 +67,8 @@ class TranslationNotes:
     _lost: dict[Kind, _Tally] = field(default_factory=dict)
     _had: dict[Kind, int] = field(default_factory=dict)
     _last: dict[Event, int] = field(default_factory=dict)
+    _flags: dict[Flag, _Tally] = field(default_factory=dict)
+    _abstained: _Tally = field(default_factory=_Tally)
     _terms: Counter[str] = field(default_factory=Counter)
     _term_lines: _Tally = field(default_factory=_Tally)
     _forced: _Tally = field(default_factory=_Tally)
@@ -83,6 +86,14 @@ class TranslationNotes:
             self._had[kind] = self._had.get(kind, 0) + 1
         for kind, example in dict(reversed(lost)).items():
             self._lost.setdefault(kind, _Tally()).add(line, example)
+
+    def flagged(self, flag: Flag, line: int) -> None:
+        """A line shows a fault that is seen without the model."""
+        self._flags.setdefault(flag, _Tally()).add(line)
+
+    def abstained(self, line: int) -> None:
+        """A line was left empty, since its translation is not sure enough."""
+        self._abstained.add(line)
 
     def demanded(self, line: int, demands: Sequence[Demanded], unmet: Sequence[Demanded], *, forced: bool) -> None:
         """A piece of a line had to hold `demands`; of them `unmet` it does not, though all were `forced` if need be."""
@@ -106,6 +117,13 @@ class TranslationNotes:
                 text = one if tally.count == 1 else many.format(count=tally.count)
                 told.append(f"{text} ({'' if tally.count == 1 else 'first '}line {tally.first})")
         told += self.glossary_lines()
+        if self._flags:
+            flags = (
+                f"{flag} in {plural(each.count, 'line')} (line {each.first})" for flag, each in self._flags.items()
+            )
+            told.append(f"flagged: {'; '.join(flags)}")
+        if count := self._abstained.count:
+            told.append(f"{plural(count, 'line')} left empty by --abstain (first line {self._abstained.first})")
         losses = [self._loss(kind) for kind in KINDS if kind in self._lost]
         return [*told, f"lost or changed: {'; '.join(losses)}"] if losses else told
 

@@ -8,6 +8,7 @@ from itertools import chain
 
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.prefix import Prefix
+from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.segmentation import join
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -25,6 +26,8 @@ class Translation:
     """The next best ones, when more than one was asked for; of a line in pieces, the next best of each piece."""
     finished: bool = True
     """Whether the model ended it itself, before the length limit."""
+    confidence: Confidence | None = None
+    """How probable it is that it is right, where that was asked for."""
 
 
 def copied(text: str) -> Translation:

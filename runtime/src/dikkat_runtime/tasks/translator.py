@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -16,6 +16,8 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.batches import BATCH_SIZE, search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.completion import Completion
+from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
+from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.loading import load_tokenizers
 from dikkat_runtime.tasks.piece_translation import Decode, PieceRequest, PieceTranslator
@@ -30,7 +32,8 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 __all__ = ["BEAM", "WINDOW", "Translation", "Translator"]
 
 BEAM = BeamOptions()
-DEMAND_ALPHA = 0.5
+DEMANDING_PENALTY = 1.0
+"""Most that the length penalty is where words are demanded: above it, translations that go on until all is said win."""
 WINDOW = 2048
 """Lines that are read ahead, so that sentences of like length share a batch."""
 
@@ -100,11 +103,12 @@ class Translator:
         length_penalty: float = BEAM.length_penalty,
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
+        confidence: Judge | None = None,
     ) -> list[Translation]:
         """Translate all of `texts`, by beam search where no `options` say otherwise; see `stream`."""
         beam = BeamOptions(beam_size=beam_size, n_best=n_best, length_penalty=length_penalty)
         chosen = beam if options is None else options
-        return list(self.stream(texts, chosen, prefixes=prefixes, glossary=glossary))
+        return list(self.stream(texts, chosen, prefixes=prefixes, glossary=glossary, confidence=confidence))
 
     def stream(
         self,
@@ -117,6 +121,7 @@ class Translator:
         notes: TranslationNotes | None = None,
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
+        confidence: Judge | None = None,
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, in constant memory; a line without words comes back as it is.
 
@@ -128,7 +133,8 @@ class Translator:
 
         Placeholders, addresses and numbers with units stand in a translation exactly as often as in the line. So do the
         terms of `glossary`, each in one of its forms. A translation begins with the text that `prefixes`, one for each
-        line, has for it, and goes on as is best. Raises `UsageError` for either where translations are drawn.
+        line, has for it, and goes on as is best. With `confidence`, from `judge`, each tells how probable it is
+        that it is right. Raises `UsageError` for either where translations are drawn.
         """
         if window < 1:
             raise UsageError(f"window must be at least 1, not {window}")
@@ -136,7 +142,9 @@ class Translator:
             raise UsageError("a glossary and prefixes are kept by search alone; leave out sampling")
         decode = partial(self.decoded, batch_size=BATCH_SIZE if batch_size is None else batch_size)
         notes = self.notes if notes is None else notes
-        translator = self.line_translator(options, notes, decode, retry_loops=retry_loops, glossary=glossary)
+        translator = self.line_translator(
+            options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence
+        )
         yield from translator.translate(lines, window, prefixes)
 
     def complete(self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None) -> Completion:
@@ -156,6 +164,7 @@ class Translator:
         *,
         retry_loops: bool = True,
         glossary: Glossary | None = None,
+        judge: Judge | None = None,
     ) -> LineTranslator:
         """What cuts lines and joins the translations that `decode` finds for their pieces."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
@@ -167,8 +176,29 @@ class Translator:
             notes,
             surrogates=lambda: self.surrogates,
             glossary=glossary,
+            judge=judge,
             languages=(self.language, self.target_language),
         )
+
+    def judge(self, run: str | Path, *, told: Callable[[str], object] = lambda line: None) -> Judge:
+        """What tells the confidence in translations of this translator, which is that of the directory `run`.
+
+        At first use it is fitted on the validation part there, which takes as long as to translate it, and kept in
+        confidence.json; `told` hears of that. Raises `MissingInputError` where there is neither.
+        """
+        path, scorer = Path(run), PairScorer(self.engine, self.tokenizer, (self.language, self.target_language))
+        calibration = Calibration.read(path)
+        if calibration is None:
+            pairs = held_out_pairs(path)
+            told(f"fitting confidence on {len(pairs):,} validation pairs, once …")
+            notes = TranslationNotes()
+
+            def translate(texts: Sequence[str]) -> list[str]:
+                return [each.text for each in self.stream(texts, BEAM, notes=notes)]
+
+            calibration = fit_calibration(pairs, translate, scorer)
+            calibration.write(path)
+        return Judge(scorer, calibration)
 
     def encode(self, line: str) -> list[int]:
         """Source ids of a line, without end mark; none for a line of white space."""
@@ -178,7 +208,7 @@ class Translator:
     @cached_property
     def constraints(self) -> ConstraintCompiler:
         """What makes constraints over tokens of texts."""
-        return ConstraintCompiler(self.target_tokenizer, self.target_language)
+        return ConstraintCompiler(self.target_tokenizer, self.language, self.target_language)
 
     @cached_property
     def surrogates(self) -> tuple[str, ...]:
@@ -207,11 +237,13 @@ class Translator:
             return translations_of(found, self.target_tokenizer)
         compiler = self.constraints
         typed = [compiler.prefix(each.prefix, each.is_closed) for each in requests]
-        constraints = [compiler.constraint(each.demands, own) for each, own in zip(requests, typed, strict=True)]
+        constraints = [
+            compiler.constraint(each.text, each.demands, own) for each, own in zip(requests, typed, strict=True)
+        ]
         if any(request.demands for request in requests):
-            options = replace(options, length_penalty=min(options.length_penalty, DEMAND_ALPHA))
+            options = replace(options, length_penalty=min(options.length_penalty, DEMANDING_PENALTY))
         found = search_all(
             self.engine, sentences, options, numbers=numbers, batch_size=batch_size, constraints=constraints
         )
-        begun = [own and (each.prefix, own) for each, own in zip(requests, typed, strict=True)]
+        begun = [None if own is None else (each.prefix, own) for each, own in zip(requests, typed, strict=True)]
         return translations_of(found, self.target_tokenizer, begun)

@@ -26,6 +26,8 @@ class Demanded:
     reason: Reason = "term"
     source: str = ""
     """What of the source asks for it."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """Where that stands in the source: start and end."""
 
 
 def unmet(text: str, demands: Sequence[Demanded], *, suffixes: bool) -> list[Demanded]:
@@ -60,9 +62,8 @@ def _holds(demand: Demanded, written: str, is_first: bool) -> bool:
 @lru_cache(maxsize=4096)
 def _pattern(forms: tuple[str, ...]) -> re.Pattern[str]:
     longest_first = sorted(forms, key=lambda form: (-len(form), form))
-    firsts = {
-        other for form in longest_first for other in (capitalized(form), capitalized(form, "tr")) if other != form
-    }
+    capitals = ((form, capitalized(form, language)) for form in longest_first for language in ("", "tr"))
+    firsts = {capital for form, capital in capitals if capital != form}
     first = "|".join(map(re.escape, sorted(firsts, key=lambda form: (-len(form), form)))) or r"(?!)"
     inner = "|".join(_bordered(form) for form in longest_first)
     return re.compile(rf"(?:{_BEFORE_SENTENCE}(?P<first>{first})|(?P<form>{inner}))(?P<behind>(?:(?<=\w)[^\W_]+)?)")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,10 +61,8 @@ class Glossary:
     @classmethod
     def of(cls, entries: Mapping[str, str | Sequence[str]], language: str = "") -> Self:
         """The glossary of a mapping from terms to one translation or several."""
-        pairs = (
-            (source, (target,) if isinstance(target, str) else tuple(target)) for source, target in entries.items()
-        )
-        return cls([Term(source, targets) for source, targets in pairs], language)
+        forms = {term: (each,) if isinstance(each, str) else tuple(each) for term, each in entries.items()}
+        return cls([Term(source, targets) for source, targets in forms.items()], language)
 
     def occurrences(self, text: str) -> Iterator[tuple[int, int, Term]]:
         """Start and end of each term in a text, as words of their own; of overlapping ones the first, then the longest.
@@ -85,8 +82,12 @@ class Glossary:
 
     def demands(self, text: str) -> tuple[Demanded, ...]:
         """What the translation of a text must hold."""
-        counts = Counter(term for _, _, term in self.occurrences(text))
-        return tuple(Demanded(term.targets, count, "term", term.source) for term, count in counts.items())
+        spans: dict[Term, list[tuple[int, int]]] = {}
+        for start, end, term in self.occurrences(text):
+            spans.setdefault(term, []).append((start, end))
+        return tuple(
+            Demanded(term.targets, len(places), "term", term.source, tuple(places)) for term, places in spans.items()
+        )
 
     def _key(self, word: str) -> str:
         return lower(word, self._language)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 
 from dikkat_runtime.text.demanded import Demanded
 
 _UNITS = (
-    "km/h", "m/s", "km²", "m²", "cm²", "m³", "cm³", "km", "cm", "mm", "nm", "µm", "m", "kg", "mg", "µg", "g", "ml", "cl",
-    "dl", "kHz", "MHz", "GHz", "Hz", "kWh", "kW", "MW", "GW", "W", "mAh", "mA", "mV", "kV", "V", "kB", "KB", "MB", "GB",
-    "TB", "kbit", "Mbit", "Gbit", "px", "pt", "dpi", "°C", "°F", "°", "%", "‰", "€", "$", "£", "₺", "¥",
+    "km/h", "m/s", "km²", "m²", "cm²", "m³", "cm³", "km", "cm", "mm", "nm", "µm", "m", "kg", "mg", "µg", "g", "ml",
+    "cl", "dl", "kHz", "MHz", "GHz", "Hz", "kWh", "kW", "MW", "GW", "W", "mAh", "mA", "mV", "kV", "V", "kB", "KB", "MB",
+    "GB", "TB", "kbit", "Mbit", "Gbit", "px", "pt", "dpi", "°C", "°F", "°", "%", "‰", "€", "$", "£", "₺", "¥",
 )  # fmt: skip
 _SIGNS = frozenset("%‰€$£₺¥")
 """Units that stand before or behind the number, as the language has it."""
@@ -27,20 +26,20 @@ _GROUPED = re.compile(r"\d{1,3}(?:(?P<mark>[.,])\d{3})+(?P<rest>[.,]\d+)?")
 def measures(text: str) -> tuple[Demanded, ...]:
     """The numbers with units of a text as what its translation must hold, each as often as it stands there.
 
-    A unit is one that is the same in all languages: "5 km", not "5 miles". A decimal point may become a comma, groups of
-    digits may be parted otherwise, and a sign such as % may stand on the other side.
+    A unit is one that is the same in all languages: "5 km", not "5 miles". A decimal point may become a comma, groups
+    of digits may be parted otherwise, and a sign such as % may stand on the other side.
     """
     if not _HINT.search(text):
         return ()
-    counts: Counter[tuple[str, str]] = Counter()
+    spans: dict[tuple[str, str], list[tuple[int, int]]] = {}
     written: dict[tuple[str, str], str] = {}
     for match in _MEASURE.finditer(text):
         key = match["number"] or match["first"], match["sign"] or match["unit"]
-        counts[key] += 1
+        spans.setdefault(key, []).append(match.span())
         written.setdefault(key, match[0])
     return tuple(
-        Demanded(tuple(dict.fromkeys((written[key], *_ways(*key)))), count, "number", written[key])
-        for key, count in counts.items()
+        Demanded(tuple(dict.fromkeys((written[key], *_ways(*key)))), len(places), "number", written[key], tuple(places))
+        for key, places in spans.items()
     )
 
 
@@ -56,7 +55,7 @@ def _ways(number: str, unit: str) -> list[str]:
 
 
 def _numbers(number: str) -> list[str]:
-    """A number with a point or a comma before its decimals, and with its groups parted by either, a space or nothing."""
+    """A number with a point or a comma before its decimals, its groups parted by either, by a space or not at all."""
     grouped = _GROUPED.fullmatch(number)
     if grouped is None:
         return list(dict.fromkeys((number, number.replace(".", ","), number.replace(",", "."))))

@@ -1,8 +1,8 @@
 """What may stand behind the stem of a word: nothing, or a chain of the suffixes that Turkish nouns take.
 
 The chains are those of the grammar (Göksel and Kerslake 2005, chapters 6 to 8): number, possession, case, relation,
-copula. A vowel is written for its harmony: A for a or e, I for ı, i, u or ü; D for d or t, C for c or ç. What is checked
-is that letters behind a stem form such a chain, so that "kar" is found in "karlar", not in "karar".
+copula. A vowel is written for its harmony: A for a or e, I for ı, i, u or ü; D for d or t, C for c or ç. It is checked
+that letters behind a stem form such a chain, so that "kar" is found in "karlar", not in "karar".
 """
 
 from __future__ import annotations
@@ -12,50 +12,11 @@ from functools import lru_cache
 from dikkat_runtime.text.casing import has_dotted_i
 
 _CLASSES = {"A": "ae", "I": "ıiuü", "D": "dt", "C": "cç", "K": "kğ"}
-_SUFFIXES = tuple(
-    [
-        "lAr",
-        "Im",
-        "n",
-        "In",
-        "mIz",
-        "ImIz",
-        "nIz",
-        "InIz",
-        "I",
-        "sI",
-        "yI",
-        "nI",
-        "A",
-        "yA",
-        "nA",
-        "DA",
-        "nDA",
-        "DAn",
-        "nDAn",
-        "nIn",
-        "lA",
-        "ylA",
-        "yIn",
-        "ki",
-        "DIr",
-        "Dır",
-        "yDI",
-        "DI",
-        "mIş",
-        "ymIş",
-        "sA",
-        "ysA",
-        "ken",
-        "yken",
-        "CA",
-        "lI",
-        "sIz",
-        "lIK",
-        "CI",
-        "CIK",
-        "lArI",
-    ]
+_SUFFIXES = (
+    *("lAr", "Im", "n", "In", "mIz", "ImIz", "nIz", "InIz", "I", "sI", "lArI"),
+    *("yI", "nI", "A", "yA", "nA", "DA", "nDA", "DAn", "nDAn", "nIn", "yIn", "lA", "ylA"),
+    *("ki", "DIr", "yDI", "DI", "mIş", "ymIş", "sA", "ysA", "ken", "yken"),
+    *("CA", "lI", "sIz", "lIK", "CI", "CIK"),
 )
 _LONGEST = 24
 

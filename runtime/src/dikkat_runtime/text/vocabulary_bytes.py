@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ids = NDArray[np.int64]
+_OPENERS = "\"'“‘’„«‹([{¿¡-–—/"
 _MOST_KEPT = 4096
 """Answers that are remembered."""
 
@@ -32,9 +33,8 @@ class VocabularyBytes:
         """The tokens that `rest` begins with, and those that begin with it; rising."""
         if (known := self._continuing.get(rest)) is not None:
             return known
-        parts = [
-            self._id_of[rest[:size]] for size in range(1, min(len(rest), self._longest)) if rest[:size] in self._id_of
-        ]
+        starts = (rest[:size] for size in range(1, min(len(rest), self._longest + 1)))
+        parts = [self._id_of[start] for start in starts if start in self._id_of]
         found = np.array(sorted({*parts, *self._starting_with(rest)}), np.int64)
         if len(self._continuing) < _MOST_KEPT:
             self._continuing[rest] = found
@@ -55,17 +55,13 @@ class VocabularyBytes:
     def begins_outside_word(self) -> Ids:
         """All others but marks, rising."""
         inside = set(self.begins_in_word.tolist())
-        return np.array(
-            [number for number, token in enumerate(self.tokens) if token and number not in inside], np.int64
-        )
+        outside = (number for number, token in enumerate(self.tokens) if token and number not in inside)
+        return np.array(list(outside), np.int64)
 
-    def ends_in_word(self, token: int) -> bool:
-        """Whether the last character of a token is a letter, a digit or a part of a character."""
-        raw = self.tokens[token]
-        for size in range(1, min(4, len(raw)) + 1):
-            if raw[-size] & 0xC0 != 0x80:
-                return is_word(raw[-size:])
-        return bool(raw)
+    def opens(self, token: int) -> bool:
+        """Whether a token ends in a sign or a space behind which a word begins, as a bracket does."""
+        last = self.tokens[token].decode("utf-8", "replace")[-1:]
+        return last.isspace() or (last in _OPENERS and last != "")
 
     def text(self, ids: Sequence[int]) -> bytes:
         """The text of these tokens."""

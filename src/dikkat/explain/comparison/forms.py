@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from dikkat.explain.comparison.measurement import Exponent, Measured, fit_exponent, measure
 from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention
-from dikkat.nn.linear import linear_attention
+from dikkat.nn.linear_time_attention import linear_attention
 from dikkat.nn.sliding_window import sliding_window_attention
 
 WINDOW: Final = 64

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from dikkat.explain.doctor.specimen import Specimen, worst
+from dikkat.kernels.query_blocks import BLOCK_WEIGHTS
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation, Observer
-from dikkat.nn.query_blocks import KEPT_WEIGHTS
 from dikkat.nn.recorder import MapName, name_of, record_attention
 
-SHORT, LONG = 5, math.isqrt(KEPT_WEIGHTS) + 1
+SHORT, LONG = 5, math.isqrt(BLOCK_WEIGHTS) + 1
 """Lengths on either side of where attention stops keeping its weights, and in half precision changes its kernel."""
 
 

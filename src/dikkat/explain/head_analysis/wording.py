@@ -111,13 +111,13 @@ ENGLISH = HonestyWording(
 TURKISH = HonestyWording(
     percent="%{:.{}f}",
     caution=Caution(
-        line="Bu haritayı kelime eşleştirmesi olarak okumayın: {reasons}.",
+        line="Bu haritayı sözcük eşleştirmesi olarak okumayın: {reasons}.",
         wordless="dikkatin işaret ve noktalama belirteçlerine düşen payı {share}",
         spread="bir satır {keys} belirteçten {effective:.0f} tanesine yayılıyor",
-        elsewhere="yazılan belirteçlerin {share} kadarında, en çok gerek duyulandan (gizleme ile) başka bir belirtece "
+        elsewhere="yazılan belirteçlerin {share} kadarında, en çok gerek duyulandan (kapatma ile) başka bir belirtece "
         "bakıyor",
         unrelated="ağırlıkların sırası, çıktının neye bağlı olduğunu pek izlemiyor "
-        "(gizleme ile sıra korelasyonu {correlation:.2f}; yalnız ilk belirtecin aynı olması {chance:.2f} verir)",
+        "(kapatma ile sıra korelasyonu {correlation:.2f}; yalnız ilk belirtecin aynı olması {chance:.2f} verir)",
     ),
     table=HeadsTable(
         title="{path}: {sentences} {unit}; bütün kafalar açıkken kayıp {per} başına {loss:.3f} nat{score}",
@@ -144,15 +144,15 @@ TURKISH = HonestyWording(
             "same": "aynı yer",
             "after": "bir sonraki yer",
             "first": "ilk belirteç",
-            "elsewhere": "öteki kelimeler",
+            "elsewhere": "öteki sözcükler",
             None: "belirli bir yere değil",
         },
-        chosen="Kelime eşleştirmesine en yakın kafa: {head}. {judge}",
+        chosen="Sözcük eşleştirmesine en yakın kafa: {head}. {judge}",
         by_gold="{name} dosyasına göre AER {error}, en düşüğü (kesinlik {precision}, duyarlılık {recall}).",
         by_occlusion="Yazılan belirteçlerin {share} kadarında, gizlenmesi en çok zarar veren belirtece en çok bakıyor.",
-        correlations="Ağırlıklarının ortalama sıra korelasyonu: gizleme ile {occlusion:.2f}, "
+        correlations="Ağırlıklarının ortalama sıra korelasyonu: kapatma ile {occlusion:.2f}, "
         "gradyan x girdi ile {gradient:.2f}.",
-        doubtful="Bu kafayı bile kelime eşleştirmesi olarak okumayın: belirteçlerin çoğunda başka yere bakıyor.",
+        doubtful="Bu kafayı bile sözcük eşleştirmesi olarak okumayın: belirteçlerin çoğunda başka yere bakıyor.",
         pruning="En az işe yarayan kafalar birlikte kapatılınca, başka {sentences} {unit} üzerinde ölçüldü:",
         pruned="{count} kapalı (son kapatılan: {head}): kayıp {loss:+.3f}{score}",
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from dikkat.native.library import library
+from dikkat.kernels.library import library
 from dikkat.tasks.common.device import device_name
 from dikkat.training.loop import Trainer
 

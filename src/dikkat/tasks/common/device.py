@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from dikkat.native.processor import processor_name
+from dikkat.kernels.processor import processor_name
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import UsageError
 

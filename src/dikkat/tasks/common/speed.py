@@ -22,7 +22,7 @@ from dikkat.training.language_modelling import batch_loss as language_model_loss
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
 from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, never
-from dikkat.training.validation import batch_loss
+from dikkat.training.translation import batch_loss
 from dikkat_runtime.special_tokens import EOS_ID
 
 SENTENCE = 16

@@ -13,8 +13,8 @@ import torch
 from dikkat.config import RunConfig, TrainingConfig, build_config, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.explain.plots import plot_training
-from dikkat.native.library import library, why_absent
-from dikkat.native.processor import keep_freed_memory
+from dikkat.kernels.library import library, why_absent
+from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device
@@ -225,7 +225,7 @@ def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -
     best = trainer.state.best_score
     if best is None:
         return Outcome(True, None)
-    rows, overhead = run.read_metrics(), trainer.overhead_share
+    rows, overhead = run.read_metrics(), trainer.timer.overhead_share
     seconds = trainer.state.seconds
     ending = Ending(rows, best, trainer.task.baseline(), overhead, seconds, job.shortcomings(trainer.task))
     if not (found := problems(ending)):

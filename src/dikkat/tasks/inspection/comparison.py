@@ -15,7 +15,7 @@ from dikkat.explain.comparison.reach import Reach, reach
 from dikkat.explain.comparison.result import Comparison, Machine
 from dikkat.explain.comparison.settings import ComparisonSettings
 from dikkat.explain.comparison.sweeps import sweep
-from dikkat.native.processor import processor_name
+from dikkat.kernels.processor import processor_name
 from dikkat.tasks.common.work_items import PieceCounter, Watch
 
 REACH_LENGTH = 64

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import read_documents
+from dikkat.kernels.cross_entropy import smoothed_cross_entropy
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.language_model.language_model import LanguageModel
-from dikkat.training.objective import smoothed_cross_entropy
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import EOS_ID, UNK_ID
 

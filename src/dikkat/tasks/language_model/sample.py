@@ -8,8 +8,8 @@ import torch
 from dikkat.config import RunConfig
 from dikkat.data.objectives import hidden_tokens
 from dikkat.data.packing import Windows
+from dikkat.kernels.device import to_device
 from dikkat.models.language_model import LanguageModel as Network
-from dikkat.native.device import moved
 from dikkat.tasks.language_model.language_model import LanguageModel
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -30,7 +30,7 @@ class Sample:
             share = self._config.language_model.masked_share
             example = hidden_tokens(packed, share, self._tokenizer.vocab_size, np.random.default_rng(number))
             with torch.inference_mode():
-                read = moved(example.tokens[:1], model.output_weight.device)
+                read = to_device(example.tokens[:1], model.output_weight.device)
                 said = model(read)[0].argmax(dim=-1).cpu().numpy()
             asked = example.predicted[0] if example.predicted is not None else True
             filled = np.where(asked, said, example.wanted[0])

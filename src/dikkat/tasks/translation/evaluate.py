@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dikkat.data.readers import read_pairs
+from dikkat.data.readers import LanguageChoice, read_pairs
 from dikkat.data.text_files import read_lines
 from dikkat.evaluation import Scores, copy_source, most_frequent_translation, score_translations
 from dikkat.evaluation.scoring import PLAIN, Scoring
@@ -159,7 +159,9 @@ def _text(
     run: RunDirectory, data: Sequence[str], columns: tuple[str | None, str | None]
 ) -> tuple[list[str], list[str]]:
     if data:
-        pairs = list(read_pairs(data, *columns))
+        settings = run.read_config()["data"]
+        languages = LanguageChoice(settings["source_language"], settings["target_language"])
+        pairs = list(read_pairs(data, *columns, languages=languages))
         return [pair.source for pair in pairs], [pair.target for pair in pairs]
     test = run.held_out("test", "source")
     if not test.exists() or not test.stat().st_size:

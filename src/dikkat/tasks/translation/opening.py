@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.data.line_profile import reading_limits
-from dikkat.native.processor import keep_freed_memory
+from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
 from dikkat.tasks.translation.vocabularies import Vocabularies

@@ -14,9 +14,10 @@ from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import Cleaner, CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.inspection import SAMPLE_PAIRS
+from dikkat.data.languages import primary_language
 from dikkat.data.line_profile import source_profile
 from dikkat.data.pairs import Pair
-from dikkat.data.readers import languages_of, read_pairs
+from dikkat.data.readers import LanguageChoice, languages_of, read_pairs
 from dikkat.data.splitting import split_pairs
 from dikkat.phrasebook import languages_of_pair, phrasebook_split
 from dikkat.run_directory import RunDirectory
@@ -70,8 +71,9 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """
     first = _config(request, pairs=0)
-    parts = _read_parts(request, first.data, first.training.seed)
-    config = _config(request, len(parts.train))
+    choice = _language_choice(request)
+    parts = _read_parts(request, choice, first.data, first.training.seed)
+    config = _config(request, len(parts.train), choice.tags)
     if not _is_phrasebook(request):
         guessed = find_languages(config.data, parts.train, parts.report)
         config = build_config(merge(config.model_dump(), {"data": guessed}), where=request.where)
@@ -102,9 +104,17 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     return config, parts.report
 
 
-def _config(request: TrainRequest, pairs: int) -> RunConfig:
+def _language_choice(request: TrainRequest) -> LanguageChoice:
+    """The languages that the user names, among those that files of translations hold."""
+    named = request.settings.get("data", {})
+    return LanguageChoice(str(named.get("source_language") or ""), str(named.get("target_language") or ""))
+
+
+def _config(request: TrainRequest, pairs: int, tags: tuple[str, str] = ("", "")) -> RunConfig:
+    """The settings for so many pairs; the languages are those that the user names, that files state, or file names."""
     generated = _is_phrasebook(request)
-    source, target = languages_of_pair(_phrasebook(request)) if generated else languages_of(request.data)
+    by_name = languages_of_pair(_phrasebook(request)) if generated else languages_of(request.data)
+    source, target = (primary_language(tag) or name for tag, name in zip(tags, by_name, strict=True))
     base = preset(request.preset) if request.preset else translator_settings(pairs, request.settings, request.device)
     named: Settings = {"data": {"source_language": source, "target_language": target}}
     return _learnable(build_config(merge(named, base, request.settings), where=request.where), request.where)
@@ -120,7 +130,7 @@ def _learnable(config: RunConfig, where: str) -> RunConfig:
     return config
 
 
-def _read_parts(request: TrainRequest, config: DataConfig, seed: int) -> Parts:
+def _read_parts(request: TrainRequest, choice: LanguageChoice, config: DataConfig, seed: int) -> Parts:
     if _is_phrasebook(request):
         phrases = phrasebook_split(_phrasebook(request))
         report = CleaningReport(read=len(phrases.train), kept=len(phrases.train))
@@ -128,10 +138,11 @@ def _read_parts(request: TrainRequest, config: DataConfig, seed: int) -> Parts:
         return Parts(train, validation, test, report)
     cleaner, sample = Cleaner(config), list[Pair]()
     report = cleaner.report
-    pairs = list(cleaner(_sampled(read_pairs(request.data, *request.columns, note=report.notes.append), sample)))
+    read = read_pairs(request.data, *request.columns, languages=choice, note=report.notes.append)
+    pairs = list(cleaner(_sampled(read, sample)))
     if request.validation:
         # cleaning would make a score incomparable: what is measured on is only normalised
-        stripped = [Pair(pair.source.strip(), pair.target.strip(), pair.line) for pair in _validation(request)]
+        stripped = [Pair(pair.source.strip(), pair.target.strip(), pair.line) for pair in _validation(request, choice)]
         validation = [pair for pair in stripped if pair.source and pair.target]
         seen = note_seen(request.validation, pairs, validation, report)
         parts = Parts(pairs, validation, [], report, seen)
@@ -159,8 +170,8 @@ def _sampled(pairs: Iterable[Pair], sample: list[Pair]) -> Iterator[Pair]:
         yield pair
 
 
-def _validation(request: TrainRequest) -> Iterator[Pair]:
-    return read_pairs(request.validation, *request.columns)
+def _validation(request: TrainRequest, choice: LanguageChoice) -> Iterator[Pair]:
+    return read_pairs(request.validation, *request.columns, languages=LanguageChoice(*choice.wanted))
 
 
 def _is_phrasebook(request: TrainRequest) -> bool:

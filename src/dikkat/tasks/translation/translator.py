@@ -11,9 +11,9 @@ import torch
 from dikkat.config import RunConfig
 from dikkat.data.line_profile import reading_limits
 from dikkat.explain.attention_map import AttentionMap
+from dikkat.kernels.processor import keep_freed_memory
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.native.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
 from dikkat.tasks.common.settings import run_config
@@ -26,6 +26,7 @@ from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat_runtime.engine.contract import Engine, EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, Precision
 from dikkat_runtime.tasks import translator
+from dikkat_runtime.tasks.confidence import Judge
 from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
@@ -132,6 +133,7 @@ class Translator(translator.Translator):
         notes: TranslationNotes | None = None,
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
+        confidence: Judge | None = None,
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, greedily where no `options` say otherwise."""
         return super().stream(
@@ -143,6 +145,7 @@ class Translator(translator.Translator):
             notes=notes,
             prefixes=prefixes,
             glossary=glossary,
+            confidence=confidence,
         )
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:

@@ -121,7 +121,7 @@ def test_turkish_is_turkish() -> None:
     found = shown(language="tr")
     assert found.named("html") == [{"lang": "tr"}]
     assert "Çevirmen en → tr" in found.text
-    assert "En kötü tümceler" in found.text
+    assert "En kötü cümleler" in found.text
     assert "Worst sentences" not in found.text
 
 

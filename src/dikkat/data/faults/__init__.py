@@ -1,0 +1,1 @@
+"""What is wrong with parallel text: each fault found, counted, shown and left out. Knows numpy, not torch."""

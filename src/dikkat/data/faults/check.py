@@ -1,0 +1,165 @@
+"""All faults of a corpus of pairs, found in one pass over it, with counts, examples and the blocks that are shifted.
+
+What is held of a pair are a byte and two sketches, not its texts; memory stays far below the size of the corpus.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain, islice
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat.data.alignment import SketchBuilder
+from dikkat.data.faults.kinds import Fault
+from dikkat.data.faults.languages import SideLanguages
+from dikkat.data.faults.lexicon import Lexicon, words_of
+from dikkat.data.faults.pair_checks import is_copy, later_fault, own_fault
+from dikkat.data.faults.shifts import Shift, find_shifts
+from dikkat.data.pairs import Pair
+from dikkat.data.splitting import near_key
+
+LEARNED_FROM = 50_000
+"""Pairs from whose words it is learned how the two sides read."""
+EXAMPLES = 20
+"""Shown of each kind."""
+_EXAMPLE_WIDTH = 300
+_CHECKED_LATER = frozenset((Fault.MARKUP, Fault.PLACEHOLDERS, Fault.NUMBERS, Fault.SENTENCES, Fault.LENGTH))
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A pair with a fault."""
+
+    line: int
+    source: str
+    target: str
+
+
+@dataclass(slots=True)
+class DataCheck:
+    """What was found."""
+
+    faults: NDArray[np.uint8]
+    """The fault of each pair, by its index."""
+    examples: dict[Fault, list[Example]]
+    shifts: list[tuple[Shift, int]]
+    """Each with the line where it begins."""
+    languages: tuple[str, str]
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def counts(self) -> dict[Fault, int]:
+        """How many pairs have each fault, without those that no pair has."""
+        counts = np.bincount(self.faults, minlength=len(Fault))
+        return {fault: int(counts[fault]) for fault in Fault if fault is not Fault.NONE and counts[fault]}
+
+    @property
+    def pairs(self) -> int:
+        """All that were read."""
+        return len(self.faults)
+
+
+def check_pairs(
+    pairs: Iterable[Pair], languages: tuple[str, str] = ("", ""), held_out: Iterable[Pair] = ()
+) -> DataCheck:
+    """Look at all pairs; `languages` are those of the sides (two letters, guessed where empty).
+
+    What is `held_out` for validation and test must not come in `pairs`, not even alike.
+    """
+    remaining = iter(pairs)
+    first = list(islice(remaining, LEARNED_FROM))
+    usable = [(pair.source, pair.target) for pair in first if not own_fault(pair.source, pair.target)]
+    checker = _Checker(Lexicon(usable), SideLanguages.of(usable, languages), _near_keys(held_out))
+    for pair in chain(first, remaining):
+        checker.add(pair)
+    return checker.finish()
+
+
+def _near_keys(pairs: Iterable[Pair]) -> tuple[frozenset[int], frozenset[int]]:
+    keys: tuple[set[int], set[int]] = (set(), set())
+    for pair in pairs:
+        for side, text in enumerate((pair.source, pair.target)):
+            if key := near_key(text):
+                keys[side].add(hash(key))
+    return frozenset(keys[0]), frozenset(keys[1])
+
+
+class _Checker:
+    """Takes pair after pair."""
+
+    def __init__(
+        self, lexicon: Lexicon, languages: SideLanguages, held_out: tuple[frozenset[int], frozenset[int]]
+    ) -> None:
+        self._lexicon, self._languages, self._held_out = lexicon, languages, held_out
+        self._faults, self._later, self._lines = array("B"), array("B"), array("Q")
+        self._sides = (SketchBuilder(), SketchBuilder())
+        self._seen: set[int] = set()
+        self._examples: dict[Fault, list[Example]] = {}
+        self._recent: dict[Fault, list[tuple[int, Example]]] = {fault: [] for fault in _CHECKED_LATER}
+
+    def add(self, pair: Pair) -> None:
+        """Look at one more pair."""
+        source, target = pair.source.strip(), pair.target.strip()
+        fault = own_fault(source, target)
+        words: tuple[list[str], list[str]] = ([], []) if fault else (words_of(source), words_of(target))
+        if not fault:
+            fault = self._met_before(source, target) or self._languages.fault(words, self._lexicon)
+        later = Fault.NONE if fault else later_fault(source, target)
+        for side, text in enumerate((source, target)):
+            self._sides[side].add(text, self._lexicon.bits(words[side], side))
+        number = len(self._faults)
+        self._faults.append(fault)
+        self._later.append(later)
+        self._lines.append(int(pair.line))
+        if fault or later:
+            example = Example(pair.line, source[:_EXAMPLE_WIDTH], target[:_EXAMPLE_WIDTH])
+            if fault and len(self._examples.setdefault(fault, [])) < EXAMPLES:
+                self._examples[fault].append(example)
+            if later and len(self._recent[later]) < 10 * EXAMPLES:
+                self._recent[later].append((number, example))
+
+    def _met_before(self, source: str, target: str) -> Fault:
+        key = hash((source, target))
+        before = len(self._seen)
+        self._seen.add(key)
+        if len(self._seen) == before:
+            return Fault.DUPLICATE
+        if any(self._held_out) and any(
+            hash(near_key(text)) in keys for text, keys in zip((source, target), self._held_out, strict=True)
+        ):
+            return Fault.SEEN
+        return Fault.COPY if is_copy(source, target) else Fault.NONE
+
+    def finish(self) -> DataCheck:
+        """Find what only the whole shows."""
+        faults = np.array(self._faults, np.uint8)
+        lines = np.frombuffer(self._lines, np.uint64) if len(self._lines) else np.zeros(0, np.uint64)
+        found = find_shifts(self._sides[0].sketches(), self._sides[1].sketches())
+        shifted = np.zeros(len(faults), bool)
+        for shift in found:
+            shifted[shift.first : shift.last] = True
+        shifted &= (faults == Fault.NONE) | (faults == Fault.SENTENCES)
+        later = np.array(self._later, np.uint8)
+        faults = np.where(faults != Fault.NONE, faults, np.where(shifted, np.uint8(Fault.SHIFTED), later))
+        for fault, recent in self._recent.items():
+            self._examples[fault] = [example for number, example in recent if faults[number] == fault][:EXAMPLES]
+        shifts = [(shift, int(lines[shift.first])) for shift in found]
+        return DataCheck(faults, self._examples, shifts, self._languages.codes, self._languages.notes)
+
+
+def without_faults(pairs: Iterable[Pair], check: DataCheck) -> Iterator[tuple[Pair, Fault]]:
+    """The same pairs again, in the same order, each with its fault."""
+    return zip(pairs, map(Fault, check.faults.tolist()), strict=True)
+
+
+def shift_lines(check: DataCheck) -> Sequence[str]:
+    """Where each shift begins, in words."""
+    return [
+        f"from line {line:,} on, {shift.last - shift.first:,} targets answer the source {abs(shift.places)}"
+        f" line{'s' * (abs(shift.places) > 1)} {'behind' if shift.places > 0 else 'before'}"
+        for shift, line in check.shifts
+    ]

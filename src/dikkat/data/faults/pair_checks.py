@@ -1,0 +1,131 @@
+"""Faults that a pair shows by itself, each a small rule on two texts."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from dikkat.data.faults.kinds import Fault
+from dikkat.data.scripts import num_words, width
+from dikkat_runtime.text.placeholders import spans
+
+COPY_WORDS = 3
+"""Words from which on equal sides are taken for an untranslated line; shorter ones are names and the like."""
+RATIO = 3.0
+RATIO_FROM = 24
+"""Length of the longer side from which on a ratio says anything."""
+SENTENCES_FROM = 2
+
+_BROKEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ufffe\uffff\ud800-\udfff]")
+_MOJIBAKE = re.compile(
+    "(?:[\u00c2-\u00f4][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014"
+    "\u2018-\u201e\u2020-\u2022\u2026\u2030\u2039\u203a\u20ac\u2122]+)"
+)
+_TAG = re.compile(
+    r"</?(?:a|b|big|body|br|center|code|div|em|font|h[1-6]|hr|html|i|img|li|ol|p|s|small|span|strong|sub|sup|t[dhrt]|table|u|ul)"
+    r"(?:\s[^<>]*)?/?>|&(?:[a-zA-Z]{2,8}|#\d{2,6}|#x[0-9a-fA-F]{2,5});|\{\\[a-z]+\d*\}|\[/?(?:b|i|u|url|quote)\]"
+)
+_ENDS = re.compile("[.!?…。！？؟।]+[\"'”’»)\\]]*(?:\\s+|$|(?<=[。！？]))")
+_DIGITS = re.compile(r"\d+(?:[.,:\u00a0\u202f]\d+)*")
+_NO_DIGIT = re.compile(r"\D")
+
+
+def own_fault(source: str, target: str) -> Fault:
+    """The first of the faults in form alone: encoding, an empty side, mojibake."""
+    if _BROKEN.search(source) or _BROKEN.search(target):
+        return Fault.ENCODING
+    if not source or not target or source.isspace() or target.isspace():
+        return Fault.EMPTY
+    if is_mojibake(source) or is_mojibake(target):
+        return Fault.MOJIBAKE
+    return Fault.NONE
+
+
+def later_fault(source: str, target: str) -> Fault:
+    """The first of the faults that are asked for after languages and shifts."""
+    if ("<" in source or "<" in target or "&" in source or "&" in target or "{" in source or "[" in source) and (
+        _TAG.search(source) or _TAG.search(target)
+    ):
+        return Fault.MARKUP
+    if placeholders_differ(source, target):
+        return Fault.PLACEHOLDERS
+    if numbers_differ(source, target):
+        return Fault.NUMBERS
+    if sentences_differ(source, target):
+        return Fault.SENTENCES
+    if ratio(source, target) > RATIO:
+        return Fault.LENGTH
+    return Fault.NONE
+
+
+def is_mojibake(text: str) -> bool:
+    """Whether characters of it are bytes of UTF-8 that were read as Windows-1252."""
+    if text.isascii():
+        return False
+    return any(map(_was_utf8, _MOJIBAKE.findall(text)))
+
+
+def _was_utf8(run: str) -> bool:
+    raw = bytearray()
+    for character in run:
+        try:
+            raw += character.encode("cp1252")
+        except UnicodeEncodeError:
+            if ord(character) > 255:
+                return False
+            raw.append(ord(character))
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def is_copy(source: str, target: str) -> bool:
+    """Whether a text of several words stands on both sides."""
+    if abs(len(source) - len(target)) > 2 or source[:1].casefold() != target[:1].casefold():
+        return False
+    return source.casefold().rstrip(".!?… ") == target.casefold().rstrip(".!?… ") and num_words(source) >= COPY_WORDS
+
+
+def placeholders_differ(source: str, target: str) -> bool:
+    """Whether placeholders and addresses on one side are not those on the other."""
+    if not any(sign in source or sign in target for sign in "%{@"):
+        return False
+    ours, theirs = (
+        Counter({key: count for key, count in spans(text).items() if key[0] in ("placeholder", "e-mail")})
+        for text in (source, target)
+    )
+    return ours != theirs
+
+
+def numbers_differ(source: str, target: str) -> bool:
+    """Whether digits on one side are not those on the other; small numbers may be written as words on one side."""
+    ours, theirs = _numbers(source), _numbers(target)
+    if ours == theirs:
+        return False
+    if ours and theirs:
+        # 1.000,5 and 1,000.5 are one number, 12:30 may be 12.30, and 3 may be written as a word
+        rest = [list((one - other).elements()) for one, other in ((ours, theirs), (theirs, ours))]
+        return bool(rest[0] and rest[1]) or any(len(number) > 1 for side in rest for number in side)
+    return any(len(number) > 1 for number in (ours or theirs))
+
+
+def _numbers(text: str) -> Counter[str]:
+    return Counter(_NO_DIGIT.sub("", number).lstrip("0") or "0" for number in _DIGITS.findall(text))
+
+
+def sentences_differ(source: str, target: str) -> bool:
+    """Whether one side holds so many sentences that the other cannot be all of them."""
+    ours, theirs = len(_ENDS.findall(source.strip())), len(_ENDS.findall(target.strip()))
+    fewer, more = sorted((max(ours, 1), max(theirs, 1)))
+    if more < SENTENCES_FROM or more == fewer:
+        return False
+    longer, shorter = (source, target) if ours > theirs else (target, source)
+    return width(longer) > 1.35 * (width(shorter) + 4)
+
+
+def ratio(source: str, target: str) -> float:
+    """How many times longer the longer side is; 1 where both are short."""
+    shorter, longer = sorted((width(source), width(target)))
+    return longer / max(1, shorter) if longer > RATIO_FROM else 1.0
