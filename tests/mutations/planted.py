@@ -170,7 +170,7 @@ RECIPES = [
 
 SETS = [
     Mutation("A2", f"{_NN}/functional.py", "    return weights @ value, weights\n", "    return (weights @ value).cumsum(-2), weights\n"),
-    Mutation("A5", f"{_NN}/functional.py", "    choose = selection_rule(", "    scores = scores.clamp_max(1.0)\n    choose = selection_rule("),
+    Mutation("A5", f"{_NN}/functional.py", "    if mask is None:\n        return choose(scores)\n", "    if mask is None:\n        return 0.5 * choose(scores)\n"),
     Mutation("A13", f"{_MODELS}/encoder_decoder.py", _ENCODES, _SILENT),
     Mutation("A18", f"{_MODELS}/encoder_decoder.py", _ENCODES, _SILENT),
     Mutation("A19", f"{_NN}/positions.py", "        return x + (self.table[offset:end]", "        return x + 0.0 * (self.table[offset:end]"),
@@ -182,7 +182,7 @@ SETS = [
     Mutation("A21", f"{_CLASSROOM}/nyu.py", "d_model, num_heads, query_dim=query, key_dim=key, value_dim=value", "d_model, num_heads, query_dim=query, key_dim=key, value_dim=key"),
     Mutation("B1", f"{_MODELS}/encoder_decoder.py", _ENCODES, _SILENT),
     Mutation("B2", f"{_EXPLAIN}/word_vectors.py", "keys = [token.casefold() if path is None else token for token in tokens]", "keys = list(tokens)"),
-    Mutation("B2", f"{_EXPLAIN}/word_vectors.py", "named = tokens if len(typed) == len(tokens) else words", "named = tokens[: len(typed)]"),
+    Mutation("B2", f"{_EXPLAIN}/word_vectors.py", "named = tokens if len(typed) == len(tokens) else words", "named = tokens"),
     Mutation("B9", f"{_NN}/multi_head_attention.py", _SPLITS, "k, q, v = split_widths(self.in_projection(x), self.splits)"),
     Mutation("B10", f"{_NN}/functional.py", "return 1.0 / math.sqrt(query.shape[-1]) if", "return 1.0 / query.shape[-1] if"),
     Mutation("B10", f"{_NN}/functional.py", _PRODUCT, "        return query @ key.transpose(-2, -1).flip(-1)\n    if score =="),
@@ -238,13 +238,13 @@ NETWORKS = [
 ]  # fmt: skip
 
 FAULTS = [
-    Mutation("F2", f"{_NN}/alibi.py", "from torch import Tensor, nn\n", "from torch import Tensr, nn\n"),
+    Mutation("F2", f"{_MODELS}/patch_classifier.py", "from dikkat.nn.patches import PatchEmbedding\n", "from dikkat.nn.patches import PatchEmbeddings as PatchEmbedding\n"),
     Mutation("F3", f"{_NN}/residual.py", "        return self.dropout.add_to(x, y)\n", "        return x + y\n"),
     Mutation("F4", f"{_MODELS}/factory.py", "return BlockSettings(**{field.name: getattr(self.config, field.name) for field in fields(BlockSettings)})", "return BlockSettings()"),
     Mutation("F8", f"{_NN}/multi_head_attention.py", "        memory = self.project_memory(key, value)\n", "        memory = self.project_memory(query, query)\n"),
     Mutation("F9", f"{_NN}/selection.py", "    return torch.zeros_like(scores).scatter(-1, winners, 1.0)", "    return torch.zeros_like(scores).scatter(-1, winners, 0.7)"),
     Mutation("F9", f"{_NN}/selection.py", "return torch.softmax(scores, dim=-1)", "return scores / scores.abs().sum(-1, keepdim=True)"),
-    Mutation("F10", f"{_MODELS}/factory.py", "            nn.init.xavier_uniform_(part.weight)\n", "            nn.init.orthogonal_(part.weight)\n"),
+    Mutation("F10", f"{_NN}/multi_head_attention.py", "                Linear(width, output, bias=bias) for width, output", "                nn.utils.parametrizations.orthogonal(Linear(width, output, bias=bias)) for width, output"),
     Mutation("F11", f"{_NN}/checks.py", "    if head_dim is not None:\n        return head_dim\n", ""),
     Mutation("F12", "src/dikkat/run_directory/metrics.py", "json.dumps(kept, sort_keys=True, ensure_ascii=False)", "json.dumps(kept, ensure_ascii=False)"),
     Mutation("F12", "src/dikkat/run_directory/directory.py", "if row.get(SETTINGS_HASH, own) != own]", "if row.get(SETTINGS_HASH, own) == own]"),
@@ -258,10 +258,10 @@ FAULTS = [
     Mutation("F21", f"{_NN}/positions.py", "sinusoids(initial_length, model_dim, layout), persistent=False)", "sinusoids(initial_length, model_dim, layout), persistent=True)"),
     Mutation("F21", f"{_CLASSROOM}/scratch.py", "    if x.shape[-2] > context_length:\n", "    if False:\n"),
     Mutation("F22", f"{_NN}/multi_head_attention.py", "                k, v = cache.append(k, v)\n", "                cache.append(k, v)\n"),
-    Mutation("F23", f"{_EXPLAIN}/word_vectors.py", "left_out = () if named is tokens else tuple(token for token in tokens if not _is_word(token))", "left_out = ()"),
+    Mutation("F23", f"{_EXPLAIN}/word_vectors.py", "_stacked(words, [vector for _, vector in named]), tuple(missing)\n", "_stacked(words, [vector for _, vector in named]), ()\n"),
+    Mutation("B2", f"{_EXPLAIN}/word_vectors.py", "left_out = () if named is tokens else tuple(token for token in tokens if not _is_word(token))", "left_out = ()"),
     Mutation("F23", f"{_EXPLAIN}/three_steps.py", "            *((text.left_out.format(tokens=left_out),) if left_out else ()),\n", ""),
-    Mutation("F24", f"{_EXPLAIN}/wording_turkish.py", '        token="belirteç",\n', '        token="jeton",\n'),
-    Mutation("F24", f"{_EXPLAIN}/wording_turkish.py", '"Kodlayıcının özdikkati"', '"Kodlayıcının öz dikkati"'),
+    Mutation("F24", f"{_EXPLAIN}/wording_turkish.py", '"Kodçözücünün maskeli özdikkati"', '"Kodçözücünün maskeli kendi kendine dikkati"'),
     Mutation("F25", f"{_NN}/dropout.py", "        return kernel.dropout(x, self.probability if self.training else 0.0)\n", "        return kernel.dropout((1.0 - self.probability) * x, self.probability if self.training else 0.0)\n"),
     Mutation("F28", f"{_NN}/named_positions.py", '"sinusoidal": lambda model_dim, _: SinusoidalPositions(model_dim)', '"sinusoidal": lambda model_dim, max_positions: LearnedPositions(model_dim, max_positions)'),
     Mutation("F29", f"{_EXPLAIN}/trace.py", "    weights = exponentials / total if allowed.any() else exponentials\n", "    weights = exponentials[::-1] / total if allowed.any() else exponentials\n"),
