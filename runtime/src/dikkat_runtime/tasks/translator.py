@@ -189,7 +189,8 @@ class Translator:
         At first use it is fitted on the validation part there, which takes as long as to translate it, and kept in
         confidence.json; `told` hears of that. Raises `MissingInputError` where there is neither.
         """
-        path, scorer = Path(run), PairScorer(self.engine, self.tokenizer, (self.language, self.target_language))
+        tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
+        path, scorer = Path(run), PairScorer(self.engine, tokenizers, languages)
         calibration = Calibration.read(path)
         if calibration is None:
             pairs = held_out_pairs(path)
