@@ -56,8 +56,8 @@ def forced_scores(
         tokens = [wanted[rows[place]][position - 1] for place in staying]
         rows = [rows[place] for place in staying]
         steps.continue_from(staying, rows)
-    scores_of = [np.array(column, np.float64).T for column in columns]
-    return [
-        ForcedScores(own, margin, entropy, np.array(look, np.float64))
-        for (own, margin, entropy), look in zip(scores_of, looks, strict=True)
-    ]
+    found = []
+    for column, look in zip(columns, looks, strict=True):
+        log_probabilities, margins, spread = np.array(column, np.float64).T
+        found.append(ForcedScores(log_probabilities, margins, spread, np.array(look, np.float64)))
+    return found

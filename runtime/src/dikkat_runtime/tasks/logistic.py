@@ -69,4 +69,4 @@ class Logistic:
 
 
 def _sigmoid(logits: Matrix) -> Matrix:
-    return 1.0 / (1.0 + np.exp(-np.clip(logits, -_LARGEST, _LARGEST)))
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(logits, -_LARGEST, _LARGEST))))
