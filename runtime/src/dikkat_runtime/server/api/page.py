@@ -180,7 +180,8 @@ _COMPLETE = fields(("model", "source", "prefix"), model=TEXT, source=TEXT, prefi
 _PAIR = fields(("model", "source", "target"), model=TEXT, source=TEXT, target=TEXT)
 
 ENDPOINTS = [
-    Endpoint(_GET, "/", root, OWN, "Show the page, or tell what is served.", TEXT, media_type=_HTML, needs_key=False),
+    Endpoint(_GET, "/", root, OWN, "Show the page, or tell what is served.", TEXT, media_type=_HTML, needs_key=False,
+             also={200: "text/plain"}),
     Endpoint(_GET, f"{FOLDER}{{name}}", file, OWN, "Show a file of the page.", TEXT, media_type="text/css",
              needs_key=False, also={200: "text/javascript"}),
     Endpoint(_GET, "/page/models", models, OWN, "Tell what can be asked.", _MODELS),
