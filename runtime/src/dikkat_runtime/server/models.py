@@ -19,6 +19,7 @@ from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.languages import normal
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classification, Classifier
+from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translation, Translator
@@ -47,6 +48,8 @@ class ServedModel:
     threads: int | None = None
     has_attention: bool = False
     """Whether it is a translator that tells where it looked for each word."""
+    judge: Judge | None = None
+    """What tells the confidence in translations, where it has been fitted for the run."""
     _embedder: Embedder | None = field(default=None, repr=False)
     _aligner: Aligner | None = field(default=None, repr=False)
     _tasks: dict[tuple[int, int], Translate] = field(default_factory=dict, repr=False)
@@ -175,6 +178,24 @@ class Attend:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """Translations are judged."""
+
+    model: ServedModel
+
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
+    def run(self, pairs: Sequence[tuple[str, str]]) -> list[Confidence]:
+        """The confidence in the translation of each source."""
+        assert self.model.judge is not None
+        sources, targets = zip(*pairs, strict=True)
+        return self.model.judge(sources, targets)
+
+
+@dataclass(frozen=True, slots=True)
 class AlignWords:
     """The words of sentences are linked to those of their translations."""
 
@@ -191,7 +212,7 @@ class AlignWords:
         return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
 
-Task = Translate | Complete | Classify | Embed | Attend | AlignWords
+Task = Translate | Complete | Classify | Embed | Attend | Judged | AlignWords
 
 
 def load_model(spec: str, precision: PrecisionName, threads: int | None) -> ServedModel:
@@ -210,6 +231,8 @@ def load_model(spec: str, precision: PrecisionName, threads: int | None) -> Serv
     if kind == "translator":
         model.source, model.target = _languages(name, path)
         model.has_attention = Aligner.computes(path)
+        if Calibration.read(path) is not None:
+            model.judge = model.model.judge(path)
     return model
 
 
