@@ -68,8 +68,7 @@ def attend(
     kind: Annotated[
         Attention | None,
         typer.Option(
-            help="Within the encoder or decoder, or cross (if absent, where there is); JSON and npz: all; table: the"
-            " encoder's too."
+            help="Within the encoder or decoder, or cross (if absent, where there is); JSON and npz: all; table: both."
         ),
     ] = None,
     layer: Annotated[int | None, typer.Option(help="From 1; the last if absent, in JSON, npz and tables all.")] = None,
