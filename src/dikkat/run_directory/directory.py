@@ -30,11 +30,11 @@ from dikkat.run_directory.metrics import (
 from dikkat.run_directory.parts import ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED
 from dikkat.run_directory.paths import RunPaths
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
-from dikkat.run_directory.version import installed_version
+from dikkat.run_directory.version import checked_versions, installed_version
+from dikkat.run_directory.writable import require_writable
 from dikkat_runtime.engine.run_directory import FORMAT_VERSION
-from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import (
-    TEMPORARY_PREFIX,
     make_folder,
     probe_beside,
     read_regular,
@@ -47,9 +47,6 @@ from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
-"""Files that a run writes before its config.json, which ends the preparation of the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,9 @@ class RunDirectory(RunPaths):
         run = cls(path)
         with write_errors(path):
             if path.exists():
-                run._require_writable_content(resume)
+                require_writable(path, resume)
+                if run.has_config:
+                    run.read_config()
             elif resume:
                 raise MissingInputError(f"{path}: there is no run to resume; leave --resume out to start one")
             make_folder(path)
@@ -155,7 +154,7 @@ class RunDirectory(RunPaths):
             raise MissingInputError(f"{self.path}: not a run directory: {reason}; name one made by dikkat") from None
         except ValueError as error:
             raise DataError(f"{self.config}: damaged: not valid JSON ({error}); restore the file") from None
-        settings = self._check_versions(loaded)
+        settings = checked_versions(loaded, self.config)
         if entry := listed(self.path).get(self.config.name):
             verify_content(self.config, content, entry)
         return settings
@@ -267,53 +266,13 @@ class RunDirectory(RunPaths):
         return latest_checkpoint(self.checkpoints)
 
     def checkpoint_folders(self) -> list[Path]:
-        """Return the folders of the checkpoints, the newest first, sound or not.
-
-        Raises as `checked`.
-        """
+        """Return the folders of the checkpoints, the newest first, sound or not; raises as `checked`."""
         return checkpoint_folders(self.checkpoints)
 
     def remove_if_empty(self) -> None:
         """Remove the folder if nothing was written into it."""
         with suppress(OSError):
             self.path.rmdir()
-
-    def _require_writable_content(self, resume: bool) -> None:
-        if not self.path.is_dir():
-            raise CannotCreateError(f"{self.path}: is a file, not a folder; give another --out")
-        names = sorted(entry.name for entry in self.path.iterdir() if not entry.name.startswith(TEMPORARY_PREFIX))
-        if not names:
-            return
-        if not self._looks_like_run(names):
-            listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            raise CannotCreateError(f"{self.path}: holds files that are not of a run ({listed}); give another --out")
-        if self.is_finished:
-            raise CannotCreateError(f"{self.path}: holds a finished run; give another --out")
-        if not resume:
-            interrupted = "a preparation that was interrupted; add --resume to the same command to make it again"
-            what = "an unfinished run; add --resume to go on with it" if self.has_config else interrupted
-            raise CannotCreateError(f"{self.path}: holds {what}, or give another --out")
-        if self.has_config:
-            self.read_config()
-
-    def _looks_like_run(self, names: list[str]) -> bool:
-        if not self.has_config:
-            return _PREPARATION.issuperset(names)
-        try:
-            return "format_version" in parse_json(read_regular(self.config, LIMITS[self.config.name]))
-        except (ValueError, TypeError, OSError, DataError):
-            return self.checkpoints.is_dir()  # the damaged config.json of a run is still that of a run
-
-    def _check_versions(self, loaded: object) -> dict[str, Any]:
-        number = loaded.get("format_version") if isinstance(loaded, dict) else None
-        if not isinstance(loaded, dict) or type(number) is not int or number < 1:
-            raise DataError(f"{self.config}: damaged, or not written by dikkat: no format_version; restore the file")
-        if number > FORMAT_VERSION:
-            raise DataError(
-                f"{self.config}: format version {number}, but this dikkat knows only up to {FORMAT_VERSION};"
-                f" written by dikkat {loaded.get('dikkat_version', '?')}: upgrade to it"
-            )
-        return {key: value for key, value in loaded.items() if key not in ("format_version", "dikkat_version")}
 
     def _rows(self) -> list[dict[str, Any]]:
         return read_metrics(self.metrics, sealed=read_manifest(self.path) is not None)
