@@ -173,7 +173,8 @@ async def ended_under_load(server: Server, texts: Sequence[str]) -> Measured:
     return {
         "answered_before": sum(answer.status == 200 for answer in before),
         "in_flight_when_told": sum(answer.sent_at + answer.seconds > told for answer in before),
-        "lost": sum(answer.status != 200 for answer in before),
+        "lost": sum(answer.status == 0 for answer in before),
+        "refused": sum(answer.status in (429, 503) for answer in before),
         "exit_code": code,
         "seconds_to_end": time.perf_counter() - told,
     }

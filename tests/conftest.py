@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import jaxtyping
 import pytest
 
-from dikkat.native.environment import set_environment
+from dikkat.kernels.environment import set_environment
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # a process for each core: more threads would only wait for one another. Tests of threads set their number.
@@ -17,9 +18,33 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 # as the command does, before torch is loaded
 set_environment()
 # Before anything imports them: from here on every shape annotation of these packages is checked at every call.
-jaxtyping.install_import_hook(["dikkat.nn", "dikkat.models"], "beartype.beartype")
+jaxtyping.install_import_hook(["dikkat.kernels", "dikkat.nn", "dikkat.models"], "beartype.beartype")
 
 import torch  # noqa: E402
+from torch.optim.optimizer import register_optimizer_step_post_hook  # noqa: E402
+
+from dikkat.training.optimizer import Optimizer  # noqa: E402
+
+CHECKED_UPDATES = 20
+"""Of a test: a training calls the same functions with the same shapes, and checks are two fifths of its time."""
+_updates = 0
+_step = Optimizer.step
+
+
+def _count_update(*_: object) -> None:
+    global _updates
+    _updates += 1
+    if _updates == CHECKED_UPDATES:
+        jaxtyping.config.update("jaxtyping_disable", True)
+
+
+def _counted_step(self: Optimizer, *arguments: Any, **options: Any) -> Any:
+    _count_update()
+    return _step(self, *arguments, **options)
+
+
+register_optimizer_step_post_hook(_count_update)
+Optimizer.step = _counted_step  # type: ignore[method-assign]
 
 SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 
@@ -27,6 +52,13 @@ SHARED_DATA = Path(__file__).resolve().parents[1].parent / "shared" / "data"
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _checked_shapes() -> None:
+    global _updates
+    _updates = 0
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="session")
@@ -38,22 +70,22 @@ def shared_data() -> Path:
 
 
 @pytest.fixture
-def without_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """PyTorch does the work of the native kernels, as on a computer without a C compiler."""
-    from dikkat.native import calls, kernels, ranking
+    from dikkat import kernels
 
-    for module in (calls, kernels, ranking):
-        monkeypatch.setattr(module, "library", lambda: None)
     # for whoever chooses an engine from now on
     monkeypatch.setenv("DIKKAT_NATIVE", "0")
+    with kernels.use("torch"):
+        yield
 
 
-@pytest.fixture(params=["native", "pytorch"])
+@pytest.fixture(params=["native", "torch"])
 def either_path(request: pytest.FixtureRequest) -> None:
     """Both ways, one after the other: with the native kernels and as if there were none."""
-    from dikkat.native.library import library, why_absent
+    from dikkat.kernels.library import library, why_absent
 
-    if request.param == "pytorch":
+    if request.param == "torch":
         request.getfixturevalue("without_kernels")
     elif library() is None:
         pytest.skip(f"no native kernels: {why_absent()}")

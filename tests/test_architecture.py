@@ -18,8 +18,9 @@ SOURCES = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = "dikkat"
 
 LAYERS = (
-    ("config", "presets", "hints", "native"),
-    ("nn", "text", "evaluation", "phrasebook"),
+    ("config", "presets", "hints"),
+    ("kernels", "text", "evaluation", "phrasebook"),
+    ("nn",),
     ("models", "data"),
     ("decoding",),
     ("torch_engine",),
@@ -267,7 +268,7 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     ("upward by a relative import", upward_imports, {"nn/a.py": "from ..models import encoder"}, 1),
     ("upward from the root", upward_imports, {"config.py": "from dikkat import cli", "cli/__init__.py": ""}, 1),
     ("upward for types only", upward_imports, {"data/a.py": "if TYPE_CHECKING:\n    import dikkat.tasks"}, 1),
-    ("nn knows no text", upward_imports, {"nn/a.py": "from dikkat.text.typed_words import words"}, 1),
+    ("kernels know no text", upward_imports, {"kernels/a.py": "from dikkat.text.typed_words import words"}, 1),
     ("beside", upward_imports, {"models/a.py": "from dikkat.data.corpus import Corpus"}, 1),
     ("the arrow is one-way", upward_imports, {"decoding/a.py": "from dikkat.training.loop import train"}, 1),
     ("the package itself", upward_imports, {"data/a.py": "from dikkat import load"}, 1),
@@ -311,13 +312,13 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     (
         "torch through another",
         torch_where_it_is_unknown,
-        {"data/a.py": "from dikkat.native.processor import p", "native/processor.py": "import torch"},
+        {"data/a.py": "from dikkat.kernels.processor import p", "kernels/processor.py": "import torch"},
         1,
     ),
     (
         "torch through a front",
         torch_where_it_is_unknown,
-        {"data/a.py": "import dikkat.native.probe", "native/__init__.py": "import torch", "native/probe.py": ""},
+        {"data/a.py": "import dikkat.kernels.probe", "kernels/__init__.py": "import torch", "kernels/probe.py": ""},
         1,
     ),
     ("no torch", torch_where_it_is_unknown, {"text/a.py": "import torchless", "nn/a.py": "import torch"}, 0),

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dikkat.native.environment import set_environment
+from dikkat.kernels.environment import set_environment
 
 # as the command does, before torch is loaded
 set_environment()
@@ -17,7 +17,7 @@ from benchmarks.sides.dikkat_training import FAR_AWAY, Stopwatch  # noqa: E402
 from benchmarks.sides.memory import resident_bytes  # noqa: E402
 
 from dikkat.config import merge  # noqa: E402
-from dikkat.native.processor import keep_freed_memory  # noqa: E402
+from dikkat.kernels.processor import keep_freed_memory  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
 from dikkat.tasks.classification.data import ClassifyRequest  # noqa: E402
 from dikkat.tasks.classification.train import ClassifierJob  # noqa: E402

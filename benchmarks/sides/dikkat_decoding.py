@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from dikkat.native.environment import set_environment
+from dikkat.kernels.environment import set_environment
 
 # as the command does, before torch is loaded
 set_environment()
@@ -15,7 +15,7 @@ set_environment()
 import torch  # noqa: E402
 from benchmarks.sides.decoding_clock import against_the_clock  # noqa: E402
 
-from dikkat.native.library import why_absent  # noqa: E402
+from dikkat.kernels.library import why_absent  # noqa: E402
 from dikkat.tasks import Translator  # noqa: E402
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision  # noqa: E402
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dikkat.native.environment import set_environment
+from dikkat.kernels.environment import set_environment
 
 # as the command does, before torch is loaded
 set_environment()
@@ -15,7 +15,7 @@ set_environment()
 import torch  # noqa: E402
 from benchmarks.sides.memory import resident_bytes  # noqa: E402
 
-from dikkat.native.processor import keep_freed_memory  # noqa: E402
+from dikkat.kernels.processor import keep_freed_memory  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
 from dikkat.tasks.common.settings import run_config  # noqa: E402
 from dikkat.tasks.translation.prepare import TrainRequest  # noqa: E402

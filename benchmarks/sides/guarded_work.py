@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dikkat.native.environment import set_environment
+from dikkat.kernels.environment import set_environment
 
 # as the command does, before torch is loaded
 set_environment()

@@ -17,9 +17,9 @@ from torch.nn import functional as F
 
 from dikkat.config import ModelConfig
 from dikkat.decoding.greedy import greedy
+from dikkat.kernels.library import library
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.native.library import library
 from dikkat.nn.functional import attention_scores, attention_weights
 from dikkat.nn.masks import key_mask
 from dikkat.nn.recorder import MapName, record_attention

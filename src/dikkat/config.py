@@ -1,4 +1,4 @@
-"""Every default of the toolkit, in one place, each field with its own description.
+"""Every default of the toolkit, each field with its own description.
 
 A run is described by one `RunConfig`: it is what `config.json` of a run directory holds, what `--config F.toml`
 overrides, and what the presets name. An unknown key is an error that names the nearest known one.
@@ -19,12 +19,10 @@ LARGEST = 2**31 - 1
 """No size or count of a run is larger: what computes with it would leave its range."""
 ABSOLUTE_POSITIONS = ("sinusoidal", "sinusoidal_concatenated", "learned")
 """Positions that are added to vectors; the others act in self-attention."""
-LONGEST_SHOWN = 60
-"""Characters of a wrong value that a message repeats."""
 
 
 class Section(BaseModel):
-    """A frozen group of settings that refuses unknown keys and numbers that nothing can compute with."""
+    """Hold a frozen group of settings that refuses unknown keys and numbers that nothing can compute with."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -37,10 +35,12 @@ class Section(BaseModel):
 
 
 class ModelConfig(Section):
-    """Shape of the encoder-decoder (Vaswani et al. 2017, section 3)."""
+    """Hold the shape of the encoder-decoder (Vaswani et al. 2017, section 3)."""
 
     vocab_size: int = Field(8000, gt=3)
-    """V, entries of the joint vocabulary; set from the trained tokenizer."""
+    """V, entries of the vocabulary, or of the source's where they are separate; set from the trained tokenizer."""
+    target_vocab_size: int | None = Field(None, gt=3)
+    """Entries of the target's vocabulary where there are two; set from its tokenizer. Left out, there is one."""
     model_dim: int = Field(256, gt=0)
     """D, width of the residual stream."""
     num_heads: int = Field(4, gt=0)
@@ -93,7 +93,8 @@ class ModelConfig(Section):
     embedding_norm: bool = False
     """Whether the sum of embedding and position passes a norm before the first block (Devlin et al. 2019)."""
     tie_embeddings: bool = True
-    """One matrix for source embedding, target embedding and output projection (Press and Wolf 2017)."""
+    """One matrix for source embedding, target embedding and output projection (Press and Wolf 2017); with separate
+    vocabularies, for the latter two."""
     output_bias: bool = False
     """Whether each entry of the vocabulary has a bias in the logits."""
     positions_in_every_layer: bool = False
@@ -122,7 +123,7 @@ class ModelConfig(Section):
 
 
 class EncoderConfig(Section):
-    """What a sentence encoder has around its blocks."""
+    """Hold what a sentence encoder has around its blocks."""
 
     segments: int = Field(2, gt=0)
     """Kinds of tokens, each with a learned vector (BERT's token types); a text alone is of the first."""
@@ -143,7 +144,7 @@ class EncoderConfig(Section):
 
 
 class LanguageModelConfig(Section):
-    """What a language model learns from its text; its layers are `model.decoder_layers`."""
+    """Hold the objective of a language model; its layers are `model.decoder_layers`."""
 
     objective: Literal["causal", "masked", "prefix"] = "causal"
     """Predict each next token, the tokens that were hidden, or the tokens after a prefix that is read both ways."""
@@ -154,7 +155,7 @@ class LanguageModelConfig(Section):
 
 
 class ClassifierConfig(Section):
-    """What a classifier has around its encoder, and what it learns by."""
+    """Hold what a classifier has around its encoder, and its objective."""
 
     pooling: Literal["mean", "first", "attention", "max"] = "mean"
     """One vector from a text: the mean of its positions, the first, what a query attends to, or the largest numbers."""
@@ -174,13 +175,13 @@ class ClassifierConfig(Section):
 
 
 class TokenizerConfig(Section):
-    """How text becomes ids."""
+    """Hold how text becomes ids."""
 
     kind: Literal["bpe", "words", "characters", "bytes"] = "bpe"
-    """Joint byte-level BPE (nothing is unknown), whole words (teaching presets; rare words are unknown), the characters
+    """Byte-level BPE (nothing is unknown), whole words (teaching presets; rare words are unknown), the characters
     of the training text, or the 256 bytes (nothing is unknown)."""
     vocab_size: int = Field(8000, gt=300)
-    """Most entries of the joint vocabulary, special tokens included."""
+    """Most entries of a vocabulary, special tokens included."""
     min_frequency: int = Field(2, gt=0)
     """A pair (bpe) or a word (words) seen less often gets no entry of its own."""
     lowercase: bool = False
@@ -188,12 +189,14 @@ class TokenizerConfig(Section):
 
 
 class DataConfig(Section):
-    """What is kept of the data, and how it is split."""
+    """Hold what is kept of the data, and how it is split."""
 
     source_language: str = ""
     """Language code of the source side, for display and casing; if empty, of the file's name or guessed from text."""
     target_language: str = ""
     """Language code of the target side."""
+    vocabularies: Literal["joint", "separate"] = "joint"
+    """One vocabulary for both sides, or one for each, with embeddings apart; the output layer is the target's."""
     max_length: int = Field(256, gt=0)
     """Pairs with more tokens than this on a side are left out of training."""
     max_ratio: float = Field(4.0, gt=1.0)
@@ -205,7 +208,7 @@ class DataConfig(Section):
 
 
 class TrainingConfig(Section):
-    """How the model is trained."""
+    """Hold how the model is trained."""
 
     seed: int = Field(1, ge=0, lt=2**63)
     """Seed of initial weights, data order and dropout."""
@@ -260,7 +263,7 @@ class TrainingConfig(Section):
 
 
 class RunConfig(Section):
-    """Everything that decides a run."""
+    """Hold everything that decides a run."""
 
     model: ModelConfig = ModelConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
@@ -271,7 +274,7 @@ class RunConfig(Section):
 
 
 def preset(name: str) -> dict[str, dict[str, Any]]:
-    """The overrides that a preset stands for. Raises `UsageError` naming the nearest preset."""
+    """Return the overrides of a preset. Raises `UsageError` naming the nearest preset."""
     if name not in PRESETS:
         known = ", ".join(PRESETS)
         raise UsageError(f'no preset is called "{name}"{nearest(name, PRESETS)} known: {known}')
@@ -279,7 +282,7 @@ def preset(name: str) -> dict[str, dict[str, Any]]:
 
 
 def merge(*layers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Lay settings over each other, section by section; the later one wins."""
+    """Merge settings section by section; the later one wins."""
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
         for section, values in layer.items():
@@ -296,7 +299,10 @@ def build_config(settings: dict[str, Any], where: str = "configuration") -> RunC
 
 
 def read_toml(path: Path) -> dict[str, dict[str, Any]]:
-    """Settings of a TOML file, checked only for syntax. Raises `MissingInputError`, `DataError` or `UsageError`."""
+    """Read settings from a TOML file, checked only for syntax.
+
+    Raises `MissingInputError`, `DataError` or `UsageError`.
+    """
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -314,16 +320,16 @@ def read_toml(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def first_complaint(error: ValidationError) -> str:
-    """What is wrong with settings, in one line: the key, what it must be and what was given."""
+    """Return what is wrong with settings, in one line: the key, what it must be and what it was."""
     detail = error.errors()[0]
     path = [str(part) for part in detail["loc"]]
     key = ".".join(path)
     if detail["type"] == "extra_forbidden":
         known = _known_keys(path[:-1])
         return f'unknown key "{key}"{nearest(path[-1], known) or "; known: " + ", ".join(known)}'
-    given = "" if isinstance(detail.get("input"), dict | Section) else f", not {_shown(detail.get('input'))}"
+    actual = "" if isinstance(detail.get("input"), dict | Section) else f", not {_shown(detail.get('input'))}"
     message = detail["msg"].removeprefix("Value error, ")
-    return f"{key}: {message[0].lower() + message[1:]}{given}" if key else message
+    return f"{key}: {message[0].lower() + message[1:]}{actual}" if key else message
 
 
 def _shown(value: object) -> str:
@@ -331,7 +337,7 @@ def _shown(value: object) -> str:
         text = repr(value)
     except ValueError:  # Python writes no number of more than 4,300 digits
         return "a number of thousands of digits"
-    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}…"
+    return text if len(text) <= 60 else f"{text[:60]}…"
 
 
 def _known_keys(path: list[str]) -> list[str]:

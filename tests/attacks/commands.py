@@ -166,7 +166,7 @@ def _serve() -> None:
 def _load_everything() -> None:
     """Do what every command does first and what no attack reaches: three quarters of a tiny command's time."""
     import dikkat
-    from dikkat.native.environment import set_environment
+    from dikkat.kernels.environment import set_environment
 
     set_environment()
     for module in pkgutil.walk_packages(dikkat.__path__, "dikkat."):
@@ -177,7 +177,7 @@ def _load_everything() -> None:
 
     from dikkat.cli.app import make_app
     from dikkat.data.language_guess import contradicted_by
-    from dikkat.native.library import library
+    from dikkat.kernels.library import library
 
     command = typer.main.get_command(make_app())
     vars(typer.main)["get_command"] = lambda _: command
@@ -256,7 +256,7 @@ def _run(order: dict[str, Any], out: int, complaints: int) -> None:
 def _choose_engine(threads: int, native: bool) -> None:
     import torch
 
-    from dikkat.native.library import library, why_absent
+    from dikkat.kernels.library import library, why_absent
 
     torch.set_num_threads(threads)
     if not native:

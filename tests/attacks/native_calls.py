@@ -73,7 +73,7 @@ class Calls:
         raise NotRefusedError
 
     def softmax(self) -> None:
-        from dikkat.native.kernels import smoothed_softmax
+        from dikkat.kernels.cross_entropy import smoothed_softmax
 
         rows, vocab = self.size(1), self.size(1)
         logits, targets = self.numbers(rows, vocab, dtype=self.dtype()).contiguous(), self.indices(vocab, rows)
@@ -82,27 +82,27 @@ class Calls:
         self.refuses(lambda: smoothed_softmax(logits, targets.int(), 0.1))
         self.refuses(lambda: smoothed_softmax(logits, targets[1:], 0.1))
 
-    def drawn(self) -> None:
-        from dikkat.native.drawn_gradient import Drawn, drawn_softmax
+    def sampled(self) -> None:
+        from dikkat.kernels.sampled_gradient import SampledGradient, sampled_softmax
 
         rows, vocab, width = self.size(1, 100), self.size(1), self.size()
         logits, targets = self.numbers(rows, vocab, dtype=self.dtype()).contiguous(), self.indices(vocab, rows)
         offsets, weight = torch.rand(rows), self.numbers(vocab, width, dtype=logits.dtype)
-        *_, drawn = drawn_softmax(logits, targets, 0.1, offsets)
-        assert isinstance(drawn, Drawn)
+        *_, sampled = sampled_softmax(logits, targets, 0.1, offsets)
+        assert isinstance(sampled, SampledGradient)
         begin, hidden, to = torch.randn(width), self.numbers(rows, width, dtype=logits.dtype), torch.zeros(vocab, width)
-        self.refuses(lambda: drawn_softmax(logits, self.spoiled(targets, vocab), 0.1, offsets))
-        entries = drawn.entries.clone()
+        self.refuses(lambda: sampled_softmax(logits, self.spoiled(targets, vocab), 0.1, offsets))
+        entries = sampled.entries.clone()
         entries[self._random.randrange(rows), 0] = self._random.choice([-1, vocab, 2**31 - 1, -(2**31)])
-        hostile = [replace(drawn, entries=entries), replace(drawn, counts=self.spoiled(drawn.counts, 2000))]
+        hostile = [replace(sampled, entries=entries), replace(sampled, counts=self.spoiled(sampled.counts, 2000))]
         for each in hostile:
             self.refuses(lambda each=each: each.times(weight, begin))  # type: ignore[misc]
             self.refuses(lambda each=each: each.add_transposed_times(hidden, to))  # type: ignore[misc]
-        drawn.times(weight, begin)
-        drawn.add_transposed_times(hidden, to)
+        sampled.times(weight, begin)
+        sampled.add_transposed_times(hidden, to)
 
     def attention(self) -> None:
-        from dikkat.native import kernels
+        from dikkat.kernels.attention_calls import attention_backward, attention_forward
 
         batch, heads, queries, width = self.size(0, 3), self.size(1, 3), self.size(0, 130), 2 * self.size(1, 65)
         dtype, turns = self.dtype(), self.either()
@@ -110,53 +110,51 @@ class Calls:
         shapes = ((queries, width), (keys, width), (keys, value_width))
         query, key, value = (self.numbers(batch, heads, *shape, dtype=dtype) for shape in shapes)
         mask = torch.rand(batch, 1, self._random.choice([1, queries]), keys) < 0.7 if self.either() else None
-        draws = torch.randint(-(2**15), 2**15, (batch, heads, queries, keys)).to(torch.int16) if self.either() else None
+        bits = torch.randint(-(2**15), 2**15, (batch, heads, queries, keys)).to(torch.int16) if self.either() else None
         table = torch.randn(2, queries + 2, width // 2) if turns else None
-        places = self.indices(queries + 2, batch, queries) if turns and self.either() else None
-        rest = mask, 0.3, draws, 6554, table
+        position_ids = self.indices(queries + 2, batch, queries) if turns and self.either() else None
+        rest = mask, 0.3, bits, 6554, table
 
-        def forward(places: Tensor | None) -> tuple[Tensor, Tensor | None]:
-            return kernels.attention_forward(query, key, value, *rest, places, keep_weights=self.either())
+        def forward(position_ids: Tensor | None) -> tuple[Tensor, Tensor | None]:
+            return attention_forward(query, key, value, *rest, position_ids, keep_weights=self.either())
 
-        output, weights = forward(places)
+        output, weights = forward(position_ids)
         gradient = self.numbers(*output.shape, dtype=dtype)
-        kernels.attention_backward(gradient, query, key, value, mask, weights, *rest[1:], places)
-        if places is not None and places.numel():
-            spoiled = self.spoiled(places, queries + 2)
+        attention_backward(gradient, query, key, value, mask, weights, *rest[1:], position_ids)
+        if position_ids is not None and position_ids.numel():
+            spoiled = self.spoiled(position_ids, queries + 2)
             self.refuses(lambda: forward(spoiled))
-            self.refuses(
-                lambda: kernels.attention_backward(gradient, query, key, value, mask, weights, *rest[1:], spoiled)
-            )
+            self.refuses(lambda: attention_backward(gradient, query, key, value, mask, weights, *rest[1:], spoiled))
 
     def rotation(self) -> None:
-        from dikkat.native.kernels import turned
+        from dikkat.kernels.rotary import rotate
 
         batch, heads, length, width = self.size(1, 3), self.size(1, 3), self.size(1, 65), 2 * self.size(1, 65)
         x, table = self.numbers(batch, heads, length, width, dtype=self.dtype()), torch.randn(2, length, width // 2)
-        places = self.indices(length, batch, length)
-        turned(x, table, None, back=self.either())
-        turned(x, table, places, back=self.either())
-        self.refuses(lambda: turned(x, table, self.spoiled(places, length), back=False))
-        self.refuses(lambda: turned(x, table[:, :-1].contiguous(), None, back=False))
-        self.refuses(lambda: turned(x, table, places[:, :-1], back=False))
+        position_ids = self.indices(length, batch, length)
+        rotate(x, table, None, back=self.either())
+        rotate(x, table, position_ids, back=self.either())
+        self.refuses(lambda: rotate(x, table, self.spoiled(position_ids, length), back=False))
+        self.refuses(lambda: rotate(x, table[:, :-1].contiguous(), None, back=False))
+        self.refuses(lambda: rotate(x, table, position_ids[:, :-1], back=False))
 
     def dropout(self) -> None:
-        from dikkat.native.kernels import add_dropped, drawn_levels
+        from dikkat.kernels.dropout import add_dropped
+        from dikkat.kernels.random_bits import bits_of_seed
 
         entries = self.size()
         x, seed = self.numbers(entries, dtype=self.dtype()), self._random.getrandbits(63)
         add_dropped(x.clone() if self.either() else None, x, seed, 6554)
-        drawn_levels(seed, entries)
+        bits_of_seed(seed, torch.empty(entries))
 
     def ranking(self) -> None:
-        from dikkat.native.ranking import normalizers, top
+        from dikkat_runtime.engine.ranking import log_normalizers, top
+        from dikkat_runtime.native.arrays import aligned
 
         rows, width = self.size(), self.size(1)
-        values = self.numbers(rows, width).contiguous()
-        top(values, self._random.randint(1, width))
-        normalizers(values)
-        for k in (0, -1, width + 1, 2**40):
-            self.refuses(lambda k=k: top(values, k))  # type: ignore[misc]
+        values = aligned(self.numbers(rows, width).numpy())
+        top(values, self._random.randint(1, width), 1 + self.either())
+        log_normalizers(values, 1 + self.either())
 
     def engine(self) -> None:
         """Encoder and decoder with all their ways of decoding, over a model of random sizes."""
@@ -194,33 +192,33 @@ class Calls:
             steps.continue_from(parents, [owner for owner in owners for _ in range(rows)])
 
     def bytes(self) -> None:
-        from dikkat.native import quantized
+        from dikkat.kernels.int8_products import gradients, pack, packed_product, product
 
         rows, inputs, outputs, dtype = self.size(), self.size(1), self.size(1), self.dtype()
         x, weight = self.numbers(rows, inputs, dtype=dtype), self.numbers(outputs, inputs, dtype=dtype)
-        quantized.linear(x, weight, torch.randn(outputs).to(dtype) if self.either() else None)
-        packed, out = quantized.pack(weight), torch.empty(rows, outputs, dtype=dtype)
-        quantized.packed_linear(x, packed, out)
-        self.refuses(lambda: quantized.packed_linear(x, packed, torch.empty(rows, outputs + 64, dtype=dtype)))
-        self.refuses(lambda: quantized.packed_linear(x, packed, torch.empty(rows + 1, outputs, dtype=dtype)))
-        quantized.gradients(self.numbers(rows, outputs, dtype=dtype), x, weight, with_bias=self.either())
+        product(x, weight, torch.randn(outputs).to(dtype) if self.either() else None)
+        packed, out = pack(weight), torch.empty(rows, outputs, dtype=dtype)
+        packed_product(x, packed, out)
+        self.refuses(lambda: packed_product(x, packed, torch.empty(rows, outputs + 64, dtype=dtype)))
+        self.refuses(lambda: packed_product(x, packed, torch.empty(rows + 1, outputs, dtype=dtype)))
+        gradients(self.numbers(rows, outputs, dtype=dtype), x, weight, with_bias=self.either())
 
     def orthogonal(self) -> None:
-        from dikkat.native import orthogonal
+        from dikkat.kernels import newton_schulz
 
-        vars(orthogonal)["has_fast_int8"] = lambda: True
-        orthogonal.orthogonalized(self.numbers(self.size(1, 3), self.size(1, 130), self.size(1, 130)))
+        vars(newton_schulz)["has_fast_int8"] = lambda: True
+        newton_schulz.orthogonalize(self.numbers(self.size(1, 3), self.size(1, 130), self.size(1, 130)))
 
     def rows(self) -> None:
-        from dikkat.native import adamw, narrow_linear, norms
+        from dikkat.kernels import adamw, layer_norm, small_linear
 
         rows, inputs, outputs = self.size(1), 16 * self.size(1, 5), 16 * self.size(1, 5)
         x, weight, gradient = (torch.randn(size) for size in ((rows, inputs), (outputs, inputs), (rows, outputs)))
-        narrow_linear.linear(x, weight, torch.randn(outputs) if self.either() else None, rectifies=self.either())
-        narrow_linear.gradients(gradient, x, weight, gradient if self.either() else None, (True, True, True))
+        small_linear.forward(x, weight, torch.randn(outputs) if self.either() else None, relu=self.either())
+        small_linear.backward(gradient, x, weight, gradient if self.either() else None, (True, True, True))
         halves = self.numbers(rows, inputs, dtype=torch.bfloat16).contiguous()
-        _, statistics = norms.forward(halves, halves[0], halves[0], 1e-5)
-        norms.backward(halves, halves, halves[0], halves[0], statistics, 1e-5)
+        _, statistics = layer_norm.forward(halves, halves[0], halves[0], 1e-5)
+        layer_norm.backward(halves, halves, halves[0], halves[0], statistics, 1e-5)
         entries = 40 * self.size()
         master, first, second, average = (torch.rand(entries) for _ in range(4))
         step = adamw.Step(3, 1e-3, 0.9, 0.98, 0.01, 0.1)
@@ -257,7 +255,7 @@ class Calls:
 
 
 def main(path: str, count: int, seed: int) -> None:
-    from dikkat.native import library
+    from dikkat.kernels import library
     from dikkat_runtime.native import library as kernels
 
     loaded = ctypes.CDLL(path)

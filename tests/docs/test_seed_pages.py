@@ -10,7 +10,7 @@ import pytest
 from tests.docs.notebooks import FOLDER, LANGUAGES, PAGES, notebook_of, page_of
 from tests.docs.pages import ROOT, broken_links, commands, links, outputs, snippets
 
-from dikkat.cli.app import app
+from dikkat.cli.app import COMMANDS
 
 _PERCENT = re.compile(r"\d+%")
 
@@ -57,8 +57,7 @@ def test_the_notebook_is_made_from_the_page(name: str, language: str) -> None:
 def test_no_link_is_broken_and_every_command_exists(name: str, language: str) -> None:
     page = page_of(name, language)
     assert not [link for link in broken_links(page) if not link.startswith("http")]
-    known = {command.name or getattr(command.callback, "__name__", "") for command in app.registered_commands}
-    known |= {group.name or "" for group in app.registered_groups}
+    known = set(COMMANDS)
     shown = [words for block in snippets(page, "console") for words in commands(block.text)]
     assert all(words[1] in known for words in shown if words[0] == "dikkat")
 

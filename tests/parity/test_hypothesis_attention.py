@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import product
 from unittest.mock import Mock, patch
@@ -22,9 +22,9 @@ from tests.unit.nn.forms import taking
 from torch import Tensor
 from torch.nn import functional as F
 
-from dikkat.native import kernels
-from dikkat.native.library import library, why_absent
-from dikkat.nn import explicit, functional
+from dikkat import kernels
+from dikkat.kernels import attention as soft
+from dikkat.kernels.library import library, why_absent
 from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.masks import causal_mask, valid_length_mask, window_mask
 
@@ -36,6 +36,7 @@ DTYPES = (torch.float32, torch.bfloat16)
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 HEADS, WIDTHS = (1, 2, 3, 8), (1, 4, 7, 16, 64)
 PATHS = ("native", "products", "kernel")
+BACKENDS: dict[str, kernels.Backend] = {"native": "native", "products": "torch"}
 """Our C kernel and its PyTorch twin for short sequences, PyTorch's fused kernel for long ones."""
 needs_kernels = pytest.mark.skipif(library() is None, reason=f"no native kernels: {why_absent()}")
 # the same cases in every run
@@ -169,11 +170,16 @@ def formula(query: Tensor, key: Tensor, value: Tensor, allowed: Allowed) -> tupl
 def only(path: str) -> Iterator[None]:
     """Send `fused_attention` one way, and let the others raise."""
     forbidden = Mock(side_effect=AssertionError("the other path was taken"))
-    other = (functional, "explicit_attention") if path == "kernel" else (F, "scaled_dot_product_attention")
-    twin = "_ExplicitAttention" if path == "native" else "_NativeAttention"
-    absent = patch.object(kernels, "library", lambda: None) if path == "products" else nullcontext()
-    others = patch.object(*other, forbidden), patch.object(explicit, twin, forbidden)
-    with taking("kernel" if path == "kernel" else "products"), others[0], others[1], absent:
+    ways = {
+        "native": (soft, "_native_attention"),
+        "products": (soft, "matmul_attention"),
+        "kernel": (F, "scaled_dot_product_attention"),
+    }
+    with ExitStack() as stack:
+        stack.enter_context(taking("kernel") if path == "kernel" else kernels.use(BACKENDS[path]))
+        for name, way in ways.items():
+            if name != path:
+                stack.enter_context(patch.object(*way, forbidden))
         yield
 
 

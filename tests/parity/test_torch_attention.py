@@ -11,7 +11,7 @@ from tests.unit.nn.forms import FORMS, Form, taking
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dikkat.nn import query_blocks
+from dikkat.kernels import query_blocks
 from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.masks import causal_mask, key_mask
@@ -130,12 +130,12 @@ def test_fused_and_reference_are_scaled_dot_product_attention(masked: str, beta:
 
 @pytest.mark.parametrize(("targets", "sources"), [(3, 7), (7, 3), (1, 9), (130, 150), (150, 130)])
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("limit", [query_blocks.KEPT_WEIGHTS, 1024])
+@pytest.mark.parametrize("limit", [query_blocks.BLOCK_WEIGHTS, 1024])
 def test_other_lengths_of_query_and_key_on_both_sides_of_the_limit(
     targets: int, sources: int, masked: bool, limit: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert 7 * 3 < 1024 < 130 * 150 < query_blocks.KEPT_WEIGHTS
-    monkeypatch.setattr(query_blocks, "KEPT_WEIGHTS", limit)
+    assert 7 * 3 < 1024 < 130 * 150 < query_blocks.BLOCK_WEIGHTS
+    monkeypatch.setattr(query_blocks, "BLOCK_WEIGHTS", limit)
     query, key, value = (torch.randn(2, 3, size, width) for size, width in ((targets, 8), (sources, 8), (sources, 5)))
     mask = torch.rand(2, 1, targets, sources) < 0.5 if masked else None
     if mask is not None:

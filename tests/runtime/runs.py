@@ -22,15 +22,24 @@ SENTENCES = [
     "Two men play chess in the park while it rains, and nobody watches them but an old woman.",
     "Yes.",
 ]
+WRITTEN = ["Küçük kedi uyuyor.", "Anahtarlarım nerede?", "Bir köpek sahilde koşuyor.", "Evet."]
+"""What a translator writes whose target has a vocabulary of its own."""
 LABELS = ["no", "perhaps", "yes"]
 SHAPE = {
     "model_dim": 48, "num_heads": 4, "feed_forward_dim": 80, "encoder_layers": 2, "decoder_layers": 2, "dropout": 0.0,
 }  # fmt: skip
 
 
-def translator_run(path: Path, **model: Any) -> Path:
-    config, tokenizer = _config(model)
-    _write(path, build_model(config.model, seed=7), config, tokenizer, task="translator")
+def translator_run(path: Path, *, separate: bool = False, **model: Any) -> Path:
+    """With `separate` vocabularies, that of the target is smaller and in another order."""
+    data = {"data": {"vocabularies": "separate" if separate else "joint"}}
+    if separate:
+        written = Tokenizer.train(WRITTEN * 3, build_config({"tokenizer": {"vocab_size": 330}}).tokenizer)
+        model["target_vocab_size"] = written.vocab_size
+    config, tokenizer = _config(model, **data)
+    run = _write(path, build_model(config.model, seed=7), config, tokenizer, task="translator")
+    if separate:
+        written.save(run.target_tokenizer)
     return path
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,8 +16,10 @@ from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.engine.weights import Weights
 
 
-@pytest.mark.parametrize("model", [{}, {"norm_placement": "post", "activation": "gelu"}, {"tie_embeddings": False}])
-def test_attention_is_that_of_pytorch(model: dict[str, object], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "model", [{}, {"norm_placement": "post", "activation": "gelu"}, {"tie_embeddings": False}, {"separate": True}]
+)
+def test_attention_is_that_of_pytorch(model: dict[str, Any], tmp_path: Path) -> None:
     run = translator_run(tmp_path / "run", **model)
     settings = model_settings(read_config(run, "translator"), "config.json", FORCED)
     weights = Weights(read_weights(run / "model.safetensors"), "weights", in_bytes=False, threads=1)
@@ -24,7 +27,7 @@ def test_attention_is_that_of_pytorch(model: dict[str, object], tmp_path: Path) 
     translator = Translator.load(run)
     source, target = SENTENCES[0], SENTENCES[2]
     maps = [each for each in translator.attention(source, target) if each.stack == "decoder" and each.kind == "cross"]
-    ids, target_ids = translator.encode(source), translator.tokenizer.encode(target)
+    ids, target_ids = translator.encode(source), translator.target_tokenizer.encode(target)
     # (L, H, T, S): our rows leave out the end marks of both sides
     ours = attention(ids, target_ids)
     stacked = np.stack([each.weights for each in maps])

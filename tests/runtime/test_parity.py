@@ -32,6 +32,9 @@ TRANSLATORS: dict[str, dict[str, Any]] = {
     "unequal depth": {"encoder_layers": 3, "decoder_layers": 1},
     "dot products": {"score": "dot", "inverse_temperature": 0.4},
     "unscaled embeddings": {"scale_embeddings": False},
+    "a bias on the output": {"output_bias": True},
+    "two vocabularies, tied": {"separate": True},
+    "two vocabularies and a bias": {"separate": True, "tie_embeddings": False, "output_bias": True},
 }
 STACKS: dict[str, dict[str, Any]] = {
     "rotary positions": {"positions": "rotary"},

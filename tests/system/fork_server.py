@@ -87,7 +87,7 @@ class ForkServer:
 
 def _serve() -> None:
     import dikkat
-    from dikkat.native.environment import set_environment
+    from dikkat.kernels.environment import set_environment
 
     set_environment()
     for module in pkgutil.walk_packages(dikkat.__path__, "dikkat."):

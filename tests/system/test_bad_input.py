@@ -117,7 +117,7 @@ class TestData:
     @pytest.mark.parametrize("language", ["klingon", ""])
     def test_an_unknown_phrasebook(self, dikkat: Command, out: Path, language: str) -> None:
         message = dikkat.fails(2, *TRAIN, f"phrasebook:{language}", "--out", out)
-        assert message == f'phrasebook:{language}: the phrasebook speaks "fr" and "tr"'
+        assert message == f'the phrasebook has no pair "{language}"; choose one of en-fr, en-tr, tr-en'
 
     @pytest.mark.parametrize(
         ("setting", "message"),

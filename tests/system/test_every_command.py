@@ -56,7 +56,7 @@ TRIES = {
     "train translator": Try("train translator PAIRS --out run", writes=False, is_slow=True, bad=2),
     "train classifier": Try("train classifier LABELS --out run", writes=False, is_slow=True, bad=2),
     "train lm": Try("train lm TEXT --out run", writes=False, is_slow=True, bad=2),
-    "quickstart": Try("quickstart --language tlh", writes=False, code=2),
+    "quickstart": Try("quickstart --pair en-tlh", writes=False, code=2),
 }
 COMMANDS = sorted({" ".join(name.split()[: 2 if name.split()[0] in GROUPS else 1]) for name in TRIES})
 BUSY_ALONE = ("quickstart", "compare")

@@ -23,7 +23,7 @@ from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusio
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import record_attention
-from dikkat.training.validation import batch_loss
+from dikkat.training.translation import batch_loss
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 

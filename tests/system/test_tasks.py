@@ -23,10 +23,10 @@ from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.training.loop import seed_dropout
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
-from dikkat.training.validation import batch_loss
+from dikkat.training.seeding import seed_dropout
+from dikkat.training.translation import batch_loss
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.tasks.batches import search_all
@@ -44,7 +44,7 @@ def learn(model: EncoderDecoder, corpus: Corpus, updates: int, batch_size: int, 
     for update in range(1, updates + 1):
         seed_dropout(seed, update, 0)
         some = generator.choice(len(corpus), size=min(batch_size, len(corpus)), replace=False)
-        with parameters.gathered():
+        with parameters.collect_gradients():
             objective, likelihood, tokens = batch_loss(model, collate(corpus, some), smoothing=0.0)
             objective.backward()
         optimizer.step(parameters.gradient / tokens, update, min(1.0, update / 20) * (1.0 - (update - 1) / updates))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.engine_option import tell_torch_engine
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.progress import Announced
-from dikkat.cli.streams import tell_written
+from dikkat.cli.streams import print_written
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 
@@ -59,13 +60,19 @@ BEAM = BeamOptions()
 def attend(
     run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
     sentence: Annotated[str, typer.Argument(help="In quotes; - reads one a line from standard input.")],
-    out: Annotated[Path, typer.Option(help=f"File to write: {', '.join(SUFFIXES)}.", show_default=False)],
+    out: Annotated[
+        Path | None,
+        typer.Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent."),
+    ] = None,
     target: Annotated[str | None, typer.Option(help="A translation instead of the model's own.")] = None,
     kind: Annotated[
         Attention | None,
-        typer.Option(help="Within the encoder or decoder, or cross (if absent, where there is); JSON and npz: all."),
+        typer.Option(
+            help="Within the encoder or decoder, or cross (if absent, where there is); JSON and npz: all; table: the"
+            " encoder's too."
+        ),
     ] = None,
-    layer: Annotated[int | None, typer.Option(help="From 1; the last if absent, in JSON and npz all.")] = None,
+    layer: Annotated[int | None, typer.Option(help="From 1; the last if absent, in JSON, npz and tables all.")] = None,
     head: Annotated[int | None, typer.Option(help="From 1; all if absent.")] = None,
     words: Annotated[bool, typer.Option("--words", help="Join subwords to words.")] = False,
     colours: Annotated[Colours | None, typer.Option(help="Of a picture; Reds if absent.")] = None,
@@ -77,12 +84,12 @@ def attend(
     ] = None,
     n_best: Annotated[int | None, typer.Option(help="Translations whose maps are written; 1 if absent.")] = None,
 ) -> None:
-    """Write what a model attends to in a text: a picture, data, a word alignment, or a page to explore.
+    """Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to explore.
 
     A translator translates it, and the translations go to standard output, but for a page, which holds them; any other
-    model only reads it, a language model as its prompt, and gives pictures and data. A picture shows the heads of one
-    layer; .align links each target word to a source word (source-target, from 0), by the mean of the chosen heads;
-    .html holds everything.
+    model only reads it, a language model as its prompt, and gives tables, pictures and data. A table names the word
+    that each word looks at most, by layer and head; a picture shows the heads of one layer; .align links each target
+    word to a source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
     """
     given: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
     given |= {"head": head, "words": words or None, "colours": colours}
@@ -90,31 +97,44 @@ def attend(
     from dikkat.tasks import Translator, load
     from dikkat_runtime.files import probe_beside, write_errors
 
-    with write_errors(out):
-        probe_beside(out)
+    if out is not None:
+        with write_errors(out):
+            probe_beside(out)
     with Announced(f"{run}: loading its model"):
         trained = load(run)
-    sentences = _sentences(sentence)
-    place = kind, layer, head
+    tell_torch_engine()
+    sentences, place = _sentences(sentence), (kind, layer, head)
     if not isinstance(trained, Translator):
         found = _read(trained, sentences, run, out, place, given)
-    elif out.suffix.lower() == PAGE:
-        from dikkat.tasks.inspection.page import write_page
-
-        with Announced(f"{out}: recording all maps, and translating again without each head"):
-            write_page(trained, list(sentences), out, targets=None if target is None else [target])
-        print(f"wrote {out}: open it in a browser", file=sys.stderr)
+    elif out is not None and out.suffix.lower() == PAGE:
+        _write_page(trained, list(sentences), out, target)
         return
     else:
         options = BeamOptions(
             beam_size=BEAM.beam_size if beam is None else beam, n_best=BEAM.n_best if n_best is None else n_best
         )
         found = _translated(trained, sentences, out, place, target, options)
-    with Announced(f"{out}: recording the maps"):
+    if out is None:
+        _tell(found)
+    else:
         _write(found, out, words, colours or Colours.Reds)
 
 
-def _check(out: Path, sentence: str, given: Mapping[str, object]) -> None:
+def _write_page(translator: Translator, sentences: Sequence[str], out: Path, target: str | None) -> None:
+    from dikkat.tasks.inspection.page import write_page
+
+    with Announced(f"{out}: recording all maps, and translating again without each head"):
+        write_page(translator, sentences, out, targets=None if target is None else [target])
+    print(f"wrote {out}: open it in a browser", file=sys.stderr)
+
+
+def _check(out: Path | None, sentence: str, given: Mapping[str, object]) -> None:
+    if out is None:
+        _refuse(given, ("colours", "n-best"), "is for files; name one with --out")
+        _refuse(given, ("words",), "is for pictures and data: a table is always of words")
+        if sentence == "-":
+            _refuse(given, ("target",), "is for one sentence, but - reads many")
+        return
     suffix = out.suffix.lower()
     if suffix not in SUFFIXES:
         known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
@@ -159,7 +179,12 @@ def _sentences(sentence: str) -> Iterator[str]:
 
 
 def _translated(
-    translator: Translator, sentences: Iterable[str], out: Path, place: Place, target: str | None, options: BeamOptions
+    translator: Translator,
+    sentences: Iterable[str],
+    out: Path | None,
+    place: Place,
+    target: str | None,
+    options: BeamOptions,
 ) -> Iterator[SentenceMaps]:
     from dikkat.tasks.translation.attention import Attending
 
@@ -179,7 +204,7 @@ def _read(
     trained: Classifier | LanguageModel | Embedder,
     sentences: Iterable[str],
     run: Path,
-    out: Path,
+    out: Path | None,
     place: Place,
     given: Mapping[str, object],
 ) -> Iterator[SentenceMaps]:
@@ -187,7 +212,7 @@ def _read(
     from dikkat.tasks.inspection.reader_attention import AttendingReader
 
     name = {Classifier: "a classifier", LanguageModel: "a language model", Embedder: "an encoder"}[type(trained)]
-    if out.suffix.lower() in (ALIGNMENT, PAGE):
+    if out is not None and out.suffix.lower() in (ALIGNMENT, PAGE):
         known = ", ".join((*PICTURES, *DATA))
         raise UsageError(f"{out}: only of a translator, but {run} holds {name}; write one of {known}")
     _refuse(given, ("target", "beam", "n-best"), f"is for a translator, but {run} holds {name}")
@@ -200,16 +225,19 @@ def _read(
     return (_selected(attending.read(sentence, wanted), choices) for sentence in sentences)
 
 
-def _choices(attending: Attending | AttendingReader, name: str, out: Path, place: Place) -> list[Choice]:
+def _choices(attending: Attending | AttendingReader, name: str, out: Path | None, place: Place) -> list[Choice]:
     from dikkat.explain.sentence_maps import attention_name
 
     kind, layer, head = place
-    everything = out.suffix.lower() in DATA
+    everything = out is None or out.suffix.lower() in DATA
     layers = attending.layers
     there = [each for each, its_place in PLACES.items() if its_place in layers]
     if kind is not None and kind not in there:
         known = ", ".join(there)
         raise UsageError(f"--kind {kind}: {name} has no {attention_name(*PLACES[kind])}; choose from {known}")
+    if out is None and kind is None and len(there) > 1:
+        # how a sentence is read, and where what is written comes from
+        there = [Attention.encoder, Attention.cross]
     # cross-attention is the last of those there are
     kinds = there if kind is None and everything else [kind or there[-1]]
     choices: list[Choice] = []
@@ -226,6 +254,17 @@ def _wanted(attending: Attending | AttendingReader, choices: list[Choice]) -> Wa
 
 def _selected(found: SentenceMaps, choices: list[Choice]) -> SentenceMaps:
     return replace(found, maps=tuple(each for choice in choices for each in found.select(*choice)))
+
+
+def _tell(recorded: Iterator[SentenceMaps]) -> None:
+    from dikkat.cli.streams import print_report
+    from dikkat.explain.peaks import peak_lines
+
+    for number, found in enumerate(recorded):
+        print_report([""] if number else [])
+        if found.source_tokens and found.output_tokens:
+            print_report([found.output, ""])
+        print_report(peak_lines(found))
 
 
 def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Colours) -> None:
@@ -251,16 +290,17 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
                 found = replace(found, maps=tuple(map(with_written_rows, found.maps)))
             yield join_words(found) if words else found
 
-    if is_picture:
-        (found,) = shown()
-        is_read_only = found.maps[0].stack == "encoder" or not found.source_tokens
-        title = found.source if is_read_only else f"{found.source} → {found.output}"
-        plot_heads(found.maps, out, title, colours=colours.value)
-    else:
-        {".json": write_json, ".npz": write_npz, ALIGNMENT: write_alignment}[suffix](shown(), out)
+    with Announced(f"{out}: recording the maps"):
+        if is_picture:
+            (found,) = shown()
+            is_read_only = found.maps[0].stack == "encoder" or not found.source_tokens
+            title = found.source if is_read_only else f"{found.source} → {found.output}"
+            plot_heads(found.maps, out, title, colours=colours.value)
+        else:
+            {".json": write_json, ".npz": write_npz, ALIGNMENT: write_alignment}[suffix](shown(), out)
     for output in outputs:
         print(visible(output))
     for number, line in enumerate(cautions, start=1):
         if line is not None:
             print(line if len(cautions) == 1 else f"{number}: {line}", file=sys.stderr)
-    tell_written(out)
+    print_written(out)

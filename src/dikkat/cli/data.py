@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.engine_option import tell_engine
+from dikkat.cli.engine_option import print_engine
 from dikkat.cli.progress import WorkProgress
 from dikkat.cli.streams import print_report, tell_written
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.errors import CannotCreateError, UsageError
 
-TOLD_EVERY = 256
-"""Lines between two words on progress."""
+LINES_PER_UPDATE = 256
+"""Lines between two updates of the progress bar."""
 
 data = typer.Typer(no_args_is_help=True, help="Work on text before anything is trained on it.")
 
@@ -46,26 +46,27 @@ def diversify(
     Whoever trains on the table should name files of their own for validation and test, which neither translator has
     seen.
     """
-    _check_place(out, "--out")
+    _check_out(out, "--out")
     from dikkat.data.readers import LanguageChoice, read_pairs
     from dikkat.tasks.translation.diversify import check_directions, diversify
     from dikkat.tasks.translation.translator import Translator
     from dikkat_runtime.files import write_atomically
 
     there, back = (Translator.load(run, precision, device) for run in (forward, backward))
-    tell_engine(there.info)
+    print_engine(there.info)
     check_directions(there, back)
     languages = LanguageChoice(there.config.data.source_language, there.config.data.target_language)
     note = partial(print, file=sys.stderr)
-    given = list(read_pairs(pairs, source_column, target_column, languages=languages, note=note))
+    original = list(read_pairs(pairs, source_column, target_column, languages=languages, note=note))
     with WorkProgress() as progress:
-        told = _Told(progress, 2 * len(given))
-        found = diversify(there, back, given, batch_size=batch_size, told=told)
-    rows = ("\t".join(text.replace("\t", " ") for text in pair) + "\n" for pair in found.pairs)
+        on_progress = _Progress(progress, 2 * len(original))
+        diversified = diversify(there, back, original, batch_size=batch_size, on_progress=on_progress)
+    rows = ("\t".join(text.replace("\t", " ") for text in pair) + "\n" for pair in diversified.pairs)
     write_atomically(out, "".join(rows).encode())
     summary = (
-        f"{found.given:,} pairs, {found.by_forward:,} new ones by {forward}, {found.by_backward:,} by {backward}:"
-        f" {len(found.pairs):,} in {out}"
+        f"{diversified.original:,} pairs, {diversified.by_forward:,} new ones by {forward},"
+        f" {diversified.by_backward:,} by {backward}:"
+        f" {len(diversified.pairs):,} in {out}"
     )
     print_report([summary])
 
@@ -95,8 +96,8 @@ def check(
     if out is not None:
         check_page(out)
     if fix is not None:
-        _check_place(fix, "--fix")
-        _check_place(left_out_path(fix), "--fix")
+        _check_out(fix, "--fix")
+        _check_out(left_out_path(fix), "--fix")
     languages = (source_language, target_language)
     request = CheckRequest(pairs, valid or (), (source_column, target_column), languages)
     found = check_files(request, note=partial(print, file=sys.stderr))
@@ -109,7 +110,7 @@ def check(
     tell_written(out, fix, None if fix is None else left_out_path(fix))
 
 
-def _check_place(out: Path, option: str) -> None:
+def _check_out(out: Path, option: str) -> None:
     """Before any work."""
     from dikkat_runtime.files import probe_beside, write_errors
 
@@ -121,14 +122,14 @@ def _check_place(out: Path, option: str) -> None:
         probe_beside(out)
 
 
-class _Told:
+class _Progress:
     """Lines a second and the time that is left, on the way."""
 
     def __init__(self, progress: WorkProgress, lines: int) -> None:
         self._progress, self._lines, self._begun = progress, lines, time.monotonic()
 
     def __call__(self, done: int) -> None:
-        if done % TOLD_EVERY:
+        if done % LINES_PER_UPDATE:
             return
         rate = done / max(1e-9, time.monotonic() - self._begun)
         minutes, seconds = divmod(int((self._lines - done) / rate), 60)

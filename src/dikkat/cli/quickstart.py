@@ -16,25 +16,27 @@ from dikkat.hints import piped
 
 
 def quickstart(
-    language: Annotated[str, typer.Option(help="Language to translate into: fr or tr.")] = "fr",
-    out: Annotated[Path | None, typer.Option(help="Run directory; runs/quickstart-LANGUAGE if absent.")] = None,
+    pair: Annotated[str, typer.Option(help="From which language into which: en-fr, en-tr or tr-en.")] = "en-fr",
+    out: Annotated[
+        Path | None, typer.Option(help="Run directory; runs/quickstart-fr, -tr or -tr-en if absent.")
+    ] = None,
 ) -> int:
-    """Train on the bundled English-French or English-Turkish phrasebook: some three minutes on two cores.
+    """Train on the bundled phrasebook of English, French and Turkish: some three minutes on two cores.
 
     The same command goes on with a run that was stopped, and shows a finished one again.
     """
     started = time.monotonic()
     from dikkat.tasks.translation.quickstart import default_folder, quickstart_command, run_quickstart
 
-    stop, path = StopSignal(), out or default_folder(language)
+    stop, path = StopSignal(), out or default_folder(pair)
     with TrainProgress() as progress:
-        found = run_quickstart(language, path, progress, stop)
-    if found is None:
-        print(f"stopped and saved; go on with: {quickstart_command(language, path)}", file=sys.stderr)
+        result = run_quickstart(pair, path, progress, stop)
+    if result is None:
+        print(f"stopped and saved; go on with: {quickstart_command(pair, path)}", file=sys.stderr)
         return stop.exit_code
-    print_report(found.evaluation.lines())
+    print_report(result.evaluation.lines())
     print(f"\nTen translations of sentences whose combination of words never occurred in training ({path}):\n")
-    print_report(found.evaluation.samples(10))
-    print(f"\nAttention of “{found.sentence}”: {found.picture}")
-    print(f"Total: {time.monotonic() - started:.0f} seconds. Now try: {piped('translate', path, text=found.sentence)}")
+    print_report(result.evaluation.samples(10))
+    print(f"\nAttention of “{result.sentence}”: {result.picture}")
+    print(f"Total: {time.monotonic() - started:.0f} seconds. Now try: {piped('translate', path, text=result.sentence)}")
     return 0

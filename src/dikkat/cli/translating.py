@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dikkat.cli.engine_option import tell_engine
+from dikkat.cli.engine_option import print_engine
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.plain_options import read_plain
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, Device, Precision
+from dikkat_runtime.engine.options import BeamOptions, Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -21,8 +22,10 @@ if TYPE_CHECKING:
 
     from dikkat_runtime.documents.sentences import Translate
     from dikkat_runtime.engine.options import DecodingOptions
+    from dikkat_runtime.tasks.output_lines import OutputStyle
+    from dikkat_runtime.tasks.translation_notes import TranslationNotes
     from dikkat_runtime.tasks.translations import Translation
-    from dikkat_runtime.tasks.translator import Translator
+    from dikkat_runtime.text.glossary import Glossary
 
 BEAM = BeamOptions()
 MOST = {"beam": MOST_BEAMS}
@@ -47,8 +50,13 @@ class TranslateOptions:
     seed: int = 1
     no_repeat_ngram: int | None = None
     repetition_penalty: float = BEAM.repetition_penalty
+    glossary: Path | None = None
+    prefix: Path | None = None
+    confidence: bool = False
+    json: bool = False
+    abstain: float | None = None
     batch_size: int | None = None
-    precision: Precision = "float32"
+    precision: PrecisionName = "auto"
     device: Device = "cpu"
     engine: EngineName = "auto"
 
@@ -61,6 +69,8 @@ class TranslateOptions:
         """How to decode. Raises `UsageError`."""
         from dikkat_runtime.engine.options import SamplingOptions
 
+        if self.sample and (self.glossary is not None or self.prefix is not None):
+            raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
         if self.sample and (self.beam != BEAM.beam_size or self.n_best != 1):
             raise UsageError("--sample draws one translation a line; leave out --beam and --n-best")
         options: DecodingOptions = BeamOptions(
@@ -76,46 +86,65 @@ class TranslateOptions:
 def translate(options: TranslateOptions) -> None:
     """Translate lines, or with `out` a document."""
     from dikkat.tasks.translation.opening import open_translator
+    from dikkat_runtime.tasks.output_lines import OutputStyle
 
+    style = OutputStyle(
+        scores=options.scores or options.n_best > 1,
+        confidence=options.confidence,
+        json=options.json,
+        abstain=options.abstain,
+    )
+    style.check(options.n_best, is_document=options.out is not None)
     decoding = options.decoding()
     translator = open_translator(options.run, options.engine, options.precision, options.device)
-    tell_engine(translator.info)
-    with_score = options.scores or options.n_best > 1
+    print_engine(translator.info)
+    stream = partial(
+        translator.stream,
+        options=decoding,
+        batch_size=options.batch_size,
+        retry_loops=options.no_repeat_ngram is None,
+        glossary=_glossary(options, translator.language),
+    )
     if options.out is None:
-        retry_loops = options.no_repeat_ngram is None
-        return _translate_lines(translator, options.file, decoding, options.batch_size, retry_loops, with_score)
-    if with_score:
+        judge = translator.judge(options.run, told=_tell) if style.needs_confidence else None
+        return _translate_lines(partial(stream, confidence=judge), options, style)
+    if style.scores:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
-    stream = partial(translator.stream, options=decoding, batch_size=options.batch_size)
-    return _translate_document(options, options.out, lambda texts: [each.text for each in stream(texts)])
+    if options.prefix is not None:
+        raise UsageError("--prefix is for lines; leave it out, or --out")
+    _translate_document(options, options.out, lambda texts: [each.text for each in stream(texts)])
+    for note in translator.notes.glossary_lines():
+        _tell(note)
+    return None
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _glossary(options: TranslateOptions, language: str) -> Glossary | None:
+    if options.glossary is None:
+        return None
+    from dikkat_runtime.text.glossary import Glossary
+
+    return Glossary.read(options.glossary, language)
 
 
 def _translate_lines(
-    translator: Translator,
-    file: Path | None,
-    options: DecodingOptions,
-    batch_size: int | None,
-    retry_loops: bool,
-    with_score: bool,
+    stream: Callable[..., Iterator[Translation]], options: TranslateOptions, style: OutputStyle
 ) -> None:
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
-    interactive = file is None and sys.stdin.isatty()
+    interactive = options.file is None and sys.stdin.isatty()
     window = 1 if interactive else 2048
     notes, skipped = TranslationNotes(), list[DataError]()
-    translations = translator.stream(
-        _lines(file, skipped.append),
-        options,
-        batch_size=batch_size,
-        window=window,
-        retry_loops=retry_loops,
-        notes=notes,
-    )
+    prefixes = None if options.prefix is None else _lines(options.prefix, skipped.append)
+    translations = stream(_lines(options.file, skipped.append), window=window, notes=notes, prefixes=prefixes)
     try:
-        _write(translations, window, with_score=with_score)
+        _write(translations, window, style, notes)
     finally:
         for note in notes.lines():
-            print(note, file=sys.stderr)
+            _tell(note)
     _tell_of_skipped(skipped)
 
 
@@ -133,24 +162,19 @@ def _translate_document(options: TranslateOptions, out: Path, translate: Transla
     reading = run_options(options.run, options.columns)
     document = translate_file(options.file, out, translate, align=run_align(options.run), options=reading)
     for line in document.lines():
-        print(line, file=sys.stderr)
+        _tell(line)
 
 
-def _write(translations: Iterator[Translation], window: int, with_score: bool) -> None:
+def _write(translations: Iterator[Translation], window: int, style: OutputStyle, notes: TranslationNotes) -> None:
     out = sys.stdout
     try:
         for number, translation in enumerate(translations, start=1):
-            for text in _written(translation, number, with_score):
-                out.write(text + "\n")
+            for line in style.lines(translation, number, notes):
+                out.write(f"{line}\n")
             if number % window == 0:
                 out.flush()
     finally:
         out.flush()
-
-
-def _written(translation: Translation, number: int, with_score: bool) -> Iterator[str]:
-    for each in (translation, *translation.alternatives):
-        yield f"{number}\t{each.score:.4f}\t{each.text}" if with_score else each.text
 
 
 def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str]:

@@ -25,6 +25,7 @@ Ids = NDArray[np.unsignedinteger[Any]]
 Side = Literal["source", "target"]
 
 _BUFFERED_TOKENS = 1 << 20
+_CHECKED_PAIRS = 1 << 16
 # numpy reads a header as Python reads a literal
 _HEADER_ERRORS = (ValueError, TypeError, EOFError, OverflowError, MemoryError, RecursionError, SyntaxError, TokenError)
 
@@ -71,13 +72,14 @@ class Corpus:
         name: str,
         *,
         vocab_size: int,
+        target_vocab_size: int | None = None,
         num_classes: int | None = None,
         any_number_of_classes: bool = False,
     ) -> Corpus:
         """Open what `build` wrote; with `num_classes`, each target is the number of a class, or any number of them.
 
-        Raises `MissingInputError`, or `DataError` when the two files do not fit, or hold an id that is neither of the
-        vocabulary nor a class.
+        Targets are of the same vocabulary unless `target_vocab_size` is that of another. Raises `MissingInputError`,
+        or `DataError` when the two files do not fit, or hold an id that is neither of the vocabulary nor a class.
         """
         ids_path, offsets_path = _paths(directory, name)
         ids = _map(ids_path, lambda array: array.dtype in (np.dtype(np.uint16), np.dtype(np.uint32)))
@@ -91,7 +93,10 @@ class Corpus:
             if not any_number_of_classes:
                 _check_one_class(offsets_path, corpus)
             _check_classes(ids_path, corpus, num_classes)
-        _check_ids(ids_path, ids, max(vocab_size, num_classes or 0))
+        _check_ids(ids_path, ids, max(vocab_size, target_vocab_size or 0, num_classes or 0))
+        if target_vocab_size is not None:
+            _check_side(ids_path, corpus, "source", vocab_size)
+            _check_side(ids_path, corpus, "target", target_vocab_size)
         return corpus
 
     @classmethod
@@ -155,6 +160,18 @@ def _check_ids(path: Path, ids: Ids, vocab_size: int) -> None:
             raise DataError(
                 f"{path}: token {position + 1} of {ids.size} is {ids[position]}, but the vocabulary ends at"
                 f" {vocab_size - 1}; prepare the data again"
+            )
+
+
+def _check_side(path: Path, corpus: Corpus, side: Side, vocab_size: int) -> None:
+    for start in range(0, len(corpus), _CHECKED_PAIRS):
+        pairs = np.arange(start, min(start + _CHECKED_PAIRS, len(corpus)))
+        ids, lengths = corpus.gather(pairs, side)
+        if ids.size and int(ids.max()) >= vocab_size:
+            pair = int(np.repeat(pairs, lengths)[int((ids >= vocab_size).argmax())])
+            raise DataError(
+                f"{path}: the {side} of pair {pair + 1} holds {ids.max()}, but its vocabulary ends at {vocab_size - 1};"
+                " prepare the data again"
             )
 
 

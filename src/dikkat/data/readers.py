@@ -1,4 +1,4 @@
-"""Pairs from what a user has: aligned files, tables, memories (.tmx), XLIFF, catalogs (.po), documents, in any number.
+"""Read pairs from two aligned files, one table, catalog (.po) or memory (.tmx), or installed catalogs.
 
 Reading streams; memory does not grow with the file. A pair is two lines of text: a line break inside a CSV or JSON
 field becomes a space. Lines of a table with nothing in them are skipped.
@@ -46,7 +46,7 @@ def read_pairs(
     roles: tuple[str, str] = ("source", "target"),
     note: Note = lambda line: None,
 ) -> Iterator[Pair]:
-    """Pairs of all `data`, one file after the other; two files of lines, or of documents, are read side by side.
+    """Yield the pairs of `data`: two paths of aligned files, the path of one table, .po or .tmx, or `gettext:LANGUAGE`.
 
     Columns choose the sides of a table: TSV and CSV take a 1-based number or a name in the first line (default: those
     called source and target, or src and tgt, else 1 and 2); JSONL takes keys, looked up in "translation" too. What
@@ -179,7 +179,7 @@ def _unreadable(name: str) -> DikkatError:
 
 
 def table_kind(name: str) -> str:
-    """`.tsv`, `.csv` or `.jsonl`; empty for what is no table."""
+    """Return `.tsv`, `.csv` or `.jsonl`; empty for what is no table."""
     suffix = _suffix(name)
     return suffix if suffix in (".tsv", ".csv", ".jsonl") else ""
 
@@ -210,8 +210,8 @@ def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
         line = shift_line(read_lines(paths[0]), read_lines(paths[1]))
         shorter = paths[counts[1] < counts[0]]
         at_the_end = line > min(counts)
-        found = f"{shorter} seems to be cut off" if at_the_end else f"the pairing seems to shift near line {line}"
-        message += f"; {found}"
+        explanation = f"{shorter} seems to be cut off" if at_the_end else f"the pairing seems to shift near line {line}"
+        message += f"; {explanation}"
     return DataError(f"{message}; line N of one file must translate line N of the other")
 
 

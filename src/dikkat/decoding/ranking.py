@@ -1,7 +1,7 @@
 """What decoding asks of logits: log-probabilities, and the largest of many, with one answer on every device.
 
 `torch.topk` leaves open which of several equal entries it returns, and equal logits are common in bfloat16: here the
-lowest index wins. Native kernels and PyTorch find the same entries; their sums differ in the last bits.
+lowest index wins.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-
-from dikkat.native import ranking
 
 _BLOCK = 64
 _SIZES = range(256, 32, -32)
@@ -34,8 +32,6 @@ def top(values: Float[Tensor, "N M"], k: int) -> tuple[Float[Tensor, "N k"], Int
 
     `values` is float32 without NaN and `k` at most its width.
     """
-    if ranking.runs_natively(values):
-        return ranking.top(values, k)
     blocks = _in_blocks(values, 2 * k + 1)
     found = _top_sums(blocks.unsqueeze(1), blocks.amax(dim=-1).unsqueeze(1), (), k)
     return found.values, found.places
@@ -69,27 +65,20 @@ class NextTokens:
         log-probability, in float32 whatever the type of the logits. Only where they are `scored` are there any.
         """
         self._logits = logits
-        self._native = ranking.runs_natively(logits)
         self._maxima: Tensor | None = None
-        if self._native:
-            if scored:
-                self._largest, self._log_sums = ranking.normalizers(logits)
-            logits[:, never] = -torch.inf
-        else:
-            kept = logits[:, never].float()
-            logits[:, never] = -torch.inf
-            self._blocks = _in_blocks(logits, _ENOUGH)
-            if scored:
-                self._maxima, self._largest, self._log_sums = _normalizers(self._blocks, kept)
+        kept = logits[:, never].float()
+        logits[:, never] = -torch.inf
+        self._blocks = _in_blocks(logits, _ENOUGH)
+        if scored:
+            self._maxima, self._largest, self._log_sums = _normalizers(self._blocks, kept)
         if blocked is not None:
             self._block(blocked)
 
     def _block(self, blocked: Bool[Tensor, "R V"]) -> None:
         self._logits.masked_fill_(blocked, -torch.inf)
-        if not self._native:
-            self._blocks = _in_blocks(self._logits, _ENOUGH)
-            if self._maxima is not None:
-                self._maxima = self._blocks.amax(dim=2).float()
+        self._blocks = _in_blocks(self._logits, _ENOUGH)
+        if self._maxima is not None:
+            self._maxima = self._blocks.amax(dim=2).float()
 
     @property
     def logits(self) -> Float[Tensor, "R V"]:
@@ -104,8 +93,6 @@ class NextTokens:
 
     def most_probable(self) -> Int[Tensor, "R"]:
         """Of equals the lowest."""
-        if self._native:
-            return ranking.top(self._logits, 1)[1].squeeze(1)
         maxima = _maxima(self._blocks) if self._maxima is None else self._maxima
         # of equals `max` promises the first
         block = maxima.max(dim=1).indices
@@ -116,19 +103,12 @@ class NextTokens:
         """The `count` best continuations of each sentence, whose k hypotheses have the log-probabilities `before`:
         their log-probability, the hypothesis that is continued, and the token.
         """
-        if not self._native:
-            assert self._maxima is not None
-            less = self._largest.view_as(before), self._log_sums.view_as(before), -before
-            blocks, maxima = (each.unflatten(0, before.shape) for each in (self._blocks, self._maxima))
-            sums = _top_sums(blocks, maxima, less, count)
-            # what fills the last block up has the probability zero, if it is found at all
-            return TopSums(sums.values, sums.rows, sums.places.clamp_(max=self._logits.shape[1] - 1))
-        per_row = min(count, self._logits.shape[1])
-        _, tokens = ranking.top(self._logits, per_row)
-        # (R, c) -> (B, k, c) -> (B, k c)
-        every = (self.log_probabilities(tokens).view(*before.shape, -1) + before.unsqueeze(2)).flatten(1)
-        found, places = ranking.top(every, count)
-        return TopSums(found, places // per_row, tokens.view(len(before), -1).gather(1, places))
+        assert self._maxima is not None
+        less = self._largest.view_as(before), self._log_sums.view_as(before), -before
+        blocks, maxima = (each.unflatten(0, before.shape) for each in (self._blocks, self._maxima))
+        sums = _top_sums(blocks, maxima, less, count)
+        # what fills the last block up has the probability zero, if it is found at all
+        return TopSums(sums.values, sums.rows, sums.places.clamp_(max=self._logits.shape[1] - 1))
 
 
 def _maxima(blocks: Float[Tensor, "R b M"]) -> Float[Tensor, "R b"]:

@@ -47,29 +47,31 @@ class EncoderClassifier(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B C"]:
         """Logits of the classes; `mask` is True at real tokens, of which each text has at least one."""
-        places = None
+        position_ids = None
         if self.training and self.word_dropout > 0.0:
             mask = self._hide_words(mask)
             if self._can_leave_out():
-                places = shown_first(mask)
-                mask = mask.gather(1, places)
-        logits = self.output(self.dropout(self.pooling(self.encode(tokens, mask, places), mask)))
+                position_ids = shown_first(mask)
+                mask = mask.gather(1, position_ids)
+        logits = self.output(self.dropout(self.pooling(self.encode(tokens, mask, position_ids), mask)))
         # (B, 1) -> (B, 2)
         return F.pad(logits, (1, 0)) if logits.shape[1] == 1 else logits
 
     def encode(
-        self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B N"], places: Int[Tensor, "B N"] | None = None
+        self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B N"], position_ids: Int[Tensor, "B N"] | None = None
     ) -> Float[Tensor, "B N D"]:
-        """Hidden states of all positions, or of `places`, which then are all there is; `mask` is for them."""
-        if places is not None:
-            tokens = tokens.gather(1, places)
-        x = self.dropout(self.embedding_norm(self.positions(self.embedding(tokens), places=places)))
-        return self.encoder(x, key_mask(mask), places=places)
+        """Hidden states of all positions, or of `position_ids`, which then are all there is; `mask` is for them."""
+        if position_ids is not None:
+            tokens = tokens.gather(1, position_ids)
+        x = self.dropout(self.embedding_norm(self.positions(self.embedding(tokens), position_ids=position_ids)))
+        return self.encoder(x, key_mask(mask), position_ids=position_ids)
 
     def _can_leave_out(self) -> bool:
         """Whether the encoder may be given what is shown and nothing else; a GPU would have to be waited for."""
         attentions = [part for part in self.encoder.modules() if isinstance(part, MultiHeadAttention)]
-        return self.output.weight.device.type == "cpu" and all(attention.takes_places for attention in attentions)
+        return self.output.weight.device.type == "cpu" and all(
+            attention.supports_position_ids for attention in attentions
+        )
 
     def _hide_words(self, mask: Tensor) -> Tensor:
         kept = torch.rand(mask.shape, device=mask.device) >= self.word_dropout

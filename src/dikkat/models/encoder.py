@@ -30,15 +30,15 @@ class Encoder(nn.Module):
         x: Float[Tensor, "B S D"],
         mask: Bool[Tensor, "..."] | None = None,
         caches: Sequence[SelfAttentionCache] | None = None,
-        places: Int[Tensor, "B S"] | None = None,
+        position_ids: Int[Tensor, "B S"] | None = None,
     ) -> Float[Tensor, "B S D"]:
         """With `caches`, one a block, the positions of `x` follow those that were read before.
 
-        Without them, `places` may be the positions of `x` where some were left out, if the attention takes them.
+        Without them, `position_ids` may be the positions of `x` where some were left out, if the attention takes them.
         """
         if caches is None:
             for block in self.blocks:
-                x = block(x, mask, places=places)
+                x = block(x, mask, position_ids=position_ids)
         else:
             for block, cache in zip(self.blocks, caches, strict=True):
                 x = block(x, mask, cache)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from dikkat.kernels.linear import Products, linear
 from dikkat.models.decoder import Decoder
 from dikkat.models.encoder import Encoder
 from dikkat.nn.cache import DecoderCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
-from dikkat.nn.few_rows import project
+from dikkat.nn.linear import training_products
 from dikkat.nn.masks import key_mask
 from dikkat.nn.named_positions import Positions
 
@@ -18,9 +19,12 @@ from dikkat.nn.named_positions import Positions
 class EncoderDecoder(nn.Module):
     """Embeddings, encoder, decoder and output matrix (Vaswani et al. 2017, figure 1).
 
-    `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be its matrix. `positions`
-    and `embedding_norm` serve both sides.
+    `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be the target's matrix, and
+    V is then its vocabulary's. `positions` and `embedding_norm` serve both sides.
     """
+
+    products: Products = "exact"
+    """How training multiplies by the output matrix; see `nn.linear.set_products`."""
 
     def __init__(
         self,
@@ -71,7 +75,7 @@ class EncoderDecoder(nn.Module):
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits of hidden states."""
-        return project(hidden, self.output_weight, self.output_bias)
+        return linear(hidden, self.output_weight, self.output_bias, products=training_products(self))
 
     def start_cache(
         self,

@@ -7,11 +7,12 @@ from typing import Literal
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
+from dikkat.kernels.linear import Products, linear
 from dikkat.models.encoder import Encoder
 from dikkat.nn.cache import StackCache
 from dikkat.nn.dropout import Dropout
 from dikkat.nn.embedding import TokenEmbedding
-from dikkat.nn.few_rows import project
+from dikkat.nn.linear import training_products
 from dikkat.nn.masks import causal_mask
 from dikkat.nn.named_positions import Positions
 
@@ -25,6 +26,9 @@ class LanguageModel(nn.Module):
 
     A decoder without a source is an encoder under a causal mask, so its blocks are encoder blocks.
     """
+
+    products: Products = "exact"
+    """How training multiplies by the output matrix; see `nn.linear.set_products`."""
 
     def __init__(
         self,
@@ -51,38 +55,38 @@ class LanguageModel(nn.Module):
         self,
         tokens: Int[Tensor, "B T"],
         mask: Bool[Tensor, "..."] | None = None,
-        places: Int[Tensor, "B T"] | None = None,
+        position_ids: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T V"]:
         """Logits at every position: of the next token, or of this one where the objective is "masked"."""
-        return self.project(self.hidden(tokens, mask, places))
+        return self.project(self.hidden(tokens, mask, position_ids))
 
     def hidden(
         self,
         tokens: Int[Tensor, "B T"],
         mask: Bool[Tensor, "..."] | None = None,
-        places: Int[Tensor, "B T"] | None = None,
+        position_ids: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T D"]:
         """Hidden states of all positions.
 
         `mask`, broadcastable to (B, H, T, S), says all that may be seen; left out, it is causal, or nothing is hidden
-        where the objective is "masked". `places` are the positions where they are not 0 ... T-1: those of several
+        where the objective is "masked". `position_ids` are the positions where they are not 0 ... T-1: those of several
         documents in a row begin anew at each.
         """
         if mask is None and self.objective != "masked":
             mask = causal_mask(tokens.shape[1], device=tokens.device)
-        x = self._positioned(self.embedding(tokens), places)
-        again = places if self.decoder.adds_positions else None
-        return self.decoder(self.dropout(self.embedding_norm(x)), mask, places=again)
+        x = self._positioned(self.embedding(tokens), position_ids)
+        again = position_ids if self.decoder.adds_positions else None
+        return self.decoder(self.dropout(self.embedding_norm(x)), mask, position_ids=again)
 
-    def _positioned(self, x: Tensor, places: Tensor | None) -> Tensor:
-        if places is None:
+    def _positioned(self, x: Tensor, position_ids: Tensor | None) -> Tensor:
+        if position_ids is None:
             return self.positions(x)
         # what is added to T zeros is the table itself: (T, D)[(B, T)] -> (B, T, D)
-        return x + self.positions(x.new_zeros(1, *x.shape[1:]))[0][places]
+        return x + self.positions(x.new_zeros(1, *x.shape[1:]))[0][position_ids]
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Logits of hidden states."""
-        return project(hidden, self.output_weight, self.output_bias)
+        return linear(hidden, self.output_weight, self.output_bias, products=training_products(self))
 
     def start_cache(self) -> StackCache:
         """Begin to write: nothing was read yet."""

@@ -11,7 +11,7 @@ from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.gated_feed_forward import GatedFeedForward
 from dikkat.nn.learned_positions import LearnedPositions, NoPositions
-from dikkat.nn.linear import LinearAttentionState, linear_attention
+from dikkat.nn.linear_time_attention import LinearAttentionState, linear_attention
 from dikkat.nn.masks import causal_mask, key_mask, valid_length_mask, window_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import attention_positions, embedding_positions

@@ -9,9 +9,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from dikkat.kernels.calls import needs_backward
+from dikkat.kernels.query_blocks import slice_axis
 from dikkat.nn.checks import check_mask, check_sequences, check_sizes
 from dikkat.nn.functional import inverse_temperature
-from dikkat.nn.query_blocks import learns, part_of
 
 Rows = tuple[Tensor, Tensor, Tensor]
 
@@ -27,7 +28,7 @@ def chunked_attention(
     query_chunk: int = 512,
     key_chunk: int = 1024,
 ) -> Float[Tensor, "B H T E"]:
-    """Scaled dot attention, equal to `fused_attention` within 1e-5 in float32, that never holds T x S weights.
+    """Compute scaled dot attention without ever holding T x S weights, within 1e-5 of `fused_attention` in float32.
 
     The running maximum and sum of Milakov and Gimelshein (2018), applied to attention by Rabe and Staats (2021). Beside
     inputs and output it needs `query_chunk x key_chunk` numbers for each batch row and head; backwards, where each
@@ -43,18 +44,18 @@ def chunked_attention(
     if mask is not None:
         check_mask(mask, (*query.shape[:-1], sources))
     query = query * inverse_temperature(query, "scaled_dot", beta)
-    learning = learns(query, key, value)
+    recomputes = needs_backward(query, key, value)
     parts = []
     for start in range(0, targets, query_chunk):
         rows = slice(start, min(start + query_chunk, targets))
         first = sources - targets + start if causal else None
-        arguments: tuple[Any, ...] = (query[..., rows, :], key, value, part_of(mask, -2, rows), first, key_chunk)
-        parts.append(checkpoint(_rows, *arguments, use_reentrant=False) if learning else _rows(*arguments))
+        arguments: tuple[Any, ...] = (query[..., rows, :], key, value, slice_axis(mask, -2, rows), first, key_chunk)
+        parts.append(checkpoint(_rows, *arguments, use_reentrant=False) if recomputes else _rows(*arguments))
     return torch.cat(parts, dim=-2)
 
 
 def _rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, first: int | None, size: int) -> Tensor:
-    """All keys for one chunk of scaled queries; `first` is the position of its first query if it may not look ahead."""
+    """Attend to all keys from one chunk of scaled queries; `first` is the position of its first, if it is causal."""
     statistics = torch.promote_types(query.dtype, torch.float32)
     lowest = torch.finfo(statistics).min
     best = query.new_full((*query.shape[:-1], 1), lowest, dtype=statistics)
@@ -64,7 +65,7 @@ def _rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, first:
     for start in range(0, end, size):
         keys = slice(start, min(start + size, end))
         scores = (query @ key[..., keys, :].transpose(-2, -1)).to(statistics)
-        allowed = _allowed(part_of(mask, -1, keys), first, keys, query)
+        allowed = _allowed(slice_axis(mask, -1, keys), first, keys, query)
         if allowed is not None:
             scores = scores.masked_fill(~allowed, lowest)
         # what was summed so far was relative to the old maximum

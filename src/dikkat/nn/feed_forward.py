@@ -9,18 +9,18 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dikkat.nn.eight_bit import Gate
-from dikkat.nn.few_rows import Projection
+from dikkat.kernels.int8_linear import int8_linear_relu_linear
+from dikkat.nn.linear import Linear, training_products
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": F.gelu,
     "gelu_tanh": partial(F.gelu, approximate="tanh"),
 }
-"""Those that follow the first layer; ReLU is a part of it."""
+"""Activations that follow the first layer; ReLU is a part of it."""
 
 
 class FeedForward(nn.Module):
-    """Linear, activation, linear (Vaswani et al. 2017, section 3.3).
+    """A feed-forward network: linear, activation, linear (Vaswani et al. 2017, section 3.3).
 
     "gelu" is exact, "gelu_tanh" its approximation by a tanh (Hendrycks and Gimpel 2016, section 2), as in GPT-2.
     """
@@ -32,11 +32,14 @@ class FeedForward(nn.Module):
         if activation not in (known := ("relu", *_ACTIVATIONS)):
             raise ValueError(f"activation must be one of {', '.join(known)}, not {activation!r}")
         self.activation = activation
-        self.inner = Projection(model_dim, feed_forward_dim)
-        self.outer = Projection(feed_forward_dim, model_dim if output_dim is None else output_dim)
+        self.inner = Linear(model_dim, feed_forward_dim)
+        self.outer = Linear(feed_forward_dim, model_dim if output_dim is None else output_dim)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows E"]:
-        if self.activation == "relu":
-            gate = Gate()
-            return self.outer(self.inner(x, rectifies=True, gate=gate), gate=gate)
-        return self.outer(_ACTIVATIONS[self.activation](self.inner(x)))
+        """Apply the network to every position."""
+        if self.activation != "relu":
+            return self.outer(_ACTIVATIONS[self.activation](self.inner(x)))
+        if training_products(self.inner) == "int8":
+            inner, outer = ((layer.weight, layer.bias) for layer in (self.inner, self.outer))
+            return int8_linear_relu_linear(x, inner, outer)
+        return self.outer(self.inner(x, relu=True))

@@ -13,9 +13,9 @@ from typing import Literal
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
-from torch.nn import functional as F
 
-from dikkat.native import kernels
+from dikkat.kernels.attention import soft_attention
+from dikkat.kernels.rotary import Rotation, apply_rotary
 from dikkat.nn.checks import (
     check_fits,
     check_mask,
@@ -26,19 +26,12 @@ from dikkat.nn.checks import (
     mask_for,
 )
 from dikkat.nn.dropout import dropout as drop
-from dikkat.nn.explicit import explicit_attention
-from dikkat.nn.few_rows import lengthened
-from dikkat.nn.query_blocks import fits, in_query_blocks, learns
-from dikkat.nn.rotary import Rotation, both_turned
 from dikkat.nn.selection import Selection, selection_rule
 
 Score = Literal["scaled_dot", "dot", "additive"] | Callable[[Tensor, Tensor], Tensor]
 """How a query is compared with a key: a name, or a function of `(..., T, K)` and `(..., S, K)` to `(..., T, S)`.
 
 The two dot scores differ in the default inverse temperature alone: `1/sqrt(K)`, or 1."""
-
-SHORT = 128 * 128
-"""Up to so many weights (T x S) PyTorch's own two products beat its fused kernel on a CPU."""
 
 
 def attention(
@@ -54,7 +47,7 @@ def attention(
     bias: Float[Tensor, "..."] | None = None,
     dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "... T E"], Float[Tensor, "... T S"]]:
-    """Reference attention: scores, weights, weighted sum (Vaswani et al. 2017, section 3.2.1).
+    """Compute reference attention: scores, weights, weighted sum (Vaswani et al. 2017, section 3.2.1).
 
     `beta` is the inverse temperature that multiplies the scores; left out, it is `1/sqrt(K)` for the scaled dot score,
     read from the query's own width, and 1 for the others. `bias`, broadcastable to (..., T, S), is added after it.
@@ -132,19 +125,17 @@ def fused_attention(
     dropout: float = 0.0,
     rotation: Rotation | None = None,
 ) -> Float[Tensor, "B H T E"]:
-    """Fast soft attention with the scaled dot score; for its weights see `fused_attention_with_weights`.
+    """Compute soft attention with the scaled dot score fast; for its weights see `fused_attention_with_weights`.
 
-    `takes_products` tells when it is two explicit products in the tensors' own type, and when PyTorch's fused kernel.
+    `kernels.attention.soft_attention` says which kernel computes what.
     `bias`, broadcastable to (B, H, T, S), is added to the scaled scores. A `rotation` first turns query and key, which
     then have one length. Raises `TypeError` for a mask that is not boolean, and `ValueError` for sequences without
     positions or that do not belong together, and for a mask or bias that does not fit.
     """
     beta = _checked_call(query, key, value, mask, beta, rotation)
     if bias is not None:
-        query, key = both_turned(rotation, query, key)
         check_fits("bias", bias, (*query.shape[:-1], key.shape[-2]))
-        return _biased_attention(query, key, value, mask, beta, bias, dropout)
-    return _unbiased_attention(query, key, value, mask, beta, dropout, rotation)[0]
+    return soft_attention(query, key, value, mask, beta, bias=bias, dropout=dropout, rotation=rotation)[0]
 
 
 def fused_attention_with_weights(
@@ -157,16 +148,19 @@ def fused_attention_with_weights(
     dropout: float = 0.0,
     rotation: Rotation | None = None,
 ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"]]:
-    """The output of `fused_attention` to the bit, and its weights before dropout, outside the graph, the caller's own.
+    """Compute `fused_attention`, the same to the bit, and its weights before dropout, outside the graph.
 
-    They are in at least float32: those it used where its path holds them so, else computed anew by the reference.
+    Weights are in at least float32 and the caller's own: those that were used where the kernel has them so, else
+    computed anew by the reference.
     Raises as `fused_attention` does.
     """
     beta = _checked_call(query, key, value, mask, beta, rotation)
-    output, weights = _unbiased_attention(query, key, value, mask, beta, dropout, rotation, with_weights=True)
+    output, weights = soft_attention(
+        query, key, value, mask, beta, dropout=dropout, rotation=rotation, with_weights=True
+    )
     if weights is None:
         with torch.no_grad():
-            query, key = both_turned(rotation, query, key)
+            query, key = apply_rotary(rotation, query, key)
             return output, attention_weights(attention_scores(query, key), mask, beta=beta)
     # the backward pass needs them as they are
     return output, weights.clone() if output.requires_grad else weights
@@ -175,7 +169,7 @@ def fused_attention_with_weights(
 def _checked_call(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float | None, rotation: Rotation | None
 ) -> float:
-    """The inverse temperature, once query, key, value, mask and rotation are known to belong together."""
+    """Check that query, key, value, mask and rotation belong together; returns the inverse temperature."""
     check_sequences(query, key, value)
     if rotation is not None:
         rotation.check(query, key)
@@ -184,73 +178,8 @@ def _checked_call(
     return inverse_temperature(query, "scaled_dot", beta)
 
 
-def takes_products(query: Tensor, key: Tensor, value: Tensor, dropout: float, *, biased: bool) -> bool:
-    """Whether `fused_attention` computes these by two explicit products and not by PyTorch's fused kernel.
-
-    In full precision a CPU always does, since the two round otherwise: a sequence would change with the padding that
-    carries it from one to the other. In half precision it does where that is faster, or the kernel cannot do it.
-    """
-    if query.device.type != "cpu":
-        return False
-    if query.dtype in (torch.float32, torch.float64) or dropout > 0.0:
-        return True
-    # no native kernel takes a bias
-    return query.shape[-2] * key.shape[-2] <= SHORT or (not biased and kernels.runs_natively(query, key, value))
-
-
-def _unbiased_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    beta: float,
-    dropout: float,
-    rotation: Rotation | None,
-    *,
-    with_weights: bool = False,
-) -> tuple[Tensor, Tensor | None]:
-    """Output, and its weights as `explicit_attention` gives them; None from a kernel that never holds them."""
-    if takes_products(query, key, value, dropout, biased=False):
-        return explicit_attention(query, key, value, mask, beta, dropout, rotation=rotation, with_weights=with_weights)
-    query, key = both_turned(rotation, query, key)
-    output = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, scale=beta)
-    if mask is not None:
-        output = output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
-    return output, None
-
-
-def _biased_attention(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, bias: Tensor, dropout: float
-) -> Tensor:
-    if takes_products(query, key, value, dropout, biased=True):
-        return _biased_products(query, key, value, mask, beta, bias, dropout)
-    added = bias.to(query.dtype)
-    if mask is not None:
-        # half of the lowest number, since the kernel adds it to a score and must stay finite
-        added = torch.where(mask, added, torch.finfo(added.dtype).min / 2)
-    output = F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout, scale=beta)
-    return output if mask is None else output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
-
-
-def _biased_products(
-    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, bias: Tensor | None, dropout: float
-) -> Tensor:
-    targets = query.shape[-2]
-    if dropout == 0.0:
-        query, key, value, mask, bias = lengthened(query, key, value, mask, bias)
-
-    def attend(query: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
-        weights = attention_weights(query * beta @ key.transpose(-2, -1), mask, bias=bias)
-        return drop(weights.to(value.dtype), dropout) @ value
-
-    learning = learns(query, key, value, bias)
-    if fits(query, key):
-        return attend(query, mask, bias)[..., :targets, :]
-    return in_query_blocks(attend, query, key, mask, bias, learning=learning)[..., :targets, :]
-
-
 def inverse_temperature(query: Float[Tensor, "... T K"], score: Score, beta: float | None = None) -> float:
-    """`beta` itself, or what stands for None: `1/sqrt(K)` for the scaled dot score, 1 for the others."""
+    """Return `beta` itself, or its default: `1/sqrt(K)` for the scaled dot score, 1 for the others."""
     if beta is not None:
         return beta
     return 1.0 / math.sqrt(query.shape[-1]) if score == "scaled_dot" else 1.0

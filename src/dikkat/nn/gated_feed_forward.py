@@ -8,13 +8,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from dikkat.nn.few_rows import Projection
+from dikkat.nn.linear import Linear
 
 GATES: dict[str, Callable[[Tensor], Tensor]] = {"geglu": F.gelu, "swiglu": F.silu}
 
 
 class GatedFeedForward(nn.Module):
-    """`outer(gate(W x + b) * (V x + c))` (Shazeer 2020), with `gate` GELU ("geglu") or SiLU ("swiglu").
+    """A network `outer(gate(W x + b) * (V x + c))` (Shazeer 2020), with `gate` GELU ("geglu") or SiLU ("swiglu").
 
     W and V are the two halves of one packed matrix. At the same F it has half as many weights again as `FeedForward`.
     Raises `ValueError` for another activation.
@@ -25,10 +25,11 @@ class GatedFeedForward(nn.Module):
         if activation not in GATES:
             raise ValueError(f"activation must be one of {', '.join(GATES)}, not {activation!r}")
         self.activation = activation
-        self.inner = Projection(model_dim, 2 * feed_forward_dim)
-        self.outer = Projection(feed_forward_dim, model_dim)
+        self.inner = Linear(model_dim, 2 * feed_forward_dim)
+        self.outer = Linear(feed_forward_dim, model_dim)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        """Apply the network to every position."""
         # (*rows, 2 F) -> 2 x (*rows, F)
         gate, content = self.inner(x).chunk(2, dim=-1)
         return self.outer(GATES[self.activation](gate) * content)

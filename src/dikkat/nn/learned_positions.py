@@ -27,25 +27,25 @@ class LearnedPositions(nn.Module):
         nn.init.normal_(self.embedding)
 
     def forward(
-        self, x: Float[Tensor, "*B T D"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
+        self, x: Float[Tensor, "*B T D"], offset: int = 0, position_ids: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "*B T D"]:
-        """`x` plus the rows `offset ... offset+T-1`: at step t of decoding the offset is the cache length.
+        """Add to `x` the rows `offset ... offset+T-1`: at step t of decoding the offset is the cache length.
 
-        With `places`, those rows instead.
+        With `position_ids`, those rows instead.
         """
-        end = offset + x.shape[-2] if places is None else int(places.max()) + 1
+        end = offset + x.shape[-2] if position_ids is None else int(position_ids.max()) + 1
         if end > self.max_positions:
             raise BeyondPositionsError(
                 f"a sequence must fit into max_positions = {self.max_positions} learned positions, but reaches {end};"
                 " shorten it, or train with a larger max_positions or other positions"
             )
-        return x + (self.embedding[offset:end] if places is None else self.embedding[places]).to(x.dtype)
+        return x + (self.embedding[offset:end] if position_ids is None else self.embedding[position_ids]).to(x.dtype)
 
 
 class NoPositions(nn.Module):
     """Leaves the embeddings as they are: the positions enter in attention, or not at all."""
 
     def forward(
-        self, x: Float[Tensor, "*B T D"], offset: int = 0, places: Int[Tensor, "B T"] | None = None
+        self, x: Float[Tensor, "*B T D"], offset: int = 0, position_ids: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "*B T D"]:
         return x

@@ -12,20 +12,21 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
+from dikkat.kernels.packed import split_widths
+from dikkat.kernels.rotary import Rotation, apply_rotary
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
 from dikkat.nn.checks import check_sizes, check_unbatched, check_width, checked_head_dim, checked_kv_heads
-from dikkat.nn.comparison import HeadScore, comparison
 from dikkat.nn.dropout import checked_probability
-from dikkat.nn.few_rows import Projection, output_layer, project
+from dikkat.nn.linear import Linear, output_layer
 from dikkat.nn.named_positions import RelativePositions
-from dikkat.nn.packed import split_widths
-from dikkat.nn.rotary import RotaryPositions, Rotation, both_turned
+from dikkat.nn.rotary import RotaryPositions
+from dikkat.nn.scorers import HeadScore, attention_scorer
 from dikkat.nn.selection import Selection
 from dikkat.nn.sliding_window import Window
 
 
 class Observation(NamedTuple):
-    """What one forward call attends with: everything that its weights and its output follow from."""
+    """The inputs of attention in one forward call, from which its weights and its output follow."""
 
     query: Tensor
     """(B, H, T, K), after its projection and rotation."""
@@ -45,7 +46,7 @@ Reader = Callable[[Tensor], None]
 
 
 class MultiHeadAttention(nn.Module):
-    """H attentions side by side, each in a subspace of width K (Vaswani et al. 2017, section 3.2.2).
+    """Attention of H heads side by side, each in a subspace of width K (Vaswani et al. 2017, section 3.2.2).
 
     `query_dim`, `key_dim` and `value_dim` only set the widths of the inputs; whether it is self- or cross-attention is
     decided by what is passed as `key`. `head_dim` is free; left out it is `model_dim / num_heads`. With fewer
@@ -93,18 +94,18 @@ class MultiHeadAttention(nn.Module):
         self.packed = len(set(widths)) == 1
         self.splits = outputs
         if self.packed:
-            self.in_projection = Projection(widths[0], sum(outputs), bias=bias)
+            self.in_projection = Linear(widths[0], sum(outputs), bias=bias)
         else:
             self.query_projection, self.key_projection, self.value_projection = (
-                Projection(width, output, bias=bias) for width, output in zip(widths, outputs, strict=True)
+                Linear(width, output, bias=bias) for width, output in zip(widths, outputs, strict=True)
             )
-        # a Projection; Identity without an output projection
+        # a Linear; Identity without an output projection
         self.out_projection: Any = output_layer(
             num_heads * self.head_dim, model_dim, output_projection, bias if output_bias is None else output_bias
         )
         self.rotary = positions if isinstance(positions, RotaryPositions) else None
         score_bias = None if isinstance(positions, RotaryPositions) else positions
-        self.comparison = comparison(num_heads, self.head_dim, score, beta, selection, score_bias)
+        self.comparison = attention_scorer(num_heads, self.head_dim, score, beta, selection, score_bias)
         self.window = None if window is None else Window(window, global_tokens, causal)
         # a relative position counts from the ends, a draw is made once for all pairs, a function may ask for anything
         self._may_cut = selection == "soft" and score_bias is None and score in ("scaled_dot", "dot", "bilinear")
@@ -121,38 +122,42 @@ class MultiHeadAttention(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         *,
         cache: SelfAttentionCache | None = None,
-        places: Int[Tensor, "B T"] | None = None,
+        position_ids: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "*B T D"]:
-        """Self-attention with `query` alone, cross-attention with `key` (and `value`, by default the same).
+        """Compute self-attention of `query` alone, or cross-attention to a `key` (and `value`, by default the same).
 
         A single sequence (T, Dq) is a batch of one, and comes back without it; who reads the weights gets (1, H, T, S).
         `mask` is boolean, True = may attend, broadcastable to (B, H, T, S). With `cache` (self-attention only) the
-        newest keys and values are appended to it and all of them are attended to. `places` are the positions of a
-        sequence of which some were left out, see `takes_places`. Raises `ValueError` for a `value` without a `key`, and
-        for a `cache` with one: neither would have any effect; for a `key` where there are relative positions or a
-        window; for `places` that it does not take; for a wrong width, a sequence without positions or a mask that does
-        not fit; and `TypeError` for a mask that is not boolean.
+        newest keys and values are appended to it and all of them are attended to. `position_ids` are the positions of a
+        sequence of which some were left out, see `supports_position_ids`.
+
+        Raises `ValueError` for a `value` without a `key`, and for a `cache` with one: neither would have any effect;
+        for a `key` where there are relative positions or a window; for `position_ids` that are not supported; for a
+        wrong width, a sequence without positions or a mask that does not fit; and `TypeError` for a mask that is not
+        boolean.
         """
         if query.dim() == 2:
             key, value = check_unbatched("key", key), check_unbatched("value", value)
-            return self.forward(query[None], key, value, mask, cache=cache, places=places)[0]
+            return self.forward(query[None], key, value, mask, cache=cache, position_ids=position_ids)[0]
         if key is None:
             if value is not None:
                 raise ValueError("a value needs its key: pass key=query too if they are to be compared with the query")
-            if places is not None and (cache is not None or not self.takes_places):
-                raise ValueError("a cache, a window and positions by distance need whole sequences: leave places out")
+            if position_ids is not None and (cache is not None or not self.supports_position_ids):
+                raise ValueError(
+                    "a cache, a window and positions by distance need whole sequences: pass no position_ids"
+                )
             q, k, v = self._project_self(query)
             rotation = None
             if self.rotary is not None:
-                rotation = self.rotary.rotation(q, 0 if cache is None else cache.length, places)
+                rotation = self.rotary.rotation(q, 0 if cache is None else cache.length, position_ids)
             if cache is not None:
-                (q, k), rotation = both_turned(rotation, q, k), None
+                (q, k), rotation = apply_rotary(rotation, q, k), None
                 k, v = cache.append(k, v)
             return self._attend(q, k, v, mask, rotation)
         if cache is not None:
             raise ValueError("a self-attention cache takes no key: for a source, call project_memory once instead")
-        if places is not None:
-            raise ValueError("places are those of one sequence: pass no key, or leave them out")
+        if position_ids is not None:
+            raise ValueError("position_ids are those of one sequence: pass no key, or leave them out")
         memory = self.project_memory(key, value)
         return self._attend(self._project_query(query), memory.key, memory.value, mask)
 
@@ -162,14 +167,17 @@ class MultiHeadAttention(nn.Module):
         return (self.in_projection if self.packed else self.query_projection).bias is not None
 
     @property
-    def takes_places(self) -> bool:
-        """Whether a sequence may have gaps: what is between two tokens does not follow from their distance in it."""
+    def supports_position_ids(self) -> bool:
+        """Whether a sequence may have gaps, so that positions are given by `position_ids`."""
         return self.window is None and (self.rotary is not None or not self.self_only)
 
     def project_memory(
         self, key: Float[Tensor, "B S Dk"], value: Float[Tensor, "B S Dv"] | None = None
     ) -> CrossAttentionCache:
-        """Keys and values of a source, to be attended to any number of times."""
+        """Compute keys and values of a source, to be attended to any number of times.
+
+        Raises `ValueError` for a wrong width, and where relative positions or a window need one sequence.
+        """
         if self.self_only:
             raise ValueError("relative positions and a window need one sequence: pass no key, or leave both out")
         value = key if value is None else value
@@ -178,16 +186,16 @@ class MultiHeadAttention(nn.Module):
         if not self.packed:
             k, v = self.key_projection(key), self.value_projection(value)
         elif value is key:
-            k, v = split_widths(self._linear(key, self.splits[0], None), self.splits[1:])
+            k, v = split_widths(self._in_rows(key, self.splits[0], None), self.splits[1:])
         else:
-            k = self._linear(key, self.splits[0], self.splits[0] + self.splits[1])
-            v = self._linear(value, self.splits[0] + self.splits[1], None)
+            k = self._in_rows(key, self.splits[0], self.splits[0] + self.splits[1])
+            v = self._in_rows(value, self.splits[0] + self.splits[1], None)
         return CrossAttentionCache(self._split_heads(k, self.num_kv_heads), self._split_heads(v, self.num_kv_heads))
 
     def attend_memory(
         self, query: Float[Tensor, "R T D"], memory: CrossAttentionCache, mask: Bool[Tensor, "B 1 1 S"]
     ) -> Float[Tensor, "R T D"]:
-        """Cross-attention of `R = B x rows` hypotheses: those of one sentence become queries over its one memory."""
+        """Compute cross-attention of `R = B x rows` hypotheses, queries over the one memory of their sentence."""
         sentences = memory.key.shape[0]
         # (B * rows, T, D) -> (B, rows * T, D): no key or value is copied per hypothesis
         grouped = query.reshape(sentences, -1, query.shape[-1])
@@ -216,9 +224,9 @@ class MultiHeadAttention(nn.Module):
         return bool(self._readers)
 
     def give_weights(self, weights: Float[Tensor, "B H T S"]) -> None:
-        """To all who read them, to each its own."""
-        for place, reader in enumerate(self._readers.values()):
-            reader(weights.clone() if place else weights)
+        """Give the weights to all who read them, to each a tensor of its own."""
+        for index, reader in enumerate(self._readers.values()):
+            reader(weights.clone() if index else weights)
 
     def weights(
         self,
@@ -226,13 +234,13 @@ class MultiHeadAttention(nn.Module):
         key: Float[Tensor, "B H S K"],
         mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B H T S"]:
-        """The weights, before dropout, of a query, key and mask that an observer was shown; in at least float32."""
+        """Compute the weights, before dropout, of a query, key and mask of an `Observation`; in at least float32."""
         return self.comparison.weights(query, key, mask)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, rotation: Rotation | None = None) -> Tensor:
         near = self._near(q, k)
         if self._observers or near is not None:
-            (q, k), rotation = both_turned(rotation, q, k), None
+            (q, k), rotation = apply_rotary(rotation, q, k), None
         if self.num_kv_heads != self.num_heads:
             # (B, G, S, K) -> (B, H, S, K)
             group = self.num_heads // self.num_kv_heads
@@ -257,11 +265,11 @@ class MultiHeadAttention(nn.Module):
         return self.out_projection(output.transpose(1, 2).flatten(2))
 
     def _near(self, q: Tensor, k: Tensor) -> Window | None:
-        """The window, where attention to what it reaches alone is the faster way."""
+        """Return the window where attention to what it reaches alone is the faster way."""
         return self.window if self.window is not None and self._may_cut and self.window.saves(q, k) else None
 
     def _project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value by heads, not turned yet."""
+        """Project to query, key and value by heads, before rotation."""
         self._check_width("query", x, 0)
         if self.packed:
             q, k, v = split_widths(self.in_projection(x), self.splits)
@@ -277,16 +285,15 @@ class MultiHeadAttention(nn.Module):
 
     def _project_query(self, query: Tensor) -> Tensor:
         self._check_width("query", query, 0)
-        q = self._linear(query, None, self.splits[0]) if self.packed else self.query_projection(query)
+        q = self._in_rows(query, None, self.splits[0]) if self.packed else self.query_projection(query)
         return self._split_heads(q, self.num_heads)
 
-    def _check_width(self, name: str, x: Tensor, place: int) -> None:
-        check_width(name, x, self.widths[place])
+    def _check_width(self, name: str, x: Tensor, index: int) -> None:
+        check_width(name, x, self.widths[index])
 
-    def _linear(self, x: Tensor, start: int | None, end: int | None) -> Tensor:
-        bias = self.in_projection.bias
-        part = None if bias is None else bias[start:end]
-        return project(x, self.in_projection.weight[start:end], part)
+    def _in_rows(self, x: Tensor, start: int | None, end: int | None) -> Tensor:
+        projected: Tensor = self.in_projection(x, rows=slice(start, end))
+        return projected
 
     def _split_heads(self, x: Float[Tensor, "B T E"], heads: int) -> Float[Tensor, "B H T K"]:
         # (B, T, H * K) -> (B, T, H, K) -> (B, H, T, K)

@@ -27,11 +27,11 @@ class PositionedEncoderBlock(EncoderBlock):
         x: Float[Tensor, "*B S D"],
         mask: Bool[Tensor, "..."] | None = None,
         cache: SelfAttentionCache | None = None,
-        places: Int[Tensor, "B S"] | None = None,
+        position_ids: Int[Tensor, "B S"] | None = None,
     ) -> Float[Tensor, "*B S D"]:
-        x = self.positions(x, offset=0 if cache is None else cache.length, places=places)
+        x = self.positions(x, offset=0 if cache is None else cache.length, position_ids=position_ids)
         # where distances count, attention goes by the row and what the mask says
-        return super().forward(x, mask, cache, places if self.self_attention.takes_places else None)
+        return super().forward(x, mask, cache, position_ids if self.self_attention.supports_position_ids else None)
 
 
 class PositionedDecoderBlock(DecoderBlock):

@@ -55,9 +55,9 @@ class BilinearScore(nn.Module):
 
     def forward(self, query: Float[Tensor, "... T Kq"], key: Float[Tensor, "... S Kk"]) -> Float[Tensor, "... T S"]:
         check_width("key", key, self.shape[-1])
-        return self.turn(query) @ key.transpose(-2, -1)
+        return self.project_query(query) @ key.transpose(-2, -1)
 
-    def turn(self, query: Float[Tensor, "... T Kq"]) -> Float[Tensor, "... T Kk"]:
+    def project_query(self, query: Float[Tensor, "... T Kq"]) -> Float[Tensor, "... T Kk"]:
         """`q W`: from here on the score is a dot product, which every fast path computes."""
         check_width("query", query, self.shape[-2])
         return query @ self.weight.view(self.shape).to(query.dtype)

@@ -11,10 +11,10 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor
 from torch.nn import functional as F
 
+from dikkat.kernels.query_blocks import slice_axis
 from dikkat.nn.checks import check_mask, check_positions, check_real, check_sequences
 from dikkat.nn.functional import fused_attention
 from dikkat.nn.masks import causal_mask, key_mask, window_mask
-from dikkat.nn.query_blocks import part_of
 
 SMALLEST_BLOCK = 64
 LONG = 512
@@ -95,7 +95,7 @@ class Window:
         if query.shape[2] == key.shape[2]:
             return self.in_blocks(attend, query, key, value, mask)
         reached = slice(key.shape[2] - query.shape[2] - self.size, None)
-        key, value, mask = key[:, :, reached], value[:, :, reached], part_of(mask, -1, reached)
+        key, value, mask = key[:, :, reached], value[:, :, reached], slice_axis(mask, -1, reached)
         return attend(query, key, value, self.mask(query, key, mask))
 
     def in_blocks(self, attend: Attend, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
-from dikkat.nn.comparison import DotComparison
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.positioned_blocks import PositionedDecoderBlock, PositionedEncoderBlock
+from dikkat.nn.scorers import DotProductScorer
 
 Ours = MultiHeadAttention | EncoderBlock | DecoderBlock
 Row = tuple[str, tuple[str, ...]]
@@ -142,6 +142,6 @@ def _refuse_attention(module: MultiHeadAttention) -> None:
     ):
         if given != theirs:
             raise ValueError(f"in PyTorch's attention {name} must be {theirs}, not {given}")
-    plain = isinstance(module.comparison, DotComparison) and module.comparison.score == "scaled_dot"
+    plain = isinstance(module.comparison, DotProductScorer) and module.comparison.score == "scaled_dot"
     if not plain or module.comparison.beta is not None or module.self_only:
         raise ValueError("PyTorch's attention has the scaled dot score alone: no other score, positions or window")

@@ -41,6 +41,8 @@ ADJECTIVES = (
     _adjective("long", "long", "uzun", "written", before=True),
     _adjective("heavy", "lourd", "ağır", "furniture container repairable"),
     _adjective("expensive", "cher", "pahalı", "gift repairable furniture drink"),
+    _adjective("wide", "large", "geniş", "crossed"),
+    _adjective("narrow", "étroit", "dar", "crossed container"),
     _adjective("warm", "chaud", "sıcak", "warm"),
     _adjective("cold", "froid", "soğuk", "warm indoors"),
     _adjective("clean", "propre", "temiz", "washable indoors"),

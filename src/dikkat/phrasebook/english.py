@@ -38,6 +38,7 @@ _PREPOSITIONS = {
     Preposition.TO: "to",
     Preposition.AT: "at",
     Preposition.FROM: "from",
+    Preposition.INTO: "in",
 }
 _QUESTION_WORDS = {
     Wh.WHAT: "what",
@@ -190,7 +191,7 @@ def _predicate(clause: Clause) -> tuple[str, list[str]]:
     elif isinstance(predicate, Comparison):
         words.append(_comparison(predicate))
     else:
-        words += ["very", predicate.adjective.english] if predicate.very else [predicate.adjective.english]
+        words += [predicate.degree.name.lower() if predicate.degree else "", predicate.adjective.english]
     return auxiliary, words
 
 

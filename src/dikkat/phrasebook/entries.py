@@ -104,6 +104,7 @@ class Preposition(IntEnum):
     TO = 6
     AT = 7
     FROM = 8
+    INTO = 9
 
 
 @dataclass(frozen=True, slots=True, eq=False)

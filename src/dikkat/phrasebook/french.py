@@ -31,6 +31,7 @@ from dikkat.phrasebook.grammar import (
     Agreement,
     Clause,
     Comparison,
+    Degree,
     Existence,
     Location,
     Mood,
@@ -49,6 +50,9 @@ _QUESTION_WORDS = {
     Wh.WHEN: "quand",
     Wh.WHY: "pourquoi",
 }
+
+
+_DEGREES = {Degree.VERY: "très", Degree.TOO: "trop"}
 
 
 class _VerbGroup(NamedTuple):
@@ -144,7 +148,7 @@ def _complements(clause: Clause) -> list[str]:
     form = agree(predicate.adjective.french, gender, many)
     if isinstance(predicate, Comparison):
         return _comparison(predicate, form)
-    return ["très", form] if predicate.very else [form]
+    return [_DEGREES[predicate.degree], form] if predicate.degree else [form]
 
 
 def _comparison(comparison: Comparison, form: str) -> list[str]:

@@ -24,6 +24,7 @@ _PREPOSITIONS = {
     Preposition.TO: "à",
     Preposition.AT: "à",
     Preposition.FROM: "de",
+    Preposition.INTO: "dans",
 }
 # Rows: owner je tu il nous vous ils; columns: masculine, feminine, plural.
 _POSSESSIVES = (

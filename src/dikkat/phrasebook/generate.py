@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from dikkat.phrasebook.dice import Dice
 from dikkat.phrasebook.english import english
@@ -14,12 +14,12 @@ from dikkat.phrasebook.sampling import sample
 from dikkat.phrasebook.turkish import turkish
 from dikkat_runtime.errors import UsageError, nearest
 
-Language: TypeAlias = Literal["fr", "tr"]
-
+PAIRS = ("en-fr", "en-tr", "tr-en")
+"""What is translated into what; a language alone, "fr", is what English is translated into."""
 MAX_PAIRS = 200_000
 """The most pairs of one part that may be asked for; the grammar holds millions, a held-out part far fewer."""
 _MIN_WORDS, _MAX_WORDS = 3, 14
-_TRANSLATORS = {"fr": french, "tr": turkish}
+_SAY: dict[str, Callable[[Sentence], str]] = {"en": english, "fr": french, "tr": turkish}
 
 
 class Phrase(NamedTuple):
@@ -38,53 +38,63 @@ class PhrasebookSplit(NamedTuple):
     test: list[Phrase]
 
 
-def _check(language: str, **counts: int) -> None:
-    if language not in _TRANSLATORS:
-        hint = nearest(language, _TRANSLATORS) or "; choose fr or tr"
-        raise UsageError(f'the phrasebook has no language "{language}"{hint}')
+def languages_of_pair(pair: str) -> tuple[str, str]:
+    """The languages of a pair, or English and the one that is named. Raises `UsageError` for what is no pair."""
+    whole = pair if "-" in pair else f"en-{pair}"
+    if whole not in PAIRS:
+        hint = nearest(pair, (*PAIRS, "fr", "tr")) or f"; choose one of {', '.join(PAIRS)}"
+        raise UsageError(f'the phrasebook has no pair "{pair}"{hint}')
+    source, _, target = whole.partition("-")
+    return source, target
+
+
+def _check(**counts: int) -> None:
     for name, count in counts.items():
         if not 1 <= count <= MAX_PAIRS:
             raise UsageError(f"{name} must be between 1 and {MAX_PAIRS} pairs of the phrasebook, but it is {count}")
 
 
-def _sentences(seed: int) -> Iterator[tuple[Sentence, str]]:
-    """An endless stream of sentences with their English, each English text once."""
-    dice, seen = Dice(seed), set[str]()
+def _sentences(seed: int, language: str) -> Iterator[tuple[Sentence, str]]:
+    """An endless stream of sentences with their text in a language, each text once."""
+    dice, seen, say = Dice(seed), set[str](), _SAY[language]
     while True:
         sentence = sample(dice)
-        source = english(sentence)
-        if source not in seen and _MIN_WORDS <= source.count(" ") + 1 <= _MAX_WORDS:
+        source = say(sentence)
+        if source not in seen and _MIN_WORDS <= english(sentence).count(" ") + 1 <= _MAX_WORDS:
             seen.add(source)
             yield sentence, source
 
 
-def phrasebook(language: Language, count: int = 20_000, seed: int = 1) -> list[Phrase]:
-    """Distinct English sentences with their French ("fr") or Turkish ("tr") translation.
+def phrasebook(pair: str, count: int = 20_000, seed: int = 1) -> list[Phrase]:
+    """Distinct sentences with their translation, of one of `PAIRS`; "fr" and "tr" are what English is translated into.
 
-    The pairs are a function of (language, count, seed) alone; the English of a seed is the same for both languages.
-    Raises UsageError for another language or a count outside 1 to `MAX_PAIRS`.
+    They are a function of (pair, count, seed) alone; the English of a seed is the same for both languages. English
+    determines its translation; Turkish, which has one word for he and she, does not. Raises UsageError for another
+    pair or a count outside 1 to `MAX_PAIRS`.
     """
-    _check(language, count=count)
-    translate = _TRANSLATORS[language]
-    stream = zip(range(1, count + 1), _sentences(seed), strict=False)
+    source_language, target_language = languages_of_pair(pair)
+    _check(count=count)
+    translate = _SAY[target_language]
+    stream = zip(range(1, count + 1), _sentences(seed, source_language), strict=False)
     return [Phrase(source, translate(sentence), line) for line, (sentence, source) in stream]
 
 
 def phrasebook_split(
-    language: Language, train: int = 25_000, validation: int = 500, test: int = 1000, seed: int = 1
+    pair: str, train: int = 25_000, validation: int = 500, test: int = 1000, seed: int = 1
 ) -> PhrasebookSplit:
     """Training, validation and test pairs; no combination of a held-out pair occurs in any form in training.
 
     What a combination is, `holdout.combinations` says; which part it belongs to depends on nothing else, so a test part
     of one seed is unseen by a model trained with another. Raises UsageError like `phrasebook`.
     """
-    _check(language, train=train, validation=validation, test=test)
-    translate = _TRANSLATORS[language]
+    source_language, target_language = languages_of_pair(pair)
+    _check(train=train, validation=validation, test=test)
+    translate = _SAY[target_language]
     wanted: dict[Part, int] = {"train": train, "validation": validation, "test": test}
     parts: dict[Part, list[Phrase]] = {part: [] for part in wanted}
     missing = train + validation + test
-    for sentence, source in _sentences(seed):
-        part = part_of_sentence(sentence)
+    for sentence, source in _sentences(seed, source_language):
+        part = part_of_sentence(sentence, source_language)
         if part is None or len(parts[part]) == wanted[part]:
             continue
         parts[part].append(Phrase(source, translate(sentence), len(parts[part]) + 1))

@@ -73,9 +73,10 @@ class Coordination:
 
 @dataclass(frozen=True, slots=True)
 class Anaphor:
-    """The pronoun that takes up a nominal named before."""
+    """The pronoun that takes up a nominal named before, which is the subject of its clause or something else in it."""
 
     antecedent: Pronoun | Name | NounPhrase | Coordination
+    of_subject: bool = True
 
 
 Referent: TypeAlias = Pronoun | Name | NounPhrase | Coordination
@@ -126,12 +127,20 @@ class Action:
     habitual: bool = False
 
 
+class Degree(IntEnum):
+    """How much so; `PLAIN` says nothing."""
+
+    PLAIN = 0
+    VERY = 1
+    TOO = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Quality:
     """Somebody or something is so."""
 
     adjective: Adjective
-    very: bool = False
+    degree: Degree = Degree.PLAIN
 
 
 @dataclass(frozen=True, slots=True)

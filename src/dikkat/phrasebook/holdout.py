@@ -24,6 +24,7 @@ from dikkat.phrasebook.grammar import (
 Combination: TypeAlias = tuple[str, str, str]
 Part: TypeAlias = Literal["train", "validation", "test"]
 
+_WITHOUT_GENDER = {"he": "o", "she": "o"}
 _TEST_PERCENT = 4
 _VALIDATION_PERCENT = 2
 
@@ -78,9 +79,15 @@ def part_of(combination: Combination) -> Part:
     return "validation" if bucket < _TEST_PERCENT + _VALIDATION_PERCENT else "train"
 
 
-def part_of_sentence(sentence: Sentence) -> Part | None:
-    """The part of a sentence; one held-out combination takes it out of training, two different parts out of all."""
-    held_out = {part_of(combination) for combination in combinations(sentence)} - {"train"}
+def part_of_sentence(sentence: Sentence, source_language: str = "en") -> Part | None:
+    """The part of a sentence; one held-out combination takes it out of training, two different parts out of all.
+
+    Where the source is Turkish, a combination of he is the same as that of she.
+    """
+    found = combinations(sentence)
+    if source_language == "tr":
+        found = tuple((_WITHOUT_GENDER.get(first, first), *rest) for first, *rest in found)  # type: ignore[misc]
+    held_out = {part_of(combination) for combination in found} - {"train"}
     if not held_out:
         return "train"
     return held_out.pop() if len(held_out) == 1 else None

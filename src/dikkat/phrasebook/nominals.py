@@ -34,7 +34,7 @@ _ALWAYS_PLURAL = (_D.COUNTED, _D.MANY, _D.HOW_MANY)
 
 _OWNABLE_ANIMALS = frozenset(("cat", "dog", "bird", "rabbit", "horse", "cow"))
 _OWNABLE_PLACES = frozenset(("house", "room", "kitchen", "garden", "office", "farm"))
-_UNOWNED = frozenset(("train", "tree"))
+_UNOWNED = frozenset(("train", "tree", "river", "bridge", "road"))
 _SPEAKERS = (I, YOU, WE)
 _CHILDISH = frozenset(("small", "happy", "sad", "tired", "sick", "quiet"))
 

@@ -47,6 +47,7 @@ PEOPLE = (
 )
 
 ANIMALS = (
+    _noun("animal", "animal", "m", "hayvan", "animal"),
     _noun("cat", "chat", "m", "kedi", "animal small furred"),
     _noun("dog", "chien", "m", "köpek", "animal small furred"),
     _noun("bird", "oiseau", "m", "kuş", "animal small furred bird"),
@@ -124,16 +125,19 @@ THINGS = (
     _noun("door", "porte", "f", "kapı", "thing openable paintable landmark cleanable"),
     _noun("window", "fenêtre", "f", "pencere", "thing openable breakable landmark cleanable"),
     _noun("tree", "arbre", "m", "ağaç", "thing landmark shade drawable"),
+    _noun("river", "rivière", "f", "nehir", "thing crossed drawable", oblique="nehr"),
+    _noun("bridge", "pont", "m", "köprü", "thing crossed drawable"),
+    _noun("road", "route", "f", "yol", "thing crossed"),
 )
 
 PLACES = (
     _noun("house", "maison", "f", "ev", "place goal landmark paintable cleanable drawable coloured"),
     _noun("room", "chambre", "f", "oda", "place indoors cleanable paintable"),
     _noun("kitchen", "cuisine", "f", "mutfak", "place indoors cleanable paintable"),
-    _noun("garden", "jardin", "m", "bahçe", "place outdoors goal"),
-    _noun("park", "parc", "m", "park", "place outdoors goal"),
-    _noun("forest", "forêt", "f", "orman", "place outdoors"),
-    _noun("street", "rue", "f", "sokak", "place outdoors"),
+    _noun("garden", "jardin", "m", "bahçe", "place outdoors goal crossed"),
+    _noun("park", "parc", "m", "park", "place outdoors goal crossed"),
+    _noun("forest", "forêt", "f", "orman", "place outdoors crossed"),
+    _noun("street", "rue", "f", "sokak", "place outdoors crossed"),
     _noun("village", "village", "m", "köy", "place outdoors goal sights"),
     _noun("city", "ville", "f", "şehir", "place sights", oblique="şehr"),
     _noun("school", "école", "f", "okul", "place goal landmark"),

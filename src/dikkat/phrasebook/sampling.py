@@ -14,6 +14,7 @@ from dikkat.phrasebook.entries import Adjective, Noun, Tense
 from dikkat.phrasebook.grammar import (
     Clause,
     Comparison,
+    Degree,
     Determiner,
     Existence,
     Location,
@@ -29,6 +30,7 @@ from dikkat.phrasebook.grammar import (
 from dikkat.phrasebook.nominals import nouns_of, other_person, ownable, person, phrase, subject_phrase, whereabouts
 from dikkat.phrasebook.nouns import ANIMALS, DRINKS, FOOD, PEOPLE, PLACES, THINGS
 from dikkat.phrasebook.reasons import reason
+from dikkat.phrasebook.referents import referent
 
 _GROUPS = (PEOPLE, ANIMALS, FOOD + DRINKS, THINGS, PLACES)
 _GRADABLE = tuple(adjective for adjective in ADJECTIVES if adjective.gradable)
@@ -75,8 +77,8 @@ def quality(dice: Dice) -> Clause:
     if isinstance(subject, NounPhrase):
         subject = replace(subject, adjectives=())
     tense = dice.draw(_TENSES if adjective.state else _STATIC_TENSES)
-    very = adjective.gradable and dice.chance(0.2)
-    clause = _polarity(dice, Clause(subject, Quality(adjective, very), tense))
+    degree = Degree.VERY if adjective.gradable and dice.chance(0.2) else Degree.PLAIN
+    clause = _polarity(dice, Clause(subject, Quality(adjective, degree), tense))
     if not adjective.state or not dice.chance(0.3):
         return clause
     time = dice.pick([time for time in _STATE_TIMES if tense in time.tenses])
@@ -153,7 +155,7 @@ def existence(dice: Dice) -> Existence:
 
 _CONSTRUCTIONS: Weighted[Callable[[Dice], Sentence]] = Weighted(
     (action, 47), (question_about_action, 9), (command, 7), (quality, 11), (comparison, 6), (location, 7),
-    (possession, 6), (existence, 4), (reason, 3),
+    (possession, 6), (existence, 4), (reason, 3), (referent, 16),
 )  # fmt: skip
 
 

@@ -70,7 +70,8 @@ def _finish(words: list[str], mood: Mood) -> str:
 def _person(phrase: Nominal) -> int:
     """The personal ending; a plural noun beside its verb leaves the verb singular (kızlar gülüyor)."""
     index = agreement(phrase).row
-    return 2 if index == 5 and phrase is not THEY and not isinstance(phrase, Anaphor) else index
+    is_silent = isinstance(phrase, Anaphor) and phrase.of_subject
+    return 2 if index == 5 and phrase is not THEY and not is_silent else index
 
 
 def _asks(clause: Clause) -> bool:
@@ -110,7 +111,7 @@ def _nominal_predicate(clause: Clause) -> str:
 
 def _degree(predicate: Quality | Comparison, adjective: str) -> str:
     if isinstance(predicate, Quality):
-        return f"çok {adjective}" if predicate.very else adjective
+        return f"çok {adjective}" if predicate.degree else adjective
     if predicate.degree == 0:
         genitive = isinstance(predicate.standard, Pronoun)
         standard = nominal(predicate.standard, Case.GENITIVE if genitive else Case.NOMINATIVE)

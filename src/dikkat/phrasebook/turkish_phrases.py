@@ -26,6 +26,7 @@ _PLACE_CASES = {
     Preposition.TO: Case.DATIVE,
     Preposition.AT: Case.DATIVE,
     Preposition.FROM: Case.ABLATIVE,
+    Preposition.INTO: Case.DATIVE,
 }
 _SINGULAR = frozenset((Determiner.COUNTED, Determiner.MANY, Determiner.EVERY, Determiner.HOW_MANY))
 _DETERMINERS = {
@@ -45,6 +46,8 @@ def adjective_word(adjective: Adjective, kinds: frozenset[str]) -> str:
 
 def kinds_of(nominal: Nominal) -> frozenset[str]:
     """The semantic classes of a nominal; whoever is not a noun is a person."""
+    if isinstance(nominal, Anaphor):
+        return kinds_of(nominal.antecedent)
     return nominal.noun.kinds if isinstance(nominal, NounPhrase) else frozenset(("person",))
 
 
@@ -92,7 +95,7 @@ def noun_phrase(
 
 
 def nominal(subject: Nominal, case: Case = Case.NOMINATIVE, *, bare: bool = False) -> str:
-    """A nominal in a case; an anaphor is silent, the verb tells its person."""
+    """A nominal in a case; an anaphor of a subject is silent, of anything else it is the noun once more."""
     if isinstance(subject, NounPhrase):
         return noun_phrase(subject, case, bare=bare)
     if isinstance(subject, Pronoun):
@@ -100,7 +103,10 @@ def nominal(subject: Nominal, case: Case = Case.NOMINATIVE, *, bare: bool = Fals
     if isinstance(subject, Name):
         return name_form(subject.text, case)
     if isinstance(subject, Anaphor):
-        return ""
+        again = subject.antecedent
+        if subject.of_subject or not isinstance(again, NounPhrase):
+            return ""
+        return noun_phrase(NounPhrase(again.noun, plural=again.plural), case)
     return f"{nominal(subject.first)} ve {nominal(subject.second, case)}"
 
 

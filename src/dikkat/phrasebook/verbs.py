@@ -36,6 +36,7 @@ TRANSITIVE = (
     Verb("hear", "heard", "entendre", "duy", "animate", "person animal", stative=True, specific=True),
     Verb("listen to", "listened to", "écouter", "dinle", "person", "person bird", specific=True),
     Verb("wait for", "waited for", "attendre", "bekle", "person", "person awaited", specific=True),
+    Verb("cross", "crossed", "traverser", "geç", "animate", "crossed", specific=True),
     Verb("follow", "followed", "suivre", "takip et", "animate", "person animal", specific=True),
     Verb("help", "helped", "aider", "yardım et", "person", "person", case=_DAT),
     Verb("call", "called", "appeler", "çağır", "person", "person", specific=True),
@@ -84,6 +85,9 @@ MOTION = (
 )
 
 VERBS = TRANSITIVE + DITRANSITIVE + INTRANSITIVE + MOTION
+
+FIT = Verb("fit", "fit", "entrer", "sığ", "portable", goal=Preposition.INTO, stative=True)
+"""Only of things, and only where it is said why they do not."""
 
 MODALS = (
     Modal(Verb("want", "wanted", "vouloir", "iste", stative=True, imperfect=True), "", "mAk"),

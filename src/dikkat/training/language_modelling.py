@@ -13,10 +13,11 @@ from torch import Tensor
 from dikkat.config import LanguageModelConfig, TrainingConfig
 from dikkat.data.objectives import Example, after_prefix, hidden_tokens, next_tokens
 from dikkat.data.packing import Packed, Windows
+from dikkat.kernels.cross_entropy import smoothed_cross_entropy
+from dikkat.kernels.device import to_device
 from dikkat.models.language_model import LanguageModel
-from dikkat.native.device import moved
+from dikkat.nn.linear import training_products
 from dikkat.nn.masks import causal_mask
-from dikkat.training.objective import smoothed_cross_entropy
 from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never
 
 MOST_VALIDATION_TOKENS, LEAST_VALIDATION_TOKENS = 1 << 18, 1 << 13
@@ -54,14 +55,16 @@ class LanguageModelTask:
 
     @property
     def batches_per_epoch(self) -> int:
+        """Micro-batches in one pass over the windows."""
         return self.windows.batches_per_epoch
 
     def loss(self, position: int, progress: float) -> BatchLoss:
+        """Compute the smoothed cross-entropy of the predicted tokens of a batch."""
         example = self._example(self.windows.at(position), (self._seed, position))
         return batch_loss(self.model, example, self._smoothing)
 
     def baseline(self) -> Baseline:
-        """Minus the loss of one who knows how often each token is."""
+        """Return minus the loss of predicting by the frequency of tokens."""
         vocabulary = self.model.output_weight.shape[0]
         # one more of each, so that none is impossible
         counts = np.bincount(self.windows.ids, minlength=vocabulary) + 1.0
@@ -69,18 +72,20 @@ class LanguageModelTask:
         return Baseline(-loss, 0.01 * loss, f"knowing how often each token is (loss {loss:.4f})")
 
     def limit_validation(self, share: float) -> float:
+        """Validate on about that share of the held-out text; returns the share it came to."""
         most = min(MOST_VALIDATION_TOKENS, self.held_out.num_tokens)
         self._validation_tokens = min(most, max(LEAST_VALIDATION_TOKENS, round(share * most)))
         return self._validation_tokens / most
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
+        """Compute loss, perplexity and bits a byte of held-out text; see `Task`."""
         total, tokens = 0.0, 0
         with torch.inference_mode():
-            for place, packed in enumerate(self.held_out.in_order(self._validation_tokens)):
+            for index, packed in enumerate(self.held_out.in_order(self._validation_tokens)):
                 if should_stop():
                     raise ValidationStoppedError
                 # the same question each time
-                found = batch_loss(self.model, self._example(packed, (0, place)), smoothing=0.0)
+                found = batch_loss(self.model, self._example(packed, (0, index)), smoothing=0.0)
                 total += float(found.likelihood)
                 tokens += found.predictions
         loss = total / tokens
@@ -101,23 +106,28 @@ class LanguageModelTask:
 
 
 def batch_loss(model: LanguageModel, example: Example, smoothing: float) -> BatchLoss:
-    """Losses of a batch, counted in predicted tokens; only their hidden states reach the vocabulary."""
+    """Compute the losses of a batch, counted in predicted tokens; only their hidden states reach the vocabulary."""
     device = model.output_weight.device
-    places = None if example.places is None else moved(example.places, device)
+    position_ids = None if example.places is None else to_device(example.places, device)
     # (B, T, D) -> (B * T, D)
-    rows = model.hidden(moved(example.tokens, device), visible(example, model), places).flatten(0, 1)
+    rows = model.hidden(to_device(example.tokens, device), visible(example, model), position_ids).flatten(0, 1)
     wanted = example.wanted.reshape(-1)
     if example.predicted is not None:
         real = np.flatnonzero(example.predicted)
-        rows, wanted = rows.index_select(0, moved(real, device)), wanted[real]
+        rows, wanted = rows.index_select(0, to_device(real, device)), wanted[real]
     objective, likelihood = smoothed_cross_entropy(
-        rows, model.output_weight, moved(wanted, device), smoothing, model.output_bias
+        rows,
+        model.output_weight,
+        to_device(wanted, device),
+        smoothing,
+        model.output_bias,
+        products=training_products(model),
     )
     return BatchLoss(objective, likelihood, len(wanted))
 
 
 def visible(example: Example, model: LanguageModel) -> Bool[Tensor, "B 1 T T"] | None:
-    """What each token may see: its own document, and of it what the objective allows; None is the model's default."""
+    """Return the mask of each token's own document, as far as the objective allows; None is the model's default."""
     if example.documents is None and example.prefix is None:
         return None
     device, length = model.output_weight.device, example.tokens.shape[1]
@@ -125,9 +135,9 @@ def visible(example: Example, model: LanguageModel) -> Bool[Tensor, "B 1 T T"] |
     if model.objective != "masked":
         mask = causal_mask(length, device=device)
     if example.prefix is not None:
-        prefix = moved(example.prefix, device)
+        prefix = to_device(example.prefix, device)
         mask = mask | (torch.arange(length, device=device) < prefix[:, None, None, None])
     if example.documents is not None:
-        documents = moved(example.documents, device)
+        documents = to_device(example.documents, device)
         mask = mask & (documents[:, None, :, None] == documents[:, None, None, :])
     return mask

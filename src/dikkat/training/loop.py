@@ -1,336 +1,200 @@
-"""The training loop: micro-batches in, a model that validates best out, exact at every interruption."""
+"""The training loop: micro-batches in, the model that validates best out, exact at every interruption."""
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
 
 import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
-from dikkat.nn.eight_bit import eight_bit_products
+from dikkat.nn.linear import set_products
 from dikkat.run_directory import Checkpoint, RunDirectory
-from dikkat.training.best_weights import restore_best
-from dikkat.training.budget import Budget, TimeBudget, learning_rate
+from dikkat.training.budget import Budget
 from dikkat.training.optimizer import Optimizer
-from dikkat.training.overheads import BYTES_PER_SECOND, Overheads
+from dikkat.training.overheads import ValidationPlan
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
+from dikkat.training.recovery import MAX_SKIPPED, Recovery
 from dikkat.training.saving import Saver
-from dikkat.training.state import TrainingState, load_state
+from dikkat.training.schedule import learning_rate
+from dikkat.training.seeding import seed_dropout
+from dikkat.training.state import TrainingState
 from dikkat.training.task import Stop, Task, Validation, ValidationStoppedError, never
+from dikkat.training.timer import RunTimer
 from dikkat.training.watching import StepReport, Watcher
-from dikkat_runtime.errors import DivergedError
-
-MOST_SKIPPED = 20
-"""So many updates in a row without a finite gradient are a divergence."""
-SAVING_SHARE = 0.05
-"""Share of the time that saves between validations may take."""
 
 
 class Trainer:
     """Learns `task` and keeps the weights that validate best in `run`."""
 
     def __init__(
-        self,
-        task: Task,
-        run: RunDirectory,
-        config: TrainingConfig,
-        budget: Budget,
-        precision: Precision,
+        self, task: Task, run: RunDirectory, config: TrainingConfig, budget: Budget, precision: Precision
     ) -> None:
-        self.task = task
-        self.model = task.model
-        self.run = run
-        self.config = config
-        self.budget = budget
-        self.clock = budget.clock
-        self.precision = precision
+        self.task, self.model = task, task.model
+        self.run, self.config, self.budget, self.precision = run, config, budget, precision
+        set_products(self.model, precision.products)
         self.parameters = FlatParameters(self.model, precision.dtype)
         self.optimizer = Optimizer(self.parameters, config)
-        # a sum of several micro-batches is of more digits than each of them
+        # a sum of several micro-batches has more digits than each of them
         self.total = torch.zeros_like(self.parameters.master) if config.accumulate > 1 else None
         self.state = TrainingState()
         self.saver = Saver(run, config.keep_checkpoints)
-        self._overheads = Overheads(budget, config.validations) if isinstance(budget, TimeBudget) else None
-        self._save_bytes = 4 * sum(
-            vector.numel() for vector in (self.parameters.master, *self.optimizer.state().values())
-        )
-        self._save_seconds = self._save_bytes / BYTES_PER_SECOND
-        self._last_save = self.clock()
-        self._offset = -self._last_save
-        self._first_weights: Tensor | None = None
-        self._spent = self._overhead = 0.0
-
-    @property
-    def epoch(self) -> float:
-        """Passes over the data so far."""
-        return self.state.position / self.task.batches_per_epoch
-
-    @property
-    def best_weights(self) -> Tensor:
-        """The weights that are validated now: their average, or the last ones."""
-        return self.parameters.master if self.optimizer.average is None else self.optimizer.average
-
-    @property
-    def overhead_share(self) -> float:
-        """Share of the time of `train` that went to validations and saves."""
-        return self._overhead / max(self._spent, 1e-9)
-
-    def resume(self, checkpoint: Checkpoint, note: Callable[[str], None] = lambda text: None) -> None:
-        """Continue from `checkpoint` as if nothing had happened; `note` is told of weights that were not there."""
-        self.state = load_state(checkpoint, self.parameters, self.optimizer)
-        self.run.truncate_metrics(self.state.updates)
-        if told := restore_best(self.run, self.state, self.parameters, self.optimizer):
-            note(told)
-        self.task.limit_validation(self.state.validation_share)
+        self.recovery = Recovery(run, config, self.parameters, self.optimizer)
+        vectors = (self.parameters.master, *self.optimizer.state().values())
+        self.timer = RunTimer(budget.clock, save_bytes=sum(4 * vector.numel() for vector in vectors))
+        self.plan = ValidationPlan.of(budget, config.validations)
 
     def train(self, watcher: Watcher, should_stop: Stop = never, started: float | None = None) -> bool:
-        """Run to the end of the budget, or to the end of patience. False if `should_stop` ended it (all saved).
+        """Run to the end of the budget, or of patience; returns False if `should_stop` ended it, with all saved.
 
         Time counts from `started` (by the clock of the budget), by default from this call. A run whose numbers are not
-        finite any more goes back to its last checkpoint once, at half the learning rate.
-
-        Raises `DivergedError` when that does not help, `DiskError` when the last save fails.
+        finite goes back to its last checkpoint once, at half the learning rate. Raises `DivergedError` when that does
+        not help, and `DiskError` when the last save fails.
         """
-        self._last_save = self.clock()
-        self._offset = self.state.seconds - (self._last_save if started is None else started)
+        self.timer.start(self.state.seconds, started)
         try:
             self._begin(should_stop)
             while not self._is_complete():
                 if should_stop():
-                    self._stop(watcher)
-                    return False
-                if not (self.state.validation_due or self._is_over()):
-                    self._step(watcher)
-                began = self.clock()
-                if self.state.validation_due or self._is_over():
-                    self._validate(watcher, should_stop)
-                elif self._is_time_to_save():
-                    self._save_on_the_way(watcher)
-                self._overhead += self.clock() - began
-                self._spent += self.clock() - began
+                    raise ValidationStoppedError
+                if not self._must_validate():
+                    self._update(watcher)
+                with self.timer.overhead():
+                    if self._must_validate():
+                        self._validate(watcher, should_stop)
+                    elif self._must_save() and self._check_finite(watcher):
+                        self.plan.saved(self.state, self.timer.save_seconds)
+                        self._try_to_save(watcher)
         except ValidationStoppedError:
-            self._stop(watcher)
+            self._check_finite(watcher)
+            self.save()
             return False
         if self.saver.is_behind:
             self.save()
         return True
 
-    def save(self) -> None:
-        """Write a checkpoint of this very moment. Raises `DiskError`."""
-        self.saver.save(self.state, self.parameters, self.optimizer)
-
-    def _begin(self, should_stop: Stop) -> None:
-        """Keep what a divergence before the first checkpoint goes back to, and plan the validations."""
-        if self.state.updates:
-            return
-        self._first_weights = self.parameters.master.clone()
-        if self._overheads is not None and not self._is_over():
-
-            def validate(share: float) -> float:
-                reached = self.task.limit_validation(share)
-                self._look(self.best_weights, 0, should_stop)
-                return reached
-
-            self._overheads.begin(self.state, validate, self._save_bytes)
-            self.task.limit_validation(self.state.validation_share)
-
-    def _is_over(self) -> bool:
-        """Whether nothing is left to learn, of time or of patience."""
-        return self.budget.progress(self.state.updates) >= 1.0 or self.state.stale >= self.config.patience
-
-    def _is_complete(self) -> bool:
-        """Whether the end was validated as well."""
-        state = self.state
-        is_validated = not (state.loss_count or state.validation_due or state.best_score is None)
-        return self._is_over() and (is_validated or not state.updates)
-
-    def _step(self, watcher: Watcher) -> None:
-        started = self.clock()
-        progress = self.budget.progress(self.state.updates)
-        loss, count = self._update(progress)
-        now = self.clock()
-        self._spent += now - started
-        self.state.seconds = self._offset + now
-        watcher.step(self._report(progress, loss, count, now - started))
-        if self.state.skipped >= MOST_SKIPPED:
-            self._go_back(watcher, f"the gradient was not finite for {MOST_SKIPPED} updates in a row")
-        # a checkpoint in the midst of bad updates would be nothing to go back to
-        is_time = self.budget.progress(self.state.updates) >= self._next_validation()
-        self.state.validation_due = is_time and not self.state.skipped
-
-    def _next_validation(self) -> float:
-        """Progress at which it comes."""
-        if self._overheads is not None and self.state.next_validation:
-            return self.state.next_validation
-        return (self.state.validations + 1) / self.config.validations
-
-    def _update(self, progress: float) -> tuple[float, int]:
-        """One optimizer step over `accumulate` micro-batches; returns loss a prediction and their number."""
-        found, count = self.launch(progress)
-        # the only moment of an update that waits for the device
-        *likelihoods, norm = found.tolist()
-        likelihood = sum(likelihoods)
-        self.state.count += count
-        if math.isfinite(norm) and math.isfinite(likelihood):
-            self.state.skipped = 0
-            self.state.loss_sum += likelihood
-            self.state.loss_count += count
-        else:
-            self.state.skipped += 1
-        return likelihood / count, count
-
     def launch(self, progress: float) -> tuple[Tensor, int]:
-        """Give the device all work of one update, and ask nothing of it.
+        """Give the device all work of one update over `accumulate` micro-batches, and ask nothing of it.
 
-        Returns the likelihoods of the micro-batches and the norm of the gradient, one after the other, and how many
-        predictions they are of.
+        Returns the likelihoods of the micro-batches and the norm of the gradient, one after the other, and the number
+        of predictions that they are of.
         """
         if not self.model.training:
             self.model.train()
         gradient, likelihoods, count = self.parameters.gradient if self.total is None else self.total, [], 0
         for micro_step in range(self.config.accumulate):
             seed_dropout(self.config.seed, self.state.updates, micro_step)
-            with self.parameters.gathered() as room:
-                with eight_bit_products(room) if self.precision.eight_bit else nullcontext():
-                    part = self.task.loss(self.state.position, progress)
-                part.objective.backward()
+            with self.parameters.collect_gradients():
+                loss = self.task.loss(self.state.position, progress)
+                loss.objective.backward()
             if self.total is not None:
                 # the first is copied, which spares a pass of zeros
                 (self.total.copy_ if micro_step == 0 else self.total.add_)(self.parameters.gradient)
-            likelihoods.append(part.likelihood)
-            count += part.predictions
+            likelihoods.append(loss.likelihood)
+            count += loss.predictions
             self.state.position += 1
         rate = learning_rate(progress, self.state.updates, self.config.warmup_steps, self.config.final_learning_rate)
-        rate *= self.state.rate_scale
         self.state.updates += 1
-        norm = self.optimizer.step(gradient, self.state.updates, rate, count)
+        norm = self.optimizer.step(gradient, self.state.updates, rate * self.state.rate_scale, count)
         return torch.stack([*likelihoods, norm]), count
 
-    def _report(self, progress: float, loss: float, count: int, seconds: float) -> StepReport:
-        updates = self.state.updates
-        left = self.budget.seconds_left(updates)
-        return StepReport(updates, self.epoch, progress, loss, count, self.task.unit, seconds, left)
+    def _update(self, watcher: Watcher) -> None:
+        """Make one optimizer step and report it; a gradient that is not finite leaves the weights as they were."""
+        state, progress = self.state, self.budget.progress(self.state.updates)
+        began = self.timer.clock()
+        sums, count = self.launch(progress)
+        # the only moment of an update that waits for the device
+        *likelihoods, norm = sums.tolist()
+        seconds, likelihood, state.seconds = self.timer.add_update(began), sum(likelihoods), self.timer.run_seconds()
+        state.add_update(likelihood, count, is_finite=math.isfinite(norm) and math.isfinite(likelihood))
+        loss, epoch = likelihood / count, state.position / self.task.batches_per_epoch
+        left = self.budget.seconds_left(state.updates)
+        watcher.step(StepReport(state.updates, epoch, progress, loss, count, self.task.unit, seconds, left))
+        if state.skipped >= MAX_SKIPPED:
+            self._go_back(watcher, f"the gradient was not finite for {MAX_SKIPPED} updates in a row")
+        # a checkpoint amid bad updates would be nothing to go back to
+        is_time = self.budget.progress(self.state.updates) >= self.plan.next_progress(self.state)
+        self.state.validation_due = is_time and not self.state.skipped
 
     def _validate(self, watcher: Watcher, should_stop: Stop) -> None:
-        state, weights = self.state, self.best_weights
-        state.validation_due = True
-        began = self.clock()
-        if not self._is_finite():
-            self._go_back(watcher, "a weight was not finite")
+        """Look at held-out data, keep the weights if they are the best, write a row of metrics and a checkpoint."""
+        self.state.validation_due = True
+        began = self.timer.clock()
+        if not self._check_finite(watcher):
             return
-        found = self._look(weights, state.validations, should_stop)
-        if not math.isfinite(found.loss):
+        validation = self._look(self.state.validations, should_stop)
+        if not math.isfinite(validation.loss):
             self._go_back(watcher, "the validation loss was not finite")
             return
-        state.validation_due = False
-        state.validations += 1
-        is_best = state.best_score is None or found.score > state.best_score
+        epoch = round(self.state.position / self.task.batches_per_epoch, 3)
+        row = {"step": self.state.updates, "epoch": epoch, "train_loss": self.state.train_loss}
+        row |= {"valid_loss": validation.loss, **validation.scores, self.task.unit: self.state.count}
+        row["seconds"] = round(self.timer.run_seconds(), 2)
+        is_best = self.state.add_validation(validation.score)
         if is_best:
-            state.best_score, state.best_update = found.score, state.updates
-            self.saver.keep_best(state.updates, self.parameters.named(weights))
-        state.stale = 0 if is_best else state.stale + 1
-        row = {
-            "step": state.updates,
-            "epoch": round(self.epoch, 3),
-            "train_loss": state.loss_sum / max(1, state.loss_count),
-            "valid_loss": found.loss,
-            **found.scores,
-            self.task.unit: state.count,
-            "seconds": round(self._offset + self.clock(), 2),
-        }
-        state.loss_sum, state.loss_count = 0.0, 0
+            self.saver.keep_best(self.state.updates, self.parameters.named(self.optimizer.evaluated_weights))
         self.saver.add_row(row)
-        looked = self.clock()
-        if self._overheads is not None:
-            self._overheads.validated(state, looked - began + self._save_seconds)
+        looked = self.timer.clock()
+        self.plan.validated(self.state, looked - began + self.timer.save_seconds)
         self._try_to_save(watcher)
-        watcher.validation(row, found, is_best)
-        self._save_seconds = self.clock() - looked
-        self.budget.validated(self.clock() - began)
+        watcher.validation(row, validation, is_best)
+        self.timer.save_seconds = self.timer.clock() - looked
+        self.budget.validated(self.timer.clock() - began)
 
-    def _look(self, weights: Tensor, number: int, should_stop: Stop) -> Validation:
-        """What the task finds of a model with `weights`."""
+    def _look(self, number: int, should_stop: Stop) -> Validation:
+        """Validate the averaged weights, in evaluation mode."""
         self.model.eval()
         try:
-            with self.parameters.lent(weights, self.precision.validation):
+            with self.parameters.swapped(self.optimizer.evaluated_weights, self.precision.validation):
                 return self.task.validate(number, should_stop)
         finally:
             self.model.train()
 
-    def _is_time_to_save(self) -> bool:
-        between = max(60.0 * self.config.save_minutes, self._save_seconds / SAVING_SHARE)
-        return not self.state.skipped and self.clock() - self._last_save >= between
-
-    def _save_on_the_way(self, watcher: Watcher) -> None:
-        if not self._is_finite():
-            self._go_back(watcher, "a weight was not finite")
+    def _begin(self, should_stop: Stop) -> None:
+        """Keep what a divergence before the first checkpoint goes back to, and plan the validations."""
+        if self.state.updates:
             return
-        if self._overheads is not None:
-            self.state.overhead_seconds += self._save_seconds
-        self._try_to_save(watcher)
+        self.recovery.remember_first_weights()
+        if not self._is_over():
+            self.plan.begin(self.state, self.task, lambda: self._look(0, should_stop), self.timer.save_seconds)
+
+    def _is_over(self) -> bool:
+        """Tell whether nothing is left to learn, of time or of patience."""
+        return self.budget.progress(self.state.updates) >= 1.0 or self.state.stale >= self.config.patience
+
+    def _must_validate(self) -> bool:
+        return self.state.validation_due or self._is_over()
+
+    def _must_save(self) -> bool:
+        return not self.state.skipped and self.timer.is_time_to_save(self.config.save_minutes)
+
+    def _is_complete(self) -> bool:
+        """Tell whether the end was validated as well."""
+        return self._is_over() and (self.state.is_validated or not self.state.updates)
+
+    def save(self) -> None:
+        """Write a checkpoint of this very moment. Raises `DiskError`."""
+        self.saver.save(self.state, self.parameters, self.optimizer)
+
+    def resume(self, checkpoint: Checkpoint, note: Callable[[str], None] = lambda text: None) -> None:
+        """Continue from `checkpoint` as if nothing had happened; `note` is told of weights that were not there."""
+        self.state = self.recovery.resume(checkpoint, note)
+        self.task.limit_validation(self.state.validation_share)
 
     def _try_to_save(self, watcher: Watcher) -> None:
-        began = self.clock()
-        self.saver.try_to_save(self.state, self.parameters, self.optimizer, watcher.note)
-        self._last_save = self.clock()
-        self._save_seconds = self._last_save - began
+        with self.timer.save():
+            self.saver.try_to_save(self.state, self.parameters, self.optimizer, watcher.note)
 
-    def _stop(self, watcher: Watcher) -> None:
-        if not self._is_finite():
-            self._go_back(watcher, "a weight was not finite")
-        self.save()
-
-    def _is_finite(self) -> bool:
-        return bool(self.parameters.master.isfinite().all()) and bool(self.best_weights.isfinite().all())
+    def _check_finite(self, watcher: Watcher) -> bool:
+        """Go back where a weight is not finite; returns whether all are."""
+        if self.optimizer.is_finite():
+            return True
+        self._go_back(watcher, "a weight was not finite")
+        return False
 
     def _go_back(self, watcher: Watcher, fault: str) -> None:
-        """Take up the last checkpoint, or the first weights, at half the learning rate.
-
-        Raises `DivergedError` when that was done before.
-        """
-        failed = self.state
-        if failed.rate_scale < 1.0:
-            raise DivergedError(self._what_diverged(f"{fault}, at half the learning rate as before"))
+        self.state = self.recovery.go_back(self.state, fault, watcher.note)
         self.saver.forget()
-        if (checkpoint := self.run.latest_checkpoint()) is not None:
-            self.resume(checkpoint, watcher.note)
-        elif self._first_weights is not None:
-            self._start_anew(self._first_weights)
-        else:
-            raise DivergedError(self._what_diverged(fault))
-        self.state.rate_scale, self.state.skipped = failed.rate_scale / 2, 0
-        watcher.note(
-            f"{fault} at update {failed.updates}; going back to update {self.state.updates}, at half the learning rate"
-        )
-
-    def _start_anew(self, weights: Tensor) -> None:
-        self.parameters.master.copy_(weights)
-        self.parameters.refresh()
-        for name, vector in self.optimizer.state().items():
-            vector.copy_(weights) if name == "average" else vector.zero_()
-        first, self.state = self.state, TrainingState(conditions=self.state.conditions)
-        self.state.validation_share, self.state.next_validation = first.validation_share, first.next_validation
-
-    def _what_diverged(self, fault: str) -> str:
-        kept = "no good state was saved"
-        if (checkpoint := self.run.latest_checkpoint()) is not None:
-            kept = f"what was good up to update {checkpoint.step} is saved"
-        names = ["learning_rate", *(["matrix_learning_rate"] if self.config.optimizer == "muon" else [])]
-        usual = TrainingConfig()
-        lower = {name: min(getattr(self.config, name) / 10, getattr(usual, name)) for name in names}
-        options = " ".join(f"--set training.{name}={rate:g}" for name, rate in lower.items())
-        return (
-            f"{self.run.path}: {fault}, at update {self.state.updates}; {kept}; set a lower training.learning_rate and"
-            f" begin anew in another --out, as with {options}"
-        )
-
-
-def seed_dropout(seed: int, update: int, micro_step: int, rank: int = 0) -> None:
-    """Seed PyTorch's generator as a pure function of the position, so that dropout needs no saved state."""
-    digest = hashlib.blake2b(f"{seed} {update} {micro_step} {rank}".encode(), digest_size=8).digest()
-    torch.manual_seed(int.from_bytes(digest, "little") >> 1)
+        self.task.limit_validation(self.state.validation_share)

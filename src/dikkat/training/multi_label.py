@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation.calibration import fit_label_temperature
 from dikkat.evaluation.multi_label import label_scores
-from dikkat.native.device import moved
+from dikkat.kernels.device import to_device
 from dikkat.training.classification import ClassificationTask
 from dikkat.training.task import BatchLoss, Validation
 
@@ -25,9 +25,10 @@ class MultiLabelTask(ClassificationTask):
     """
 
     def loss(self, position: int, progress: float) -> BatchLoss:
+        """Compute the sum of binary cross-entropies of a batch."""
         _, indices = self.plan.at(position)
         logits = self._logits(self.corpus, indices)
-        wanted = moved(_has_label(self.corpus, indices, len(self.labels)), logits.device).float()
+        wanted = to_device(_has_label(self.corpus, indices, len(self.labels)), logits.device).float()
         smoothed = wanted * (1.0 - self._smoothing) + 0.5 * self._smoothing
         objective = F.binary_cross_entropy_with_logits(logits, smoothed, reduction="sum")
         likelihood = F.binary_cross_entropy_with_logits(logits.detach(), wanted, reduction="sum")
@@ -49,8 +50,8 @@ class MultiLabelTask(ClassificationTask):
             "subset_accuracy": 100 * scores.subset_accuracy,
             "temperature": fit_label_temperature(logits, wanted),
         }
-        place = number * 7 % len(wanted)
-        shown = self._shown(place, self._names(found[place]), self._names(wanted[place]))
+        index = number * 7 % len(wanted)
+        shown = self._shown(index, self._names(found[index]), self._names(wanted[index]))
         return Validation(loss, columns, columns["micro_f1"], shown)
 
     def _names(self, row: NDArray[np.bool_]) -> str:
@@ -58,7 +59,7 @@ class MultiLabelTask(ClassificationTask):
 
 
 def _has_label(corpus: Corpus, indices: NDArray[np.int64], num_labels: int) -> NDArray[np.bool_]:
-    """(B, C): whether each text has each label."""
+    """Return (B, C): whether each text has each label."""
     labels, lengths = corpus.gather(indices, "target")
     has_label = np.zeros((len(indices), num_labels), bool)
     has_label[np.repeat(np.arange(len(indices)), lengths), labels] = True

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
-from dikkat.native.adamw import Step, Weights, adamw, norm
-from dikkat.native.orthogonal import orthogonalized
+from dikkat.kernels.adamw import Step, Weights, adamw, norm
+from dikkat.kernels.newton_schulz import orthogonalize
 from dikkat.training.parameters import FlatParameters
 
 
 class Optimizer:
-    """One update of all parameters, of their average and of the copy that the model computes with.
+    """Updates all parameters, their average and the copy that the model computes with.
 
     AdamW (Loshchilov and Hutter 2019) on every entry, or with `config.optimizer == "muon"` momentum orthogonalised by
     Newton-Schulz iterations (Jordan et al. 2024) on the matrices and AdamW on embeddings and vectors.
@@ -35,7 +35,7 @@ class Optimizer:
         self._weights_of_matrices, self._weights_of_rest = weights.part(self._matrices), weights.part(self._rest)
 
     def step(self, gradient: Tensor, update: int, rate: float, count: int = 1) -> Tensor:
-        """Update number `update` (from 1); `rate` is the schedule's share of the peak.
+        """Make update number `update` (from 1); `rate` is the schedule's share of the peak.
 
         The gradient is a sum over `count` predictions, in float32 or the type of the products, and is used up. Returns
         the norm of the mean before clipping, (); a norm that is not finite leaves everything as it was. A GPU is not
@@ -43,46 +43,55 @@ class Optimizer:
         """
         length = norm(gradient) / count
         if length.device.type != "cpu":
-            self.move_if_finite(gradient, update, rate, length, count)
+            self.update_if_finite(gradient, update, rate, length, count)
         elif length.isfinite():  # a processor has the answer at once
-            self._move(gradient, update, rate, length, count)
+            self._update(gradient, update, rate, length, count)
         return length
 
+    @property
+    def evaluated_weights(self) -> Tensor:
+        """The weights that are validated and kept: their average, or the last ones."""
+        return self.parameters.master if self.average is None else self.average
+
+    def is_finite(self) -> bool:
+        """Tell whether all weights and their averages are finite."""
+        return bool(self.parameters.master.isfinite().all()) and bool(self.evaluated_weights.isfinite().all())
+
     def state(self) -> dict[str, Tensor]:
-        """Tensors to save for an exact continuation."""
+        """Return the tensors to save for an exact continuation."""
         vectors = {"momentum": self.momentum, "first": self.first, "second": self.second}
         return vectors if self.average is None else {**vectors, "average": self.average}
 
     def load_state(self, state: dict[str, Tensor]) -> None:
-        """Copy what `state` gave. Raises `KeyError` or `RuntimeError` for the state of another model."""
+        """Copy what `state` returned. Raises `KeyError` or `RuntimeError` for the state of another model."""
         for name, tensor in self.state().items():
-            # copying would stretch a smaller tensor without a word
+            # copy_ would broadcast a smaller tensor
             if state[name].shape != tensor.shape:
                 raise RuntimeError(f"{name} has the shape {tuple(state[name].shape)}, not {tuple(tensor.shape)}")
             tensor.copy_(state[name])
 
-    def move_if_finite(self, gradient: Tensor, update: int, rate: float, length: Tensor, count: int = 1) -> None:
-        """As `_move`, and taken back without a look at the norm where it is not finite."""
+    def update_if_finite(self, gradient: Tensor, update: int, rate: float, length: Tensor, count: int = 1) -> None:
+        """Update as `_update` does, and take it back where the norm is not finite, without asking the device."""
         vectors = [self.parameters.master, *self.state().values()]
         before = [vector.clone() for vector in vectors]
-        self._move(gradient, update, rate, length, count)
+        self._update(gradient, update, rate, length, count)
         for vector, old in zip(vectors, before, strict=True):
             torch.where(length.isfinite(), vector, old, out=vector)
         self.parameters.refresh()
 
-    def _move(self, gradient: Tensor, update: int, rate: float, length: Tensor, count: int) -> None:
+    def _update(self, gradient: Tensor, update: int, rate: float, length: Tensor, count: int) -> None:
         config = self.config
         # young averages forget faster, so that the first weights do not linger (as in Tensorflow's num_updates)
         fresh = 1.0 - min(config.ema_decay, (1 + update) / (10 + update))
         if self.groups:
             self._muon(gradient[self._matrices].float() / count, rate * config.matrix_learning_rate)
-            self._weights_of_matrices.follow(fresh)
+            self._weights_of_matrices.update_ema(fresh)
         step = Step(update, rate * config.learning_rate, config.beta1, config.beta2, config.weight_decay, fresh)
         divisor = (length / config.clip_norm).clamp_(min=1.0) * count
         adamw(self._weights_of_rest, self.first, self.second, gradient[self._rest], divisor, step)
 
     def _muon(self, gradient: Tensor, learning_rate: float) -> None:
-        """The direction does not depend on the scale of the gradient, so clipping has nothing to do here."""
+        """Update the matrices; the direction does not depend on the scale of the gradient, so nothing is clipped."""
         for start, count, shape in self.groups:
             span = slice(start, start + count * shape.numel())
             batch = (count, *shape)
@@ -93,4 +102,4 @@ class Optimizer:
             # scaled so that an update has the root mean square of AdamW's (Liu et al. 2025, section 2.2)
             scale = 0.2 * max(shape) ** 0.5
             weights.mul_(1.0 - learning_rate * self.config.weight_decay)
-            weights.add_(orthogonalized(direction), alpha=-learning_rate * scale)
+            weights.add_(orthogonalize(direction), alpha=-learning_rate * scale)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from dikkat.training.budget import TimeBudget
+from dikkat.training.budget import Budget, TimeBudget
 from dikkat.training.state import TrainingState
+from dikkat.training.task import Task
 
 OVERHEAD_SHARE = 0.1
 """Share of the time of a run that validations and saves may take."""
@@ -17,12 +19,10 @@ LEAST_SHARE = 0.1
 """But never at less than this."""
 PROBE_SHARE = 0.03
 """Share of the held-out data that the first measurement looks at."""
-BYTES_PER_SECOND = 2e8
-"""Assumed of a disk until a save was measured."""
 
 
 class Plan(NamedTuple):
-    """How a run with a time limit validates."""
+    """The validations of a run with a time limit."""
 
     share: float
     """Of the held-out data."""
@@ -31,7 +31,7 @@ class Plan(NamedTuple):
 
 
 def plan_validations(allowed: float, validation: float, save: float, wanted: int) -> Plan:
-    """What fits in `allowed` seconds, where a validation on all held-out data takes `validation` and a save `save`.
+    """Plan what fits in `allowed` seconds, where a full validation takes `validation` and a save `save` seconds.
 
     There is always one validation: the last.
     """
@@ -43,32 +43,56 @@ def plan_validations(allowed: float, validation: float, save: float, wanted: int
 
 
 @dataclass
-class Overheads:
-    """Decides when a run with a time limit validates next, from what validations and saves have cost so far."""
+class ValidationPlan:
+    """Decides when a run validates next; one with a time limit, by what validations and saves have cost so far."""
 
-    budget: TimeBudget
+    budget: Budget
     wanted: int
     """Validations that the user asked for."""
+    time_budget: TimeBudget | None = None
+    """The budget, where it is one of time."""
+
+    @classmethod
+    def of(cls, budget: Budget, wanted: int) -> ValidationPlan:
+        """Plan so many validations within a budget."""
+        return cls(budget, wanted, budget if isinstance(budget, TimeBudget) else None)
 
     @property
     def allowed(self) -> float:
-        """Seconds of the whole run."""
-        return OVERHEAD_SHARE * self.budget.seconds
+        """Seconds of the whole run that validations and saves may take."""
+        return OVERHEAD_SHARE * self.time_budget.seconds if self.time_budget else math.inf
 
-    def begin(self, state: TrainingState, validate: Callable[[float], float], save_bytes: int) -> None:
-        """Time a small validation before the first update: `validate` makes one on a share and returns what it was."""
+    def begin(self, state: TrainingState, task: Task, look: Callable[[], object], save_seconds: float) -> None:
+        """Time a small validation, `look`, before the first update of a run with a time limit, and plan by it."""
+        if self.time_budget is None:
+            return
         started = self.budget.clock()
-        share = validate(PROBE_SHARE)
+        share = task.limit_validation(PROBE_SHARE)
+        look()
         seconds = self.budget.clock() - started
-        plan = plan_validations(self.allowed - seconds, seconds / share, save_bytes / BYTES_PER_SECOND, self.wanted)
+        plan = plan_validations(self.allowed - seconds, seconds / share, save_seconds, self.wanted)
         state.validation_share, state.overhead_seconds = plan.share, seconds
         state.next_validation = 1.0 / plan.validations
+        task.limit_validation(state.validation_share)
+
+    def next_progress(self, state: TrainingState) -> float:
+        """Return the progress at which the next validation comes."""
+        if self.time_budget is not None and state.next_validation:
+            return state.next_validation
+        return (state.validations + 1) / self.wanted
 
     def validated(self, state: TrainingState, seconds: float) -> None:
         """Place the next validation, after one that took `seconds` with its save."""
+        if self.time_budget is None:
+            return
         state.overhead_seconds += seconds
         progress = self.budget.progress(state.updates)
         # one more comes at the end whatever happens
         fitting = int((self.allowed - state.overhead_seconds - seconds) / max(seconds, 1e-9))
         between = max(0, min(self.wanted - state.validations - 1, fitting))
         state.next_validation = progress + (1.0 - progress) / (between + 1)
+
+    def saved(self, state: TrainingState, seconds: float) -> None:
+        """Count a save between two validations."""
+        if self.time_budget is not None:
+            state.overhead_seconds += seconds

@@ -5,35 +5,34 @@ The optimizer works on the vector; the model computes with the copy, which is ca
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from dikkat.kernels.gradient_buffer import attach_buffer
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where one parameter lies in the vector."""
+    """The position of one parameter in the vector."""
 
     name: str
     start: int
     shape: torch.Size
     rows: tuple[int, ...]
-    """Of the matrices that lie in it one below the other; none where it is an embedding or a vector."""
-    written: list[tuple[int, int]] = field(default_factory=list)
-    """Parts of it, from and to, whose gradient was written where it is kept."""
+    """Rows of the matrices that lie in it one below the other; empty for an embedding or a vector."""
 
     @property
     def end(self) -> int:
+        """Index of the entry behind the last."""
         return self.start + self.shape.numel()
 
     def of(self, vector: Tensor) -> Tensor:
-        """The parameter's view of `vector`."""
+        """Return the parameter's view of `vector`."""
         return vector[self.start : self.end].view(self.shape)
 
 
@@ -58,8 +57,11 @@ class FlatParameters:
         self.working = self.master if dtype == torch.float32 else self.master.to(dtype)
         self.gradient = torch.zeros(start, dtype=dtype, device=device)
         self._parameters = [parameter for _, parameter in named]
-        self._starts = [span.start for span in self.spans]
-        self._let_model_use(self.working)
+        self._buffers = [
+            attach_buffer(parameter, span.of(self.gradient))
+            for parameter, span in zip(self._parameters, self.spans, strict=True)
+        ]
+        self._bind(self.working)
 
     def refresh(self) -> None:
         """Cast the master weights into the copy that the model computes with."""
@@ -67,58 +69,38 @@ class FlatParameters:
             self.working.copy_(self.master)
 
     @contextmanager
-    def lent(self, vector: Tensor, dtype: torch.dtype) -> Iterator[None]:
-        """Within it the model computes with `vector`, of this layout, in `dtype`."""
-        self._let_model_use(vector.to(dtype))
+    def swapped(self, vector: Tensor, dtype: torch.dtype) -> Iterator[None]:
+        """Let the model compute with `vector`, of this layout, in `dtype` while the body runs."""
+        self._bind(vector.to(dtype))
         try:
             yield
         finally:
-            self._let_model_use(self.working)
+            self._bind(self.working)
 
     @contextmanager
-    def gathered(self) -> Iterator[FlatParameters]:
-        """What flows to the parameters within it is `gradient` afterwards; what was there before is gone."""
-        for parameter, span in zip(self._parameters, self.spans, strict=True):
+    def collect_gradients(self) -> Iterator[None]:
+        """Collect in `gradient` what flows back to the parameters while the body runs; what it held before is gone."""
+        for parameter, buffer in zip(self._parameters, self._buffers, strict=True):
             parameter.grad = None
-            span.written.clear()
-        yield self
-        self._gather()
+            buffer.open()
+        try:
+            yield
+        finally:
+            self._collect()
 
-    def place_of(self, part: Tensor) -> Tensor | None:
-        """Where the gradient of a parameter, or of whole rows of one, is kept: to be written, not added to.
-
-        None, also for all that overlaps it, once it was asked for, and for what is no such part.
-        """
-        start, beside = divmod(part.data_ptr() - self.working.data_ptr(), self.working.element_size())
-        end = start + part.numel()
-        span = self.spans[bisect_right(self._starts, start) - 1]
-        if beside or start < span.start or end > span.end or not part.is_contiguous():
-            return None
-        if any(begin < end and start < stop for begin, stop in span.written):
-            return None
-        span.written.append((start, end))
-        return self.gradient[start:end].view(part.shape)
-
-    def _gather(self) -> None:
-        """Put what autograd brought beside what was written already; nothing came to all else."""
-        places, brought = [], []
-        for parameter, span in zip(self._parameters, self.spans, strict=True):
+    def _collect(self) -> None:
+        """Put what autograd brought beside what was written to the buffers; all else is zero."""
+        targets, sources = [], []
+        for parameter, buffer in zip(self._parameters, self._buffers, strict=True):
             gradient, parameter.grad = parameter.grad, None
-            if gradient is not None and not span.written:
-                places.append(span.of(self.gradient))
-                brought.append(gradient)
-                continue
-            last = span.start
-            for start, end in [*sorted(span.written), (span.end, span.end)]:
-                self.gradient[last:start].zero_()
-                last = end
-            if gradient is not None:
-                span.of(self.gradient).add_(gradient)
-        if places:
-            torch._foreach_copy_(places, brought)
+            if not buffer.close(gradient) and gradient is not None:
+                targets.append(buffer.memory)
+                sources.append(gradient)
+        if targets:
+            torch._foreach_copy_(targets, sources)
 
     def named(self, vector: Tensor) -> dict[str, Tensor]:
-        """A vector of this layout cut into named tensors that own their memory."""
+        """Cut a vector of this layout into named tensors that own their memory."""
         return {span.name: span.of(vector).clone() for span in self.spans}
 
     def fill(self, vector: Tensor, tensors: dict[str, Tensor]) -> None:
@@ -135,12 +117,12 @@ class FlatParameters:
         for span in self.spans:
             span.of(vector).copy_(tensors[span.name])
 
-    def _let_model_use(self, vector: Tensor) -> None:
+    def _bind(self, vector: Tensor) -> None:
         for parameter, span in zip(self._parameters, self.spans, strict=True):
             parameter.data = span.of(vector)
 
     def matrix_groups(self) -> list[tuple[int, int, torch.Size]]:
-        """Runs of equal matrices: first entry, number of matrices, shape; embeddings are not among them."""
+        """List runs of equal matrices: first entry, number of matrices, shape; embeddings are not among them."""
         groups: list[tuple[int, int, torch.Size]] = []
         for span in self.spans:
             start = span.start
@@ -156,7 +138,7 @@ class FlatParameters:
 
 
 def _rows_of_matrices(model: nn.Module) -> dict[str, tuple[int, ...]]:
-    """Of every parameter that consists of matrices, by its name; queries, keys and values are three."""
+    """Map the name of every parameter that consists of matrices to their rows; queries, keys and values are three."""
     attentions = [part for part in model.modules() if isinstance(part, MultiHeadAttention) and part.packed]
     packed = {id(part.in_projection.weight): tuple(part.splits) for part in attentions}
     return {

@@ -1,4 +1,4 @@
-"""How the matrix products of an update are computed."""
+"""The number types of an update."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from dikkat import kernels
 from dikkat.config import TrainingConfig
-from dikkat.native.library import library
-from dikkat.native.narrow_linear import MOST_WEIGHTS
-from dikkat.native.processor import has_fast_bfloat16, has_fast_int8
-from dikkat.nn.comparison import DotComparison
+from dikkat.kernels.linear import Products
+from dikkat.kernels.processor import has_fast_bfloat16, has_fast_int8
+from dikkat.kernels.small_linear import MAX_WEIGHTS
 from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat.nn.scorers import DotProductScorer
 from dikkat_runtime.errors import UsageError
 
 
@@ -20,49 +21,49 @@ class Precision(NamedTuple):
     """Types of an update; the optimizer keeps its weights in float32 whatever they are."""
 
     dtype: torch.dtype = torch.float32
-    """Of the weights that are computed with, of activations and of gradients."""
-    eight_bit: bool = False
-    """Whether linear layers round their factors to eight bits; see `nn.eight_bit`."""
+    """Type of the weights that are computed with, of activations and of gradients."""
+    products: Products = "exact"
+    """How linear layers multiply: in that type, or with factors rounded to eight bits; see `kernels.int8_linear`."""
     validation: torch.dtype = torch.float32
-    """Of weights and activations in validation, whose products are in that type too."""
+    """Type of weights, activations and products in validation."""
 
     def __str__(self) -> str:
         dtype = str(self.dtype).removeprefix("torch.")
-        return f"int8 and {dtype}" if self.eight_bit else dtype
+        return f"int8 and {dtype}" if self.products == "int8" else dtype
 
 
 PROCESSOR = torch.device("cpu")
 
 
 def precision_of(config: TrainingConfig, model: nn.Module, device: torch.device = PROCESSOR) -> Precision:
-    """As configured; auto takes what the device multiplies fastest.
+    """Return the configured precision; auto takes what the device multiplies fastest.
 
     Raises `UsageError` for eight bits on a GPU.
     """
     if device.type != "cpu":
         return _on_a_gpu(config.precision)
     fast = torch.bfloat16 if has_fast_bfloat16() else torch.float32
-    is_native = library() is not None
+    is_native = kernels.active() == "native"
     if config.precision == "int8" or (config.precision == "auto" and has_fast_int8() and is_native):
         # numbers that only native code multiplies may be in bfloat16 on any processor, which halves their memory
-        between = torch.bfloat16 if is_native and _attends_natively(model) else fast
-        return Precision(between, eight_bit=True, validation=fast)
+        between = torch.bfloat16 if is_native and _has_plain_attention(model) else fast
+        return Precision(between, products="int8", validation=fast)
     dtype = _named(config.precision)
     if config.precision == "auto":
-        # conversions between PyTorch's operators cost narrow models more than their products gain
-        dtype = fast if is_native or _is_wide(model) else torch.float32
+        # conversions between PyTorch's operators cost small models more than their products gain
+        dtype = fast if is_native or _is_large(model) else torch.float32
     return Precision(dtype, validation=dtype)
 
 
-def _attends_natively(model: nn.Module) -> bool:
-    """Whether all products of activations with each other are those of plain attention, for which there is a kernel."""
+def _has_plain_attention(model: nn.Module) -> bool:
+    """Tell whether all products of activations are those of plain attention, for which there is a kernel."""
     attentions = (part for part in model.modules() if isinstance(part, MultiHeadAttention))
-    return all(isinstance(part.comparison, DotComparison) for part in attentions)
+    return all(isinstance(part.comparison, DotProductScorer) for part in attentions)
 
 
-def _is_wide(model: nn.Module) -> bool:
-    """Whether any linear layer has more weights than those of a narrow model."""
-    return any(part.weight.numel() > MOST_WEIGHTS for part in model.modules() if isinstance(part, nn.Linear))
+def _is_large(model: nn.Module) -> bool:
+    """Tell whether any linear layer has more weights than `small_linear` takes."""
+    return any(part.weight.numel() > MAX_WEIGHTS for part in model.modules() if isinstance(part, nn.Linear))
 
 
 def _named(precision: str) -> torch.dtype:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
+import numpy as np
+
 from dikkat.config import TrainingConfig
-from dikkat.data.batching import BatchPlan, collate
+from dikkat.data.batching import Batch, BatchPlan, collate
 from dikkat.data.corpus import Corpus
+from dikkat.kernels.cross_entropy import smoothed_cross_entropy
+from dikkat.kernels.device import to_device
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.nn.linear import training_products
 from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, never
-from dikkat.training.validation import Validator, batch_loss
+from dikkat_runtime.special_tokens import PAD_ID
+
+
+class TranslationValidator(Protocol):
+    """Looks at held-out pairs; see `Validator`."""
+
+    def __call__(self, model: EncoderDecoder, number: int, should_stop: Stop = never) -> Validation: ...
+
+    def baseline(self) -> Baseline: ...
+
+    def limit(self, share: float) -> float: ...
 
 
 class TranslationTask:
@@ -15,7 +32,9 @@ class TranslationTask:
 
     unit = "tokens"
 
-    def __init__(self, model: EncoderDecoder, corpus: Corpus, validator: Validator, config: TrainingConfig) -> None:
+    def __init__(
+        self, model: EncoderDecoder, corpus: Corpus, validator: TranslationValidator, config: TrainingConfig
+    ) -> None:
         self.model = model
         self.corpus = corpus
         self.validator = validator
@@ -25,9 +44,11 @@ class TranslationTask:
 
     @property
     def batches_per_epoch(self) -> int:
+        """Micro-batches in one pass over the pairs."""
         return self.plan.batches_per_epoch
 
     def loss(self, position: int, progress: float) -> BatchLoss:
+        """Compute the loss of a batch; at first every second one is read backwards, target to source."""
         _, indices = self.plan.at(position)
         batch = collate(self.corpus, indices)
         if progress < self._bidirectional_share and position % 2:
@@ -35,10 +56,35 @@ class TranslationTask:
         return batch_loss(self.model, batch, self._smoothing)
 
     def baseline(self) -> Baseline:
+        """Return the score of copying the source."""
         return self.validator.baseline()
 
     def limit_validation(self, share: float) -> float:
+        """Validate on about that share of the held-out pairs; returns the share it came to."""
         return self.validator.limit(share)
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
+        """Compute the loss of held-out pairs, and the scores of their translations."""
         return self.validator(self.model, number, should_stop)
+
+
+def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float) -> BatchLoss:
+    """Compute the losses of a batch under teacher forcing, counted in target tokens.
+
+    Padding is in neither sum: only the hidden states of real positions reach the vocabulary.
+    """
+    device = model.output_weight.device
+    # counted here, since a device would have to be waited for
+    positions = np.flatnonzero(batch.target_output != PAD_ID)
+    labels = batch.target_output.reshape(-1)[positions]
+    source, target_input, rows, targets = (
+        to_device(ids, device) for ids in (batch.source, batch.target_input, positions, labels)
+    )
+    source_mask = source != PAD_ID
+    hidden = model.decode(target_input, model.encode(source, source_mask), source_mask)
+    # (B, T, D) -> (N, D)
+    real = hidden.reshape(-1, hidden.shape[-1]).index_select(0, rows)
+    objective, likelihood = smoothed_cross_entropy(
+        real, model.output_weight, targets, smoothing, model.output_bias, products=training_products(model)
+    )
+    return BatchLoss(objective, likelihood, len(positions))

@@ -8,18 +8,16 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from dikkat.data.batching import Batch, BatchPlan, collate
+from dikkat.data.batching import BatchPlan, collate
 from dikkat.data.corpus import Corpus
 from dikkat.evaluation import copy_source, score_translations
 from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.native.device import moved
 from dikkat.torch_engine.engine import TorchEngine
-from dikkat.training.objective import smoothed_cross_entropy
-from dikkat.training.task import Baseline, BatchLoss, Stop, Validation, ValidationStoppedError, never, spread
+from dikkat.training.task import Baseline, Stop, Validation, ValidationStoppedError, never, spread
+from dikkat.training.translation import batch_loss
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.options import DecodingOptions
-from dikkat_runtime.special_tokens import PAD_ID
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -79,12 +77,12 @@ class Validator:
             translations = self._translate(model, should_stop)
         scores = score_translations(translations, [self._targets[index] for index in self._chosen], self._scoring)
         shown = number * 7 % len(self._chosen)
-        place = self._chosen[shown]
-        sample = (("source", self._sources[place]), ("model", translations[shown]), ("human", self._targets[place]))
+        index = self._chosen[shown]
+        sample = (("source", self._sources[index]), ("model", translations[shown]), ("human", self._targets[index]))
         return Validation(loss, {"chrf": scores.chrf, "bleu": scores.bleu}, scores.chrf, sample)
 
     def baseline(self) -> Baseline:
-        """chrF of the sources themselves, on the sentences that are translated."""
+        """Return the chrF of the sources themselves, on the sentences that are translated."""
         sources, targets = ([texts[index] for index in self._chosen] for texts in (self._sources, self._targets))
         score = score_translations(copy_source(sources), targets, self._scoring).chrf
         return Baseline(score, 1.0, f"copying the source (chrF {score:.2f})")
@@ -111,7 +109,7 @@ class Validator:
 
 
 def decoding_options(corpus: Corpus) -> DecodingOptions:
-    """Greedy decoding that stops a little after every reference of `corpus` would have ended.
+    """Return options of greedy decoding that stops a little after every reference of `corpus` would have ended.
 
     A model that has learned nothing writes up to the limit of length, which is most of the time of its validation.
     """
@@ -122,23 +120,3 @@ def decoding_options(corpus: Corpus) -> DecodingOptions:
     beyond = int(np.max(targets - np.floor(factor * sources), initial=0))
     offset = min(usual.max_length_offset, beyond + SPARE_TOKENS)
     return DecodingOptions(scores=False, max_length_factor=factor, max_length_offset=offset)
-
-
-def batch_loss(model: EncoderDecoder, batch: Batch, smoothing: float) -> BatchLoss:
-    """Losses of a batch under teacher forcing, counted in target tokens.
-
-    Padding is in neither sum: only the hidden states of real positions reach the vocabulary.
-    """
-    device = model.output_weight.device
-    # counted here, since a device would have to be waited for
-    places = np.flatnonzero(batch.target_output != PAD_ID)
-    predicted = batch.target_output.reshape(-1)[places]
-    source, target_input, real, wanted = (
-        moved(ids, device) for ids in (batch.source, batch.target_input, places, predicted)
-    )
-    source_mask = source != PAD_ID
-    hidden = model.decode(target_input, model.encode(source, source_mask), source_mask)
-    # (B, T, D) -> (N, D)
-    rows = hidden.reshape(-1, hidden.shape[-1]).index_select(0, real)
-    objective, likelihood = smoothed_cross_entropy(rows, model.output_weight, wanted, smoothing, model.output_bias)
-    return BatchLoss(objective, likelihood, len(places))

@@ -26,7 +26,7 @@ from dikkat.data.splitting import split_pairs
 from dikkat.evaluation import bleu_k, score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import RunDirectory
-from dikkat.training.validation import batch_loss
+from dikkat.training.translation import batch_loss
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.special_tokens import PAD_ID
 

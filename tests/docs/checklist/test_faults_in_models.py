@@ -247,7 +247,7 @@ class NormAfterAttentionOnly(EncoderBlock):
         cache: SelfAttentionCache | None = None,
         places: Tensor | None = None,
     ) -> Tensor:
-        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask, cache=cache, places=places))
+        x = self.self_residual(x, lambda y: self.self_attention(y, mask=mask, cache=cache, position_ids=places))
         return x + self.feed_forward(x)
 
 

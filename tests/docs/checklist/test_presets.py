@@ -39,8 +39,10 @@ D2L: dict[str, dict[str, Any]] = {
         "norm_placement": "post", "activation": "relu", "positions": "sinusoidal", "positions_in_every_layer": False,
         "score": "scaled_dot", "inverse_temperature": None, "selection": "soft", "attention_window": None,
         "attention_bias": False, "attention_output_bias": None, "scale_embeddings": True, "embedding_norm": False,
-        "tie_embeddings": False,
+        # net.decoder.dense has a bias, src_vocab and tgt_vocab are two
+        "tie_embeddings": False, "output_bias": True,
     },
+    "data": {"vocabularies": "separate"},
     "tokenizer": {"kind": "words", "min_frequency": 2, "lowercase": True},
     # batch_size, num_steps = 64, 10; lr, num_epochs = 0.005, 200; Adam, gradients clipped to 1
     "training": {

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from dikkat.cli.main import run
-from dikkat.nn import MultiHeadAttention, causal_mask, few_rows, record_attention
+from dikkat.kernels import batch_invariant
+from dikkat.nn import MultiHeadAttention, causal_mask, record_attention
 from dikkat.nn.functional import attention, attention_scores, attention_weights
 from dikkat.nn.multi_head_attention import Observation
 
@@ -279,7 +280,7 @@ def test_B22_heads_that_split_the_width_cost_as_one(
 ) -> None:
     """Why heads split the width: with w = heads x head width the cost is 8 n d w + 4 n^2 w, and w is d or heads x d."""
     # with many threads these are short sequences, and the rows of zeros they get are no cost of attention
-    monkeypatch.setattr(few_rows, "fewest_rows", lambda: 0)
+    monkeypatch.setattr(batch_invariant, "min_rows", lambda: 0)
     counted = []
     for name, head_dim in (("split", width // heads), ("full", width)):
         module = MultiHeadAttention(width, heads, head_dim=head_dim)

@@ -11,7 +11,6 @@ import pytest
 
 from dikkat_runtime.documents.fragments import Structure, html_fragment, xml_fragment
 from dikkat_runtime.documents.segments import Content, Tag
-from dikkat_runtime.server.glossaries import Terms
 from dikkat_runtime.server.markup import is_plain, translate_contents
 from dikkat_runtime.server.segments import Fixed, Part, split_text
 from dikkat_runtime.server.wishes import Wish
@@ -135,15 +134,6 @@ def test_html_keeps_what_no_page_wants_translated_and_the_names_that_are_ignored
     assert "FOUR" in written
 
 
-def test_terms_have_their_translation_whatever_their_case_but_only_as_whole_words() -> None:
-    terms = Terms({"key": "clef", "key ring": "porte-clefs", "C++": "C++", "ΟΔΟΣ": "rue"})
-    assert asyncio.run(translated("My KEY ring, a key, monkeys, C++!", terms=terms)) == (
-        "MY porte-clefs, A clef, MONKEYS, C++!"
-    )
-    marked = asyncio.run(translated("a <b>key</b> & b", terms=Terms({"key": "<clef>"}), markup="xml"))
-    assert marked == "A <b>&lt;clef&gt;</b> &amp; B"
-
-
 def test_alternatives_have_the_tags_too() -> None:
     engine = Capitals()
     wish = Wish(markup="xml", alternatives=1)
@@ -152,11 +142,10 @@ def test_alternatives_have_the_tags_too() -> None:
     assert engine.asked == ["one two"]
 
 
-def test_only_texts_with_tags_references_or_terms_are_read_for_them() -> None:
+def test_only_texts_with_tags_references_are_read_for_them() -> None:
     assert is_plain("1 > 2", Wish(markup="xml"))
     assert is_plain("<b> & co", Wish())
     assert not is_plain("a &amp; b", Wish(markup="html"))
-    assert not is_plain("a", Wish(terms=Terms({"a": "b"})))
 
 
 HOSTILE = ["<" * 20_000, "<a '" * 5_000, '<a "' * 5_000, "<!--" * 5_000, "<a " * 6_000, "<a>" * 6_000, "</a" * 6_000,

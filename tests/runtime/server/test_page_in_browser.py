@@ -97,6 +97,20 @@ def test_sentences_are_chosen_with_the_keys_and_other_translations_taken_and_cop
     assert page.evaluate("navigator.clipboard.readText()") == page.locator("#translation").text_content()
 
 
+def test_a_translation_of_ones_own_is_completed_and_used(page: Page) -> None:
+    translated(page, FIRST)
+    own = page.get_by_label("Your own translation")
+    expect(own).to_have_value(str(page.locator(".sentence").text_content()))
+    own.fill("Le petit")
+    expect(page.locator("#completion")).to_contain_text("Le petit")
+    whole = str(page.locator("#completion").text_content()).removesuffix("Tab")
+    own.press("Tab")
+    expect(own).to_have_value(whole)
+    page.locator("#use-own").click()
+    expect(page.locator(".sentence")).to_have_text(whole)
+    expect(page.locator("#use-own")).to_be_disabled()
+
+
 def test_attention_is_shown_as_links_and_heat_maps_of_every_head(page: Page) -> None:
     translated(page, FIRST)
     expect(page.locator(".thumbnail")).to_have_count(2 * (4 + 1))

@@ -21,6 +21,10 @@ class Named:
 
     name: str
 
+    @property
+    def pace(self) -> str:
+        return self.name
+
     def run(self, texts: Sequence[str]) -> list[Any]:
         return list(texts)
 

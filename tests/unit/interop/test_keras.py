@@ -26,7 +26,8 @@ from dikkat.interop.keras.models import Classifier, Translator  # noqa: E402
 VOCABULARY = 40
 MODELS: dict[str, dict[str, Any]] = {
     "d2l": preset("d2l")["model"],
-    "d2l with its bias": {**preset("d2l")["model"], "output_bias": True},
+    "two vocabularies": {**preset("d2l")["model"], "target_vocab_size": 19},
+    "two vocabularies, tied": {"target_vocab_size": 19, "tie_embeddings": True},
     "three and three layers": {"model_dim": 64, "feed_forward_dim": 128},
     "learned positions": {"model_dim": 32, "positions": "learned", "max_positions": 12, "activation": "gelu"},
     "free head width": {"model_dim": 32, "head_dim": 6, "embedding_norm": True, "score": "dot"},

@@ -115,10 +115,10 @@ def test_places_are_refused_where_distances_count() -> None:
     x, places = torch.randn(1, 3, 16), torch.tensor([[0, 2, 5]])
     for settings in ({"positions": "alibi"}, {"attention_window": 2}):
         encoder = small(settings=settings).encoder
-        with pytest.raises(ValueError, match="leave places out"):
-            encoder(x, places=places)
+        with pytest.raises(ValueError, match="pass no position_ids"):
+            encoder(x, position_ids=places)
     with pytest.raises(ValueError, match="pass no key"):
-        MultiHeadAttention(16, 2)(x, x, places=places)
+        MultiHeadAttention(16, 2)(x, x, position_ids=places)
 
 
 def test_A28_the_seed_preset_has_its_1612802_parameters() -> None:

@@ -11,8 +11,8 @@ import torch
 from tests.unit.models.small import VOCABULARY, real_tokens, small_model, some_tokens
 from torch import Tensor
 
+from dikkat.kernels import attention, query_blocks
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn import functional, query_blocks
 from dikkat.nn.recorder import MapName, record_attention
 
 KINDS: list[dict[str, Any]] = [
@@ -148,8 +148,8 @@ def test_F06_no_length_is_so_long_that_padding_changes_something(
     learning: bool, kind: dict[str, Any], dtype: torch.dtype, tolerance: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From 100 tokens to 200 and 600, past every length at which attention changes how it computes."""
-    monkeypatch.setattr(query_blocks, "KEPT_WEIGHTS", 128 * 128)
-    assert 100 * 100 < functional.SHORT == query_blocks.KEPT_WEIGHTS < 200 * 200
+    monkeypatch.setattr(query_blocks, "BLOCK_WEIGHTS", 128 * 128)
+    assert 100 * 100 < attention.SHORT == query_blocks.BLOCK_WEIGHTS < 200 * 200
     model, source, target = small_model(**kind).to(dtype), some_tokens(2, 100), some_tokens(2, 100)
     mask = real_tokens([100, 30], 100)
     with torch.set_grad_enabled(learning):

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
 from unittest.mock import patch
 
-from dikkat.nn import functional
+from dikkat import kernels
+from dikkat.kernels import attention
 
 Form = Literal["kernel", "products"]
 FORMS: tuple[Form, Form] = ("kernel", "products")
 
 
+@contextmanager
+def _pytorch_alone() -> Iterator[None]:
+    with kernels.use("torch"), patch.object(attention, "takes_matmul", lambda *_: False):
+        yield
+
+
 def taking(form: Form) -> AbstractContextManager[Any]:
     """PyTorch's fused kernel always, or what a CPU takes in full precision anyway."""
-    return patch.object(functional, "takes_products", lambda *_, **__: False) if form == "kernel" else nullcontext()
+    return _pytorch_alone() if form == "kernel" else nullcontext()

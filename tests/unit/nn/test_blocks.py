@@ -11,11 +11,11 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 import dikkat.nn
 from dikkat.nn.block_settings import BlockSettings
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
-from dikkat.nn.comparison import Comparison
 from dikkat.nn.feed_forward import FeedForward
 from dikkat.nn.gated_feed_forward import GatedFeedForward
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
 from dikkat.nn.norms import RMSNorm
+from dikkat.nn.scorers import AttentionScorer
 from dikkat.nn.sliding_window import Window
 
 Placement = Literal["pre", "post"]
@@ -103,7 +103,7 @@ def test_positions_and_window_are_for_self_attention_alone() -> None:
     assert block.cross_attention.rotary is None
     assert block.cross_attention.window is None
     for attention in (block.self_attention, block.cross_attention):
-        assert isinstance(attention.comparison, Comparison)
+        assert isinstance(attention.comparison, AttentionScorer)
 
 
 def test_the_bricks_compose_outside_our_models() -> None:

@@ -16,7 +16,7 @@ from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.chunked import chunked_attention
 from dikkat.nn.functional import attention, attention_weights, fused_attention
-from dikkat.nn.linear import linear_attention
+from dikkat.nn.linear_time_attention import linear_attention
 from dikkat.nn.masks import key_mask, valid_length_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import attention_positions

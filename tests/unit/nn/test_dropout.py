@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dikkat.nn.dropout import Dropout, dropout, keep_mask
+from dikkat.kernels.dropout import keep_mask
+from dikkat.nn.dropout import Dropout, dropout
 
 RATES = [0.001, 0.1, 0.3, 0.5, 0.9]
 

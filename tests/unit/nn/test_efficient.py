@@ -9,7 +9,7 @@ from tests.unit.nn.reference import numpy_attention, to_numpy
 from torch import Tensor
 
 from dikkat.nn.functional import attention
-from dikkat.nn.linear import LinearAttentionState, linear_attention
+from dikkat.nn.linear_time_attention import LinearAttentionState, linear_attention
 from dikkat.nn.masks import causal_mask, key_mask, window_mask
 from dikkat.nn.sliding_window import sliding_window_attention
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -14,13 +13,12 @@ from tests.unit.nn.forms import FORMS, Form, taking
 from tests.unit.nn.reference import numpy_attention, softmax_over_allowed, to_numpy
 from torch import Tensor
 
-from dikkat.native import kernels, library
+from dikkat.kernels.attention import takes_matmul
 from dikkat.nn.functional import (
     attention,
     attention_scores,
     attention_weights,
     fused_attention,
-    takes_products,
 )
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
@@ -157,26 +155,21 @@ def test_huge_scores_do_not_overflow(form: Form) -> None:
     torch.testing.assert_close(attention(query, key, value, mask)[0], output)
 
 
-def test_a_cpu_takes_the_kernel_for_long_sequences_in_half_precision_alone() -> None:
+def test_pytorchs_kernel_is_for_long_sequences_in_half_precision_alone() -> None:
     """In full precision the two round otherwise, and padding would tell."""
     long = torch.randn(1, 2, 150, 8)
-    without = patch.object(kernels, "library", lambda: None)
-    for dtype, dropout, biased, expected in (
-        (torch.float32, 0.0, False, True),
-        (torch.float64, 0.0, True, True),
-        (torch.float16, 0.0, False, False),
-        (torch.bfloat16, 0.0, True, False),
-        (torch.bfloat16, 0.1, True, True),
+    for dtype, dropout, expected in (
+        (torch.float32, 0.0, True),
+        (torch.float64, 0.0, True),
+        (torch.float16, 0.0, False),
+        (torch.bfloat16, 0.0, False),
+        (torch.bfloat16, 0.1, True),
     ):
         x = long.to(dtype)
-        assert takes_products(x, x, x, dropout, biased=biased) == expected
-        assert takes_products(x[:, :, :7], x[:, :, :7], x[:, :, :7], dropout, biased=biased)
-    x = long.bfloat16()
-    assert takes_products(x, x, x, 0.0, biased=False) == (library.library() is not None)
-    with without:
-        assert not takes_products(x, x, x, 0.0, biased=False)
+        assert takes_matmul(x, x, dropout) == expected
+        assert takes_matmul(x[:, :, :7], x[:, :, :7], dropout)
     x = long.to("meta")
-    assert not takes_products(x, x, x, 0.1, biased=False)
+    assert not takes_matmul(x, x, 0.1)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

@@ -11,7 +11,7 @@ from tests.unit.nn.reference import Array, numpy_attention, to_numpy
 from torch import Tensor
 
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
-from dikkat.nn.few_rows import Projection
+from dikkat.nn.linear import Linear
 from dikkat.nn.masks import causal_mask, key_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 
@@ -220,4 +220,4 @@ def test_no_parameter_is_left_out() -> None:
         module(torch.randn(2, 5, 8)).square().sum().backward()
         module_gradients = [parameter.grad for parameter in module.parameters()]
         assert all(gradient is not None for gradient in module_gradients)
-    assert [type(part) for part in MultiHeadAttention(8, 4).children()] == [Projection, Projection]
+    assert [type(part) for part in MultiHeadAttention(8, 4).children()] == [Linear, Linear]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.unit.nn.forms import taking
 from tests.unit.nn.reference import numpy_attention
 from torch import Tensor, nn
 
-from dikkat.nn import functional
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.masks import causal_mask, key_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
@@ -150,14 +150,14 @@ def test_two_recorders_do_not_disturb_each_other(inputs: tuple[Tensor, Tensor, T
 
 
 def test_recording_leaves_the_fast_path_and_the_output_alone(
-    inputs: tuple[Tensor, Tensor, Tensor], monkeypatch: pytest.MonkeyPatch
+    inputs: tuple[Tensor, Tensor, Tensor],
 ) -> None:
     """With PyTorch's kernel forced on, it computes the output; only the maps come from the reference."""
-    monkeypatch.setattr(functional, "takes_products", lambda *_, **__: False)
     model = Pair().eval()
-    silent = model(*inputs)
-    with record_attention(model) as maps:
-        observed = model(*inputs)
+    with taking("kernel"):
+        silent = model(*inputs)
+        with record_attention(model) as maps:
+            observed = model(*inputs)
     assert torch.equal(observed, silent)
     assert len(maps) == 5
 

@@ -34,7 +34,7 @@ def test_each_pair_is_turned_by_its_angle(width: int, offset: int) -> None:
 def test_places_are_turned_as_in_the_whole_sequence() -> None:
     """Beyond the first table too."""
     x, places = torch.randn(2, 3, 4, 8), torch.tensor([[0, 2, 3, 9], [1, 5, 300, 301]])
-    found = RotaryPositions(8)(x, places=places)
+    found = RotaryPositions(8)(x, position_ids=places)
     for row in range(2):
         for column in range(4):
             alone = RotaryPositions(8)(x[row, None, :, column, None], int(places[row, column]))

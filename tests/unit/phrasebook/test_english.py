@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.phrasebook.crossing import crossing
 
 from dikkat.phrasebook.adjectives import (
     ADJECTIVES,
@@ -24,6 +25,7 @@ from dikkat.phrasebook.grammar import (
     Clause,
     Comparison,
     Coordination,
+    Degree,
     Determiner,
     Existence,
     Location,
@@ -90,7 +92,10 @@ TOM: Name = next(name for name in NAMES if name.text == "Tom")
             Clause(ANNA, Possession(NounPhrase(noun("book"), Determiner.COUNTED, True, number=NUMBERS[1])), PRESENT),
             "Anna has three books.",
         ),
-        (Clause(the("mouse", plural=True), Quality(adjective("small"), very=True), PAST), "The mice were very small."),
+        (
+            Clause(the("mouse", plural=True), Quality(adjective("small"), Degree.VERY), PAST),
+            "The mice were very small.",
+        ),
         (Clause(WE, Comparison(adjective("famous"), -1, the("king")), PRESENT), "We are less famous than the king."),
         (
             Clause(Coordination(TOM, I), Location(Place(Preposition.IN, the("garden"))), PRESENT),
@@ -163,3 +168,10 @@ def test_time_opens_or_ends_the_sentence() -> None:
     today = next(time for time in TIMES if time.english == "today")
     assert english(Clause(SHE, Action(verb("run")), PRESENT, time=today)) == "She is running today."
     assert english(Clause(SHE, Action(verb("run")), PRESENT, time=today, time_first=True)) == "Today she is running."
+
+
+def test_D06_the_pronoun_is_the_same_whatever_it_means() -> None:
+    told = "The animal didn't cross the street because it was too"
+    assert [english(crossing(side, word)) for side, word in ((True, "tired"), (False, "wide"))] == [
+        f"{told} tired.", f"{told} wide.",
+    ]  # fmt: skip

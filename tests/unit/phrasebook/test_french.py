@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.phrasebook.crossing import crossing
 
 from dikkat.phrasebook.adjectives import (
     ADJECTIVES,
@@ -25,6 +26,7 @@ from dikkat.phrasebook.grammar import (
     Clause,
     Comparison,
     Coordination,
+    Degree,
     Determiner,
     Existence,
     Location,
@@ -159,7 +161,7 @@ def test_preposition_before_people() -> None:
         (Clause(I, Action(verb("eat"), MODALS[0], some("apple")), PAST), "Je voulais manger une pomme."),
         (Clause(HE, Action(verb("see"), MODALS[0], SHE), PRESENT, negative=True), "Il ne veut pas la voir."),
         (Clause(WE, Action(verb("listen to"), MODALS[2], the("bird")), PRESENT), "Nous essayons d'écouter l'oiseau."),
-        (Clause(the("woman"), Quality(adjective("happy"), very=True), PAST), "La femme était très heureuse."),
+        (Clause(the("woman"), Quality(adjective("happy"), Degree.VERY), PAST), "La femme était très heureuse."),
         (Clause(Coordination(ANNA, TOM), Quality(adjective("tired")), PRESENT), "Anna et Tom sont fatigués."),
         (
             Clause(Coordination(TOM, I), Action(verb("eat"), object=some("soup")), PRESENT),
@@ -238,3 +240,14 @@ def test_time_opens_or_ends_the_sentence() -> None:
     action = Action(verb("go"), place=Place(Preposition.TO, the("school")))
     assert french(Clause(SHE, action, PAST, time=yesterday)) == "Elle est allée à l'école hier."
     assert french(Clause(SHE, action, PAST, time=yesterday, time_first=True)) == "Hier, elle est allée à l'école."
+
+
+@pytest.mark.parametrize(
+    ("of_subject", "adjective", "text"),
+    [
+        (True, "tired", "L'animal n'a pas traversé la rue parce qu'il était trop fatigué."),
+        (False, "wide", "L'animal n'a pas traversé la rue parce qu'elle était trop large."),
+    ],
+)
+def test_D06_the_gender_of_the_referent_decides_the_pronoun(of_subject: bool, adjective: str, text: str) -> None:
+    assert french(crossing(of_subject, adjective)) == text

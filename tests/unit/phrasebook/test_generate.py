@@ -10,7 +10,7 @@ from functools import cache
 
 import pytest
 
-from dikkat.phrasebook import MAX_PAIRS, Language, PhrasebookSplit, phrasebook, phrasebook_split
+from dikkat.phrasebook import MAX_PAIRS, PhrasebookSplit, languages_of_pair, phrasebook, phrasebook_split
 from dikkat.phrasebook.adjectives import ADJECTIVES, PRONOUNS
 from dikkat.phrasebook.dice import Dice
 from dikkat.phrasebook.english import english
@@ -24,11 +24,11 @@ from dikkat.phrasebook.turkish import turkish
 from dikkat.phrasebook.verbs import VERBS
 from dikkat_runtime.errors import UsageError
 
-LANGUAGES: tuple[Language, ...] = ("fr", "tr")
+LANGUAGES = ("fr", "tr")
 
 
 @cache
-def _split(language: Language) -> PhrasebookSplit:
+def _split(language: str) -> PhrasebookSplit:
     return phrasebook_split(language)
 
 
@@ -48,7 +48,7 @@ def test_english_determines_the_translation() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_sentences_are_short_and_end_properly(language: Language) -> None:
+def test_sentences_are_short_and_end_properly(language: str) -> None:
     for number, pair in enumerate(phrasebook(language, 3000), start=1):
         assert pair.line == number
         assert 3 <= len(pair.source.split(" ")) <= 14
@@ -84,7 +84,7 @@ def test_the_same_pairs_in_another_process_with_another_hash_seed() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_split_has_the_sizes_asked_for_and_shares_no_sentence(language: Language) -> None:
+def test_split_has_the_sizes_asked_for_and_shares_no_sentence(language: str) -> None:
     train, validation, test = _split(language)
     assert [len(train), len(validation), len(test)] == [25_000, 500, 1000]
     sources = [pair.source for part in (train, validation, test) for pair in part]
@@ -136,7 +136,7 @@ def test_every_word_of_the_lexicon_occurs_in_training() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_held_out_text_hardly_has_a_form_that_training_never_shows(language: Language) -> None:
+def test_held_out_text_hardly_has_a_form_that_training_never_shows(language: str) -> None:
     split = _split(language)
     for side in ("source", "target"):
         known = {word for pair in split.train for word in _words(getattr(pair, side))}
@@ -148,11 +148,30 @@ def _words(text: str) -> list[str]:
     return text.lower().rstrip(".?!").split()
 
 
-def test_an_unknown_language_is_a_usage_error() -> None:
-    with pytest.raises(UsageError, match='no language "de"; choose fr or tr'):
-        phrasebook("de")  # type: ignore[arg-type]
-    with pytest.raises(UsageError, match='no language "fra"; did you mean "fr"'):
-        phrasebook_split("fra")  # type: ignore[arg-type]
+def test_an_unknown_pair_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match='no pair "de"; choose one of en-fr, en-tr, tr-en'):
+        phrasebook("de")
+    with pytest.raises(UsageError, match='no pair "en-frr"; did you mean "en-fr"'):
+        phrasebook_split("en-frr")
+    with pytest.raises(UsageError, match='no pair "fr-en"'):
+        languages_of_pair("fr-en")
+
+
+def test_a_language_alone_is_what_english_is_translated_into() -> None:
+    assert phrasebook("fr", 50) == phrasebook("en-fr", 50)
+    assert languages_of_pair("tr") == ("en", "tr")
+
+
+def test_from_turkish_each_text_is_there_once_and_he_is_held_out_with_she() -> None:
+    parts = phrasebook_split("tr-en", 4000, 40, 200)
+    sources = [pair.source for part in parts for pair in part]
+    assert len(set(sources)) == len(sources)
+    trained = {_genderless(pair.target) for pair in parts.train}
+    assert not trained & {_genderless(pair.target) for pair in parts.test}
+
+
+def _genderless(text: str) -> str:
+    return text.lower().replace("she ", "he ").replace("doesn't", "does not").replace("isn't", "is not")
 
 
 @pytest.mark.parametrize("count", [0, -3, MAX_PAIRS + 1])

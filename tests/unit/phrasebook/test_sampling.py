@@ -11,6 +11,7 @@ from dikkat.phrasebook.dice import Dice, Weighted
 from dikkat.phrasebook.entries import Pronoun, Tense
 from dikkat.phrasebook.grammar import (
     Action,
+    Anaphor,
     Clause,
     Comparison,
     Determiner,
@@ -112,3 +113,27 @@ def test_draw_follows_its_weights() -> None:
     counts = Counter(dice.draw(Weighted(("a", 3.0), ("b", 1.0), ("never", 0.0))) for _ in range(4000))
     assert counts["a"] / 4000 == pytest.approx(0.75, abs=0.03)
     assert counts["never"] == 0
+
+
+def test_D06_a_pronoun_has_two_nouns_that_it_could_mean_and_its_adjective_tells_which() -> None:
+    found = [each for each in SENTENCES if isinstance(each, Reason) and isinstance(each.result.predicate, Action)]
+    assert len(found) > 0.1 * len(SENTENCES)
+    sides: dict[tuple[str, str], set[bool]] = {}
+    apart = 0
+    for each in found:
+        subject, predicate, anaphor = each.result.subject, each.result.predicate, each.cause.subject
+        assert isinstance(predicate, Action)
+        assert isinstance(anaphor, Anaphor)
+        assert isinstance(each.cause.predicate, Quality)
+        other = predicate.object or (predicate.place and predicate.place.landmark)
+        assert isinstance(subject, NounPhrase)
+        assert isinstance(other, NounPhrase)
+        assert subject.noun is not other.noun
+        assert anaphor.antecedent is (subject if anaphor.of_subject else other)
+        sides.setdefault((predicate.verb.english, each.cause.predicate.adjective.english), set()).add(
+            anaphor.of_subject
+        )
+        apart += subject.noun.gender != other.noun.gender
+    assert all(len(side) == 1 for side in sides.values())
+    assert {next(iter(side)) for side in sides.values()} == {True, False}
+    assert apart > 0.5 * len(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.unit.phrasebook.crossing import crossing
 
 from dikkat.phrasebook.adjectives import (
     ADJECTIVES,
@@ -201,3 +202,16 @@ def test_time_follows_the_subject_or_opens_the_sentence() -> None:
     action = Action(verb("go"), place=Place(Preposition.TO, the("school")))
     assert turkish(Clause(the("girl"), action, PAST, time=yesterday)) == "Kız dün okula gitti."
     assert turkish(Clause(the("girl"), action, PAST, time=yesterday, time_first=True)) == "Dün kız okula gitti."
+
+
+@pytest.mark.parametrize(
+    ("of_subject", "adjective", "text"),
+    [
+        (True, "tired", "Hayvan sokağı geçmedi, çünkü çok yorgundu."),
+        (False, "wide", "Hayvan sokağı geçmedi, çünkü sokak çok genişti."),
+        (True, "old", "Hayvan sokağı geçmedi, çünkü çok yaşlıydı."),
+        (False, "old", "Hayvan sokağı geçmedi, çünkü sokak çok eskiydi."),
+    ],
+)
+def test_D06_a_referent_other_than_the_subject_is_named_again(of_subject: bool, adjective: str, text: str) -> None:
+    assert turkish(crossing(of_subject, adjective)) == text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dikkat.native.processor import processor_name
+from dikkat.kernels.processor import processor_name
 from dikkat.tasks.common.device import device_name, find_device
 from dikkat_runtime.errors import UsageError
 

@@ -9,6 +9,8 @@ import pytest
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.line_translation import LineTranslator
+from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceTranslator
+from dikkat_runtime.tasks.surrogates import SURROGATES
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, joined
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
@@ -28,10 +30,10 @@ class Shouting:
         self.numbers: list[int] = []
 
     def __call__(
-        self, sentences: Sequence[Sequence[int]], numbers: Sequence[int], options: DecodingOptions
+        self, requests: Sequence[PieceRequest], numbers: Sequence[int], options: DecodingOptions, bound: bool
     ) -> list[Translation]:
         names = {number: word for word, number in WORDS.items()}
-        written = [" ".join(names[each] for each in ids) for ids in sentences]
+        written = [" ".join(names[each] for each in request.ids) for request in requests]
         self.decoded += written
         self.numbers += numbers
         return [self._shouted(text, options) for text in written]
@@ -44,12 +46,19 @@ class Shouting:
         return Translation(" ".join(words), -0.5, tuple(words), finished="CUT" not in words)
 
 
+def line_translator(
+    decode: Shouting, options: DecodingOptions, notes: TranslationNotes, *, retry: bool = True, language: str = ""
+) -> LineTranslator:
+    pieces = PieceTranslator(decode, options, retry=retry, suffixes=False)
+    segmenter = Segmenter(encode, ReadingLimits(8, 6, False), language)
+    return LineTranslator(segmenter, encode, pieces, options, notes, surrogates=lambda: SURROGATES)
+
+
 def translate(
     lines: Sequence[str], options: DecodingOptions | None = None, *, window: int = 100, retry: bool = True
 ) -> tuple[list[str], Shouting, list[str]]:
     decode, notes = Shouting(), TranslationNotes()
-    segmenter = Segmenter(encode, ReadingLimits(8, 6, False), "en")
-    translator = LineTranslator(segmenter, decode, options or BeamOptions(), notes, retry)
+    translator = line_translator(decode, options or BeamOptions(), notes, retry=retry, language="en")
     return [each.text for each in translator.translate(lines, window)], decode, notes.lines()
 
 
@@ -109,7 +118,9 @@ def test_an_unfinished_translation_is_told() -> None:
 
 def test_what_did_not_survive_is_counted_by_kind() -> None:
     lines = ["{name} and %d", "Open {file} now", "see 12 of 12", "no {x", "is {N} here"]
-    assert translate(lines)[2] == ["lost or changed: placeholders in 2 of 3 lines (line 1: {name})"]
+    texts, _, told = translate(lines)
+    assert told == []
+    assert texts == ["{name} AND %d", "OPEN {file} NOW", "SEE 12 OF 12", "NO {X", "IS {N} HERE"]
 
 
 def test_equal_sentences_are_decoded_once_but_each_is_drawn_for_itself() -> None:
@@ -139,9 +150,7 @@ def test_what_was_read_before_an_error_is_translated_before_it() -> None:
         yield "two"
         raise DataError("the third is broken")
 
-    translator = LineTranslator(
-        Segmenter(encode, ReadingLimits(8, 6, False)), Shouting(), BeamOptions(), TranslationNotes(), True
-    )
+    translator = line_translator(Shouting(), BeamOptions(), TranslationNotes())
     translations = translator.translate(lines(), 100)
     assert [next(translations).text, next(translations).text] == ["ONE", "TWO"]
     with pytest.raises(DataError, match="the third is broken"):
@@ -150,8 +159,7 @@ def test_what_was_read_before_an_error_is_translated_before_it() -> None:
 
 def test_a_long_line_does_not_hold_up_those_before_it() -> None:
     decode = Shouting()
-    segmenter = Segmenter(encode, ReadingLimits(8, 6, False))
-    translator = LineTranslator(segmenter, decode, SamplingOptions(), TranslationNotes(), True)
+    translator = line_translator(decode, SamplingOptions(), TranslationNotes())
     assert next(translator.translate(["first", "A b. " * 500, "last"], 10)).text == "FIRST"
     assert len(decode.decoded) == 10
 

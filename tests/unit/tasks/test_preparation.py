@@ -203,5 +203,5 @@ def test_the_phrasebook_needs_no_file(tmp_path: Path, run: RunDirectory, monkeyp
 
 
 def test_a_phrasebook_that_is_not_there(run: RunDirectory) -> None:
-    with pytest.raises(UsageError, match='phrasebook:de: the phrasebook speaks "fr" and "tr"'):
+    with pytest.raises(UsageError, match='the phrasebook has no pair "de"; choose one of en-fr'):
         prepare(TrainRequest(["phrasebook:de"]), run)

@@ -12,12 +12,12 @@ import typer
 from tests.unit.tasks.test_training import Watcher
 
 from dikkat.cli.app import make_app
-from dikkat.phrasebook import phrasebook_split
+from dikkat.phrasebook import PAIRS, phrasebook_split
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation import prepare as preparation
 from dikkat.tasks.translation import quickstart
-from dikkat.tasks.translation.quickstart import quickstart_command, run_quickstart
-from dikkat_runtime.errors import CannotCreateError, DivergedError
+from dikkat.tasks.translation.quickstart import default_folder, quickstart_command, run_quickstart
+from dikkat_runtime.errors import CannotCreateError, DivergedError, UsageError
 
 PARTS = phrasebook_split("fr")
 
@@ -26,7 +26,7 @@ PARTS = phrasebook_split("fr")
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """A corpus of sixty pairs and twelve updates."""
     few = type(PARTS)(PARTS.train[:60], PARTS.validation[:8], PARTS.test[:8])
-    monkeypatch.setattr(preparation, "phrasebook_split", lambda language: few)
+    monkeypatch.setattr(preparation, "phrasebook_split", lambda pair: few)
     settings: dict[str, dict[str, Any]] = {"training": {"max_updates": 12, "validations": 2, "tokens_per_batch": 256}}
     monkeypatch.setattr(quickstart, "SETTINGS", settings)
 
@@ -48,17 +48,17 @@ def test_no_clock_decides_how_far_it_learns() -> None:
 @pytest.mark.usefixtures("little")
 def test_case_01_the_same_command_goes_on_and_then_shows_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quickstart, "LEAST_GAIN", -100.0)
-    whole = run_quickstart("fr", tmp_path / "whole", Watcher(), lambda: False)
+    whole = run_quickstart("en-fr", tmp_path / "whole", Watcher(), lambda: False)
     assert whole is not None
     out = tmp_path / "run"
-    assert run_quickstart("fr", out, first := Watcher(), lambda: len(first.steps) == 5) is None
-    shown = run_quickstart("fr", out, second := Watcher(), lambda: False)
+    assert run_quickstart("en-fr", out, first := Watcher(), lambda: len(first.steps) == 5) is None
+    shown = run_quickstart("en-fr", out, second := Watcher(), lambda: False)
     assert shown is not None
     assert [report.updates for report in second.steps] == list(range(6, 13))
     assert shown.evaluation.translations == whole.evaluation.translations
     assert RunDirectory(out).weights.read_bytes() == RunDirectory(tmp_path / "whole").weights.read_bytes()
-    assert quickstart_command("fr", out) in RunDirectory(out).card.read_text(encoding="utf-8")
-    again = run_quickstart("fr", out, third := Watcher(), lambda: False)
+    assert quickstart_command("en-fr", out) in RunDirectory(out).card.read_text(encoding="utf-8")
+    again = run_quickstart("en-fr", out, third := Watcher(), lambda: False)
     assert again is not None
     assert not third.steps
     assert third.notes == [f"{out} is finished; this is what it has learned"]
@@ -70,14 +70,14 @@ def test_an_interrupted_preparation_is_no_dead_end(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(quickstart, "LEAST_GAIN", -100.0)
     (tmp_path / "run" / "corpus").mkdir(parents=True)
     (tmp_path / "run" / "tokenizer.json").write_text("half of it")
-    assert run_quickstart("fr", tmp_path / "run", Watcher(), lambda: False) is not None
+    assert run_quickstart("en-fr", tmp_path / "run", Watcher(), lambda: False) is not None
 
 
 @pytest.mark.usefixtures("little")
 def test_a_run_that_learned_nothing_is_no_success(tmp_path: Path) -> None:
     for _ in range(2):
         with pytest.raises(DivergedError, match=r"it has learned nothing of use: chrF .*; try another place") as caught:
-            run_quickstart("fr", tmp_path / "run", Watcher(), lambda: False)
+            run_quickstart("en-fr", tmp_path / "run", Watcher(), lambda: False)
         assert caught.value.exit_code == 76
         (command,) = re.findall(r"dikkat quickstart .*", str(caught.value))
         assert command == f"dikkat quickstart --out {tmp_path / 'run-2'}"
@@ -87,19 +87,33 @@ def test_a_run_that_learned_nothing_is_no_success(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("little")
 def test_another_run_is_not_gone_on_with(tmp_path: Path) -> None:
     out = tmp_path / "my run"
-    assert run_quickstart("fr", out, watcher := Watcher(), lambda: len(watcher.steps) == 1) is None
+    assert run_quickstart("en-fr", out, watcher := Watcher(), lambda: len(watcher.steps) == 1) is None
     with pytest.raises(CannotCreateError, match="my run: holds another run; use dikkat quickstart") as caught:
-        run_quickstart("tr", out, Watcher(), lambda: False)
+        run_quickstart("en-tr", out, Watcher(), lambda: False)
     assert is_a_command(str(caught.value).partition("use ")[2])
     settings = RunDirectory(out).read_config()
     settings["training"]["minutes"] = 1.6
     RunDirectory(out).write_config(settings)
     with pytest.raises(CannotCreateError, match="an unfinished run of an older dikkat; use dikkat quickstart --out"):
-        run_quickstart("fr", out, Watcher(), lambda: False)
+        run_quickstart("en-fr", out, Watcher(), lambda: False)
 
 
-@pytest.mark.parametrize("language", ["fr", "tr"])
+@pytest.mark.parametrize("pair", PAIRS)
 @pytest.mark.parametrize("out", [None, Path("a place/run")])
-def test_its_command_exists(language: str, out: Path | None) -> None:
-    assert is_a_command(quickstart_command(language, out))
-    assert quickstart_command("fr", Path("runs/quickstart-fr")) == "dikkat quickstart"
+def test_its_command_exists(pair: str, out: Path | None) -> None:
+    assert is_a_command(quickstart_command(pair, out))
+    assert quickstart_command("en-fr", Path("runs/quickstart-fr")) == "dikkat quickstart"
+
+
+@pytest.mark.usefixtures("little")
+def test_from_turkish_it_reads_turkish(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quickstart, "LEAST_GAIN", -100.0)
+    assert run_quickstart("tr-en", tmp_path / "run", Watcher(), lambda: False) is not None
+    data = RunDirectory(tmp_path / "run").read_config()["data"]
+    assert (data["source_language"], data["target_language"]) == ("tr", "en")
+    assert default_folder("tr-en") == Path("runs/quickstart-tr-en")
+
+
+def test_an_unknown_pair_is_one_line() -> None:
+    with pytest.raises(UsageError, match=r'^the phrasebook has no pair "en-de"; choose one of en-fr, en-tr, tr-en$'):
+        default_folder("en-de")

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dikkat.training.budget import TimeBudget, UpdateBudget, learning_rate
+from dikkat.training.budget import TimeBudget, UpdateBudget
+from dikkat.training.schedule import learning_rate
 
 
 class Clock:

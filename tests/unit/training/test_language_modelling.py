@@ -50,7 +50,7 @@ def learn(task: LanguageModelTask, updates: int) -> None:
     parameters = FlatParameters(task.model.train())
     optimizer = Optimizer(parameters, TrainingConfig(optimizer="adamw", learning_rate=0.01))
     for update in range(updates):
-        with parameters.gathered():
+        with parameters.collect_gradients():
             found = task.loss(update, 0.0)
             found.objective.backward()
         optimizer.step(parameters.gradient / found.predictions, update + 1, 1.0 - update / updates)

@@ -13,16 +13,18 @@ from tests.unit.training.toy import Recorder, ScriptedValidator, task_of, toy_mo
 from torch import Tensor
 
 from dikkat.data.batching import Batch, collate
+from dikkat.kernels.dropout import keep_mask
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.dropout import keep_mask
 from dikkat.run_directory import RunDirectory
 from dikkat.training import loop, saving, translation
 from dikkat.training.budget import TimeBudget
-from dikkat.training.loop import MOST_SKIPPED, Trainer, seed_dropout
+from dikkat.training.loop import Trainer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
+from dikkat.training.recovery import MAX_SKIPPED
+from dikkat.training.seeding import seed_dropout
 from dikkat.training.task import BatchLoss
-from dikkat.training.validation import batch_loss
+from dikkat.training.translation import batch_loss
 from dikkat.training.watching import StepReport
 from dikkat_runtime.errors import DivergedError
 
@@ -51,7 +53,7 @@ def test_accumulation_equals_one_big_batch(tmp_path: Path) -> None:
 
     flat = FlatParameters(model := toy_model())
     smoothing = trainer.config.label_smoothing
-    with flat.gathered():
+    with flat.collect_gradients():
         objective, likelihood, tokens = batch_loss(
             model, collate(task_of(trainer).corpus, np.concatenate(parts)), smoothing
         )
@@ -190,8 +192,8 @@ def test_a_time_limit_ends_the_run_after_a_validation(tmp_path: Path) -> None:
         (6, Precision(torch.bfloat16), "adamw"),
         (5, Precision(torch.bfloat16), "muon"),
         (11, Precision(torch.float32), "muon"),
-        (4, Precision(torch.bfloat16, eight_bit=True), "muon"),
-        (7, Precision(torch.float32, eight_bit=True), "adamw"),
+        (4, Precision(torch.bfloat16, products="int8"), "muon"),
+        (7, Precision(torch.float32, products="int8"), "adamw"),
     ],
     ids=str,
 )
@@ -245,7 +247,7 @@ def test_gradients_that_stay_bad_go_back_once_and_are_a_divergence(
     after: list[Tensor] = []
     watcher = Recorder(each_step=lambda report: after.append(weights_of(trainer)))
     message = (
-        rf"{MOST_SKIPPED} updates in a row, at half .* update 22; what was good up to update 2 is saved; set a lower"
+        rf"{MAX_SKIPPED} updates in a row, at half .* update 22; what was good up to update 2 is saved; set a lower"
     )
     with pytest.raises(DivergedError, match=message) as caught:
         trainer.train(watcher)
@@ -296,7 +298,7 @@ def test_a_divergence_before_the_first_checkpoint_starts_anew(tmp_path: Path, mo
 
 def test_a_few_bad_gradients_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """19 bad, one good, 19 bad: the count starts again."""
-    few = MOST_SKIPPED - 1
+    few = MAX_SKIPPED - 1
     monkeypatch.setattr(translation, "batch_loss", Poison({*range(2, 2 + few), *range(3 + few, 3 + 2 * few)}))
     trainer = toy_trainer(tmp_path, updates=3 + 2 * few, validations=1)
     skipped: list[int] = []

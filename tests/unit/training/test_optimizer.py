@@ -64,7 +64,7 @@ def test_a_gradient_that_is_not_finite_changes_nothing(kind: str, bad: float, as
     def step(gradient: Tensor, update: int) -> Tensor:
         if asking:
             return ours.step(gradient, update, 1.0)
-        ours.move_if_finite(gradient, update, 1.0, norm := gradient.norm())
+        ours.update_if_finite(gradient, update, 1.0, norm := gradient.norm())
         return norm
 
     good = gradients(ours.parameters.master, 1.0)

@@ -7,8 +7,8 @@ import torch
 from tests.unit.training.toy import toy_model
 from torch import Tensor
 
-from dikkat.nn.eight_bit import eight_bit_products
-from dikkat.nn.few_rows import Projection
+from dikkat.kernels.gradient_buffer import grad_buffer
+from dikkat.nn.linear import Linear, set_products
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.training.parameters import FlatParameters
 
@@ -28,37 +28,36 @@ def squares(flat: FlatParameters) -> Tensor:
     return torch.stack([(parameter**2).sum() for parameter in flat.model.parameters()]).sum()
 
 
-def test_what_flows_back_is_gathered_in_the_vector() -> None:
+def test_what_flows_back_is_collected_in_the_vector() -> None:
     flat = FlatParameters(toy_model())
     flat.gradient.fill_(7.0)
-    with flat.gathered():
+    with flat.collect_gradients():
         squares(flat).backward()
     torch.testing.assert_close(flat.gradient, 2 * flat.master)
-    with flat.gathered():
+    with flat.collect_gradients():
         (flat.model.get_parameter("output_weight").sum() * 3.0).backward()
     expected = torch.zeros_like(flat.master)
     next(span for span in flat.spans if span.name == "output_weight").of(expected).fill_(3.0)
     assert torch.equal(flat.gradient, expected), "what nothing flowed to has no gradient left of the pass before"
 
 
-def test_a_place_is_given_once_and_keeps_what_is_written() -> None:
+def test_rows_that_were_claimed_keep_what_is_written_and_what_autograd_adds() -> None:
     flat = FlatParameters(toy_model())
     weight = flat.model.get_parameter("encoder.blocks.0.self_attention.in_projection.weight")
-    with flat.gathered():
+    buffer = grad_buffer(weight)
+    assert buffer is not None
+    with flat.collect_gradients():
         squares(flat).backward()
-        first, second = flat.place_of(weight[16:32]), flat.place_of(weight[:16])
+        first, second = buffer.claim(slice(16, 32)), buffer.claim(slice(0, 16))
         assert first is not None
         assert second is not None
-        assert flat.place_of(weight) is None, "a part of it is given"
-        assert flat.place_of(weight[24:40]) is None
-        assert flat.place_of(weight[16:32]) is None
         first.fill_(1.0)
         second.fill_(2.0)
     written = torch.cat([torch.full((16, 16), 2.0), torch.full((16, 16), 1.0), torch.zeros(16, 16)])
     expected = 2 * flat.master
     next(span for span in flat.spans if span.of(flat.master).data_ptr() == weight.data_ptr()).of(expected).add_(written)
     torch.testing.assert_close(flat.gradient, expected)
-    with flat.gathered():
+    with flat.collect_gradients():
         pass
     assert not flat.gradient.any()
 
@@ -67,14 +66,17 @@ def test_a_place_is_given_once_and_keeps_what_is_written() -> None:
 def test_gradients_in_eight_bits_have_the_same_bits_where_they_are_kept(dtype: torch.dtype) -> None:
     """Of self-attention, of two parts of one weight in cross-attention, and of a layer that is called twice."""
     torch.manual_seed(0)
-    attention, projection = MultiHeadAttention(32, 2), Projection(32, 32)
+    attention, projection = MultiHeadAttention(32, 2), Linear(32, 32)
     flat = FlatParameters(torch.nn.ModuleList([attention, projection]), dtype)
     x, memory = torch.randn(3, 20, 32).to(dtype), torch.randn(3, 30, 32).to(dtype)
     found = []
-    for keeps in (False, True):
-        with flat.gathered() as room:
-            with eight_bit_products(room if keeps else None):
-                output = projection(projection(attention(attention(x), memory)))
+    set_products(flat.model, "int8")
+    for has_buffers in (True, False):
+        for parameter in flat.model.parameters():
+            if not has_buffers:
+                del vars(parameter)["grad_buffer"]
+        with flat.collect_gradients():
+            output = projection(projection(attention(attention(x), memory)))
             output.float().square().sum().backward()
             assert projection.weight.grad is not None, "of the second call autograd learns"
         found.append(flat.gradient.clone())
@@ -83,25 +85,15 @@ def test_gradients_in_eight_bits_have_the_same_bits_where_they_are_kept(dtype: t
 
 
 def test_a_bias_that_does_not_learn_has_no_gradient_in_eight_bits() -> None:
-    projection = Projection(32, 16)
+    projection = Linear(32, 16)
     projection.bias.requires_grad_(False)
     flat = FlatParameters(torch.nn.ModuleList([projection]))
-    with flat.gathered() as room:
-        with eight_bit_products(room):
-            output = projection(torch.randn(20, 32))
-        output.sum().backward()
+    set_products(flat.model, "int8")
+    with flat.collect_gradients():
+        projection(torch.randn(20, 32)).sum().backward()
     of_weight, of_bias = (next(s for s in flat.spans if s.name == f"0.{name}") for name in ("weight", "bias"))
     assert of_weight.of(flat.gradient).any()
     assert not of_bias.of(flat.gradient).any()
-
-
-def test_there_is_no_place_for_what_is_no_dense_part_of_the_model() -> None:
-    flat = FlatParameters(toy_model())
-    weight = flat.model.get_parameter("output_weight")
-    with flat.gathered() as room:
-        assert room.place_of(weight.clone()) is None
-        assert room.place_of(weight[:, :3]) is None
-        assert room.place_of(weight.t()) is None
 
 
 def test_refresh_casts_the_master_into_the_working_copy() -> None:

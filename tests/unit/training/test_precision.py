@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from dikkat import kernels
 from dikkat.config import TrainingConfig
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.training import precision
@@ -20,15 +21,15 @@ HALF, FULL = torch.bfloat16, torch.float32
 @pytest.mark.parametrize(
     ("configured", "bfloat16", "int8", "native", "wanted"),
     [
-        ("auto", True, True, True, Precision(HALF, True, HALF)),
-        ("auto", False, True, True, Precision(HALF, True, FULL)),
-        ("auto", True, True, False, Precision(HALF, False, HALF)),
-        ("auto", True, False, True, Precision(HALF, False, HALF)),
+        ("auto", True, True, True, Precision(HALF, "int8", HALF)),
+        ("auto", False, True, True, Precision(HALF, "int8", FULL)),
+        ("auto", True, True, False, Precision(HALF, "exact", HALF)),
+        ("auto", True, False, True, Precision(HALF, "exact", HALF)),
         ("auto", False, False, True, Precision(FULL)),
-        ("int8", True, False, False, Precision(HALF, True, HALF)),
-        ("int8", False, False, True, Precision(HALF, True, FULL)),
-        ("int8", False, False, False, Precision(FULL, True)),
-        ("bfloat16", False, True, True, Precision(HALF, False, HALF)),
+        ("int8", True, False, False, Precision(HALF, "int8", HALF)),
+        ("int8", False, False, True, Precision(HALF, "int8", FULL)),
+        ("int8", False, False, False, Precision(FULL, "int8")),
+        ("bfloat16", False, True, True, Precision(HALF, "exact", HALF)),
         ("float32", True, True, True, Precision(FULL)),
     ],
 )
@@ -37,19 +38,19 @@ def test_the_processor_decides_where_the_user_does_not(
 ) -> None:
     monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: bfloat16)
     monkeypatch.setattr(precision, "has_fast_int8", lambda: int8)
-    monkeypatch.setattr(precision, "library", lambda: object() if native else None)
+    monkeypatch.setattr(kernels, "active", lambda: "native" if native else "torch")
     config = TrainingConfig.model_validate({"precision": configured})
     assert precision_of(config, nn.Sequential(MultiHeadAttention(8, 2), nn.Linear(8, 8_192))) == wanted
 
 
 @pytest.mark.parametrize(("outputs", "native", "wanted"), [(256, False, FULL), (257, False, HALF), (256, True, HALF)])
-def test_narrow_models_gain_nothing_from_half_precision_without_native_code(
+def test_small_models_gain_nothing_from_half_precision_without_native_code(
     monkeypatch: pytest.MonkeyPatch, outputs: int, native: bool, wanted: torch.dtype
 ) -> None:
     monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: True)
     monkeypatch.setattr(precision, "has_fast_int8", lambda: False)
-    monkeypatch.setattr(precision, "library", lambda: object() if native else None)
-    assert precision_of(TrainingConfig(), nn.Linear(64, outputs)) == Precision(wanted, False, wanted)
+    monkeypatch.setattr(kernels, "active", lambda: "native" if native else "torch")
+    assert precision_of(TrainingConfig(), nn.Linear(64, outputs)) == Precision(wanted, "exact", wanted)
 
 
 @pytest.mark.parametrize("options", [{"score": "additive"}, {"selection": "argmax"}])
@@ -59,18 +60,18 @@ def test_what_pytorch_multiplies_is_in_what_it_multiplies_fast(
 ) -> None:
     """Activations with each other, where attention is not the plain one."""
     monkeypatch.setattr(precision, "has_fast_bfloat16", lambda: bfloat16)
-    monkeypatch.setattr(precision, "library", object)
+    monkeypatch.setattr(kernels, "active", lambda: "native")
     model = nn.ModuleList([MultiHeadAttention(8, 2), MultiHeadAttention(8, 2, **options)])
     fast = HALF if bfloat16 else FULL
-    assert precision_of(TrainingConfig(precision="int8"), model) == Precision(fast, True, fast)
+    assert precision_of(TrainingConfig(precision="int8"), model) == Precision(fast, "int8", fast)
 
 
 @pytest.mark.parametrize(
     ("configured", "bfloat16", "wanted"),
     [
-        ("auto", True, Precision(HALF, False, HALF)),
+        ("auto", True, Precision(HALF, "exact", HALF)),
         ("auto", False, Precision(FULL)),
-        ("bfloat16", False, Precision(HALF, False, HALF)),
+        ("bfloat16", False, Precision(HALF, "exact", HALF)),
         ("float32", True, Precision(FULL)),
     ],
 )
@@ -90,4 +91,4 @@ def test_eight_bits_are_for_processors() -> None:
 
 
 def test_it_says_what_it_is() -> None:
-    assert [str(Precision(HALF, True)), str(Precision(FULL))] == ["int8 and bfloat16", "float32"]
+    assert [str(Precision(HALF, "int8")), str(Precision(FULL))] == ["int8 and bfloat16", "float32"]

@@ -11,8 +11,7 @@ from tests.unit.training.toy import ScriptedValidator, toy_corpus, toy_model
 from dikkat.config import TrainingConfig
 from dikkat.data.batching import collate
 from dikkat.data.corpus import Corpus
-from dikkat.training.translation import TranslationTask
-from dikkat.training.validation import batch_loss
+from dikkat.training.translation import TranslationTask, batch_loss
 
 
 def task_with(share: float, corpus: Corpus) -> TranslationTask:

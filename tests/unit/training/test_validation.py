@@ -19,7 +19,8 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.training import validation
 from dikkat.training.task import ValidationStoppedError
-from dikkat.training.validation import Validator, batch_loss, decoding_options
+from dikkat.training.translation import batch_loss
+from dikkat.training.validation import Validator, decoding_options
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dikkat_runtime.cli.streams import Output, is_interactive, lines, text
@@ -16,26 +17,45 @@ if TYPE_CHECKING:
 
 def translate(options: Namespace) -> None:
     """Lines in, translations out; or a document in, and with `--out` the same document translated."""
+    from dikkat_runtime.tasks.output_lines import OutputStyle
     from dikkat_runtime.tasks.translator import WINDOW, Translator
+    from dikkat_runtime.text.glossary import Glossary
 
+    if options.sample and (options.glossary is not None or options.prefix is not None):
+        raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
+    style = OutputStyle(
+        scores=options.scores or options.n_best > 1,
+        confidence=options.confidence,
+        json=options.json,
+        abstain=options.abstain,
+    )
+    style.check(options.n_best, is_document=options.out is not None)
     decoding = _decoding_options(options)
     translator = Translator.load(options.run, precision=options.precision, threads=options.threads)
     _say(str(translator.info))
+    glossary = None if options.glossary is None else Glossary.read(options.glossary, translator.language)
     if options.out is not None:
-        _translate_document(options, lambda texts: [each.text for each in translator.translate(texts, decoding)])
+        search = partial(translator.translate, options=decoding, glossary=glossary)
+        _translate_document(options, lambda texts: [each.text for each in search(texts)])
+        for note in translator.notes.glossary_lines():
+            _say(note)
         return
     window = 1 if is_interactive(options.file) else WINDOW
-    out, with_score = Output(), options.scores or options.n_best > 1
+    out = Output()
+    judge = translator.judge(options.run, told=_say) if style.needs_confidence else None
     stream = translator.stream(
         lines(options.file),
         decoding,
         batch_size=options.batch_size,
         window=window,
         retry_loops=options.no_repeat_ngram is None,
+        prefixes=None if options.prefix is None else lines(options.prefix),
+        glossary=glossary,
+        confidence=judge,
     )
     for number, translation in enumerate(stream, start=1):
-        for each in (translation, *translation.alternatives):
-            out.write(f"{number}\t{each.score:.4f}\t{each.text}\n" if with_score else f"{each.text}\n")
+        for line in style.lines(translation, number, translator.notes):
+            out.write(f"{line}\n")
         if number % window == 0:
             out.flush()
     out.flush()
@@ -48,6 +68,8 @@ def _translate_document(options: Namespace, translate: Translate) -> None:
 
     if options.file is None:
         raise UsageError("--out writes a translated document; name the FILE that it is made of")
+    if options.prefix is not None:
+        raise UsageError("--prefix is for lines; leave it out, or --out")
     if options.scores or options.n_best != 1:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
     reading = run_options(options.run, options.columns)
@@ -73,17 +95,14 @@ def _decoding_options(options: Namespace) -> DecodingOptions:
 
 def classify(options: Namespace) -> None:
     """Lines in, label and probability out."""
-    from dikkat_runtime.tasks.classifier import WINDOW, Classifier
+    from dikkat_runtime.tasks.classifier import WINDOW, Classifier, written
 
-    classifier = Classifier.load(options.run)
-    _say("numpy engine, float32")
+    classifier = Classifier.load(options.run, precision=options.precision, threads=options.threads)
+    _say(str(classifier.info))
     window = 1 if is_interactive(options.file) else WINDOW
     out = Output()
     for number, found in enumerate(classifier.stream(lines(options.file), window=window), start=1):
-        shown = [(found.label, found.probability)]
-        if options.all and found.label:
-            shown = sorted(found.probabilities.items(), key=lambda item: -item[1])
-        out.write("\t".join(f"{label}\t{probability:.4f}" for label, probability in shown) + "\n")
+        out.write(written(found, found.probabilities if options.all else found.labels) + "\n")
         if number % window == 0:
             out.flush()
     out.flush()
@@ -102,8 +121,8 @@ def generate(options: Namespace) -> None:
         repetition_penalty=options.repetition_penalty,
         seed=options.seed,
     )
-    generator = Generator.load(options.run)
-    _say("numpy engine, float32")
+    generator = Generator.load(options.run, precision=options.precision, threads=options.threads)
+    _say(str(generator.info))
     prompt = options.prompt
     if prompt is None:
         prompt = "" if is_interactive(None) else text(None)
@@ -120,21 +139,15 @@ def generate(options: Namespace) -> None:
 
 def embed(options: Namespace) -> None:
     """Lines in, each with its vector out: text, tab, numbers."""
-    from dikkat_runtime.tasks.embedder import WINDOW, Embedder
+    from dikkat_runtime.tasks.embedder import WINDOW, Embedder, tsv_line
 
-    embedder = Embedder.load(options.run)
+    embedder = Embedder.load(options.run, precision=options.precision, threads=options.threads)
+    _say(str(embedder.info))
     window = 1 if is_interactive(options.file) else WINDOW
-    out, read = Output(), list[str]()
-
-    def remembered() -> object:
-        for line in lines(options.file):
-            read.append(line)
-            yield line
-
-    for number, vector in enumerate(embedder.stream(remembered(), window=window), start=1):  # type: ignore[arg-type]
-        shown = read.pop(0).replace("\t", " ")
-        out.write(f"{shown}\t{' '.join(map(str, vector))}\n")
-        if number % window == 0:
+    out = Output()
+    for vector in embedder.sentences(lines(options.file), window=window):
+        out.write(tsv_line(vector) + "\n")
+        if vector.line % window == 0:
             out.flush()
     out.flush()
 

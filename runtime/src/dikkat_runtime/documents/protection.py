@@ -10,6 +10,7 @@ from dikkat_runtime.documents.segments import Content, Item, Tag
 from dikkat_runtime.text.placeholders import protected_spans
 
 _MARKUP = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z][\w:-]*)(?:\s[^<>]*?)?(?P<void>/)?>")
+_WORD = re.compile(WORD)
 _BREAKS = frozenset(("br", "hr", "p", "div", "li"))
 
 
@@ -35,7 +36,7 @@ def protected(content: Content, *, markup: bool = False) -> Content:
 
 def _with_words(text: str) -> Iterator[Item]:
     position = 0
-    spans = protected_spans(text, WORD)
+    spans = protected_spans(text, _WORD)
     for number, (start, end) in enumerate(spans):
         if start < position:
             continue

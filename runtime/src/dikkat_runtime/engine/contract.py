@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.engine.steps_contract import Steps
 from dikkat_runtime.native.arrays import Array
 
 EngineName = Literal["auto", "native", "torch"]
@@ -25,13 +27,16 @@ class EngineInfo:
     """Level of the processor's instruction set that the native kernels were compiled for."""
     why_not_native: str = ""
     """Why it is another engine, where nobody asked for that."""
+    why_precision: str = ""
+    """Why it is this precision, where nobody asked for one."""
 
     def __str__(self) -> str:
         threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
         levels = {"": "", "native": " (compiled on this computer)"}
         kernels = levels.get(self.instructions, f" (for {self.instructions})")
         why = f"; not native: {self.why_not_native}" if self.why_not_native else ""
-        return f"{self.name} engine{kernels}, {self.precision}, {threads}{why}"
+        precision = f"{self.precision} ({self.why_precision})" if self.why_precision else self.precision
+        return f"{self.name} engine{kernels}, {precision}, {threads}{why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,15 @@ class Engine(Protocol):
         *,
         numbers: Sequence[int] | None = None,
         threads: int | None = None,
+        constraints: Sequence[Constraint | None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first, by the way of decoding that the options are for.
 
-        `numbers` are those of the sentences, by default from 0: with the seed they decide what sampling draws.
+        `numbers` are those of the sentences, by default from 0: with the seed they decide what sampling draws. With
+        `constraints`, one a source, beam search and greedy decoding write only what meets them; sampling has none.
         """
+        ...
+
+    def steps(self, memory: Memory, beam_size: int) -> Steps:
+        """Single steps over sources that are read, with so many rows for each; greedy decoding has one."""
         ...

@@ -7,16 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from dikkat_runtime.engine.activations import softmax
-from dikkat_runtime.engine.settings import NUMPY, Allowed, ModelSettings
+from dikkat_runtime.engine.settings import STACK, Allowed, ModelSettings
 from dikkat_runtime.engine.stack import Block, Linear, Norm, Stack, causal_mask, split_heads
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 FORCED: Allowed = {
-    **NUMPY,
+    **STACK,
     "positions": ("sinusoidal", "sinusoidal_concatenated", "learned"),
     "embedding_norm": (False,),
+    "output_bias": (False, True),
 }
 """What models this pass computes."""
 
@@ -25,11 +26,8 @@ class ForcedAttention:
     """Reads a source and a target, and tells where each target token was looked for in the source."""
 
     def __init__(self, weights: Weights, settings: ModelSettings) -> None:
-        tied = settings.tie_embeddings
-        source = "output_weight" if tied else "source_embedding.weight"
-        target = "output_weight" if tied else "target_embedding.weight"
-        self._encoder = Stack(weights, settings, "encoder", settings.encoder_layers, source)
-        self._decoder = _Decoder(weights, settings, target)
+        self._encoder = Stack(weights, settings, "encoder", settings.encoder_layers, settings.source_matrix)
+        self._decoder = _Decoder(weights, settings)
 
     def __call__(self, source: Sequence[int], target: Sequence[int]) -> Array:
         """Weights (L, H, T, S) of each of T target tokens over S source tokens; ids without marks, none empty.
@@ -46,8 +44,8 @@ class ForcedAttention:
 class _Decoder(Stack):
     """A decoder that looks at a source which was read before."""
 
-    def __init__(self, weights: Weights, settings: ModelSettings, embedding: str) -> None:
-        super().__init__(weights, settings, "decoder", 0, embedding)
+    def __init__(self, weights: Weights, settings: ModelSettings) -> None:
+        super().__init__(weights, settings, "decoder", 0, settings.target_matrix, settings.output_size)
         self.cross_blocks = [
             _CrossBlock(weights, f"decoder.blocks.{number}", settings) for number in range(settings.decoder_layers)
         ]

@@ -10,13 +10,14 @@ from itertools import accumulate
 
 import numpy as np
 
+from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
 from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.engine.positions import sinusoids
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.steps import StepDecoder
-from dikkat_runtime.engine.stepwise import limited_beam_search, sample
+from dikkat_runtime.engine.stepwise import sample, stepwise_beam_search
 from dikkat_runtime.engine.weights import Weights, decoder_layers, encoder_layers
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array, address, aligned, empty
@@ -54,7 +55,8 @@ class NativeEngine:
         self._linears, self._norms = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms)
         self._betas = (c_float * settings.encoder_layers)(*[settings.inverse_temperature] * settings.encoder_layers)
         steps, sources, norms = decoder_layers(weights, settings)
-        output = weights.matrix(self._output)
+        bias = weights.array("output_bias", settings.output_size) if settings.output_bias else None
+        output = weights.matrix(self._output, bias)
         self._decoder = DecoderWeights(settings, self._target, self._scale, [*steps, output], sources, norms, precision)
         weights.check_all_used()
         # the arrays must live as long as C reads them
@@ -87,9 +89,10 @@ class NativeEngine:
         *,
         numbers: Sequence[int] | None = None,
         threads: int | None = None,
+        constraints: Sequence[Constraint | None] | None = None,
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first; see `Engine`."""
-        caps = [options.length_cap(length) for length in memory.lengths]
+        caps = length_caps(memory.lengths, options, constraints)
         # learned positions end somewhere: no hypothesis reaches beyond them
         if self._learned is not None:
             caps = [min(cap, len(self._learned)) for cap in caps]
@@ -97,13 +100,19 @@ class NativeEngine:
         if isinstance(options, SamplingOptions):
             steps = StepDecoder(self._decoder, memory, 1, threads, self.positions)
             numbers = range(len(caps)) if numbers is None else numbers
-            return [[hypothesis] for hypothesis in sample(steps, options, caps, numbers, threads)]
+            return [[hypothesis] for hypothesis in sample(steps, options, caps, numbers)]
         beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
-        if options.limits_repetition:
+        if options.limits_repetition or constraints is not None:
+            beam_size = rows_of_beam(beam_size, constraints)
             steps = StepDecoder(self._decoder, memory, beam_size, threads, self.positions)
-            return limited_beam_search(steps, options, beam_size, n_best, caps, threads)
+            return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
         decoder = BeamDecoder(self._decoder, memory, beam_size, threads)
         return decoder.search(options.length_penalty, n_best, caps, self.positions)
+
+    def steps(self, memory: Memory, beam_size: int) -> StepDecoder:
+        """Single steps over sources that are read, with so many rows for each."""
+        limit = None if self._learned is None else len(self._learned)
+        return StepDecoder(self._decoder, memory, beam_size, self.info.threads, self.positions, limit)
 
     def positions(self, start: int, end: int) -> Array:
         """(end - start, D): what is added to the embeddings at these positions."""
@@ -120,13 +129,14 @@ class NativeEngine:
 
     def _read_embeddings(self, weights: Weights) -> None:
         settings = self.settings
-        shape = settings.vocab_size, settings.model_dim
+        shape = settings.output_size, settings.model_dim
         self._scale = math.sqrt(settings.model_dim) if settings.scale_embeddings else 1.0
         self._output = weights.array("output_weight", *shape)
         self._source = self._target = self._output
-        if not settings.tie_embeddings:
-            self._source = weights.array("source_embedding.weight", *shape)
-            self._target = weights.array("target_embedding.weight", *shape)
+        if settings.source_matrix != "output_weight":
+            self._source = weights.array(settings.source_matrix, settings.vocab_size, settings.model_dim)
+        if settings.target_matrix != "output_weight":
+            self._target = weights.array(settings.target_matrix, *shape)
         if settings.positions == "learned":
             self._learned = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
 

@@ -21,18 +21,19 @@ NATIVE: Allowed = {
     "selection": ("soft",),
     "attention_window": (None,),
     "embedding_norm": (False,),
-    "output_bias": (False,),
+    "output_bias": (False, True),
     "positions_in_every_layer": (False,),
 }
 """What the kernels compute."""
-NUMPY: Allowed = {
+STACK: Allowed = {
     **NATIVE,
     "activation": ("relu", "gelu", "gelu_tanh", "geglu", "swiglu"),
     "norm": ("layer", "rms"),
     "positions": ("sinusoidal", "sinusoidal_concatenated", "learned", "rotary"),
     "embedding_norm": (False, True),
+    "output_bias": (False, True),
 }
-"""What stacks over numpy compute."""
+"""What stacks of classifiers and language models compute."""
 _IGNORED = frozenset({"dropout", "attention_dropout", "global_tokens", "attention_bias", "attention_output_bias"})
 """What matters in training alone, or is seen from the weights."""
 LARGEST = 1 << 24
@@ -52,6 +53,9 @@ class ModelSettings:
     """Shape of a translator; the names are those of `config.json`."""
 
     vocab_size: int
+    """Entries of the vocabulary; of the source's where there are two."""
+    target_vocab_size: int | None
+    """Entries of the target's vocabulary where there are two."""
     model_dim: int
     num_heads: int
     num_kv_heads: int
@@ -70,6 +74,23 @@ class ModelSettings:
     scale_embeddings: bool
     embedding_norm: bool
     tie_embeddings: bool
+    output_bias: bool
+
+    @property
+    def output_size(self) -> int:
+        """V, entries of the vocabulary that is written."""
+        return self.vocab_size if self.target_vocab_size is None else self.target_vocab_size
+
+    @property
+    def source_matrix(self) -> str:
+        """The name of the weights that embed the source."""
+        is_output = self.tie_embeddings and self.target_vocab_size is None
+        return "output_weight" if is_output else "source_embedding.weight"
+
+    @property
+    def target_matrix(self) -> str:
+        """The name of the weights that embed the target."""
+        return "output_weight" if self.tie_embeddings else "target_embedding.weight"
 
 
 def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> ModelSettings:
@@ -96,9 +117,11 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     beta = model.get("inverse_temperature")
     if beta is None:
         beta = 1.0 / math.sqrt(head_dim) if model.get("score", "scaled_dot") == "scaled_dot" else 1.0
+    target = model.get("target_vocab_size")
     sizes = ("vocab_size", "feed_forward_dim", "encoder_layers", "decoder_layers", "max_positions")
     return ModelSettings(
         **{name: _whole(model, name, where) for name in sizes},
+        target_vocab_size=None if target is None else _whole(model, "target_vocab_size", where),
         model_dim=width,
         num_heads=heads,
         num_kv_heads=groups,
@@ -112,6 +135,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
         scale_embeddings=bool(model.get("scale_embeddings", True)),
         embedding_norm=bool(model.get("embedding_norm", False)),
         tie_embeddings=bool(model.get("tie_embeddings", True)),
+        output_bias=bool(model.get("output_bias", False)),
     )
 
 

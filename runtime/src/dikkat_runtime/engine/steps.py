@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from ctypes import c_int64
+from ctypes import c_int64, c_void_p
 
 import numpy as np
 
 from dikkat_runtime.engine.contract import Memory
 from dikkat_runtime.engine.decoding import DecoderRows, DecoderWeights, Positions
-from dikkat_runtime.native.arrays import Array, address, aligned, empty
+from dikkat_runtime.engine.ranking import log_normalizers, top
+from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 
 
 class StepDecoder(DecoderRows):
@@ -21,12 +22,23 @@ class StepDecoder(DecoderRows):
     """
 
     def __init__(
-        self, weights: DecoderWeights, memory: Memory, beam_size: int, threads: int, positions: Positions
+        self,
+        weights: DecoderWeights,
+        memory: Memory,
+        beam_size: int,
+        threads: int,
+        positions: Positions,
+        limit: int | None = None,
     ) -> None:
-        """`positions` gives what is added to the embeddings of a range of positions."""
+        """`positions` gives what is added to the embeddings of a range of positions; there are at most `limit`."""
         super().__init__(weights, memory, beam_size, threads)
-        self._positions = positions
+        self._positions, self.limit = positions, limit
         self._slots = list(range(self._job.slots))
+        layers, heads = weights.settings.decoder_layers, weights.settings.num_heads
+        # those of the last layer alone are asked for
+        self._looked_at = full((self._job.slots, heads, self._job.source_length), 0.0)
+        self._outputs = (c_void_p * (2 * layers))(*[None] * (2 * layers - 1), address(self._looked_at))
+        self._job.weights_out = ctypes.addressof(self._outputs)
 
     @property
     def length(self) -> int:
@@ -45,6 +57,10 @@ class StepDecoder(DecoderRows):
         job.length += 1
         return logits
 
+    def attention(self) -> Array:
+        """Where the last step looked in the source, (R, S): the last layer's cross-attention, the mean of its heads."""
+        return np.asarray(self._looked_at[: self._job.rows].mean(axis=1))
+
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
         """From now on there are as many rows as `parents`; each goes on from that row, for its source in `owners`.
 
@@ -62,8 +78,24 @@ class StepDecoder(DecoderRows):
             numbers = c_int64 * len(copies)
             sources, targets = zip(*copies, strict=True)
             self._library.decoder_copy(ctypes.byref(self._job), numbers(*sources), numbers(*targets), len(copies))
-        self._slots = wanted
-        numbers = c_int64 * len(wanted)
-        self._rows = (numbers(*wanted), numbers(*owners), numbers())
-        self._job.rows = len(wanted)
+        self._take_rows(wanted, owners)
+
+    def rewind(self, length: int) -> None:
+        """Go back to one row of one source, fed `length` tokens, from which all rows have gone on since."""
+        self._take_rows([0], [0])
+        self._job.length = length
+
+    def _take_rows(self, slots: list[int], owners: Sequence[int]) -> None:
+        self._slots = slots
+        numbers = c_int64 * len(slots)
+        self._rows = (numbers(*slots), numbers(*owners), numbers())
+        self._job.rows = len(slots)
         self._job.row_slots, self._job.row_owners, self._job.begun = map(ctypes.addressof, self._rows)
+
+    def top(self, values: Array, k: int) -> tuple[Array, Array]:
+        """The `k` largest of each row (N, M) and where they stand, the lowest index first among equals."""
+        return top(values, k, int(self._job.threads))
+
+    def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
+        """The largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
+        return log_normalizers(logits, int(self._job.threads))

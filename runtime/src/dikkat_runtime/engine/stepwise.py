@@ -1,63 +1,65 @@
-"""Decoding step by step: beam search under limits on repetition, and sampling.
+"""Decoding step by step: beam search under limits on repetition and under constraints, and sampling.
 
 The hypotheses of a sentence are plain lists; beam search follows the same numbered rules as all of beam search here:
 the best 2k continuations are ranked; those of the first k that end are finished; the first k that do not end live on;
 a sentence is over when its store is full and no live hypothesis, ending now, would be its best, when none can enter its
 n-best, or at its cap. Of equals, the better-ranked parent, then the lower id, ranks first.
+
+Under a constraint only what meets it may end, and it is ranked among such alone; what lives on is allocated by how much
+of the constraint is met (Post and Vilar 2018).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
+from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.decoding import length_penalties
+from dikkat_runtime.engine.hypotheses import NEVER, NO_BONUS, Candidate, Row, Sentence, allocated, constrain
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
-from dikkat_runtime.engine.ranking import log_normalizers, top
 from dikkat_runtime.engine.repetition import completing_tokens, penalize
 from dikkat_runtime.engine.sampling import draw
-from dikkat_runtime.engine.steps import StepDecoder
+from dikkat_runtime.engine.steps_contract import Steps
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
-NEVER = np.float32("-inf")
 
-
-@dataclass(slots=True)
-class Row:
-    """A hypothesis that still grows."""
-
-    tokens: list[int]
-    log_probability: np.float32
-
-
-@dataclass(slots=True)
-class Sentence:
-    """One sentence of a batch: its live hypotheses, best first, and those that have ended."""
-
-    number: int
-    cap: int
-    rows: list[Row]
-    ended: list[Hypothesis] = field(default_factory=list)
-
-
-def limited_beam_search(
-    steps: StepDecoder, options: DecodingOptions, beam_size: int, n_best: int, caps: Sequence[int], threads: int
+def stepwise_beam_search(
+    steps: Steps,
+    options: DecodingOptions,
+    beam_size: int,
+    n_best: int,
+    caps: Sequence[int],
+    constraints: Sequence[Constraint | None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each sentence under the limits on repetition of `options`."""
+    """The `n_best` hypotheses of each sentence under the limits on repetition of `options` and under its constraint.
+
+    `steps` has `beam_size` rows for each sentence.
+    """
     penalties = length_penalties(max(caps), options.length_penalty)
     sentences = [
-        Sentence(number, cap, [Row([], np.float32(0) if rank == 0 else NEVER) for rank in range(beam_size)])
+        _begun(number, cap, beam_size, None if constraints is None else constraints[number])
         for number, cap in enumerate(caps)
     ]
-    results: list[list[Hypothesis]] = [[] for _ in caps]
-    tokens = [BOS_ID] * (len(caps) * beam_size)
+    return search_on(steps, options, n_best, penalties, sentences)
+
+
+def search_on(
+    steps: Steps, options: DecodingOptions, n_best: int, penalties: Array, sentences: list[Sentence]
+) -> list[list[Hypothesis]]:
+    """The `n_best` hypotheses of each of `sentences`, numbered from 0, which go on from the rows that they have.
+
+    Every row was fed all its tokens but the last.
+    """
+    beam_size = len(sentences[0].rows)
+    results: list[list[Hypothesis]] = [[] for _ in sentences]
+    tokens = [row.tokens[-1] if row.tokens else BOS_ID for sentence in sentences for row in sentence.rows]
     while sentences:
-        ranked = _ranked(steps.step(tokens), sentences, options, 2 * beam_size, threads)
+        ranked = _ranked(steps, steps.step(tokens), sentences, options, 2 * beam_size)
         parents, staying = list[int](), list[Sentence]()
         for place, (sentence, candidates) in enumerate(zip(sentences, ranked, strict=True)):
             survivors = _advance(sentence, candidates, beam_size, steps.length, penalties)
@@ -73,47 +75,117 @@ def limited_beam_search(
     return results
 
 
-Candidate = tuple[np.float32, int, int]
-"""Log-probability, number of the hypothesis that is continued, token."""
+def _begun(number: int, cap: int, beam_size: int, constraint: Constraint | None) -> Sentence:
+    """A sentence with one empty hypothesis: its other rows would only repeat it."""
+    state = None if constraint is None else constraint.start
+    rows = [Row([], np.float32(0) if rank == 0 else NEVER, state) for rank in range(beam_size)]
+    return Sentence(number, cap, rows, constraint)
 
 
 def _ranked(
-    logits: Array, sentences: Sequence[Sentence], options: DecodingOptions, count: int, threads: int
+    steps: Steps, logits: Array, sentences: Sequence[Sentence], options: DecodingOptions, count: int
 ) -> list[list[Candidate]]:
-    """The `count` best continuations of each sentence, best first."""
+    """The `count` best continuations of each sentence, best first; under a constraint also those that it wants."""
     rows = [row for sentence in sentences for row in sentence.rows]
-    limited, (largest, log_sums) = _limited(logits, [row.tokens for row in rows], options, threads)
+    beam_size = len(rows) // len(sentences)
+    free: list[Collection[int]] = [()] * len(rows)
+    if options.no_repeat_ngram:
+        free = [_not_blocked(sentence, row) for sentence in sentences for row in sentence.rows]
+    limited, (largest, log_sums) = _limited(steps, logits, [row.tokens for row in rows], options, free)
+    for place, sentence in enumerate(sentences):
+        if sentence.constraint is not None:
+            for number, row in enumerate(sentence.rows):
+                if row.log_probability > NEVER:
+                    left = sentence.cap - steps.length + 1
+                    constrain(limited[place * beam_size + number], row, sentence.constraint, left)
+    reads = any(each.constraint is not None and each.constraint.reads_attention for each in sentences)
+    looked_at = steps.attention() if reads else None
     per_row = min(count, limited.shape[1])
-    _, indices = top(limited, per_row, threads)
+    _, indices = steps.top(limited, per_row)
     before = np.array([row.log_probability for row in rows], np.float32)[:, None]
     every = np.take_along_axis(limited, indices, axis=1) - largest - log_sums + before
     # (B k, c) -> (B, k c)
     joined = every.reshape(len(sentences), -1)
-    values, places = top(joined, min(count, joined.shape[1]), threads)
-    beam_size = len(rows) // len(sentences)
+    values, places = steps.top(joined, min(count, joined.shape[1]))
     by_sentence = indices.reshape(len(sentences), beam_size, per_row)
-    return [
+    ranked = [
         [
-            (values[number, rank], int(place) // per_row, int(by_sentence[number, place // per_row, place % per_row]))
-            for rank, place in enumerate(places[number])
+            Candidate(
+                value,
+                int(place) // per_row,
+                int(by_sentence[number, place // per_row, place % per_row]),
+                sentences[number].rows[int(place) // per_row].bonus,
+            )
+            for value, place in zip(values[number], places[number], strict=True)
         ]
         for number in range(len(sentences))
     ]
+    for number, sentence in enumerate(sentences):
+        if sentence.constraint is not None:
+            part = slice(number * beam_size, (number + 1) * beam_size)
+            scores = limited[part] - largest[part] - log_sums[part]
+            attention = None if looked_at is None else looked_at[part]
+            ranked[number] = _with_wanted(sentence, ranked[number], scores, by_sentence[number], attention)
+    return ranked
+
+
+def _with_wanted(
+    sentence: Sentence, candidates: Sequence[Candidate], scores: Array, indices: Array, attention: Array | None
+) -> list[Candidate]:
+    """The candidates, with the best of each hypothesis, its end where it is near, and what the constraint wants.
+
+    `scores` (k, V) are log-probabilities, `indices` (k, c) the best tokens of each row, `attention` is (k, S). What is
+    wanted counts as if the model were sure that it must be written, and unsure only of where.
+    """
+    constraint = sentence.constraint
+    assert constraint is not None
+    found = {(each.parent, each.token): each for each in candidates if each.log_probability > NEVER}
+    beam_size = len(sentence.rows)
+    for parent, row in enumerate(sentence.rows):
+        if row.log_probability == NEVER:
+            continue
+        own, looked_at = scores[parent], None if attention is None else attention[parent]
+        for token in {int(indices[parent, 0]), *([EOS_ID] if EOS_ID in indices[parent, :beam_size] else [])}:
+            if (parent, token) not in found and own[token] > NEVER:
+                found[parent, token] = Candidate(row.log_probability + own[token], parent, token, row.bonus)
+        for token in constraint.wanted(row.state):
+            if own[token] > NEVER:
+                placed = np.float32(constraint.placement_score(row.state, token, own, looked_at))
+                more = max(placed - own[token], NO_BONUS)
+                total = row.log_probability + own[token] + more
+                found[parent, token] = Candidate(total, parent, token, row.bonus + more)
+    return sorted(found.values(), key=lambda each: (-each.log_probability, each.parent, each.token))
+
+
+def _not_blocked(sentence: Sentence, row: Row) -> Collection[int]:
+    """The tokens that a constraint asks for: they are no repetition, however often they stand there."""
+    constraint = sentence.constraint
+    if constraint is None or row.log_probability == NEVER:
+        return ()
+    allowed = constraint.allowed(row.state)
+    return constraint.wanted(row.state) if allowed is None else {int(token) for token in allowed}
 
 
 def _limited(
-    logits: Array, written: Sequence[Sequence[int]], options: DecodingOptions, threads: int
+    steps: Steps,
+    logits: Array,
+    written: Sequence[Sequence[int]],
+    options: DecodingOptions,
+    free: Sequence[Collection[int]],
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Logits with minus infinity at what must not be written, and what turns them into log-probabilities."""
+    """Logits with minus infinity at what must not be written, and what turns them into log-probabilities.
+
+    The tokens that are `free` in a row may be repeated all the same.
+    """
     if options.repetition_penalty != 1.0:
         for row, tokens in zip(logits, written, strict=True):
             penalize(row, tokens, options.repetition_penalty)
     # what is not emitted keeps its share of the probability
-    normalizers = log_normalizers(logits, threads)
+    normalizers = steps.log_normalizers(logits)
     logits[:, [PAD_ID, BOS_ID]] = NEVER
     if size := options.no_repeat_ngram:
-        for row, tokens in zip(logits, written, strict=True):
-            row[completing_tokens(tokens, size)] = NEVER
+        for row, tokens, exempt in zip(logits, written, free, strict=True):
+            row[[token for token in completing_tokens(tokens, size) if token not in exempt]] = NEVER
     return logits, normalizers
 
 
@@ -121,43 +193,73 @@ def _advance(
     sentence: Sentence, candidates: Sequence[Candidate], beam_size: int, length: int, penalties: Array
 ) -> list[int]:
     """Finish and continue hypotheses; returns the number of the parent of each that lives on."""
-    for log_probability, parent, token in candidates[:beam_size]:
-        score = log_probability / penalties[length]
-        if token == EOS_ID and score > NEVER:
-            tokens = tuple(sentence.rows[parent].tokens)
-            sentence.ended.append(Hypothesis(tokens, float(score), float(log_probability), finished=True))
+    may_end, constraint = candidates, sentence.constraint
+    if constraint is not None:
+        met = [constraint.missing(row.state) == 0 for row in sentence.rows]
+        may_end = [each for each in candidates if met[each.parent]]
+    for log_probability, parent, token, bonus in may_end[:beam_size]:
+        rank = log_probability / penalties[length]
+        if token == EOS_ID and rank > NEVER:
+            tokens, own = tuple(sentence.rows[parent].tokens), log_probability - bonus
+            hypothesis = Hypothesis(tokens, float(own / penalties[length]), float(own), finished=True)
+            sentence.ended.append((float(rank), hypothesis))
     # stable: of equals the earlier finish ranks first
-    sentence.ended.sort(key=lambda hypothesis: -hypothesis.score)
+    sentence.ended.sort(key=lambda ended: -ended[0])
     del sentence.ended[beam_size:]
-    living = [candidate for candidate in candidates if candidate[2] != EOS_ID][:beam_size]
+    going = [candidate for candidate in candidates if candidate.token != EOS_ID]
+    if constraint is None:
+        living, states = going[:beam_size], [None] * beam_size
+    else:
+        after = [constraint.after(sentence.rows[each.parent].state, each.token) for each in going]
+        numbers = allocated(going, after, constraint, beam_size) if going else []
+        living, states = [going[number] for number in numbers], [after[number] for number in numbers]
+        # a sentence keeps all its rows, whatever the constraint leaves to write
+        spare = beam_size - len(living)
+        living += [each._replace(log_probability=NEVER) for each in living[:1]] * spare
+        states += states[:1] * spare
+    if not living:
+        # nothing can be written that is allowed: what stands there is all there is
+        sentence.cap = length
+        return []
     sentence.rows = [
-        Row([*sentence.rows[parent].tokens, token], log_probability) for log_probability, parent, token in living
+        Row([*sentence.rows[parent].tokens, token], log_probability, state, bonus)
+        for (log_probability, parent, token, bonus), state in zip(living, states, strict=False)
     ]
-    return [parent for _, parent, _ in living]
+    return [each.parent for each in living]
 
 
 def _is_over(sentence: Sentence, beam_size: int, n_best: int, length: int, penalties: Array) -> bool:
     if length >= sentence.cap or not sentence.rows:
         return True
-    best, ended = sentence.rows[0].log_probability, sentence.ended
-    settled = len(ended) == beam_size and best / penalties[length] <= ended[0].score
-    reached = ended[n_best - 1].score if len(ended) >= n_best else -math.inf
+    rows, ended = sentence.rows, sentence.ended
+    if (constraint := sentence.constraint) is not None and len(ended) == beam_size:
+        # what has not met it yet cannot end soon
+        rows = [row for row in rows if constraint.missing(row.state) == 0]
+    best = rows[0].log_probability if rows else NEVER
+    settled = len(ended) == beam_size and best / penalties[length] <= ended[0][0]
+    reached = ended[n_best - 1][0] if len(ended) >= n_best else -math.inf
     return bool(settled or best / penalties[sentence.cap] <= reached)
 
 
 def _best(sentence: Sentence, n_best: int, penalty: float) -> list[Hypothesis]:
     """Ended hypotheses by falling score, then live ones that were cut at the cap."""
-    found = sentence.ended[:n_best]
-    live = [row for row in sentence.rows if row.log_probability > NEVER][: n_best - len(found)]
+    found = [hypothesis for _, hypothesis in sentence.ended[:n_best]]
+    rows = [row for row in sentence.rows if row.log_probability > NEVER]
+    if (constraint := sentence.constraint) is not None:
+        rows.sort(key=lambda row: constraint.missing(row.state))
+    live = rows[: n_best - len(found)]
     return found + [
-        Hypothesis(tuple(row.tokens), float(row.log_probability / penalty), float(row.log_probability), finished=False)
+        Hypothesis(
+            tuple(row.tokens),
+            float((row.log_probability - row.bonus) / penalty),
+            float(row.log_probability - row.bonus),
+            finished=False,
+        )
         for row in live
     ]
 
 
-def sample(
-    steps: StepDecoder, options: SamplingOptions, caps: Sequence[int], numbers: Sequence[int], threads: int
-) -> list[Hypothesis]:
+def sample(steps: Steps, options: SamplingOptions, caps: Sequence[int], numbers: Sequence[int]) -> list[Hypothesis]:
     """One drawn hypothesis a sentence; the seed and its number in `numbers` decide what is drawn, not its batch."""
     penalties = length_penalties(max(caps), options.length_penalty)
     streams = [np.random.default_rng((options.seed, number)) for number in numbers]
@@ -167,7 +269,9 @@ def sample(
     tokens = [BOS_ID] * len(caps)
     while rows:
         logits = steps.step(tokens)
-        limited, (largest, log_sums) = _limited(logits, [row.tokens for row in rows.values()], options, threads)
+        limited, (largest, log_sums) = _limited(
+            steps, logits, [row.tokens for row in rows.values()], options, [()] * len(rows)
+        )
         parents, tokens = list[int](), list[int]()
         for place, (number, row) in enumerate(list(rows.items())):
             token = draw(limited[place], options, uniforms[number][steps.length - 1])

@@ -14,6 +14,7 @@ from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.models import AlignWords, ServedModel, Task
 from dikkat_runtime.tasks.translator import Translation
+from dikkat_runtime.text.glossary import Glossary
 
 _LARGEST_MAP = 4_000_000
 """Characters of a sentence times those of its translation, beyond which tags are placed without attention."""
@@ -22,11 +23,11 @@ _LARGEST_MAP = 4_000_000
 class BlockingEngine:
     """One model, asked from a thread beside the event loop, in which it must be made. Raises as `Call.compute`."""
 
-    def __init__(self, call: Call, model: ServedModel, alternatives: int = 0) -> None:
-        """`alternatives` are those of each translation."""
+    def __init__(self, call: Call, model: ServedModel, alternatives: int = 0, glossary: Glossary | None = None) -> None:
+        """`alternatives` are those of each translation, which holds the terms of `glossary`."""
         beam = max(call.services.settings.beam_size, alternatives + 1)
         self._call, self._loop = call, asyncio.get_running_loop()
-        self._translate = model.translate_task(beam, alternatives + 1)
+        self._translate = model.translate_task(beam, alternatives + 1, glossary)
         self._align = AlignWords(model)
         self.align: Align | None = self._word_weights if model.has_attention else None
         """None where the model gives no attention."""

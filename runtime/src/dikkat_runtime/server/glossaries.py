@@ -1,51 +1,19 @@
-"""Glossaries that clients make: their terms, and where these occur in a text."""
+"""Glossaries that clients make, and their terms."""
 
 from __future__ import annotations
 
-import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Self
 
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import Limits
 
-_START = re.compile(r"\w+|[^\w\s]")
-
-
-class Terms:
-    """Terms with the translation that each must have; of overlapping ones the first, then the longest, counts."""
-
-    def __init__(self, entries: Mapping[str, str]) -> None:
-        self._by_start: dict[str, list[tuple[str, str]]] = {}
-        for term, translation in sorted(entries.items(), key=lambda entry: -len(entry[0])):
-            if start := _START.match(term):
-                self._by_start.setdefault(start[0].casefold(), []).append((term, translation))
-
-    def occurrences(self, text: str) -> Iterator[tuple[int, int, str]]:
-        """Start and end of each term in a text, whatever its case, with the translation."""
-        free_from = 0
-        for start in _START.finditer(text):
-            if start.start() < free_from:
-                continue
-            for term, translation in self._by_start.get(start[0].casefold(), ()):
-                end = start.start() + len(term)
-                if text[start.start() : end].casefold() == term.casefold() and _ends_word(text, end):
-                    yield start.start(), end, translation
-                    free_from = end
-                    break
-
-    @classmethod
-    def of(cls, glossary: Glossary | None) -> Self | None:
-        """Those of a glossary."""
-        return cls(glossary.entries) if glossary else None
-
 
 @dataclass(frozen=True, slots=True)
-class Glossary:
-    """Terms of one pair of languages."""
+class StoredGlossary:
+    """Terms of one pair of languages, as a client named them."""
 
     name: str
     source: str
@@ -60,20 +28,20 @@ class GlossaryStore:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._by_owner: dict[str, dict[str, Glossary]] = {}
+        self._by_owner: dict[str, dict[str, StoredGlossary]] = {}
 
-    def add(self, owner: str, glossary: Glossary) -> None:
+    def add(self, owner: str, glossary: StoredGlossary) -> None:
         """Keep a glossary. Raises `RequestError` for one too many."""
         own = self._by_owner.setdefault(owner, {})
         if len(own) >= self._limits.glossaries:
             raise RequestError("too_large", f"there are {len(own)} glossaries already; delete one first")
         own[glossary.identity] = glossary
 
-    def all_of(self, owner: str) -> list[Glossary]:
+    def all_of(self, owner: str) -> list[StoredGlossary]:
         """The glossaries of an owner, the oldest first."""
         return list(self._by_owner.get(owner, {}).values())
 
-    def get(self, owner: str, identity: str) -> Glossary:
+    def get(self, owner: str, identity: str) -> StoredGlossary:
         """One glossary. Raises `RequestError`."""
         glossary = self._by_owner.get(owner, {}).get(identity)
         if glossary is None:
@@ -107,8 +75,3 @@ class GlossaryStore:
                 "too_large", f"entries has over {self._limits.glossary_entries:,} terms", param="entries"
             )
         return entries
-
-
-def _ends_word(text: str, end: int) -> bool:
-    inside = text[end - 1 : end + 1]
-    return len(inside) < 2 or not (inside[0].isalnum() and inside[1].isalnum())

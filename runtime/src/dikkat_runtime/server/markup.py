@@ -1,30 +1,29 @@
-"""Texts with tags, and texts with terms of a glossary: each comes back once, where its words went."""
+"""Texts with tags through a translator: each tag comes back once, byte for byte, where its words went."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from itertools import islice
 
-from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
+from dikkat_runtime.documents.decoded_file import TextDocument
 from dikkat_runtime.documents.fragments import html_fragment, xml_fragment
-from dikkat_runtime.documents.segments import Content, Edit, Item, Segment, Tag, plain
+from dikkat_runtime.documents.segments import Content, Item, Tag
 from dikkat_runtime.documents.translation import ContentTranslator
 from dikkat_runtime.server.blocking import BlockingEngine
-from dikkat_runtime.server.glossaries import Terms
 from dikkat_runtime.server.segments import pieces
 from dikkat_runtime.server.wishes import Wish
 from dikkat_runtime.tasks.translator import Translation
 from dikkat_runtime.text.sentences import split_sentences
 
-_LINE_BREAKS, _LINE = re.compile(r"([\r\n]+)"), re.compile(r"[^\r\n]+")
+_LINE_BREAKS = re.compile(r"([\r\n]+)")
 
 
 def is_plain(text: str, wish: Wish) -> bool:
     """Whether nothing but sentences has to be looked for in a text."""
-    return wish.terms is None and (wish.markup == "text" or not ("<" in text or "&" in text))
+    return wish.markup == "text" or not ("<" in text or "&" in text)
 
 
 def escaped(text: str, wish: Wish) -> str:
@@ -69,39 +68,21 @@ def ranked(translation: Translation, rank: int) -> str:
 def _read(text: str, wish: Wish) -> TextDocument:
     if wish.markup == "html":
         return html_fragment(text, [name.lower() for name in wish.structure.ignored])
-    if wish.markup == "xml":
-        return xml_fragment(text, wish.structure)
-    spans = [match.span() for match in _LINE.finditer(text)] if wish.lines else [(0, len(text))]
-    segments = [Segment((text[start:end],), partial(_plain_edits, start, end), 1) for start, end in spans]
-    return TextDocument(DecodedFile("text", text), segments, markup=False)
-
-
-def _plain_edits(start: int, end: int, translation: Content) -> list[Edit]:
-    return [Edit(start, end, "".join(item if isinstance(item, str) else item.markup for item in translation))]
+    return xml_fragment(text, wish.structure)
 
 
 def _prepared(content: Content, wish: Wish) -> Content:
-    """Content in which terms of the glossary, and line breaks that end a sentence, are tags."""
+    """Content in which line breaks that end a sentence are tags."""
+    if wish.markup != "xml" or not wish.lines:
+        return content
     items: list[Item] = []
     for item in content:
-        lines = _LINE_BREAKS.split(item) if isinstance(item, str) and wish.markup == "xml" and wish.lines else [item]
-        for number, line in enumerate(lines):
-            if number % 2:
-                items.append(Tag("void", str(line), ends_sentence=True, is_text=True))
-            elif isinstance(line, str):
-                items += _with_terms(line, wish.terms)
-            else:
-                items.append(line)
-    return tuple(item for item in items if item != "") if plain(content) else content
-
-
-def _with_terms(text: str, terms: Terms | None) -> Iterator[Item]:
-    start = 0
-    for begin, end, translation in terms.occurrences(text) if terms else ():
-        yield text[start:begin]
-        yield Tag("word", translation, is_text=True)
-        start = end
-    yield text[start:]
+        if not isinstance(item, str):
+            items.append(item)
+            continue
+        for number, line in enumerate(_LINE_BREAKS.split(item)):
+            items.append(Tag("void", line, ends_sentence=True, is_text=True) if number % 2 else line)
+    return tuple(item for item in items if item != "")
 
 
 def _sentences(text: str, language: str, cuts: bool) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,16 +11,19 @@ from typing import Any, Literal
 import numpy as np
 
 from dikkat_runtime.documents.words import word_spans
-from dikkat_runtime.engine.options import BeamOptions, Precision
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.languages import normal
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classification, Classifier
+from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translation, Translator
+from dikkat_runtime.text.glossary import Glossary
 
 SAMPLE = "A short text, that the first one who asks does not have to wait for."
 ModelKind = Literal["translator", "classifier", "lm"]
@@ -41,8 +44,12 @@ class ServedModel:
     """When its weights were written, in seconds since 1970."""
     tokens_per_byte: float = 0.3
     """Of a short English text."""
+    precision: PrecisionName = "float32"
+    threads: int | None = None
     has_attention: bool = False
     """Whether it is a translator that tells where it looked for each word."""
+    judge: Judge | None = None
+    """What tells the confidence in translations, where it has been fitted for the run."""
     _embedder: Embedder | None = field(default=None, repr=False)
     _aligner: Aligner | None = field(default=None, repr=False)
     _tasks: dict[tuple[int, int], Translate] = field(default_factory=dict, repr=False)
@@ -52,8 +59,10 @@ class ServedModel:
         """Source and target language, as they are compared."""
         return normal(self.source), normal(self.target)
 
-    def translate_task(self, beam_size: int, n_best: int) -> Translate:
-        """The task of a beam, the same one each time."""
+    def translate_task(self, beam_size: int, n_best: int, glossary: Glossary | None = None) -> Translate:
+        """The task of a beam; without a glossary the same one each time."""
+        if glossary is not None:
+            return Translate(self, BeamOptions(beam_size=beam_size, n_best=n_best), glossary)
         task = self._tasks.get((beam_size, n_best))
         if task is None:
             task = Translate(self, BeamOptions(beam_size=beam_size, n_best=n_best))
@@ -63,7 +72,7 @@ class ServedModel:
     def embedder(self) -> Embedder:
         """The model as a source of vectors, loaded when it is first asked for; in the engine thread."""
         if self._embedder is None:
-            self._embedder = Embedder.load(self.path)
+            self._embedder = Embedder.load(self.path, precision=self.precision, threads=self.threads)
         return self._embedder
 
     def aligner(self) -> Aligner:
@@ -87,11 +96,36 @@ class Translate:
 
     model: ServedModel
     options: BeamOptions
+    glossary: Glossary | None = None
+
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long; it keeps no glossary alive."""
+        return self.model, self.options, self.glossary is not None
 
     def run(self, texts: Sequence[str]) -> list[Translation]:
         """One translation for each text."""
-        translations: list[Translation] = self.model.model.translate(texts, self.options)
+        translations: list[Translation] = self.model.model.translate(texts, self.options, glossary=self.glossary)
         return translations
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    """Translations that somebody types are completed."""
+
+    model: ServedModel
+    options: BeamOptions
+    glossary: Glossary | None = None
+
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self.model, self.options, "complete"
+
+    def run(self, pairs: Sequence[tuple[str, str]]) -> list[Translation]:
+        """The best translation of each source that begins with its prefix."""
+        sources, prefixes = zip(*pairs, strict=True)
+        return list(self.model.model.translate(sources, self.options, prefixes=prefixes, glossary=self.glossary))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +133,11 @@ class Classify:
     """Texts are classified."""
 
     model: ServedModel
+
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
 
     def run(self, texts: Sequence[str]) -> list[Classification]:
         """One classification for each text."""
@@ -112,6 +151,11 @@ class Embed:
 
     model: ServedModel
 
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
     def run(self, texts: Sequence[str]) -> list[Any]:
         """One vector (D,) for each text."""
         return [np.asarray(vector, np.float32) for vector in self.model.embedder().stream(texts)]
@@ -123,9 +167,32 @@ class Attend:
 
     model: ServedModel
 
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[CrossAttention]:
         """The cross-attention of each source and its translation."""
         return [self.model.aligner().attend(source, target) for source, target in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Translations are judged."""
+
+    model: ServedModel
+
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
+    def run(self, pairs: Sequence[tuple[str, str]]) -> list[Confidence]:
+        """The confidence in the translation of each source."""
+        assert self.model.judge is not None
+        sources, targets = zip(*pairs, strict=True)
+        return self.model.judge(sources, targets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,30 +201,38 @@ class AlignWords:
 
     model: ServedModel
 
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[Array]:
         """Weights (T, S) of the words of each translation over those of its source."""
         align = self.model.aligner().align
         return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
 
-Task = Translate | Classify | Embed | Attend | AlignWords
+Task = Translate | Complete | Classify | Embed | Attend | Judged | AlignWords
 
 
-def load_model(spec: str, precision: Precision, threads: int | None) -> ServedModel:
+def load_model(spec: str, precision: PrecisionName, threads: int | None) -> ServedModel:
     """The run of DIR or NAME=DIR. Raises as the loading of its kind, and `UsageError` for unknown languages."""
     name, path = split_spec(spec)
     kind: ModelKind = read_config(path)["task"]
     loaders: dict[str, Callable[[], Any]] = {
         "translator": lambda: Translator.load(path, precision=precision, threads=threads),
-        "classifier": lambda: Classifier.load(path),
-        "lm": lambda: Generator.load(path),
+        "classifier": lambda: Classifier.load(path, precision=precision, threads=threads),
+        "lm": lambda: Generator.load(path, precision=precision, threads=threads),
     }
     model = ServedModel(name or path.resolve().name, kind, path, loaders[kind]())
+    model.precision, model.threads = precision, threads
     model.created = int((path / "model.safetensors").stat().st_mtime)
     model.tokens_per_byte = model.count_tokens([SAMPLE])[0] / len(SAMPLE)
     if kind == "translator":
         model.source, model.target = _languages(name, path)
         model.has_attention = Aligner.computes(path)
+        if Calibration.read(path) is not None:
+            model.judge = model.model.judge(path)
     return model
 
 

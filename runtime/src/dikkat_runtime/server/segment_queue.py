@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from dikkat_runtime.server.request_error import RequestError
@@ -51,7 +51,7 @@ class SegmentQueue:
         self.changed = threading.Condition()
         """Held while the queue is changed; told of every change."""
         self._lanes: dict[Task, _Lane] = {}
-        self._paces: dict[Task, Pace] = {}
+        self._paces: dict[Hashable, Pace] = {}
         self._order = 0
         self.segments = 0
         """Segments for which somebody still waits."""
@@ -122,15 +122,16 @@ class SegmentQueue:
     def measured(self, batch: Batch, seconds: float) -> None:
         """Learn from a batch how long tokens take."""
         with self.changed:
-            self._paces.setdefault(batch.task, Pace()).add(batch.tokens, seconds)
+            self._paces.setdefault(batch.task.pace, Pace()).add(batch.tokens, seconds)
 
     def forget_paces(self) -> None:
         """Measure anew, since other models are served from now on."""
         with self.changed:
-            self._paces = {task: pace for task, pace in self._paces.items() if task in self._lanes}
+            kept = {task.pace for task in self._lanes}
+            self._paces = {key: pace for key, pace in self._paces.items() if key in kept}
 
     def _pace(self, task: Task) -> Pace:
-        return self._paces.get(task) or Pace()
+        return self._paces.get(task.pace) or Pace()
 
     def _next_task(self) -> Task | None:
         """The task of the segment whose turn it is: interactive and old ones by age, then bulk by age."""

@@ -45,7 +45,7 @@ async def translate_texts(call: Call, model: ServedModel, texts: Sequence[str], 
     ranks = dict(zip(plain, await _plain_texts(call, model, [texts[number] for number in plain], wish), strict=True))
     if len(plain) < len(texts):
         others = [number for number in range(len(texts)) if number not in ranks]
-        engine = BlockingEngine(call, model, wish.alternatives)
+        engine = BlockingEngine(call, model, wish.alternatives, wish.glossary)
         found = await translate_contents(engine, [texts[number] for number in others], model.source, wish)
         ranks.update(zip(others, found, strict=True))
     results = []
@@ -63,7 +63,7 @@ async def _plain_texts(call: Call, model: ServedModel, texts: Sequence[str], wis
 
     parts = split() if sum(map(len, texts)) <= _SHORT else await asyncio.to_thread(split)
     beam = max(call.services.settings.beam_size, wish.alternatives + 1)
-    task = model.translate_task(beam, wish.alternatives + 1)
+    task = model.translate_task(beam, wish.alternatives + 1, wish.glossary)
     translations = iter(await call.compute(task, [segment for each in parts for segment in segments_of(each)]))
     results = []
     for each in parts:

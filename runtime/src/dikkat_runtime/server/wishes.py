@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from dikkat_runtime.documents.fragments import Structure
-from dikkat_runtime.server.glossaries import Terms
+from dikkat_runtime.text.glossary import Glossary
 
 Markup = Literal["text", "html", "xml"]
 
@@ -23,4 +23,4 @@ class Wish:
     lines: bool = True
     """Whether a line break ends a sentence."""
     alternatives: int = 0
-    terms: Terms | None = None
+    glossary: Glossary | None = None

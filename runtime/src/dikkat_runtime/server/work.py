@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,11 @@ class Task(Protocol):
 
     def __hash__(self) -> int:
         """Equal for tasks that share a batch."""
+        ...
+
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long, and without what belongs to one request."""
         ...
 
     def run(self, items: Sequence[Any]) -> list[Any]:

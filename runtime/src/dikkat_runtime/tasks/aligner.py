@@ -15,7 +15,7 @@ from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
-from dikkat_runtime.tasks.loading import load_tokenizer
+from dikkat_runtime.tasks.loading import load_tokenizers
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 Spans = Sequence[tuple[int, int]]
@@ -38,8 +38,11 @@ class CrossAttention:
 class Aligner:
     """Reads a sentence and a translation of it, and tells where each word was looked for."""
 
-    def __init__(self, attention: ForcedAttention, tokenizer: Tokenizer, target_language: str = "") -> None:
-        self._attention, self._tokenizer, self._target_language = attention, tokenizer, target_language
+    def __init__(
+        self, attention: ForcedAttention, tokenizers: tuple[Tokenizer, Tokenizer], target_language: str = ""
+    ) -> None:
+        """`tokenizers` are those of source and target, which may be one."""
+        self._attention, self._tokenizers, self._target_language = attention, tokenizers, target_language
 
     @classmethod
     def load(cls, path: str | Path) -> Aligner:
@@ -53,7 +56,7 @@ class Aligner:
         file = run / "model.safetensors"
         weights = Weights(read_weights(file), str(file), in_bytes=False, threads=available_threads())
         language = str(section(config, "data", run).get("target_language", ""))
-        return cls(ForcedAttention(weights, settings), load_tokenizer(run, config, settings.vocab_size), language)
+        return cls(ForcedAttention(weights, settings), load_tokenizers(run, config, settings), language)
 
     @staticmethod
     def computes(path: str | Path) -> bool:
@@ -67,24 +70,24 @@ class Aligner:
 
     def attend(self, source: str, target: str) -> CrossAttention:
         """The weights of every layer and head for a translation that is given; none where one of both is empty."""
-        tokenizer, language = self._tokenizer, self._target_language
-        ids, target_ids = tokenizer.encode(source), tokenizer.encode(target, language)
+        (reads, writes), language = self._tokenizers, self._target_language
+        ids, target_ids = reads.encode(source), writes.encode(target, language)
         weights = self._attention(ids, target_ids) if ids and target_ids else np.zeros((0, 0, 0, 0), np.float32)
-        (source, source_spans), (target, target_spans) = _spans(tokenizer, source), _spans(tokenizer, target, language)
+        (source, source_spans), (target, target_spans) = _spans(reads, source), _spans(writes, target, language)
         return CrossAttention(source, target, source_spans, target_spans, weights)
 
     def align(self, source: str, sources: Spans, target: str, targets: Spans) -> Array:
         """Weights (T, S) of the words that lie at these characters; the row of a word sums to one, or is zero."""
-        tokenizer, language = self._tokenizer, self._target_language
-        ids, target_ids = tokenizer.encode(source), tokenizer.encode(target, language)
+        (reads, writes), language = self._tokenizers, self._target_language
+        ids, target_ids = reads.encode(source), writes.encode(target, language)
         if not ids or not target_ids:
             return np.zeros((len(targets), len(sources)), np.float32)
         # (L, H, T, S) -> (T, S)
         weights = self._attention(ids, target_ids)[-1].mean(axis=0)
         words = (
-            _shares(targets, _spans(tokenizer, target, language)[1])
+            _shares(targets, _spans(writes, target, language)[1])
             @ weights
-            @ _shares(sources, _spans(tokenizer, source)[1]).T
+            @ _shares(sources, _spans(reads, source)[1]).T
         )
         total = words.sum(axis=1, keepdims=True)
         return np.asarray(words / np.where(total > 0, total, 1), np.float32)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import EMPTY, Engine, Hypothesis
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.native.cpu import free_threads
 
 _Search = Callable[[Sequence[int]], list[list[Hypothesis]]]
 
 BATCH_SIZE = 128
 """Sentences that are searched together."""
+FEW = 8
+"""Sentences for which other threads are only woken where processors are free."""
 BATCH_TOKENS = 16384
 """Source tokens of a batch, padding included; a longer sentence goes alone."""
 
@@ -42,12 +46,14 @@ def search_all(
     *,
     numbers: Sequence[int] | None = None,
     batch_size: int = BATCH_SIZE,
+    constraints: Sequence[Constraint | None] | None = None,
     before_batch: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """The hypotheses of every sentence (source ids without an end mark), in their order; an empty one is not searched.
 
-    `numbers` are those of the sentences, by default from 0. `before_batch` is called before each batch, and may raise
-    to end the work. After an error, or Ctrl-C, no batch is begun any more.
+    `numbers` are those of the sentences, by default from 0, and `constraints` what their outputs must meet.
+    `before_batch` is called before each batch, and may raise to end the work. After an error, or Ctrl-C, no batch is
+    begun any more.
     """
     numbers = range(len(sentences)) if numbers is None else numbers
     results: list[list[Hypothesis]] = [[EMPTY] for _ in sentences]
@@ -56,12 +62,19 @@ def search_all(
     # in eight bits a thread is best alone with a batch; in float32 the threads had better share the weights
     workers = min(info.threads, len(batches)) if info.precision == "int8" else 1
     share = max(1, info.threads // max(1, workers))
+    if len(batches) == 1 and len(batches[0]) <= FEW:
+        # threads that wait for one that got no processor are slower than one alone
+        share = free_threads(share)
 
     def search(batch: Sequence[int]) -> list[list[Hypothesis]]:
         if before_batch is not None:
             before_batch()
         memory = engine.encode([sentences[index] for index in batch], threads=share)
-        return engine.search(memory, options, numbers=[numbers[index] for index in batch], threads=share)
+        drawn = [numbers[index] for index in batch]
+        if constraints is None:
+            return engine.search(memory, options, numbers=drawn, threads=share)
+        own = [constraints[index] for index in batch]
+        return engine.search(memory, options, numbers=drawn, threads=share, constraints=own)
 
     for batch, searched in zip(batches, _side_by_side(search, batches, workers), strict=True):
         for index, hypotheses in zip(batch, searched, strict=True):

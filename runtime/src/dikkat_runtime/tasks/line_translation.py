@@ -1,121 +1,220 @@
-"""Lines of any kind in, one translation a line out: what is cut, copied, decoded again and told about it."""
+"""Lines of any kind in, one translation a line out: what is protected, cut, copied, demanded, and told about it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import islice
+from dataclasses import dataclass, replace
+from itertools import islice, repeat
 
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
+from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, renamed
+from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceResult, PieceTranslator
+from dikkat_runtime.tasks.prefixes import UNTYPED, TypedPrefix, shared_out
+from dikkat_runtime.tasks.surrogates import Filled, Protected, fill, protect, with_marks
 from dikkat_runtime.tasks.translation_notes import Event, TranslationNotes
-from dikkat_runtime.tasks.translations import Translation, copied, joined
+from dikkat_runtime.tasks.translations import Translation, copied, joined, prefixed
+from dikkat_runtime.text.demanded import Demanded
+from dikkat_runtime.text.glossary import Glossary
+from dikkat_runtime.text.measures import measures
 from dikkat_runtime.text.placeholders import has_words, lost
-from dikkat_runtime.text.repetition import is_loop
 from dikkat_runtime.text.segmentation import Piece, Segmenter, Segments
 
-Decode = Callable[[Sequence[Sequence[int]], Sequence[int], DecodingOptions], list[Translation]]
-"""From source ids, a number for each and the options to the translations."""
-
-RETRY_NGRAM = 3
-"""Tokens that must not stand twice where an output that went round in a loop is decoded again."""
 _MOST_CHARACTERS = 1_000_000
 """Of the lines that are read ahead, so that memory stays bounded however long they are."""
 _LATER_PIECE = 1 << 40
 """By how much the number of each next piece of a line is higher: what is drawn for other lines stays the same."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line on its way."""
+
+    text: str
+    protected: Protected
+    segments: Segments
+    typed: TypedPrefix
+    number: int
+    """From 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One piece of a line: what is asked for, None where it is copied."""
+
+    piece: Piece
+    filled: Filled
+    request: PieceRequest | None
+    line: _Line
+    number: int
+
+
 class LineTranslator:
-    """Translates lines: `segmenter` cuts them, `decode` translates the pieces, `notes` hears what happened."""
+    """Translates lines: `segmenter` cuts them, `pieces` translates the pieces, `notes` hears what happened."""
 
     def __init__(
-        self, segmenter: Segmenter, decode: Decode, options: DecodingOptions, notes: TranslationNotes, retry: bool
+        self,
+        segmenter: Segmenter,
+        encode: Callable[[Sequence[str]], Sequence[Sequence[int]]],
+        pieces: PieceTranslator,
+        options: DecodingOptions,
+        notes: TranslationNotes,
+        *,
+        surrogates: Callable[[], Sequence[str]],
+        glossary: Glossary | None = None,
+        judge: Judge | None = None,
+        languages: tuple[str, str] = ("", ""),
     ) -> None:
-        """With `retry`, outputs that went round in a loop are decoded again under a limit on repetition."""
-        self._segmenter, self._decode, self._options, self._notes = segmenter, decode, options, notes
-        self._retries = retry and not options.limits_repetition
+        """`surrogates` tells in which order they are tried; `languages` are those of the source and the translation.
 
-    def translate(self, lines: Iterable[str], window: int) -> Iterator[Translation]:
+        `judge` tells the confidence in what was translated.
+        """
+        self._judge = judge
+        self._segmenter, self._encode, self._pieces = segmenter, encode, pieces
+        self._options, self._notes = options, notes
+        self._surrogates, self._glossary, self._languages = surrogates, glossary, languages
+
+    def translate(
+        self, lines: Iterable[str], window: int, prefixes: Iterable[str] | None = None
+    ) -> Iterator[Translation]:
         """One translation a line, in order; at most `window` lines are read ahead, and so many pieces decoded together.
 
-        When reading fails, what was read before is translated first.
+        Each begins with the text of `prefixes` for its line. When reading fails, what was read before is translated
+        first.
         """
         number = 0
+        typed = repeat("") if prefixes is None else iter(prefixes)
         for texts in _read_ahead(lines, window):
-            segments = self._segments(texts)
-            pieces = self._translated(segments, number, window)
-            for text, segment in zip(texts, segments, strict=True):
-                number += 1
-                yield self._line(text, segment, list(islice(pieces, len(segment.pieces))), number)
+            batch = self._lines(texts, list(islice(typed, len(texts))), number)
+            number += len(texts)
+            results = self._translated([part for line in batch for part in self._parts(line)], window)
+            for line in batch:
+                yield self._line(line, list(islice(results, len(line.segments.pieces))))
 
-    def _segments(self, texts: Sequence[str]) -> list[Segments]:
+    def _lines(self, texts: Sequence[str], prefixes: Sequence[str], before: int) -> list[_Line]:
         """The pieces of each line; one without words is a piece that is copied."""
-        with_words = [has_words(text) for text in texts]
-        cut = iter(self._segmenter.segment([text.strip() for text, has in zip(texts, with_words, strict=True) if has]))
-        return [next(cut) if has else Segments([Piece(text, ())]) for text, has in zip(texts, with_words, strict=True)]
+        protected = [protect(text.strip()) if has_words(text) else Protected(text) for text in texts]
+        with_words = [has_words(each.text) for each in protected]
+        cut = iter(self._segmenter.segment([each.text for each, has in zip(protected, with_words, strict=True) if has]))
+        lines = []
+        for number, (text, safe, has) in enumerate(zip(texts, protected, with_words, strict=True)):
+            segments = next(cut) if has else Segments([Piece(text, ())])
+            prefix = prefixes[number] if number < len(prefixes) else ""
+            typed = UNTYPED
+            if prefix:
+                typed = shared_out(safe.marked(prefix), segments.pieces, self._languages)
+            lines.append(_Line(text, safe if has else Protected(text), segments, typed, before + number))
+        return lines
 
-    def _translated(self, segments: Sequence[Segments], before: int, window: int) -> Iterator[Translation]:
-        """The translation of every piece of lines that have so many `before` them, a window of pieces at a time."""
-        numbered = [
-            (piece, before + line + place * _LATER_PIECE)
-            for line, segment in enumerate(segments)
-            for place, piece in enumerate(segment.pieces)
-        ]
-        for start in range(0, len(numbered), window):
-            yield from self._window(numbered[start : start + window])
+    def _parts(self, line: _Line) -> list[_Part]:
+        """What is asked for each piece of a line."""
+        parts = []
+        for place, piece in enumerate(line.segments.pieces):
+            begun = line.typed.begun if place == line.typed.number else ""
+            filled, request = Filled(piece.text, (), ()), None
+            if piece.ids and place >= line.typed.number:
+                if line.protected.placeholders:
+                    filled = fill(piece.text, self._surrogates(), begun)
+                ids = piece.ids if filled.text == piece.text else self._encode([filled.text])[0]
+                if ids:
+                    demands = (*filled.demands, *self._demands(filled.text))
+                    closed = begun[-1:] in filled.marks
+                    request = PieceRequest(filled.text, tuple(ids), filled.filled(begun), demands, closed)
+            parts.append(_Part(piece, filled, request, line, line.number + place * _LATER_PIECE))
+        return parts
 
-    def _window(self, numbered: Sequence[tuple[Piece, int]]) -> list[Translation]:
+    def _demands(self, text: str) -> tuple[Demanded, ...]:
+        """What the glossary and the measures of a text ask for."""
+        terms = self._glossary.demands(text) if self._glossary is not None else ()
+        return (*terms, *measures(text))
+
+    def _translated(self, parts: Sequence[_Part], window: int) -> Iterator[tuple[_Part, PieceResult]]:
+        """The translation of every piece, a window of pieces at a time."""
+        for start in range(0, len(parts), window):
+            yield from self._window(parts[start : start + window])
+
+    def _window(self, parts: Sequence[_Part]) -> list[tuple[_Part, PieceResult]]:
         """The translations of pieces; of equal ones one is decoded, unless each is drawn for itself."""
         drawn = isinstance(self._options, SamplingOptions)
-        keys = [(tuple(piece.ids), number if drawn else 0) for piece, number in numbered]
-        wanted: dict[tuple[Sequence[int], int], int] = {}
-        for key, (_, number) in zip(keys, numbered, strict=True):
-            if key[0]:
-                wanted.setdefault(key, number)
-        found, again = self._without_loops([ids for ids, _ in wanted], list(wanted.values()))
-        made = dict(zip(wanted, found, strict=True))
-        looped = {key for place, key in enumerate(wanted) if place in again}
+        wanted: dict[tuple[PieceRequest, int], int] = {}
+        for part in parts:
+            if part.request is not None:
+                wanted.setdefault((part.request, part.number if drawn else 0), part.number)
+        requests = [request for request, _ in wanted]
+        made = dict(zip(wanted, self._judged(requests, self._pieces(requests, list(wanted.values()))), strict=True))
         results = []
-        for key, (piece, number) in zip(keys, numbered, strict=True):
-            results.append(made[key] if key[0] else copied(piece.text))
-            if key in looped:
-                self._notes.add("loop", number % _LATER_PIECE + 1)
-            elif not results[-1].finished:
-                self._notes.add("unfinished", number % _LATER_PIECE + 1)
+        for part in parts:
+            if part.request is None:
+                results.append((part, PieceResult(copied(part.piece.text))))
+                continue
+            result = made[part.request, part.number if drawn else 0]
+            number = part.line.number + 1
+            if result.looped:
+                self._notes.add("loop", number)
+            elif not result.translation.finished:
+                self._notes.add("unfinished", number)
+            self._notes.demanded(number, part.request.demands, result.unmet, forced=result.forced)
+            results.append((part, self._with_marks(part, result)))
         return results
 
-    def _without_loops(
-        self, sentences: Sequence[Sequence[int]], numbers: Sequence[int]
-    ) -> tuple[list[Translation], set[int]]:
-        """The translations, and which of them had to be made again."""
-        found = self._decode(sentences, numbers, self._options)
-        if not self._retries:
-            return found, set()
-        # a source that says the same over and over may well have such a translation
-        loops = [
-            place
-            for place, (translation, ids) in enumerate(zip(found, sentences, strict=True))
-            if is_loop(translation.tokens, translation.finished) and not is_loop(ids)
+    def _judged(self, requests: Sequence[PieceRequest], results: Sequence[PieceResult]) -> Sequence[PieceResult]:
+        """The results with the confidence in each, where it was asked for."""
+        if self._judge is None:
+            return results
+        own = [result.translation for result in results]
+        found = self._judge(
+            [request.text for request in requests], [each.text for each in own], [each.finished for each in own]
+        )
+        return [
+            replace(result, translation=replace(result.translation, confidence=confidence))
+            for result, confidence in zip(results, found, strict=True)
         ]
-        if loops:
-            held = replace(self._options, no_repeat_ngram=RETRY_NGRAM)
-            again = self._decode([sentences[place] for place in loops], [numbers[place] for place in loops], held)
-            for place, translation in zip(loops, again, strict=True):
-                found[place] = translation
-        return found, set(loops)
 
-    def _line(self, text: str, segment: Segments, parts: Sequence[Translation], number: int) -> Translation:
+    def _with_marks(self, part: _Part, result: PieceResult) -> PieceResult:
+        """A translation with the marks of its piece in the place of their surrogates."""
+        if not part.filled.marks:
+            return result
+
+        def marked(translation: Translation) -> Translation:
+            text, misplaced = with_marks(part.piece.text, part.filled, translation.text)
+            if misplaced and translation is result.translation:
+                self._notes.add("misplaced", part.line.number + 1)
+            own = translation.confidence and renamed(translation.confidence, part.filled.names)
+            others = tuple(map(marked, translation.alternatives))
+            return replace(translation, text=text, alternatives=others, confidence=own)
+
+        return replace(result, translation=marked(result.translation))
+
+    def _line(self, line: _Line, parts: Sequence[tuple[_Part, PieceResult]]) -> Translation:
         events: dict[Event, bool] = {
-            "cut": segment.cut_sentence,
-            "long word": segment.copied_word,
-            "carriage return": "\r" in text,
+            "cut": line.segments.cut_sentence,
+            "long word": line.segments.copied_word,
+            "carriage return": "\r" in line.text,
         }
         for event, happened in events.items():
             if happened:
-                self._notes.add(event, number)
-        translation = joined(parts, self._options.length_penalty)
-        if parts[0].text != text:
-            self._notes.compare(number, *lost(text, translation.text))
+                self._notes.add(event, line.number + 1)
+        typed = line.typed
+        translations = [result.translation for _, result in parts[max(0, typed.number) :]]
+        if typed.number < 0:
+            translation = joined(translations, self._options.length_penalty)
+        else:
+            translation = prefixed(typed.finished, translations, self._options.length_penalty)
+        translation = _restored(line.protected, translation)
+        if self._judge is not None:
+            own = combined([each.confidence or CERTAIN for each in translations] or [CERTAIN])
+            translation = replace(translation, confidence=renamed(own, line.protected.names))
+            for flag in own.flags:
+                self._notes.flagged(flag, line.number + 1)
+        if parts[0][1].translation.text != line.text:
+            self._notes.compare(line.number + 1, *lost(line.text, translation.text))
         return translation
+
+
+def _restored(protected: Protected, translation: Translation) -> Translation:
+    if not protected.placeholders:
+        return translation
+    others = tuple(_restored(protected, each) for each in translation.alternatives)
+    return replace(translation, text=protected.restored(translation.text), alternatives=others)
 
 
 def _read_ahead(lines: Iterable[str], window: int) -> Iterator[list[str]]:

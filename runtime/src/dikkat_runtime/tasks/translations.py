@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.prefix import Prefix
+from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.segmentation import join
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -24,6 +26,8 @@ class Translation:
     """The next best ones, when more than one was asked for; of a line in pieces, the next best of each piece."""
     finished: bool = True
     """Whether the model ended it itself, before the length limit."""
+    confidence: Confidence | None = None
+    """How probable it is that it is right, where that was asked for."""
 
 
 def copied(text: str) -> Translation:
@@ -31,18 +35,24 @@ def copied(text: str) -> Translation:
     return Translation(text, 0.0, ())
 
 
-def translations_of(found: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer) -> list[Translation]:
-    """The translation of each sentence from its hypotheses, best first."""
+def translations_of(
+    found: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer, begun: Sequence[tuple[str, Prefix] | None] = ()
+) -> list[Translation]:
+    """The translation of each sentence from its hypotheses, best first; what was typed of it stands in `begun`."""
     flat = [hypothesis for hypotheses in found for hypothesis in hypotheses]
     texts = iter(tokenizer.decode_batch([hypothesis.tokens for hypothesis in flat]))
 
-    def translation(hypothesis: Hypothesis) -> Translation:
+    def translation(hypothesis: Hypothesis, typed: tuple[str, Prefix] | None) -> Translation:
         # a translation is one line, whatever the model writes
         text = next(texts).replace("\n", " ")
+        if typed is not None:
+            rest = typed[1].continuation(hypothesis.tokens).decode("utf-8", "replace")
+            text = typed[0] + rest.replace("\n", " ")
         tokens = tuple(tokenizer.labels(hypothesis.tokens))
         return Translation(text, hypothesis.score, tokens, finished=hypothesis.finished)
 
-    made = [[translation(hypothesis) for hypothesis in hypotheses] for hypotheses in found]
+    typed = begun or [None] * len(found)
+    made = [[translation(each, own) for each in hypotheses] for hypotheses, own in zip(found, typed, strict=True)]
     return [Translation(best.text, best.score, best.tokens, tuple(others), best.finished) for best, *others in made]
 
 
@@ -53,6 +63,18 @@ def joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
     ranks = max(len(part.alternatives) for part in parts)
     best, *others = (_joined([_ranked(part, rank) for part in parts], length_penalty) for rank in range(ranks + 1))
     return Translation(best.text, best.score, best.tokens, tuple(others), best.finished)
+
+
+def prefixed(finished: str, parts: Sequence[Translation], length_penalty: float) -> Translation:
+    """The translation of a line that begins with text that is `finished`, and goes on with its `parts`."""
+    if not parts:
+        return copied(finished)
+    whole = joined(parts, length_penalty)
+    text = parts[0].text
+    for part in parts[1:]:
+        text = text + part.text if text.endswith(" ") else join([text, part.text.strip()])
+    others = tuple(replace(each, text=finished + each.text) for each in whole.alternatives)
+    return replace(whole, text=finished + text, alternatives=others)
 
 
 def _ranked(part: Translation, rank: int) -> Translation:

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
 from pathlib import Path
 
 from dikkat_runtime.engine.contract import Engine, EngineInfo
 from dikkat_runtime.engine.native import NativeEngine
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.engine.precision import PrecisionName, choose_precision
 from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.batches import BATCH_SIZE, search_all
+from dikkat_runtime.tasks.compiled import ConstraintCompiler
+from dikkat_runtime.tasks.completion import Completion
+from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
+from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.loading import load_tokenizer
+from dikkat_runtime.tasks.loading import load_tokenizers
+from dikkat_runtime.tasks.piece_translation import Decode, PieceRequest, PieceTranslator
 from dikkat_runtime.tasks.reading_limits import limits_of_run
+from dikkat_runtime.tasks.surrogates import ranked_surrogates
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, translations_of
+from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 __all__ = ["BEAM", "WINDOW", "Translation", "Translator"]
 
 BEAM = BeamOptions()
+DEMANDING_PENALTY = 1.0
+"""Most that the length penalty is where words are demanded: above it, translations that go on until all is said win."""
 WINDOW = 2048
 """Lines that are read ahead, so that sentences of like length share a batch."""
 
@@ -37,15 +48,20 @@ class Translator:
         tokenizer: Tokenizer,
         limits: ReadingLimits,
         *,
+        target_tokenizer: Tokenizer | None = None,
         language: str | None = None,
+        target_language: str = "",
         notes: TranslationNotes | None = None,
     ) -> None:
         """`limits` are what the model has learned to read in one piece; `language` that of the source, by default the
-        tokenizer's.
+        tokenizer's. Without a `target_tokenizer` both sides have one.
         """
         self.engine = engine
         self.language = tokenizer.language if language is None else language
+        self.target_language = target_language
         self.tokenizer = tokenizer
+        """That of the source."""
+        self.target_tokenizer = tokenizer if target_tokenizer is None else target_tokenizer
         self.limits = limits
         self.notes = notes or TranslationNotes()
         """What there is to say of the lines that were translated so far."""
@@ -55,7 +71,7 @@ class Translator:
         cls,
         path: str | Path,
         *,
-        precision: Precision = "float32",
+        precision: PrecisionName = "float32",
         threads: int | None = None,
         limits: ReadingLimits | None = None,
     ) -> Translator:
@@ -69,9 +85,11 @@ class Translator:
         where = str(run / "config.json")
         settings = model_settings(config, where, NATIVE)
         weights = run / "model.safetensors"
-        engine = NativeEngine(settings, read_weights(weights), str(weights), precision=precision, threads=threads)
-        tokenizer = load_tokenizer(run, config, settings.vocab_size)
-        return Translator(engine, tokenizer, limits or limits_of_run(config, where))
+        chosen, why = choose_precision(run, precision)
+        engine = NativeEngine(settings, read_weights(weights), str(weights), precision=chosen, threads=threads)
+        engine.info = replace(engine.info, why_precision=why)
+        source, target = load_tokenizers(run, config, settings)
+        return Translator(engine, source, limits or limits_of_run(config, where), target_tokenizer=target)
 
     @property
     def info(self) -> EngineInfo:
@@ -86,10 +104,14 @@ class Translator:
         beam_size: int = BEAM.beam_size,
         n_best: int = 1,
         length_penalty: float = BEAM.length_penalty,
+        prefixes: Iterable[str] | None = None,
+        glossary: Glossary | None = None,
+        confidence: Judge | None = None,
     ) -> list[Translation]:
         """Translate all of `texts`, by beam search where no `options` say otherwise; see `stream`."""
         beam = BeamOptions(beam_size=beam_size, n_best=n_best, length_penalty=length_penalty)
-        return list(self.stream(texts, beam if options is None else options))
+        chosen = beam if options is None else options
+        return list(self.stream(texts, chosen, prefixes=prefixes, glossary=glossary, confidence=confidence))
 
     def stream(
         self,
@@ -100,6 +122,9 @@ class Translator:
         window: int = WINDOW,
         retry_loops: bool = True,
         notes: TranslationNotes | None = None,
+        prefixes: Iterable[str] | None = None,
+        glossary: Glossary | None = None,
+        confidence: Judge | None = None,
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, in constant memory; a line without words comes back as it is.
 
@@ -108,27 +133,121 @@ class Translator:
         should know. At most `window` lines are read ahead, and `batch_size` pieces translated at once. With
         `retry_loops` an output that repeats itself over and over is decoded again with `no_repeat_ngram`.
         Batch size and neighbours do not change a translation.
+
+        Placeholders, addresses and numbers with units stand in a translation exactly as often as in the line. So do the
+        terms of `glossary`, each in one of its forms. A translation begins with the text that `prefixes`, one for each
+        line, has for it, and goes on as is best. With `confidence`, from `judge`, each tells how probable it is
+        that it is right. Raises `UsageError` for either where translations are drawn.
         """
         if window < 1:
             raise UsageError(f"window must be at least 1, not {window}")
-        segmenter = Segmenter(partial(self.tokenizer.encode_batch, language=self.language), self.limits, self.language)
-        decode = partial(self._decoded, batch_size=BATCH_SIZE if batch_size is None else batch_size)
-        translator = LineTranslator(segmenter, decode, options, self.notes if notes is None else notes, retry_loops)
-        yield from translator.translate(lines, window)
+        if isinstance(options, SamplingOptions) and (prefixes is not None or glossary is not None):
+            raise UsageError("a glossary and prefixes are kept by search alone; leave out sampling")
+        decode = partial(self.decoded, batch_size=BATCH_SIZE if batch_size is None else batch_size)
+        notes = self.notes if notes is None else notes
+        translator = self.line_translator(
+            options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence
+        )
+        yield from translator.translate(lines, window, prefixes)
+
+    def complete(self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None) -> Completion:
+        """A session for whoever types the translation of `source`: each prefix is completed in a few milliseconds.
+
+        Raises `UsageError` for a source of more than one line, and where translations are drawn.
+        """
+        if isinstance(options, SamplingOptions):
+            raise UsageError("what is typed is completed by search alone; leave out sampling")
+        return Completion(self, source, options, glossary)
+
+    def line_translator(
+        self,
+        options: DecodingOptions,
+        notes: TranslationNotes,
+        decode: Decode,
+        *,
+        retry_loops: bool = True,
+        glossary: Glossary | None = None,
+        judge: Judge | None = None,
+    ) -> LineTranslator:
+        """What cuts lines and joins the translations that `decode` finds for their pieces."""
+        encode = partial(self.tokenizer.encode_batch, language=self.language)
+        return LineTranslator(
+            Segmenter(encode, self.limits, self.language),
+            encode,
+            PieceTranslator(decode, options, retry=retry_loops, suffixes=self.constraints.takes_suffixes),
+            options,
+            notes,
+            surrogates=lambda: self.surrogates,
+            glossary=glossary,
+            judge=judge,
+            languages=(self.language, self.target_language),
+        )
+
+    def judge(self, run: str | Path, *, told: Callable[[str], object] = lambda line: None) -> Judge:
+        """What tells the confidence in translations of this translator, which is that of the directory `run`.
+
+        At first use it is fitted on the validation part there, which takes as long as to translate it, and kept in
+        confidence.json; `told` hears of that. Raises `MissingInputError` where there is neither.
+        """
+        tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
+        path, scorer = Path(run), PairScorer(self.engine, tokenizers, languages)
+        calibration = Calibration.read(path)
+        if calibration is None:
+            pairs = held_out_pairs(path)
+            told(f"fitting confidence on {len(pairs):,} validation pairs, once …")
+            notes = TranslationNotes()
+
+            def translate(texts: Sequence[str]) -> list[str]:
+                return [each.text for each in self.stream(texts, BEAM, notes=notes)]
+
+            calibration = fit_calibration(pairs, translate, scorer)
+            calibration.write(path)
+        return Judge(scorer, calibration)
 
     def encode(self, line: str) -> list[int]:
         """Source ids of a line, without end mark; none for a line of white space."""
         text = line.strip()
         return self.tokenizer.encode(text, self.language) if text else []
 
-    def _decoded(
+    @cached_property
+    def constraints(self) -> ConstraintCompiler:
+        """What makes constraints over tokens of texts."""
+        return ConstraintCompiler(self.target_tokenizer, self.language, self.target_language)
+
+    @cached_property
+    def surrogates(self) -> tuple[str, ...]:
+        """The names that stand for placeholders, those first that this model leaves as they are."""
+
+        def copies(names: Sequence[str]) -> list[str]:
+            ids = self.tokenizer.encode_batch(list(names), self.language)
+            found = search_all(self.engine, ids, DecodingOptions(scores=False))
+            return self.target_tokenizer.decode_batch([hypotheses[0].tokens for hypotheses in found])
+
+        return ranked_surrogates(copies)
+
+    def decoded(
         self,
-        sentences: Sequence[Sequence[int]],
+        requests: Sequence[PieceRequest],
         numbers: Sequence[int],
         options: DecodingOptions,
+        bound: bool,
         *,
-        batch_size: int,
+        batch_size: int = BATCH_SIZE,
     ) -> list[Translation]:
-        """The translations of source ids, side by side as far as that is faster."""
-        found = search_all(self.engine, sentences, options, numbers=numbers, batch_size=batch_size)
-        return translations_of(found, self.tokenizer)
+        """The translations of requests; only where they are `bound` must these meet what is demanded."""
+        sentences = [request.ids for request in requests]
+        if not bound:
+            found = search_all(self.engine, sentences, options, numbers=numbers, batch_size=batch_size)
+            return translations_of(found, self.target_tokenizer)
+        compiler = self.constraints
+        typed = [compiler.prefix(each.prefix, each.is_closed) for each in requests]
+        constraints = [
+            compiler.constraint(each.text, each.demands, own) for each, own in zip(requests, typed, strict=True)
+        ]
+        if any(request.demands for request in requests):
+            options = replace(options, length_penalty=min(options.length_penalty, DEMANDING_PENALTY))
+        found = search_all(
+            self.engine, sentences, options, numbers=numbers, batch_size=batch_size, constraints=constraints
+        )
+        begun = [None if own is None else (each.prefix, own) for each, own in zip(requests, typed, strict=True)]
+        return translations_of(found, self.target_tokenizer, begun)

@@ -22,3 +22,10 @@ def lower(text: str, language: str = "") -> str:
     if has_dotted_i(language):
         text = _SMALL_I_WITH_DOT.sub("i", text).replace("I", "ı")
     return text.lower()
+
+
+def capitalized(text: str, language: str = "") -> str:
+    """`text` with a capital at its beginning, by the rules of `language`: in Turkish and Azeri that of i is İ."""
+    first = "İ" if text.startswith("i") and has_dotted_i(language) else text[:1].upper()
+    # a letter such as ß has no capital of its own
+    return (first if len(first) == 1 else text[:1]) + text[1:]

@@ -16,7 +16,8 @@ _PATTERNS: dict[Kind, str] = {
     "tag": r"</?[A-Za-z][\w:-]{0,40}(?:\s[^<>]{0,400})?/?>|&(?:#\d{1,7}|#x[0-9A-Fa-f]{1,6}|[A-Za-z]\w{1,30});",
     "placeholder": r"%(?:\(\w{1,60}\)|\d{1,2}\$)?[-+#0]*(?:\d{1,3})?(?:\.\d{1,3})?(?:hh?|ll?|[jztLq])?"
     r"[sdiufFgGeExXoc@](?!\w)"
-    r"|%%|%\d{1,2}\b|\{\{[^{}]{0,80}\}\}|\{%[^{}%]{0,80}%\}|\$?\{[^\s{}]{0,80}\}|\$\{[^{}]{1,80}\}",
+    r"|%%|%\d{1,2}\b|\{\s{0,9}\w{1,60}\s{0,9},\s{0,9}(?:plural|selectordinal|select|number|date|time|duration|ordinal|spellout)\b"
+    r"(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]{0,200}\}){0,400}\}){0,400}\}){0,400}\}|\{\{[^{}]{0,80}\}\}|\{%[^{}%]{0,80}%\}|\$?\{[^\s{}]{0,80}\}|\$\{[^{}]{1,80}\}",
     "number": r"\d+(?:[.,'’\u00a0\u202f](?=\d{3}(?!\d))\d{3})*(?:[.,]\d+)*",
 }
 _GROUPS = {f"g{place}": kind for place, kind in enumerate(_PATTERNS)}
@@ -45,12 +46,12 @@ def spans(text: str) -> Counter[tuple[Kind, str]]:
     return counts
 
 
-def protected_spans(text: str, also: str) -> list[tuple[int, int]]:
-    """Where placeholders, URLs and e-mail addresses stand, and each character of `also`."""
+def protected_spans(text: str, also: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Where placeholders, URLs and e-mail addresses stand, and each match of `also` outside them."""
     wanted = ("placeholder", "URL", "e-mail")
     found = list(re.finditer(_ANY, text)) if _may_have_spans(text) else []
     spans = [_without_marks(match) for match in found if _GROUPS[match.lastgroup or ""] in wanted]
-    alone = [(place, place + 1) for place, character in enumerate(text) if character in also]
+    alone = [match.span() for match in also.finditer(text)]
     free = [each for each in alone if not any(start <= each[0] < end for start, end in spans)]
     return sorted([*spans, *free])
 
@@ -87,6 +88,13 @@ def _normal(kind: Kind, written: str) -> str:
     if kind == "URL":
         return _MARKS.sub("", written)
     return _digits(written).replace(" ", "").lstrip("0") or "0" if kind == "number" else written
+
+
+def with_ascii_digits(text: str) -> str:
+    """A text of the same length, in which the decimal digits of any script are those of ASCII."""
+    if text.isascii():
+        return text
+    return "".join(str(unicodedata.decimal(each)) if each.isdecimal() else each for each in text)
 
 
 def _digits(text: str) -> str:

@@ -167,7 +167,7 @@ Atom = tuple[str, int]
 def _atoms(sentence: str) -> Iterator[str]:
     """Words with the space behind them; in scripts that have no spaces, characters."""
     for word in _WORD.findall(sentence):
-        if _has_spaceless(word):
+        if is_spaceless(word):
             yield from re.findall(_CHARACTERS, word)
         else:
             yield word
@@ -177,7 +177,7 @@ def _runs(atoms: Sequence[str], counts: Sequence[int], longest: int) -> Iterator
     """Atoms that can be read, and between them one by one those that are too long, which are copied."""
     run: list[Atom] = []
     for atom, count in zip(atoms, counts, strict=True):
-        if count <= longest or _has_spaceless(atom):
+        if count <= longest or is_spaceless(atom):
             run.append((atom, count))
             continue
         if run:
@@ -220,6 +220,11 @@ def _clauses(atoms: Sequence[Atom]) -> Iterator[list[Atom]]:
         yield clause
 
 
+def is_spaceless(text: str) -> bool:
+    """Whether there is a letter of a script that puts no spaces between words."""
+    return not text.isascii() and re.search(_HAS_SPACELESS, text) is not None
+
+
 def join(texts: Sequence[str]) -> str:
     """Texts one after the other, with a space between them but beside a sign of Chinese or Japanese."""
     parts: list[str] = []
@@ -230,10 +235,6 @@ def join(texts: Sequence[str]) -> str:
             parts.append(" ")
         parts.append(text)
     return "".join(parts)
-
-
-def _has_spaceless(text: str) -> bool:
-    return not text.isascii() and re.search(_HAS_SPACELESS, text) is not None
 
 
 def _is_cjk(character: str) -> bool:

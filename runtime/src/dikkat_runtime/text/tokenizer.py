@@ -1,4 +1,4 @@
-"""Text to ids and back, over the `tokenizers` library: one joint vocabulary for both languages.
+"""Text to ids and back, over the `tokenizers` library: one vocabulary for both languages, or one for each.
 
 `bpe` is byte-level BPE (Sennrich et al. 2016 on the bytes of UTF-8, as in GPT-2): every byte has an entry, so nothing
 is unknown, and decoding gives back the text exactly, in Unicode form NFC. A space is put before the text and taken off
@@ -16,6 +16,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -30,6 +31,7 @@ from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS
 from dikkat_runtime.text.casing import has_dotted_i, lower
 from dikkat_runtime.text.labels import whole_characters
 from dikkat_runtime.text.tokenizer_check import LARGEST_FILE, checked_tokenizer
+from dikkat_runtime.text.vocabulary_bytes import EntryKind, VocabularyBytes
 
 # Pieces that no merge may cross. A word keeps its inner apostrophes, so that the data decides whether the cut comes
 # after it (French l'|eau), before it (Turkish İstanbul|'da) or not at all (English don't). A digit stands alone.
@@ -37,11 +39,14 @@ from dikkat_runtime.text.tokenizer_check import LARGEST_FILE, checked_tokenizer
 _PIECE = r" ?\p{L}[\p{L}\p{M}]*(?:['’]\p{L}[\p{L}\p{M}]*)*| ?\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # Cuts a hand-typed "<eos>" in two, so that the word list cannot look it up as the special token.
 _TYPED_SPECIAL = r"<(?=(?:pad|bos|eos|unk)>)"
+_FEW = 8
 _NO_BREAK_SPACES = "\u202f\u00a0"
 _MARKS = "[,.!?]"
 _CHARACTER = r"[\s\S]"
 PATTERNS = (_PIECE, _TYPED_SPECIAL, _MARKS, _CHARACTER)
 """Every regular expression that a tokenizer of ours holds."""
+TARGET_TOKENIZER = "tokenizer.target.json"
+"""The file of a run that holds the target's vocabulary where there are two; tokenizer.json is then the source's."""
 
 # Rayon's threads do not survive a fork: parallel here, single in a forked child, and no warning about it.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -85,6 +90,8 @@ class Tokenizer:
         settings = settings or json.loads(inner.to_str())
         self._lowercases = '"Lowercase"' in json.dumps(settings["normalizer"])
         self._is_bytes = settings["model"]["type"] == "BPE"
+        self._joins_with_spaces = settings["decoder"] is None
+        self._leading_space = self._joins_with_spaces or '"Strip"' in json.dumps(settings["decoder"])
         self._labels: dict[int, str] = {}
 
     @classmethod
@@ -111,12 +118,15 @@ class Tokenizer:
         return cls(inner)
 
     @classmethod
-    def load(cls, path: Path, vocab_size: int | None = None, language: str = "") -> Tokenizer:
+    def load(
+        cls, path: Path, vocab_size: int | None = None, language: str = "", setting: str = "vocab_size"
+    ) -> Tokenizer:
         """Read `tokenizer.json`, which must have `vocab_size` entries where that is given, for texts in `language`.
 
-        Raises `MissingInputError`, or `DataError` when it is damaged, foreign or of another size.
+        `setting` is that of the model which tells the size. Raises `MissingInputError`, or `DataError` when the file is
+        damaged, foreign or of another size.
         """
-        return cls.checked(path, *read_tokenizer(path), vocab_size, language)
+        return cls.checked(path, *read_tokenizer(path), vocab_size, language, setting)
 
     @classmethod
     def checked(
@@ -126,6 +136,7 @@ class Tokenizer:
         inner: tokenizers.Tokenizer,
         vocab_size: int | None,
         language: str = "",
+        setting: str = "vocab_size",
     ) -> Tokenizer:
         """What `read_tokenizer` found at `path`, if it is ours. Raises `DataError`."""
         if tuple(inner.id_to_token(i) for i in range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
@@ -135,7 +146,7 @@ class Tokenizer:
             raise DataError(f"{path}: not a tokenizer of dikkat: an entry is not made of bytes")
         if vocab_size is not None and tokenizer.vocab_size != vocab_size:
             raise DataError(
-                f"{path}: does not fit config.json: it has {tokenizer.vocab_size:,} entries, but model.vocab_size is"
+                f"{path}: does not fit config.json: it has {tokenizer.vocab_size:,} entries, but model.{setting} is"
                 f" {vocab_size:,}"
             )
         return tokenizer
@@ -169,6 +180,9 @@ class Tokenizer:
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """Text of each row of ids, in order."""
         kept = [[int(i) for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)] for ids in batch]
+        if len(kept) <= _FEW:
+            # waking the threads of the library takes longer
+            return [self._inner.decode(ids, skip_special_tokens=False) for ids in kept]
         return list(self._inner.decode_batch(kept, skip_special_tokens=False))
 
     def spans(self, text: str, language: str | None = None) -> tuple[str, list[tuple[int, int]]]:
@@ -196,6 +210,13 @@ class Tokenizer:
         """
         labels = self._labels
         return [labels.get(i) or self._label(int(i)) for i in ids]
+
+    @cached_property
+    def token_bytes(self) -> VocabularyBytes:
+        """What each id adds to a text."""
+        entries = [str(self._inner.id_to_token(number)) for number in range(self.vocab_size)]
+        kind: EntryKind = "bytes" if self._is_bytes else "words" if self._joins_with_spaces else "characters"
+        return VocabularyBytes.of(entries, kind, _BYTE_OF, leading_space=self._leading_space)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """`pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""

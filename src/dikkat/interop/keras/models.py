@@ -1,4 +1,4 @@
-"""The translator and the classifier in Keras 3, from the weights of a run: the logits of the PyTorch engine."""
+"""The translator and the classifier in Keras 3, with the weights of a run and the logits of the PyTorch engine."""
 
 from __future__ import annotations
 
@@ -29,24 +29,27 @@ ALLOWED: dict[str, tuple[object, ...]] = {
 
 
 class Translator(keras.Model):
-    """Ids of the source (B, S) and of the target (B, T), padding 0, to the logits (B, T, V) of each next token."""
+    """Map ids of the source (B, S) and of the target (B, T), padding 0, to logits (B, T, V) of each next token."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         check(config)
         self.source = Embedding(config)
-        self.target = self.source if config.tie_embeddings else Embedding(config)
+        joint = config.tie_embeddings and config.target_vocab_size is None
+        self.target = self.source if joint else Embedding(config, config.target_vocab_size)
         self.encoder = [Block(config) for _ in range(config.encoder_layers)]
         self.decoder = [Block(config, reads=True) for _ in range(config.decoder_layers)]
         self.final_norms = [norm(config), norm(config)] if config.norm_placement == "pre" else []
         self.logits = None
         if not config.tie_embeddings:
-            self.logits = keras.layers.Dense(config.vocab_size, use_bias=config.output_bias)
+            size = config.target_vocab_size or config.vocab_size
+            self.logits = keras.layers.Dense(size, use_bias=config.output_bias)
         elif config.output_bias:
             raise UsageError("a tied output matrix with a bias is not something that the Keras layers compute")
         self((np.ones((1, 2), "int32"), np.ones((1, 2), "int32")))  # makes the variables
 
     def call(self, inputs: tuple[Tensor, Tensor], training: bool = False) -> Tensor:
+        """Return the logits for a pair of source and target ids."""
         source, target = inputs
         # (B, S) -> (B, 1, 1, S), and (T, T)
         real, past = (source != PAD)[:, None, None, :], ops.tril(ops.ones((target.shape[1],) * 2, dtype="bool"))
@@ -63,14 +66,16 @@ class Translator(keras.Model):
         """Take all of our exported weights. Raises `DataError` naming one that is missing or left over."""
         left = dict(weights)
         try:
-            if self.logits is None:
+            if self.target is self.source:
                 # a tied matrix is saved once
                 tied = next(name for name in ("output_weight", "source_embedding.weight") if name in left)
                 self.source.fill(left, tied)
             else:
-                self.target.fill({**left, "embedding": left["target_embedding.weight"]}, "embedding")
+                # a tied matrix of a vocabulary of its own is saved once, too
+                target = "output_weight" if self.logits is None else "target_embedding.weight"
+                self.target.fill({**left, "embedding": left.pop(target)}, "embedding")
                 self.source.fill(left, "source_embedding.weight")
-                del left["target_embedding.weight"]
+            if self.logits is not None:
                 left["logits.weight"] = left.pop("output_weight")
                 if self.logits.use_bias:
                     left["logits.bias"] = left.pop("output_bias")
@@ -89,16 +94,16 @@ class Translator(keras.Model):
 
 
 class Classifier(keras.Model):
-    """Ids (B, S), padding 0, to the logits (B, C) of the classes."""
+    """Map ids (B, S), padding 0, to the logits (B, C) of the classes."""
 
-    def __init__(self, config: ModelConfig, around: ClassifierConfig, num_classes: int) -> None:
+    def __init__(self, config: ModelConfig, head_config: ClassifierConfig, num_classes: int) -> None:
         super().__init__()
         check(config)
-        if around.objective != "cross_entropy" or around.pooling == "attention":
+        if head_config.objective != "cross_entropy" or head_config.pooling == "attention":
             raise UsageError(
                 "the Keras classifier has a logit a class, and pools by the mean, the first word or the max"
             )
-        self.pooling = around.pooling
+        self.pooling = head_config.pooling
         self.embedding = Embedding(config)
         self.encoder = [Block(config) for _ in range(config.encoder_layers)]
         self.final_norm = norm(config) if config.norm_placement == "pre" else None
@@ -107,6 +112,7 @@ class Classifier(keras.Model):
         self(np.ones((1, 2), "int32"))
 
     def call(self, ids: Tensor, training: bool = False) -> Tensor:
+        """Return the logits for `ids`."""
         real = ids != PAD
         x = self.embedding(ids, training=training)
         for block in self.encoder:
@@ -138,14 +144,14 @@ class Classifier(keras.Model):
 
 
 def load(path: str | Path) -> Translator | Classifier:
-    """The model of a run directory. Raises `UsageError` for one that these layers do not compute."""
+    """Load the model of a run directory. Raises `UsageError` for one that these layers do not compute."""
     run = RunDirectory.open(Path(path))
     settings = run.read_config()
     config = ModelConfig.model_validate(settings["model"])
     weights: dict[str, Any] = {name: tensor.float().numpy() for name, tensor in run.load_weights().items()}
     if settings.get("task") == "classifier":
-        around = ClassifierConfig.model_validate(settings["classifier"])
-        model: Translator | Classifier = Classifier(config, around, len(settings["labels"]))
+        head_config = ClassifierConfig.model_validate(settings["classifier"])
+        model: Translator | Classifier = Classifier(config, head_config, len(settings["labels"]))
     elif settings.get("task") == "translator":
         model = Translator(config)
     else:

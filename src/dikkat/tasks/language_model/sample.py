@@ -1,4 +1,4 @@
-"""What a language model has learned, for people who watch it train: a few words of its own."""
+"""Show a few words that a language model writes while it trains."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import torch
 from dikkat.config import RunConfig
 from dikkat.data.objectives import hidden_tokens
 from dikkat.data.packing import Windows
+from dikkat.kernels.device import to_device
 from dikkat.models.language_model import LanguageModel as Network
-from dikkat.native.device import moved
 from dikkat.tasks.language_model.language_model import LanguageModel
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -19,7 +19,7 @@ _OPTIONS = GenerationOptions(max_tokens=64)
 
 
 class Sample:
-    """Writes on, or fills in, a window of the held-out text; another one at each validation."""
+    """Continue, or fill in, a window of the held-out text; another one at each validation."""
 
     def __init__(self, tokenizer: Tokenizer, held_out: Windows, config: RunConfig) -> None:
         self._tokenizer, self._held_out, self._config = tokenizer, held_out, config
@@ -30,7 +30,7 @@ class Sample:
             share = self._config.language_model.masked_share
             example = hidden_tokens(packed, share, self._tokenizer.vocab_size, np.random.default_rng(number))
             with torch.inference_mode():
-                read = moved(example.tokens[:1], model.output_weight.device)
+                read = to_device(example.tokens[:1], model.output_weight.device)
                 said = model(read)[0].argmax(dim=-1).cpu().numpy()
             asked = example.predicted[0] if example.predicted is not None else True
             filled = np.where(asked, said, example.wanted[0])

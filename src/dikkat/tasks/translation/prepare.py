@@ -1,4 +1,4 @@
-"""From the user's data to a run directory that holds all that training needs: tokenizer, ids, held-out text, settings.
+"""Write all that training a translator needs into a run directory: tokenizer, ids, held-out text, settings.
 
 Nothing outside the run directory is read again after this, so a run can be resumed when its data has moved.
 """
@@ -19,27 +19,27 @@ from dikkat.data.line_profile import source_profile
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import LanguageChoice, languages_of, read_pairs
 from dikkat.data.splitting import split_pairs
-from dikkat.phrasebook import phrasebook_split
+from dikkat.phrasebook import languages_of_pair, phrasebook_split
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
 from dikkat.tasks.translation.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
 from dikkat.tasks.translation.defaults import translator_settings
+from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.text.tokenizer import Tokenizer
 
 PHRASEBOOK = "phrasebook:"
-"""Prefix of data that the package generates: `phrasebook:fr`, `phrasebook:tr`."""
+"""Prefix of data that the package generates: `phrasebook:fr`, `phrasebook:tr-en`."""
 
 _ENCODED_AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class TrainRequest:
-    """What a user asks of `dikkat train translator`."""
+    """Hold what a user asks of `dikkat train translator`."""
 
     data: Sequence[str]
-    """Two aligned files, a table, `gettext:LANGUAGE` or `phrasebook:LANGUAGE`."""
+    """Two aligned files, a table, `gettext:LANGUAGE`, `phrasebook:LANGUAGE` or `phrasebook:PAIR`."""
     validation: Sequence[str] = ()
     """Data to validate on, in the same forms; held out from `data` when empty."""
     columns: tuple[str | None, str | None] = (None, None)
@@ -50,23 +50,23 @@ class TrainRequest:
     where: str = "configuration"
     """Where the overrides come from, for error messages."""
     device: Device = "cpu"
-    """Where it will be trained."""
+    """Device that the model will be trained on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Clean pairs: to train on, to validate on, to test on in the end (may be empty)."""
+    """Hold clean pairs to train on, to validate on, and to test on in the end (may be empty)."""
 
     train: list[Pair]
     validation: list[Pair]
     test: list[Pair]
     report: CleaningReport
     validation_seen: int = 0
-    """Validation pairs that are among those to train on."""
+    """Number of validation pairs that are among the training pairs."""
 
 
 def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
-    """Fill `run` with everything that training reads; config.json is written last.
+    """Write everything that training reads into `run`, config.json last.
 
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """
@@ -77,23 +77,20 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     if not _is_phrasebook(request):
         guessed = find_languages(config.data, parts.train, parts.report)
         config = build_config(merge(config.model_dump(), {"data": guessed}), where=request.where)
-    languages = (config.data.source_language, config.data.target_language)
     sources, targets = [pair.source for pair in parts.train], [pair.target for pair in parts.train]
-    tokenizer = Tokenizer.train(sources, config.tokenizer, languages, targets)
-    tokenizer.save(run.tokenizer)
+    vocabularies = Vocabularies.train(sources, targets, config)
+    vocabularies.save(run)
     corpus = Corpus.build(
-        run.make_folder("corpus"), "train", _encoded(parts.train, tokenizer, config.data, parts.report)
+        run.make_folder("corpus"), "train", _encoded(parts.train, vocabularies, config.data, parts.report)
     )
     if not len(corpus):
         raise DataError(
             f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
             " set a higher data.max_length"
         )
-    Corpus.build(run.corpus, "validation", _encoded(parts.validation, tokenizer, config.data, None))
+    Corpus.build(run.corpus, "validation", _encoded(parts.validation, vocabularies, config.data, None))
     _write_held_out(run, parts)
-    config = build_config(
-        merge(config.model_dump(), {"model": {"vocab_size": tokenizer.vocab_size}}), where=request.where
-    )
+    config = build_config(merge(config.model_dump(), {"model": vocabularies.sizes}), where=request.where)
     run.write_config(
         {
             **config.model_dump(),
@@ -115,11 +112,22 @@ def _language_choice(request: TrainRequest) -> LanguageChoice:
 
 def _config(request: TrainRequest, pairs: int, tags: tuple[str, str] = ("", "")) -> RunConfig:
     """The settings for so many pairs; the languages are those that the user names, that files state, or file names."""
-    by_name = languages_of(request.data) if not _is_phrasebook(request) else ("en", _phrasebook(request))
+    generated = _is_phrasebook(request)
+    by_name = languages_of_pair(_phrasebook(request)) if generated else languages_of(request.data)
     source, target = (primary_language(tag) or name for tag, name in zip(tags, by_name, strict=True))
     base = preset(request.preset) if request.preset else translator_settings(pairs, request.settings, request.device)
     named: Settings = {"data": {"source_language": source, "target_language": target}}
-    return build_config(merge(named, base, request.settings), where=request.where)
+    return _learnable(build_config(merge(named, base, request.settings), where=request.where), request.where)
+
+
+def _learnable(config: RunConfig, where: str) -> RunConfig:
+    """`config`. Raises `UsageError` where it asks to learn backwards what only a joint vocabulary can be fed."""
+    if config.data.vocabularies == "separate" and config.training.bidirectional_share:
+        raise UsageError(
+            f"{where}: training.bidirectional_share feeds each side the other's words, but data.vocabularies is"
+            " separate; leave out one of the two"
+        )
+    return config
 
 
 def _read_parts(request: TrainRequest, choice: LanguageChoice, config: DataConfig, seed: int) -> Parts:
@@ -170,21 +178,18 @@ def _is_phrasebook(request: TrainRequest) -> bool:
     return len(request.data) == 1 and request.data[0].startswith(PHRASEBOOK)
 
 
-def _phrasebook(request: TrainRequest) -> Any:
-    language = request.data[0].removeprefix(PHRASEBOOK)
-    if language not in ("fr", "tr"):
-        raise UsageError(f'{request.data[0]}: the phrasebook speaks "fr" and "tr"')
-    return language
+def _phrasebook(request: TrainRequest) -> str:
+    return request.data[0].removeprefix(PHRASEBOOK)
 
 
 def _encoded(
-    pairs: list[Pair], tokenizer: Tokenizer, config: DataConfig, report: CleaningReport | None
+    pairs: list[Pair], vocabularies: Vocabularies, config: DataConfig, report: CleaningReport | None
 ) -> Iterator[tuple[list[int], list[int]]]:
     """Ids of all pairs; with a `report`, those with a side over `max_length` tokens are left out and counted."""
     for start in range(0, len(pairs), _ENCODED_AT_ONCE):
         some = pairs[start : start + _ENCODED_AT_ONCE]
-        sources = tokenizer.encode_batch([pair.source for pair in some], config.source_language)
-        targets = tokenizer.encode_batch([pair.target for pair in some], config.target_language)
+        sources = vocabularies.source.encode_batch([pair.source for pair in some], config.source_language)
+        targets = vocabularies.target.encode_batch([pair.target for pair in some], config.target_language)
         for pair, source, target in zip(some, sources, targets, strict=True):
             if report is not None and max(len(source), len(target)) > config.max_length:
                 report.note("too many tokens", pair)

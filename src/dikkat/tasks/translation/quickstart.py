@@ -1,4 +1,4 @@
-"""The bundled corpus, trained and shown: what `dikkat quickstart` does."""
+"""Train on the bundled corpus and show the result: the work of `dikkat quickstart`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from dikkat.explain.plots import plot_heads
 from dikkat.hints import NAME, command
+from dikkat.phrasebook import languages_of_pair
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings, free_folder
 from dikkat.tasks.common.train import TrainWatcher, train
@@ -22,48 +23,53 @@ from dikkat_runtime.errors import CannotCreateError, DivergedError
 
 SETTINGS: Settings = {"training": {"max_epochs": 12.0, "validations": 4}}
 """Passes, not minutes: a slow or busy machine takes longer and ends at the same score."""
+DEFAULT_PAIR = "en-fr"
 LEAST_GAIN = 40.0
-"""By so much chrF a run must be better than who copies the source: one that works is by eighty."""
+"""chrF by which a run must beat a copy of the source; a working run gains about eighty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quickstart:
-    """What there is to show in the end."""
+    """Hold what a quickstart run shows in the end."""
 
     evaluation: Evaluation
     sentence: str
-    """The sentence whose attention was drawn."""
+    """Sentence whose attention was drawn."""
     picture: Path
 
 
-def quickstart_command(language: str, out: Path | None = None, program: str | None = None) -> str:
-    """The command that makes a quickstart run, or goes on with it; `program` as for `command`."""
-    words = [] if language == "fr" else ["--language", language]
-    if out is not None and out != default_folder(language):
+def quickstart_command(pair: str, out: Path | None = None, program: str | None = None) -> str:
+    """Return the command that makes or resumes a quickstart run; `program` as for `command`."""
+    words = [] if pair == DEFAULT_PAIR else ["--pair", pair]
+    if out is not None and out != default_folder(pair):
         return command("quickstart", *words, "--out", out, program=program)
     return command("quickstart", *words, program=program)
 
 
-def default_folder(language: str) -> Path:
-    """Where a quickstart run lies if nothing else is said."""
-    return Path("runs") / f"quickstart-{language}"
+def default_folder(pair: str) -> Path:
+    """Return the folder of a quickstart run that has no `--out`."""
+    return Path("runs") / f"quickstart-{_name(pair)}"
 
 
-def run_quickstart(
-    language: str, out: Path, watcher: TrainWatcher, should_stop: Callable[[], bool]
-) -> Quickstart | None:
-    """Train, score on held-out pairs and draw one attention map; None if it was stopped (and saved).
+def _name(pair: str) -> str:
+    """The pair as data and folders call it: where English is translated, by the other language alone."""
+    source, target = languages_of_pair(pair)
+    return target if source == "en" else pair
 
-    An unfinished run is gone on with, a finished one shown again. Raises `CannotCreateError` where another run lies at
+
+def run_quickstart(pair: str, out: Path, watcher: TrainWatcher, should_stop: Callable[[], bool]) -> Quickstart | None:
+    """Train, score on held-out pairs and draw one attention map; return None if the run was stopped (and saved).
+
+    An unfinished run is resumed, a finished one shown again. Raises `CannotCreateError` where another run lies at
     `out`, `DivergedError` where nothing was learned, and the errors of training.
     """
-    run, typed = RunDirectory(out), quickstart_command(language, out, NAME)
+    run, typed = RunDirectory(out), quickstart_command(pair, out, NAME)
     if run.has_config:
-        _require_quickstart(run, language)
+        _require_quickstart(run, pair)
     if run.is_finished:
         watcher.note(f"{out} is finished; this is what it has learned")
     else:
-        request = TrainRequest([f"{PHRASEBOOK}{language}"], preset="tiny", settings=SETTINGS)
+        request = TrainRequest([f"{PHRASEBOOK}{_name(pair)}"], preset="tiny", settings=SETTINGS)
         job = TranslatorJob(TrainRequest(()) if run.has_config else request)
         outcome = train(job, out, watcher, resume=out.exists(), should_stop=should_stop, command=typed)
         if not outcome.finished:
@@ -73,7 +79,7 @@ def run_quickstart(
         raise DivergedError(
             f"{out}: it has learned nothing of use: chrF {evaluation.model.chrf:.2f}, where copying the source gives"
             f" {evaluation.copy_source.chrf:.2f}; try another place, as"
-            f" {quickstart_command(language, free_folder(out))}"
+            f" {quickstart_command(pair, free_folder(out))}"
         )
     sentence = min(evaluation.sources, key=lambda text: abs(len(text.split()) - 9))
     picture = out / "attention.png"
@@ -82,20 +88,20 @@ def run_quickstart(
 
 
 def draw_cross_attention(translator: Translator, sentence: str, picture: Path) -> None:
-    """All heads of the last decoder layer looking back at the source."""
+    """Draw the cross-attention of all heads of the last decoder layer for `sentence`."""
     attending = Attending(translator)
     last = translator.config.model.decoder_layers - 1
-    found = attending.greedy(sentence, attending.choose("decoder", "cross", last))
-    plot_heads(found.maps, picture, title=sentence)
+    maps = attending.greedy(sentence, attending.choose("decoder", "cross", last))
+    plot_heads(maps.maps, picture, title=sentence)
 
 
-def _require_quickstart(run: RunDirectory, language: str) -> None:
+def _require_quickstart(run: RunDirectory, pair: str) -> None:
     """Refuse to go on with a run of other data, or one that ends by the clock, as those of an older dikkat do."""
     settings = run.read_config()
     data: Any = settings.get("data_source", {})
-    is_ours = isinstance(data, dict) and data.get("data") == [f"{PHRASEBOOK}{language}"]
+    is_ours = isinstance(data, dict) and data.get("data") == [f"{PHRASEBOOK}{_name(pair)}"]
     is_timed = settings.get("training", {}).get("minutes") is not None and not run.is_finished
     if is_ours and not is_timed:
         return
     what = "an unfinished run of an older dikkat" if is_ours else "another run"
-    raise CannotCreateError(f"{run.path}: holds {what}; use {quickstart_command(language, free_folder(run.path))}")
+    raise CannotCreateError(f"{run.path}: holds {what}; use {quickstart_command(pair, free_folder(run.path))}")

@@ -10,7 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from dikkat.explain.comparison.costs import cost, costs, formulas, layers_to_join, receptive_field
 from dikkat.explain.comparison.kinds import KINDS, Cell, Kind
 from dikkat.explain.comparison.layers import Recurrence, build_layer
-from dikkat.nn import few_rows
+from dikkat.kernels import batch_invariant
 from dikkat.nn.functional import attention
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 
@@ -20,7 +20,7 @@ SIZES = [(16, 8, 2), (40, 8, 3), (17, 24, 5)]
 @pytest.fixture(autouse=True)
 def no_rows_of_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
     """What short sequences are lengthened by is no cost of attention; with many threads these are short."""
-    monkeypatch.setattr(few_rows, "fewest_rows", lambda: 0)
+    monkeypatch.setattr(batch_invariant, "min_rows", lambda: 0)
 
 
 def multiply_adds(module: nn.Module, x: Tensor) -> int:

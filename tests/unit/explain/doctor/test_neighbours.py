@@ -26,11 +26,11 @@ def test_F06_no_padding_mask(places: tuple[str, ...], follows: set[str], monkeyp
 def test_a_mask_that_lets_a_little_through(monkeypatch: pytest.MonkeyPatch) -> None:
     """A score lowered by 10 instead of hidden leaves five parts in 100,000: less than the eye sees, more than zero."""
 
-    def leaky(scores: torch.Tensor, mask: torch.Tensor | None, beta: float) -> torch.Tensor:
+    def leaky(scores: torch.Tensor, mask: torch.Tensor | None, beta: float, bias: torch.Tensor | None) -> torch.Tensor:
         lowered = scores if mask is None else scores - 10.0 * (~mask).to(scores.dtype)
         return torch.softmax(lowered * beta, dim=-1)
 
-    monkeypatch.setattr("dikkat.nn.explicit._weights", leaky)
+    monkeypatch.setattr("dikkat.kernels.attention.attention_weights", leaky)
     assert violation(small_model(), "padding changes nothing").outcome == "fail"
 
 

@@ -11,18 +11,18 @@ from tests.unit.explain.doctor.patients import diagnosis, violation
 from tests.unit.models.small import small_model
 from torch import Tensor
 
-from dikkat.native import kernels
-from dikkat.native.library import library, why_absent
-from dikkat.nn import explicit, functional, query_blocks
+from dikkat.kernels import attention, attention_calls, query_blocks
+from dikkat.kernels.library import library, why_absent
+from dikkat.nn import functional
 
 
 @pytest.mark.usefixtures("without_kernels")
 def test_F38_a_fully_masked_row_that_looks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    def uniform(scores: Tensor, mask: Tensor | None, beta: float) -> Tensor:
+    def uniform(scores: Tensor, mask: Tensor | None, beta: float, bias: Tensor | None) -> Tensor:
         hidden = scores if mask is None else scores.masked_fill(~mask, -1e6)
         return torch.softmax(hidden * beta, dim=-1)
 
-    monkeypatch.setattr("dikkat.nn.explicit._weights", uniform)
+    monkeypatch.setattr(attention, "attention_weights", uniform)
     assert diagnosis(small_model()) == ({"fully masked rows"}, set())
     assert violation(small_model(), "fully masked rows").where.endswith("5 tokens")
 
@@ -33,16 +33,14 @@ def test_F19_zeros_out_but_gradients_that_are_no_numbers(monkeypatch: pytest.Mon
     The backward pass of our own starts from the zeros, so the fault needs attention as it is usually written.
     """
 
-    def patched(
-        q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, beta: float, dropout: float, **_: object
-    ) -> tuple[Tensor, None]:
+    def patched(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, beta: float, **_: object) -> tuple[Tensor, None]:
         scores = q @ k.transpose(-2, -1) * beta
         if mask is None:
             return torch.softmax(scores, dim=-1) @ v, None
         hidden = torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, -math.inf)
         return torch.softmax(scores + hidden, dim=-1).masked_fill(~mask, 0.0) @ v, None
 
-    monkeypatch.setattr(functional, "explicit_attention", patched)
+    monkeypatch.setattr(functional, "soft_attention", patched)
     assert diagnosis(small_model()) == ({"fully masked rows"}, set())
     assert violation(small_model(), "fully masked rows").violation == math.inf
 
@@ -50,7 +48,7 @@ def test_F19_zeros_out_but_gradients_that_are_no_numbers(monkeypatch: pytest.Mon
 @pytest.mark.usefixtures("without_kernels")
 def test_a_fault_of_long_sequences_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = query_blocks.in_query_blocks
-    monkeypatch.setattr(explicit, "in_query_blocks", lambda *given, **options: whole(*given, **options) + torch.nan)
+    monkeypatch.setattr(attention, "in_query_blocks", lambda *given, **options: whole(*given, **options) + torch.nan)
     found = violation(small_model(), "fully masked rows")
     assert (found.outcome, found.violation) == ("fail", math.inf)
     assert found.where.endswith("513 tokens")
@@ -70,7 +68,7 @@ def test_a_row_of_zeros_that_may_look_somewhere(monkeypatch: pytest.MonkeyPatch)
         weights[:, :, 0] = 0.0
         return weights
 
-    monkeypatch.setattr("dikkat.nn.comparison.attention_weights", emptied)
+    monkeypatch.setattr("dikkat.nn.scorers.attention_weights", emptied)
     found = violation(model, "weights sum to one")
     assert (found.outcome, found.violation) == ("fail", 1.0)
     assert found.where.endswith("recorded")
@@ -89,8 +87,8 @@ def test_rows_that_do_not_sum_to_one(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("without_kernels")
 def test_rows_that_only_the_fast_path_leaves_uneven(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is recorded is what was used."""
-    weights = explicit._weights
-    monkeypatch.setattr(explicit, "_weights", lambda *given: weights(*given) * 1.001)
+    weights = attention.attention_weights
+    monkeypatch.setattr(attention, "attention_weights", lambda *given: weights(*given) * 1.001)
     found = violation(small_model(), "weights sum to one")
     assert found.outcome == "fail"
     assert found.violation == pytest.approx(1e-3, rel=1e-2)
@@ -101,12 +99,12 @@ def test_rows_that_only_the_fast_path_leaves_uneven(monkeypatch: pytest.MonkeyPa
 def test_rows_that_only_the_native_kernel_leaves_uneven(monkeypatch: pytest.MonkeyPatch) -> None:
     if library() is None:
         pytest.skip(f"no native kernels: {why_absent()}")
-    forward = kernels.attention_forward
+    forward = attention_calls.attention_forward
 
     def uneven(*given: Any, **options: Any) -> tuple[Tensor, Tensor | None]:
         output, weights = forward(*given, **options)
         return output * 1.001, weights
 
-    monkeypatch.setattr(kernels, "attention_forward", uneven)
+    monkeypatch.setattr(attention_calls, "attention_forward", uneven)
     assert violation(small_model(), "weights sum to one").where.endswith("used")
     assert diagnosis(small_model()) == ({"weights sum to one"}, set())

@@ -35,7 +35,7 @@ def test_F35_steps_at_a_wrong_position(
 def test_F35_steps_turned_to_position_zero(num_kv_heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With rotary positions the same fault lies in attention, and nothing else than the keys' places is wrong."""
     rotation = RotaryPositions.rotation
-    monkeypatch.setattr(RotaryPositions, "rotation", lambda self, x, offset=0, places=None: rotation(self, x))
+    monkeypatch.setattr(RotaryPositions, "rotation", lambda self, x, offset=0, position_ids=None: rotation(self, x))
     model = small_model(positions="rotary", num_kv_heads=num_kv_heads)
     assert diagnosis(model) == ({"positions advance"}, {"step = teacher forcing"})
 

@@ -5,7 +5,10 @@
  * in fixed shares, so the same input gives the same bits.
  */
 #include "attention.h"
+#include "layout.h"
 #include "products.h"
+
+SIZE_OF(Attention);
 
 /* Weights that are computed together, about: half a mebibyte; and the fewest and most queries they may belong to. */
 #define CACHED (1 << 17)
@@ -25,62 +28,62 @@ INLINE int64_t block_of(const Attention *a) {
 
 /* Weights before dropout of the `count` queries from `first` on, over the keys they see. */
 INLINE void weigh(const Attention *a, float *rows, const float *query, const float *key, int64_t pair, int64_t first,
-                  int64_t count, int64_t seen) {
+                  int64_t count, int64_t visible) {
     int64_t keys = padded(a->keys);
-    rows_times_matrix(rows, keys, query, padded(a->width), 1, key, a->width, keys, padded(seen), count);
-    int open = sees_all(a, pair, seen);
+    rows_times_matrix(rows, keys, query, padded(a->width), 1, key, a->width, keys, padded(visible), count);
+    int open = sees_all(a, pair, visible);
     for (int64_t t = 0; t < count; t++)
-        softmax_row(rows + t * keys, seen, a->beta, open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
+        softmax_row(rows + t * keys, visible, a->beta, open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
 }
 
 /* `count` queries from `first` on, and all keys, as they are compared. */
-INLINE void load_queries(const Attention *a, float *to, int64_t b, int64_t h, int64_t first, int64_t count, int wide) {
+INLINE void load_queries(const Attention *a, float *to, int64_t b, int64_t h, int64_t first, int64_t count, int is_float32) {
     int64_t from = head_offset(a->query_strides, b, h) + first * a->query_strides[2];
-    load_rows(to, entry(a->query, from, wide), count, a->width, a->query_strides[2], wide);
-    turn_rows(a, to, b, first, count, 0, wide);
+    load_rows(to, entry(a->query, from, is_float32), count, a->width, a->query_strides[2], is_float32);
+    rotate_rows(a, to, b, first, count, 0, is_float32);
 }
 
-INLINE void load_keys(const Attention *a, float *to, int64_t b, int64_t h, int wide) {
-    const void *from = entry(a->key, head_offset(a->key_strides, b, h), wide);
-    load_rows(to, from, a->keys, a->width, a->key_strides[2], wide);
-    turn_rows(a, to, b, 0, a->keys, 0, wide);
+INLINE void load_keys(const Attention *a, float *to, int64_t b, int64_t h, int is_float32) {
+    const void *from = entry(a->key, head_offset(a->key_strides, b, h), is_float32);
+    load_rows(to, from, a->keys, a->width, a->key_strides[2], is_float32);
+    rotate_rows(a, to, b, 0, a->keys, 0, is_float32);
 }
 
-/* The same transposed; `room` is for the rows. */
-INLINE void load_key_columns(const Attention *a, float *to, float *room, int64_t b, int64_t h, int wide) {
-    const void *from = entry(a->key, head_offset(a->key_strides, b, h), wide);
+/* The same transposed; `buffer` is for the rows. */
+INLINE void load_key_columns(const Attention *a, float *to, float *buffer, int64_t b, int64_t h, int is_float32) {
+    const void *from = entry(a->key, head_offset(a->key_strides, b, h), is_float32);
     if (!a->rotation.cosines) {
-        load_columns(to, from, a->keys, a->width, a->key_strides[2], wide);
+        load_columns(to, from, a->keys, a->width, a->key_strides[2], is_float32);
         return;
     }
-    load_keys(a, room, b, h, wide);
-    load_columns(to, room, a->keys, a->width, padded(a->width), 1);
+    load_keys(a, buffer, b, h, is_float32);
+    load_columns(to, buffer, a->keys, a->width, padded(a->width), 1);
 }
 
 /* Each stage runs over all rows before the next: a row alone is one long chain in which every step waits for the last. */
-INLINE void attention_forward_head(const Attention *a, void *output, float *scratch, int64_t pair, int wide) {
+INLINE void attention_forward_head(const Attention *a, void *output, float *scratch, int64_t pair, int is_float32) {
     int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a);
     int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
     int64_t step = a->heads * a->value_width, place = b * a->queries * step + h * a->value_width;
-    fetch_head(a, NULL, NULL, pair + 1, wide);
-    fetch_rows(output, place, a->queries, a->value_width, step, wide, 1);
+    fetch_head(a, NULL, NULL, pair + 1, is_float32);
+    fetch_rows(output, place, a->queries, a->value_width, step, is_float32, 1);
     float *query = scratch, *key = query + block * width, *value = key + a->width * keys;
     float *rows = value + a->keys * value_width, *result = rows + block * keys;
-    load_key_columns(a, key, result + block * value_width, b, h, wide);
-    load_rows(value, entry(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
-              a->value_strides[2], wide);
+    load_key_columns(a, key, result + block * value_width, b, h, is_float32);
+    load_rows(value, entry(a->value, head_offset(a->value_strides, b, h), is_float32), a->keys, a->value_width,
+              a->value_strides[2], is_float32);
     for (int64_t first = 0; first < a->queries; first += block) {
         int64_t end = first + block < a->queries ? first + block : a->queries, count = end - first;
-        int64_t seen = seen_keys(a, pair, first, end), line = pair * a->queries + first;
-        load_queries(a, query, b, h, first, count, wide);
+        int64_t visible = visible_keys(a, pair, first, end), line = pair * a->queries + first;
+        load_queries(a, query, b, h, first, count, is_float32);
         float *weights = a->weights ? a->weights + line * keys : rows;
-        weigh(a, weights, query, key, pair, first, count, seen);
+        weigh(a, weights, query, key, pair, first, count, visible);
         for (int64_t t = 0; a->weights && t < count; t++)
-            memset(weights + t * keys + seen, 0, sizeof(float) * (a->keys - seen));
-        if (a->draws) drop_rows(a, rows, weights, line * a->keys, count, seen);
-        rows_times_matrix(result, value_width, a->draws ? rows : weights, keys, 1, value, seen, value_width,
+            memset(weights + t * keys + visible, 0, sizeof(float) * (a->keys - visible));
+        if (a->random_bits) drop_rows(a, rows, weights, line * a->keys, count, visible);
+        rows_times_matrix(result, value_width, a->random_bits ? rows : weights, keys, 1, value, visible, value_width,
                           value_width, count);
-        store_rows(output, place + first * step, step, result, count, a->value_width, wide);
+        store_rows(output, place + first * step, step, result, count, a->value_width, is_float32);
     }
 }
 
@@ -94,13 +97,13 @@ typedef struct {
 static void forward_share(const void *job, int64_t pair, int64_t thread) {
     const ForwardJob *f = job;
     float *own = f->scratch + f->each * thread;
-    if (f->attention->wide)
+    if (f->attention->is_float32)
         attention_forward_head(f->attention, f->output, own, pair, 1);
     else
         attention_forward_head(f->attention, f->output, own, pair, 0);
 }
 
-/* Twin: nn/explicit.py, _ExplicitAttention.forward. `output` is (B, T, H, E). Returns 0, NO_MEMORY, or
+/* Twin: kernels/attention.py, matmul_attention. `output` is (B, T, H, E). Returns 0, NO_MEMORY, or
  * OUTSIDE for a position that the tables of the rotation lack. */
 int attention_forward(const Attention *a, void *output) {
     if (!has_positions(&a->rotation, a->batch, a->keys)) return OUTSIDE;
@@ -157,31 +160,31 @@ INLINE float product_of_rows(const float *a, const float *b, int64_t count) {
     return lane_sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-/* In place: the gradient of weights to that of products; both (count, padded keys). Behind the `seen` entries, up to a
+/* In place: the gradient of weights to that of products; both (count, padded keys). Behind the `visible` entries, up to a
  * whole vector, it leaves anything. */
-INLINE void softmax_backward(const Attention *a, float *scores, const float *weights, int64_t count, int64_t seen) {
+INLINE void softmax_backward(const Attention *a, float *scores, const float *weights, int64_t count, int64_t visible) {
     for (int64_t t = 0; t < count; t++, scores += padded(a->keys), weights += padded(a->keys)) {
         /* d softmax: w (g - sum(g w)); a masked entry has weight 0, so nothing flows through it */
-        float mean = product_of_rows(weights, scores, seen);
-        for (int64_t s = 0; s < seen; s += LANES) {
+        float mean = product_of_rows(weights, scores, visible);
+        for (int64_t s = 0; s < visible; s += LANES) {
             vec *found = (vec *)(scores + s);
             *found = *(const vec *)(weights + s) * (*found - mean) * a->beta;
         }
     }
 }
 
-/* sums (keys, width) += rows^T x matrix, for the `seen` of the keys; the `first` time it writes all of them. */
-INLINE void add_products(float *sums, float *result, const float *rows, const float *matrix, int64_t keys, int64_t seen,
+/* sums (keys, width) += rows^T x matrix, for the `visible` of the keys; the `first` time it writes all of them. */
+INLINE void add_products(float *sums, float *result, const float *rows, const float *matrix, int64_t keys, int64_t visible,
                          int64_t width, int64_t count, int first) {
-    rows_times_matrix(first ? sums : result, width, rows, 1, padded(keys), matrix, count, width, width, seen);
+    rows_times_matrix(first ? sums : result, width, rows, 1, padded(keys), matrix, count, width, width, visible);
     if (first)
-        memset(sums + seen * width, 0, sizeof(float) * (keys - seen) * width);
+        memset(sums + visible * width, 0, sizeof(float) * (keys - visible) * width);
     else
-        for (int64_t i = 0; i < seen * width; i++) sums[i] += result[i];
+        for (int64_t i = 0; i < visible * width; i++) sums[i] += result[i];
 }
 
 INLINE void attention_backward_head(const Attention *a, const void *gradient, const int64_t *strides,
-                                    const Gradients *of, float *scratch, int64_t pair, int wide) {
+                                    const Gradients *of, float *scratch, int64_t pair, int is_float32) {
     int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a);
     int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
     Scratch own;
@@ -189,39 +192,39 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
     int64_t of_query = b * a->queries * of->query_step + h * a->width;
     int64_t of_key = b * a->keys * of->key_step + h * a->width;
     int64_t of_value = b * a->keys * of->value_step + h * a->value_width;
-    fetch_head(a, gradient, strides, pair + 1, wide);
-    fetch_rows(of->query, of_query, a->queries, a->width, of->query_step, wide, 1);
-    fetch_rows(of->key, of_key, a->keys, a->width, of->key_step, wide, 1);
-    fetch_rows(of->value, of_value, a->keys, a->value_width, of->value_step, wide, 1);
-    load_keys(a, own.key_rows, b, h, wide);
+    fetch_head(a, gradient, strides, pair + 1, is_float32);
+    fetch_rows(of->query, of_query, a->queries, a->width, of->query_step, is_float32, 1);
+    fetch_rows(of->key, of_key, a->keys, a->width, of->key_step, is_float32, 1);
+    fetch_rows(of->value, of_value, a->keys, a->value_width, of->value_step, is_float32, 1);
+    load_keys(a, own.key_rows, b, h, is_float32);
     if (!a->weights) load_columns(own.key, own.key_rows, a->keys, a->width, width, 1);
-    load_columns(own.value, entry(a->value, head_offset(a->value_strides, b, h), wide), a->keys, a->value_width,
-                 a->value_strides[2], wide);
+    load_columns(own.value, entry(a->value, head_offset(a->value_strides, b, h), is_float32), a->keys, a->value_width,
+                 a->value_strides[2], is_float32);
     for (int64_t first = 0; first < a->queries; first += block) {
         int64_t end = first + block < a->queries ? first + block : a->queries, count = end - first;
-        int64_t seen = seen_keys(a, pair, first, end), line = pair * a->queries + first;
-        load_queries(a, own.query, b, h, first, count, wide);
-        load_rows(own.output, entry(gradient, head_offset(strides, b, h) + first * strides[2], wide), count,
-                  a->value_width, strides[2], wide);
+        int64_t visible = visible_keys(a, pair, first, end), line = pair * a->queries + first;
+        load_queries(a, own.query, b, h, first, count, is_float32);
+        load_rows(own.output, entry(gradient, head_offset(strides, b, h) + first * strides[2], is_float32), count,
+                  a->value_width, strides[2], is_float32);
         float *weights = a->weights ? a->weights + line * keys : own.weights;
-        if (!a->weights) weigh(a, weights, own.query, own.key, pair, first, count, seen);
-        rows_times_matrix(own.scores, keys, own.output, value_width, 1, own.value, a->value_width, keys, padded(seen),
+        if (!a->weights) weigh(a, weights, own.query, own.key, pair, first, count, visible);
+        rows_times_matrix(own.scores, keys, own.output, value_width, 1, own.value, a->value_width, keys, padded(visible),
                           count);
-        if (a->draws) drop_rows(a, own.scores, own.scores, line * a->keys, count, seen);
-        softmax_backward(a, own.scores, weights, count, seen);
-        if (a->draws) {
-            drop_rows(a, own.weights, weights, line * a->keys, count, seen);
+        if (a->random_bits) drop_rows(a, own.scores, own.scores, line * a->keys, count, visible);
+        softmax_backward(a, own.scores, weights, count, visible);
+        if (a->random_bits) {
+            drop_rows(a, own.weights, weights, line * a->keys, count, visible);
             weights = own.weights;
         }
-        rows_times_matrix(own.result, width, own.scores, keys, 1, own.key_rows, seen, width, width, count);
-        turn_rows(a, own.result, b, first, count, 1, 1);
-        store_rows(of->query, of_query + first * of->query_step, of->query_step, own.result, count, a->width, wide);
-        add_products(own.of_key, own.result, own.scores, own.query, a->keys, seen, width, count, first == 0);
-        add_products(own.of_value, own.result, weights, own.output, a->keys, seen, value_width, count, first == 0);
+        rows_times_matrix(own.result, width, own.scores, keys, 1, own.key_rows, visible, width, width, count);
+        rotate_rows(a, own.result, b, first, count, 1, 1);
+        store_rows(of->query, of_query + first * of->query_step, of->query_step, own.result, count, a->width, is_float32);
+        add_products(own.of_key, own.result, own.scores, own.query, a->keys, visible, width, count, first == 0);
+        add_products(own.of_value, own.result, weights, own.output, a->keys, visible, value_width, count, first == 0);
     }
-    turn_rows(a, own.of_key, b, 0, a->keys, 1, 1);
-    store_rows(of->key, of_key, of->key_step, own.of_key, a->keys, a->width, wide);
-    store_rows(of->value, of_value, of->value_step, own.of_value, a->keys, a->value_width, wide);
+    rotate_rows(a, own.of_key, b, 0, a->keys, 1, 1);
+    store_rows(of->key, of_key, of->key_step, own.of_key, a->keys, a->width, is_float32);
+    store_rows(of->value, of_value, of->value_step, own.of_value, a->keys, a->value_width, is_float32);
 }
 
 typedef struct {
@@ -236,13 +239,13 @@ typedef struct {
 static void backward_share(const void *job, int64_t pair, int64_t thread) {
     const BackwardJob *b = job;
     float *own = b->scratch + b->each * thread;
-    if (b->attention->wide)
+    if (b->attention->is_float32)
         attention_backward_head(b->attention, b->gradient, b->strides, b->of, own, pair, 1);
     else
         attention_backward_head(b->attention, b->gradient, b->strides, b->of, own, pair, 0);
 }
 
-/* Twin: nn/explicit.py, _ExplicitAttention.backward. `gradient` (B, H, T, E) has `strides` of b, h and t. Returns 0,
+/* Twin: autograd through kernels/attention.py, matmul_attention. `gradient` (B, H, T, E) has `strides` of b, h and t. Returns 0,
  * NO_MEMORY, or OUTSIDE as attention_forward. */
 int attention_backward(const Attention *a, const void *gradient, const int64_t *strides, const Gradients *of) {
     if (!has_positions(&a->rotation, a->batch, a->keys)) return OUTSIDE;

@@ -2,17 +2,17 @@
 #include "attention_tiles.h"
 
 #if HAS_TILES
-/* Writes weights down, zeros for keys that are not seen. */
-INLINE void keep(const Attention *a, float *to, const float *rows, const float *shares, int64_t count, int64_t seen) {
+/* Writes weights down, zeros for keys that are not visible. */
+INLINE void keep(const Attention *a, float *to, const float *rows, const float *shares, int64_t count, int64_t visible) {
     int64_t keys = padded(a->keys);
     for (int64_t t = 0; t < count; t++, to += keys, rows += keys) {
-        for (int64_t at = 0; at < seen; at += LANES) *(vec *)(to + at) = *(const vec *)(rows + at) * shares[t];
-        memset(to + padded(seen), 0, sizeof(float) * (keys - padded(seen)));
+        for (int64_t at = 0; at < visible; at += LANES) *(vec *)(to + at) = *(const vec *)(rows + at) * shares[t];
+        memset(to + padded(visible), 0, sizeof(float) * (keys - padded(visible)));
     }
 }
 
 INLINE void forward_head(const Attention *a, uint16_t *output, char *scratch, int64_t pair) {
-    int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a), known = seen_keys(a, pair, 0, a->queries);
+    int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a), known = visible_keys(a, pair, 0, a->queries);
     int64_t keys = padded(a->keys), value_width = padded(a->value_width);
     int64_t step = a->heads * a->value_width, place = b * a->queries * step + h * a->value_width;
     Scratch own;
@@ -20,19 +20,19 @@ INLINE void forward_head(const Attention *a, uint16_t *output, char *scratch, in
     fetch_head(a, NULL, NULL, pair + 1, 0);
     fetch_rows(output, place, a->queries, a->value_width, step, 0, 1);
     load_keys(a, &own, pair, known);
-    turn_in_pairs(a, own.key_columns, own.key, a->width);
+    rotate_in_pairs(a, own.key_columns, own.key, a->width);
     pair_rows(own.value_pairs, own.value, whole(a->value_width), whole(known), value_width);
     for (int64_t first = 0; first < a->queries; first += block) {
         int64_t end = smaller_of(first + block, a->queries), count = end - first;
-        int64_t seen = seen_keys(a, pair, first, end), line = pair * a->queries + first;
+        int64_t visible = visible_keys(a, pair, first, end), line = pair * a->queries + first;
         load_queries(a, own.query, b, h, first, count);
-        weigh(a, &own, own.scores, own.narrow, pair, first, count, seen);
-        if (a->weights) keep(a, a->weights + line * keys, own.scores, own.shares, count, seen);
-        if (a->draws) {
-            drop_rows(a, own.scores, own.scores, line * a->keys, count, seen);
-            narrow_rows(own.narrow, whole(keys), own.scores, keys, count, seen);
+        weigh(a, &own, own.scores, own.bf16, pair, first, count, visible);
+        if (a->weights) keep(a, a->weights + line * keys, own.scores, own.shares, count, visible);
+        if (a->random_bits) {
+            drop_rows(a, own.scores, own.scores, line * a->keys, count, visible);
+            to_bf16_rows(own.bf16, whole(keys), own.scores, keys, count, visible);
         }
-        narrow_products(own.result, value_width, own.narrow, whole(keys), own.value_pairs, value_width, whole(seen),
+        bf16_products(own.result, value_width, own.bf16, whole(keys), own.value_pairs, value_width, whole(visible),
                         value_width, count, 0);
         for (int64_t t = 0; t < count; t++)
             for (int64_t at = 0; at < value_width; at += LANES) *(vec *)(own.result + t * value_width + at) *= own.shares[t];

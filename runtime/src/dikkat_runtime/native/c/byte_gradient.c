@@ -50,16 +50,16 @@ static void lay_in_rows(int8_t *panel, int64_t inputs) {
 }
 #endif
 
-static void pack_block(const Columns *c, int64_t panel, int64_t block, int wide, int is_left) {
+static void pack_block(const Columns *c, int64_t panel, int64_t block, int is_float32, int is_left) {
     int64_t first = panel * BYTE_PANEL, begin = block * c->in_block, place = panel * c->blocks + block;
     int64_t some = smaller_of(c->width - first, BYTE_PANEL), inputs = rows_in(c, block), width = laid_out(inputs);
     int8_t *to = c->bytes + place * BYTE_PANEL * BLOCK_ROWS * (is_left ? ENTRY_BYTES : 1);
     float *scale = c->scale + place * BYTE_PANEL;
     int32_t *shift = c->shift + place * BYTE_PANEL;
     float *total = c->total ? c->total + place * BYTE_PANEL : NULL;
-    const void *from = entry(c->from, begin * c->step + first, wide);
+    const void *from = entry(c->from, begin * c->step + first, is_float32);
     for (int64_t o = some; o < BYTE_PANEL; o++) scale[o] = 0.0f, shift[o] = 0;
-    if (wide)
+    if (is_float32)
         pack_columns(to, scale, shift, total, from, c->step, some, inputs, width, 1);
     else if (some == BYTE_PANEL)
         pack_columns(to, scale, shift, total, from, c->step, BYTE_PANEL, inputs, width, 0);
@@ -76,14 +76,14 @@ static void pack_block(const Columns *c, int64_t panel, int64_t block, int wide,
 
 /* All panels of a block. Each reads a little of every row, which memory is slow at: before some of them, rows are asked for
  * from end to end. */
-static void pack_panels(const Columns *c, int64_t block, int wide, int is_left) {
+static void pack_panels(const Columns *c, int64_t block, int is_float32, int is_left) {
     int64_t begin = block * c->in_block, end = begin + rows_in(c, block);
     for (int64_t panel = 0; panel < c->panels; panel++) {
         int64_t first = panel * BYTE_PANEL, last = smaller_of(first + PACKED_TOGETHER * BYTE_PANEL, c->width);
         for (int64_t row = begin; panel % PACKED_TOGETHER == 0 && row < end; row++)
-            for (int64_t at = first; at < last; at += 64 / (wide ? 4 : 2))
-                __builtin_prefetch(entry(c->from, row * c->step + at, wide), 0, 2);
-        pack_block(c, panel, block, wide, is_left);
+            for (int64_t at = first; at < last; at += 64 / (is_float32 ? 4 : 2))
+                __builtin_prefetch(entry(c->from, row * c->step + at, is_float32), 0, 2);
+        pack_block(c, panel, block, is_float32, is_left);
     }
 }
 
@@ -144,7 +144,7 @@ INLINE void add_panel(vec sums[][BYTE_VECTORS], const Block *b, int tiles) {
 
 /* `count` panels of the columns of a from `p` on, times a part of panel `q` of those of b. */
 static void part_product(void *to, const Columns *a, const Columns *b, int64_t p, int64_t count, int64_t q, int64_t part,
-                         int wide) {
+                         int is_float32) {
     vec sums[MULTIPLIED_TOGETHER][BYTE_PANEL][BYTE_VECTORS];
     const int tiles = begin_tiles(BYTE_PANEL);
     memset(sums, 0, count * sizeof sums[0]);
@@ -161,15 +161,15 @@ static void part_product(void *to, const Columns *a, const Columns *b, int64_t p
     int64_t column = q * BYTE_PANEL + part, end = smaller_of((p + count) * BYTE_PANEL, a->width);
     int streams = a->width * b->width >= LARGE;
     for (int64_t row = p * BYTE_PANEL; row < end; row++)
-        store_part(to, row * b->width + column, sums[row / BYTE_PANEL - p][row % BYTE_PANEL], b->width - column, streams, wide);
+        store_part(to, row * b->width + column, sums[row / BYTE_PANEL - p][row % BYTE_PANEL], b->width - column, streams, is_float32);
 }
 
 /* Sums of the columns of one panel over all blocks. */
-static void add_totals(void *to, const Columns *c, int64_t panel, int wide) {
+static void add_totals(void *to, const Columns *c, int64_t panel, int is_float32) {
     float sums[BYTE_PANEL] = {0};
     for (int64_t block = 0; block < c->blocks; block++)
         for (int i = 0; i < BYTE_PANEL; i++) sums[i] += c->total[(panel * c->blocks + block) * BYTE_PANEL + i];
-    for (int64_t at = panel * BYTE_PANEL, i = 0; i < BYTE_PANEL && at + i < c->width; i++) store(to, at + i, sums[i], wide);
+    for (int64_t at = panel * BYTE_PANEL, i = 0; i < BYTE_PANEL && at + i < c->width; i++) store(to, at + i, sums[i], is_float32);
 }
 
 /* Rows of a block: as equal as fours allow, and blocks for two threads equally many. */
@@ -181,28 +181,28 @@ INLINE int64_t rows_of_block(int64_t rows) {
 
 /* Made by native/quantized.py, gradients. */
 typedef struct {
-    void *of_x;      /* (rows, inputs), dense; null: is not wanted */
-    void *of_weight; /* (outputs, inputs), dense */
-    void *of_bias;   /* (outputs), the sums of the gradient's columns; null: are not wanted */
+    void *grad_x;      /* (rows, inputs), dense; null: is not wanted */
+    void *grad_weight; /* (outputs, inputs), dense */
+    void *grad_bias;   /* (outputs), the sums of the gradient's columns; null: are not wanted */
     const void *gradient, *x; /* (rows, outputs) and (rows, inputs), their rows a step apart */
     int64_t gradient_step, x_step, rows, outputs, inputs;
-    const void *gate; /* laid out as `of_x`, which is zero where it is not above zero; null: there is none */
-    Packing weights;  /* for `of_x` */
-    int64_t wide, threads;
+    const void *relu_output; /* laid out as `grad_x`, which is zero where it is not above zero; null: there is none */
+    Packing weights;  /* for `grad_x` */
+    int64_t is_float32, threads;
 } Backward;
 
 /* The gradient of the inputs of `count` rows from `row` on. */
 static void flow_to_rows(const Backward *g, int64_t row, int64_t count, char *scratch) {
     Packed packed = {g->weights.weight, g->weights.scale, g->weights.shift};
     int64_t chunks = groups_of(count, ROWS_AT_ONCE), chunk = groups_of(count, chunks * BYTE_ROWS) * BYTE_ROWS;
-    Finish finish = {.streams = g->rows * g->inputs >= LARGE};
+    Epilogue epilogue = {.streams = g->rows * g->inputs >= LARGE};
     for (int64_t end = row + count; row < end; row += chunk) {
         int64_t some = smaller_of(end - row, chunk), next = smaller_of(end - row - some, chunk), place = row * g->inputs;
-        const void *from = entry(g->gradient, row * g->gradient_step, g->wide);
-        void *there = (void *)entry(g->of_x, place, g->wide);
-        if (g->gate) finish.gate = entry(g->gate, place, g->wide);
-        Ahead ahead = rows_ahead(g->gradient, g->gradient_step, row + some, next, some, &g->weights, g->wide);
-        byte_rows(there, from, g->gradient_step, &packed, &finish, some, g->outputs, g->inputs, ahead, scratch, g->wide);
+        const void *from = entry(g->gradient, row * g->gradient_step, g->is_float32);
+        void *there = (void *)entry(g->grad_x, place, g->is_float32);
+        if (g->relu_output) epilogue.relu_output = entry(g->relu_output, place, g->is_float32);
+        Prefetch prefetch = prefetch_of_rows(g->gradient, g->gradient_step, row + some, next, some, &g->weights, g->is_float32);
+        byte_rows(there, from, g->gradient_step, &packed, &epilogue, some, g->outputs, g->inputs, prefetch, scratch, g->is_float32);
     }
 }
 
@@ -213,13 +213,13 @@ static void *lay_out(const Backward *g, Columns *a, Columns *b) {
     *a = (Columns){g->gradient, g->gradient_step, g->outputs, groups_of(g->outputs, BYTE_PANEL), g->rows, in_block, blocks};
     *b = (Columns){g->x, g->x_step, g->inputs, groups_of(g->inputs, BYTE_PANEL), g->rows, in_block, blocks};
     int64_t of_a = blocks * a->panels * BYTE_PANEL, all = of_a + blocks * b->panels * BYTE_PANEL;
-    int64_t room = (of_a * (ENTRY_BYTES - 1) + all) * BLOCK_ROWS, numbers = 2 * sizeof(float) + sizeof(int32_t);
-    int8_t *bytes = aligned_alloc(64, (room + (all + 1) * numbers) / 64 * 64 + 64);
+    int64_t in_bytes = (of_a * (ENTRY_BYTES - 1) + all) * BLOCK_ROWS, numbers = 2 * sizeof(float) + sizeof(int32_t);
+    int8_t *bytes = aligned_alloc(64, (in_bytes + (all + 1) * numbers) / 64 * 64 + 64);
     if (!bytes) return NULL;
     a->bytes = bytes, b->bytes = bytes + of_a * BLOCK_ROWS * ENTRY_BYTES;
-    a->scale = (float *)(bytes + room), b->scale = a->scale + of_a;
+    a->scale = (float *)(bytes + in_bytes), b->scale = a->scale + of_a;
     a->shift = (int32_t *)(a->scale + all), b->shift = a->shift + of_a;
-    if (g->of_bias) a->total = (float *)(a->shift + all);
+    if (g->grad_bias) a->total = (float *)(a->shift + all);
     return bytes;
 }
 
@@ -239,9 +239,9 @@ static void pack_share(const void *job, int64_t panel, int64_t thread) {
 static void block_share(const void *job, int64_t block, int64_t thread) {
     const Job *j = job;
     const Backward *g = j->g;
-    if (g->of_x) flow_to_rows(g, block * j->a.in_block, rows_in(&j->a, block), j->scratch + j->each * thread);
-    pack_panels(&j->a, block, g->wide, 1);
-    pack_panels(&j->b, block, g->wide, 0);
+    if (g->grad_x) flow_to_rows(g, block * j->a.in_block, rows_in(&j->a, block), j->scratch + j->each * thread);
+    pack_panels(&j->a, block, g->is_float32, 1);
+    pack_panels(&j->b, block, g->is_float32, 0);
     streamed();
 }
 
@@ -250,24 +250,24 @@ static void product_share(const void *job, int64_t pair, int64_t thread) {
     int64_t p = pair / j->b.panels * j->together, count = smaller_of(j->a.panels - p, j->together);
     (void)thread;
     for (int64_t part = 0; part < BYTE_PANEL; part += BYTE_PART)
-        part_product(j->g->of_weight, &j->a, &j->b, p, count, pair % j->b.panels, part, j->g->wide);
+        part_product(j->g->grad_weight, &j->a, &j->b, p, count, pair % j->b.panels, part, j->g->is_float32);
     streamed();
 }
 
 static void flow_back(Job *j) {
     const Backward *g = j->g;
     int64_t threads = g->threads, panels = j->a.panels;
-    if (g->of_x) share_out(threads, groups_of(g->inputs, BYTE_PANEL), 1, pack_share, j);
+    if (g->grad_x) share_out(threads, groups_of(g->inputs, BYTE_PANEL), 1, pack_share, j);
     share_out(threads, j->a.blocks, 1, block_share, j);
-    for (int64_t panel = 0; g->of_bias && panel < panels; panel++) add_totals(g->of_bias, &j->a, panel, g->wide);
+    for (int64_t panel = 0; g->grad_bias && panel < panels; panel++) add_totals(g->grad_bias, &j->a, panel, g->is_float32);
     /* few pairs are better shared out one by one: first of all every thread needs some */
     j->together = panels * j->b.panels < 32 * threads ? 1 : MULTIPLIED_TOGETHER;
     share_out(threads, groups_of(panels, j->together) * j->b.panels, 1, product_share, j);
 }
 
-/* Twin: native/quantized_by_torch.py, weight_gradient and linear. Returns 0, or 1 for want of memory. */
+/* Twin: kernels/int8_reference.py, weight_gradient and linear. Returns 0, or 1 for want of memory. */
 int byte_gradients(const Backward *g) {
-    Job job = {.g = g, .each = room_of_rows(g->outputs)};
+    Job job = {.g = g, .each = bytes_of_rows(g->outputs)};
     void *memory = lay_out(g, &job.a, &job.b);
     job.scratch = calloc(g->threads, job.each);
     int failed = !memory || !job.scratch;

@@ -13,26 +13,26 @@ typedef struct {
     int32_t *shift;
     const void *from; /* (outputs, inputs), or where `columns` (inputs, outputs), its rows `step` apart; null: is filled */
     int64_t step, outputs, inputs;
-    int64_t columns, wide;
+    int64_t columns, is_float32;
 } Packing;
 
 /* The panel that begins with output `first`; `lines` holds LANES rows of bytes. */
 void pack_panel_of_bytes(const Packing *p, int64_t first, int8_t *lines);
 
 /* Bytes of scratch that a thread needs for rows of so many inputs. */
-INLINE int64_t room_of_rows(int64_t inputs) { return ROWS_AT_ONCE * (sizeof(float) + padded(inputs) * ENTRY_BYTES); }
+INLINE int64_t bytes_of_rows(int64_t inputs) { return ROWS_AT_ONCE * (sizeof(float) + padded(inputs) * ENTRY_BYTES); }
 
 /* Dense (count, outputs) = so many rows (count, inputs), `step` apart, rounded and multiplied by packed weights. */
-void byte_rows(void *to, const void *from, int64_t step, const Packed *packed, const Finish *finish, int64_t count,
-               int64_t inputs, int64_t outputs, Ahead ahead, char *scratch, int wide);
+void byte_rows(void *to, const void *from, int64_t step, const Packed *packed, const Epilogue *epilogue, int64_t count,
+               int64_t inputs, int64_t outputs, Prefetch prefetch, char *scratch, int is_float32);
 
 /* `count` rows from `row` on, to be asked for while those of `now` others are multiplied. Only whole rows lie together. */
-INLINE Ahead rows_ahead(const void *from, int64_t step, int64_t row, int64_t count, int64_t now, const Packing *weights,
-                        int wide) {
-    if (count <= 0 || weights->outputs == 0 || step != weights->inputs) return (Ahead){0};
-    int64_t bytes = count * step * (wide ? 4 : 2);
+INLINE Prefetch prefetch_of_rows(const void *from, int64_t step, int64_t row, int64_t count, int64_t now, const Packing *weights,
+                        int is_float32) {
+    if (count <= 0 || weights->outputs == 0 || step != weights->inputs) return (Prefetch){0};
+    int64_t bytes = count * step * (is_float32 ? 4 : 2);
     int64_t share = bytes / blocks_of(now, weights->outputs);
-    return (Ahead){entry(from, row * step, wide), bytes, (share / 64 + 1) * 64};
+    return (Prefetch){entry(from, row * step, is_float32), bytes, (share / 64 + 1) * 64};
 }
 
 #endif

@@ -17,7 +17,7 @@ int64_t decoder_scratch(const Decoder *d) { return scratch_size(d); }
 typedef struct {
     const Decoder *decoder;
     Activations activations;
-    Meeting *meeting;
+    Barrier *barrier;
     const int64_t *tokens;
     const float *position;
     float *logits;
@@ -25,7 +25,7 @@ typedef struct {
 
 static void step_in_thread(const void *job, int64_t thread, int64_t count) {
     const Step *s = job;
-    Worker worker = worker_of(s->decoder, &s->activations, thread, count, s->meeting);
+    Worker worker = worker_of(s->decoder, &s->activations, thread, count, s->barrier);
     step_rows(s->decoder, &s->activations, s->tokens, s->position, s->decoder->length, s->logits, &worker);
 }
 
@@ -33,8 +33,8 @@ static void step_in_thread(const void *job, int64_t thread, int64_t count) {
  * that the vocabulary lacks. */
 int decoder_step(const Decoder *d, const int64_t *tokens, const float *position, float *logits) {
     if (!are_inside(tokens, d->rows, d->vocabulary)) return OUTSIDE;
-    Meeting meeting = {0};
-    Step step = {d, activations(d), &meeting, tokens, position, logits};
+    Barrier barrier = {0};
+    Step step = {d, activations(d), &barrier, tokens, position, logits};
     in_threads(team(d), step_in_thread, &step);
     return 0;
 }
@@ -49,12 +49,12 @@ static void keep(const Decoder *d, int64_t block, const float *key, int64_t leng
     load_rows(values + block * padded(width), key + joined_width(d), length, width, step, 1);
 }
 
-static void keep_narrow(const Decoder *d, int64_t block, const float *key, int64_t length, int64_t step) {
+static void keep_bf16(const Decoder *d, int64_t block, const float *key, int64_t length, int64_t step) {
     int64_t width = d->head_width;
     uint16_t *keys = d->source_keys, *values = d->source_values;
     for (int64_t row = block; row < block + length; row++, key += step) {
-        narrow_row(keys + row * paired(width), key, width);
-        narrow_row(values + row * paired(width), key + joined_width(d), width);
+        to_bf16_row(keys + row * paired(width), key, width);
+        to_bf16_row(values + row * paired(width), key + joined_width(d), width);
     }
 }
 
@@ -68,7 +68,7 @@ static void read_sentences(const Decoder *d, int64_t layer, const float *memory,
         for (int64_t head = 0; head < d->heads; head++) {
             int64_t block = ((layer * d->sentences + sentence) * d->heads + head) * d->source_length;
             if (in_bytes(d))
-                keep_narrow(d, block, scratch + head * width, length, step);
+                keep_bf16(d, block, scratch + head * width, length, step);
             else
                 keep(d, block, scratch + head * width, length, step);
         }

@@ -7,7 +7,7 @@
 #ifndef DIKKAT_DECODER_H
 #define DIKKAT_DECODER_H
 
-#include "narrow.h"
+#include "bf16_memory.h"
 #include "threads.h"
 
 
@@ -37,7 +37,7 @@ typedef struct {
     int64_t *begun; /* (rows): `length` when the row came in */
     int64_t threads;
     float *scratch; /* decoder_scratch() numbers, zero at first */
-    float *const *seen; /* where the weights of a step go: (rows, H, length + 1) of self- and (rows, H, source_length)
+    float *const *weights_out; /* where the weights of a step go: (rows, H, length + 1) of self- and (rows, H, source_length)
                          * of cross-attention, a layer; null where nobody looks, and in all when nobody looks at any */
 } Decoder;
 
@@ -77,14 +77,14 @@ INLINE int64_t scratch_size(const Decoder *d) {
     return d->slots * row + d->threads * (head_scratch(d) + product_scratch(d));
 }
 
-/* One of the threads of a step, which meet before one reads what others write. */
+/* One of the threads of a step, which wait for all before one reads what others write. */
 typedef struct {
     int64_t number, count;
-    Meeting *meeting;
+    Barrier *barrier;
     float *head, *product; /* its own scratch */
 } Worker;
 
-INLINE void meet(const Worker *worker) { meet_at(worker->meeting, worker->count); }
+INLINE void wait_for_all(const Worker *worker) { wait_at_barrier(worker->barrier, worker->count); }
 
 /* Where the share of a worker begins; that of the next worker begins where it ends. */
 INLINE int64_t share_start(int64_t total, int64_t number, const Worker *worker) { return total * number / worker->count; }
@@ -133,15 +133,15 @@ static void embed(const Decoder *d, const Activations *a, const int64_t *tokens,
 }
 
 /* Twin: nn/functional.py, fused_attention, for one query of one head. Keys are in blocks of PADDING positions,
- * (K, PADDING) each; values in rows of padded width. `seen`, where not null, is given the weights. */
+ * (K, PADDING) each; values in rows of padded width. `weights_out`, where not null, is given the weights. */
 static void attend(float *output, const float *query, const float *keys, const float *values, const uint8_t *mask,
-                   int64_t count, int64_t width, float beta, float *seen, float *scratch) {
+                   int64_t count, int64_t width, float beta, float *weights_out, float *scratch) {
     int64_t end = padded(count);
     float *result = scratch + end;
     for (int64_t at = 0; at < end; at += PADDING)
         row_times_matrix(scratch + at, query, 1, keys + at * width, width, PADDING);
     softmax_row(scratch, count, beta, mask, 1);
-    if (seen) memcpy(seen, scratch, sizeof(float) * count);
+    if (weights_out) memcpy(weights_out, scratch, sizeof(float) * count);
     row_times_matrix(result, scratch, 1, values, count, padded(width));
     memcpy(output, result, sizeof(float) * width);
 }
@@ -154,38 +154,38 @@ INLINE void remember(float *keys, float *values, const float *key, const float *
 }
 
 /* Where the weights of one head go; `attention` is twice the layer, and one more for cross-attention. */
-INLINE float *seen_row(const Decoder *d, int64_t attention, int64_t row) {
+INLINE float *weights_row(const Decoder *d, int64_t attention, int64_t row) {
     int64_t keys = attention % 2 ? d->source_length : d->length + 1;
-    return d->seen && d->seen[attention] ? d->seen[attention] + row * keys : 0;
+    return d->weights_out && d->weights_out[attention] ? d->weights_out[attention] + row * keys : 0;
 }
 
 /* Its newest key and value are stored on the way. */
-static void attend_own_narrow(const Decoder *d, int64_t layer, int64_t row, int64_t head, float *to, const float *query,
-                              float *seen, float *scratch) {
+static void attend_own_bf16(const Decoder *d, int64_t layer, int64_t row, int64_t head, float *to, const float *query,
+                              float *weights_out, float *scratch) {
     int64_t width = d->head_width, step = paired(width), slot = d->row_slots[row], length = length_of(d, row);
     int64_t first = (layer * d->slots * d->heads + head) * d->capacity, slot_rows = d->heads * d->capacity;
     int64_t own = first + slot * slot_rows + length;
     uint16_t *keys = d->keys, *values = d->values;
-    narrow_row(keys + own * step, query + joined_width(d), width);
-    narrow_row(values + own * step, query + 2 * joined_width(d), width);
+    to_bf16_row(keys + own * step, query + joined_width(d), width);
+    to_bf16_row(values + own * step, query + 2 * joined_width(d), width);
     Memory memory = {keys + first * step, values + first * step, d->writers + slot * d->capacity, slot_rows,
                      length + 1, width};
-    attend_narrow(to, query, &memory, 0, d->betas[2 * layer], seen, scratch);
+    attend_bf16(to, query, &memory, 0, d->betas[2 * layer], weights_out, scratch);
 }
 
 static void attend_own(const Decoder *d, int64_t layer, int64_t row, int64_t head, float *to, const float *query,
-                       float *seen, float *scratch) {
+                       float *weights_out, float *scratch) {
     int64_t width = d->head_width;
     int64_t block = ((layer * d->slots + d->row_slots[row]) * d->heads + head) * d->capacity;
     float *keys = (float *)d->keys + block * width, *values = (float *)d->values + block * padded(width);
     int64_t length = length_of(d, row);
     remember(keys, values, query + joined_width(d), query + 2 * joined_width(d), length, width);
-    attend(to, query, keys, values, 0, length + 1, width, d->betas[2 * layer], seen, scratch);
+    attend(to, query, keys, values, 0, length + 1, width, d->betas[2 * layer], weights_out, scratch);
 }
 
 /* Padding at the end is not read. */
 static void attend_memory(const Decoder *d, int64_t layer, int64_t row, int64_t head, float *to, const float *query,
-                          float *seen, float *scratch) {
+                          float *weights_out, float *scratch) {
     int64_t width = d->head_width, owner = d->row_owners[row], count = d->source_length;
     int64_t block = ((layer * d->sentences + owner) * d->heads + head) * d->source_length;
     const uint8_t *mask = d->source_mask + owner * d->source_length;
@@ -195,11 +195,11 @@ static void attend_memory(const Decoder *d, int64_t layer, int64_t row, int64_t 
         const uint16_t *keys = d->source_keys, *values = d->source_values;
         keys += block * paired(width), values += block * paired(width);
         Memory memory = {keys, values, 0, 0, count, width};
-        attend_narrow(to, query, &memory, mask, beta, seen, scratch);
+        attend_bf16(to, query, &memory, mask, beta, weights_out, scratch);
     } else {
         const float *keys = d->source_keys, *values = d->source_values;
         keys += block * width, values += block * padded(width);
-        attend(to, query, keys, values, mask, count, width, beta, seen, scratch);
+        attend(to, query, keys, values, mask, count, width, beta, weights_out, scratch);
     }
 }
 
@@ -209,14 +209,14 @@ static void attend_all(const Decoder *d, const Activations *a, int64_t attention
     int64_t joined = joined_width(d), pairs = d->rows * d->heads, end = share_start(pairs, worker->number + 1, worker);
     for (int64_t pair = share_start(pairs, worker->number, worker); pair < end; pair++) {
         int64_t row = pair / d->heads, head = pair % d->heads;
-        float *to = a->context + row * padded(joined) + head * d->head_width, *seen = seen_row(d, attention, pair);
+        float *to = a->context + row * padded(joined) + head * d->head_width, *weights_out = weights_row(d, attention, pair);
         const float *query = a->projected + row * padded(3 * joined) + head * d->head_width;
         if (attention % 2)
-            attend_memory(d, attention / 2, row, head, to, query, seen, worker->head);
+            attend_memory(d, attention / 2, row, head, to, query, weights_out, worker->head);
         else if (in_bytes(d))
-            attend_own_narrow(d, attention / 2, row, head, to, query, seen, worker->head);
+            attend_own_bf16(d, attention / 2, row, head, to, query, weights_out, worker->head);
         else
-            attend_own(d, attention / 2, row, head, to, query, seen, worker->head);
+            attend_own(d, attention / 2, row, head, to, query, weights_out, worker->head);
     }
 }
 
@@ -226,18 +226,18 @@ static void block_step(const Decoder *d, const Activations *a, int64_t layer, co
     const Norm *after = d->norms + 3 * layer + 1;
     int64_t rows = d->rows, width = padded(d->width), joined = padded(joined_width(d));
     int64_t three = padded(3 * joined_width(d)), hidden = padded(d->hidden);
-    product(a->projected, three, a->input, width, linear, rows, worker), meet(worker);
-    attend_all(d, a, 2 * layer, worker), meet(worker);
-    product(a->change, width, a->context, joined, linear + 1, rows, worker), meet(worker);
-    add_and_normalize(d, a, after, worker), meet(worker);
-    product(a->projected, three, a->input, width, linear + 2, rows, worker), meet(worker);
-    attend_all(d, a, 2 * layer + 1, worker), meet(worker);
-    product(a->change, width, a->context, joined, linear + 3, rows, worker), meet(worker);
-    add_and_normalize(d, a, after + 1, worker), meet(worker);
+    product(a->projected, three, a->input, width, linear, rows, worker), wait_for_all(worker);
+    attend_all(d, a, 2 * layer, worker), wait_for_all(worker);
+    product(a->change, width, a->context, joined, linear + 1, rows, worker), wait_for_all(worker);
+    add_and_normalize(d, a, after, worker), wait_for_all(worker);
+    product(a->projected, three, a->input, width, linear + 2, rows, worker), wait_for_all(worker);
+    attend_all(d, a, 2 * layer + 1, worker), wait_for_all(worker);
+    product(a->change, width, a->context, joined, linear + 3, rows, worker), wait_for_all(worker);
+    add_and_normalize(d, a, after + 1, worker), wait_for_all(worker);
     product(a->hidden, hidden, a->input, width, linear + 4, rows, worker);
-    activate(d, a->hidden, linear + 4, worker), meet(worker);
-    product(a->change, width, a->hidden, hidden, linear + 5, rows, worker), meet(worker);
-    add_and_normalize(d, a, after + 2, worker), meet(worker);
+    activate(d, a->hidden, linear + 4, worker), wait_for_all(worker);
+    product(a->change, width, a->hidden, hidden, linear + 5, rows, worker), wait_for_all(worker);
+    add_and_normalize(d, a, after + 2, worker), wait_for_all(worker);
 }
 
 INLINE Activations activations(const Decoder *d) {
@@ -256,19 +256,19 @@ INLINE int64_t team(const Decoder *d) {
     return wanted < d->threads ? wanted : d->threads;
 }
 
-/* The worker's part in a step, after which the team must meet: feeds each row its token, with what `positions` (n, D), the
+/* The worker's part in a step, after which the team must wait for all: feeds each row its token, with what `positions` (n, D), the
  * first of them `first`, have for its place added; `logits` is (rows, V). */
 static void step_rows(const Decoder *d, const Activations *a, const int64_t *tokens, const float *positions,
                       int64_t first, float *logits, const Worker *worker) {
-    embed(d, a, tokens, positions, first, worker), meet(worker);
+    embed(d, a, tokens, positions, first, worker), wait_for_all(worker);
     for (int64_t layer = 0; layer < d->layers; layer++) block_step(d, a, layer, worker);
     product(logits, d->vocabulary, a->input, padded(d->width), d->linears + LINEARS * d->layers, d->rows, worker);
 }
 
 /* With its share of the scratch, which lies behind the activations. */
-INLINE Worker worker_of(const Decoder *d, const Activations *a, int64_t number, int64_t count, Meeting *meeting) {
+INLINE Worker worker_of(const Decoder *d, const Activations *a, int64_t number, int64_t count, Barrier *barrier) {
     float *own = a->hidden + d->slots * padded(d->hidden) + number * (head_scratch(d) + product_scratch(d));
-    return (Worker){.number = number, .count = count, .meeting = meeting, .head = own, .product = own + head_scratch(d)};
+    return (Worker){.number = number, .count = count, .barrier = barrier, .head = own, .product = own + head_scratch(d)};
 }
 
 /* What a slot holds at `positions` places, in all layers, into another; or where that is. */

@@ -77,9 +77,9 @@ INLINE void product(float *to, const float *from, const Linear *linear, int64_t 
 
 /* Twin: nn/functional.py, fused_attention, for one head of one sentence, whose rows are `count` from `first` on. */
 static void attend(const Encoder *e, const Activations *a, int64_t first, int64_t count, int64_t head, float beta) {
-    int64_t width = e->head_width, wide = padded(width), joined = joined_width(e), step = padded(3 * joined);
+    int64_t width = e->head_width, is_float32 = padded(width), joined = joined_width(e), step = padded(3 * joined);
     int64_t end = padded(count), block = block_of(count);
-    float *keys = a->head, *values = keys + width * end, *rows = values + count * wide, *results = rows + block * end;
+    float *keys = a->head, *values = keys + width * end, *rows = values + count * is_float32, *results = rows + block * end;
     const float *query = a->projected + first * step + head * width;
     load_columns(keys, query + joined, count, width, step, 1);
     load_rows(values, query + 2 * joined, count, width, step, 1);
@@ -87,9 +87,9 @@ static void attend(const Encoder *e, const Activations *a, int64_t first, int64_
         int64_t queries = count - from < block ? count - from : block;
         rows_times_matrix(rows, end, query + from * step, step, 1, keys, width, end, end, queries);
         for (int64_t t = 0; t < queries; t++) softmax_row(rows + t * end, count, beta, 0, 1);
-        rows_times_matrix(results, wide, rows, end, 1, values, count, wide, wide, queries);
+        rows_times_matrix(results, is_float32, rows, end, 1, values, count, is_float32, is_float32, queries);
         for (int64_t t = 0; t < queries; t++)
-            memcpy(a->context + (first + from + t) * padded(joined) + head * width, results + t * wide,
+            memcpy(a->context + (first + from + t) * padded(joined) + head * width, results + t * is_float32,
                    sizeof(float) * width);
     }
 }

@@ -175,7 +175,7 @@ static void many_rows(float *to, int64_t to_step, const float *from, int64_t fro
     }
 }
 
-/* Twin: F.linear, on what native/quantized_by_torch.py rounds. Outputs `start` to `end` of all rows, `start` a multiple of
+/* Twin: F.linear, on what kernels/int8_reference.py rounds. Outputs `start` to `end` of all rows, `start` a multiple of
  * BYTE_PANEL; rows of `from` end in zeros; `scratch` holds quantized_scratch() numbers. */
 static void quantized_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Packed *packed,
                            const float *bias, int64_t inputs, int64_t rows, int64_t start, int64_t end, float *scratch) {
@@ -185,7 +185,7 @@ static void quantized_rows(float *to, int64_t to_step, const float *from, int64_
     for (int64_t row = 0; row < rows; row++)
         scales[row] = quantized_row(entries + row * width * ENTRY_BYTES, from + row * from_step, width, 1);
     Rows rounded = {entries, scales, rows, width, {0}};
-    quantized_products(to, to_step, &rounded, packed, &(Finish){.bias = bias}, start, end, 1);
+    quantized_products(to, to_step, &rounded, packed, &(Epilogue){.bias = bias}, start, end, 1);
 }
 
 /* Twin: F.linear. Outputs `start` to `end` of all rows; rows of `from` are aligned and end in zeros, `start` is a

@@ -65,16 +65,16 @@ int normalize_forward(const Normalization *n, uint16_t *output) {
     return 0;
 }
 
-/* The gradient of one row; adds what it gives to the sums of weight and bias. `room` is for two rows. */
-INLINE void backward_row(const Normalization *n, uint16_t *of_x, float *of_weight, float *of_bias,
-                         const uint16_t *gradient, float *room, int64_t row) {
+/* The gradient of one row; adds what it gives to the sums of weight and bias. `buffer` is for two rows. */
+INLINE void backward_row(const Normalization *n, uint16_t *grad_x, float *grad_weight, float *grad_bias,
+                         const uint16_t *gradient, float *buffer, int64_t row) {
     int64_t width = n->width, first = row * width;
-    float *normal = room, *scaled = room + width;
+    float *normal = buffer, *scaled = buffer + width;
     vec sums = {0}, products = {0};
     for (int64_t i = 0; i < width; i += LANES) {
         vec x = (load_vec(n->x, first + i, 0) - n->mean[row]) * n->inverse[row], g = load_vec(gradient, first + i, 0);
         vec by = g * load_vec(n->weight, i, 0);
-        *(vec *)(of_weight + i) += g * x, *(vec *)(of_bias + i) += g;
+        *(vec *)(grad_weight + i) += g * x, *(vec *)(grad_bias + i) += g;
         sums += by, products += by * x;
         *(vec *)(normal + i) = x, *(vec *)(scaled + i) = by;
     }
@@ -82,15 +82,15 @@ INLINE void backward_row(const Normalization *n, uint16_t *of_x, float *of_weigh
     float mean = lane_sum(sums) / (float)width, along = lane_sum(products) / (float)width;
     for (int64_t i = 0; i < width; i += LANES) {
         vec found = n->inverse[row] * (*(vec *)(scaled + i) - mean - *(vec *)(normal + i) * along);
-        store_vec(of_x, first + i, found, LANES, 0);
+        store_vec(grad_x, first + i, found, LANES, 0);
     }
 }
 
 typedef struct {
     const Normalization *n;
     const uint16_t *gradient;
-    uint16_t *of_x;
-    float *memory; /* sums of each share, and room for it */
+    uint16_t *grad_x;
+    float *memory; /* sums of each share, and memory for it */
 } BackwardJob;
 
 static void backward_share(const void *job, int64_t share, int64_t thread) {
@@ -101,16 +101,16 @@ static void backward_share(const void *job, int64_t share, int64_t thread) {
     (void)thread;
     memset(sums, 0, sizeof(float) * 2 * width);
     for (int64_t row = share * n->rows / SHARES; row < (share + 1) * n->rows / SHARES; row++)
-        backward_row(n, j->of_x, sums, sums + width, j->gradient, sums + 2 * width, row);
+        backward_row(n, j->grad_x, sums, sums + width, j->gradient, sums + 2 * width, row);
 }
 
-/* `gradient` and `of_x` are (rows, width), `of_weight` and `of_bias` (width). Returns 0, or 1 for want of memory. */
-int normalize_backward(const Normalization *n, const uint16_t *gradient, uint16_t *of_x, uint16_t *of_weight,
-                       uint16_t *of_bias) {
+/* `gradient` and `grad_x` are (rows, width), `grad_weight` and `grad_bias` (width). Returns 0, or 1 for want of memory. */
+int normalize_backward(const Normalization *n, const uint16_t *gradient, uint16_t *grad_x, uint16_t *grad_weight,
+                       uint16_t *grad_bias) {
     int64_t width = n->width;
     float *memory = aligned_alloc(64, sizeof(float) * width * 4 * SHARES);
     if (!memory) return 1;
-    BackwardJob job = {n, gradient, of_x, memory};
+    BackwardJob job = {n, gradient, grad_x, memory};
     share_out(n->threads, SHARES, 1, backward_share, &job);
     for (int64_t i = 0; i < width; i += LANES) {
         vec weight = {0}, bias = {0};
@@ -118,8 +118,8 @@ int normalize_backward(const Normalization *n, const uint16_t *gradient, uint16_
             const float *sums = memory + share * 4 * width + i;
             weight += *(const vec *)sums, bias += *(const vec *)(sums + width);
         }
-        store_vec(of_weight, i, weight, LANES, 0);
-        store_vec(of_bias, i, bias, LANES, 0);
+        store_vec(grad_weight, i, weight, LANES, 0);
+        store_vec(grad_bias, i, bias, LANES, 0);
     }
     free(memory);
     return 0;

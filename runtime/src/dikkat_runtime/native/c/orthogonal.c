@@ -14,7 +14,7 @@
 #define B -4.7750f
 #define C 2.0315f
 
-/* What one matrix (rows, width), no taller than wide, needs; its rows, and those of the squares, are a step apart. */
+/* What one matrix (rows, width), no taller than broad, needs; its rows, and those of the squares, are a step apart. */
 typedef struct {
     int64_t rows, width, step, square;
     float *x, *product; /* (square, step) */
@@ -81,7 +81,7 @@ static void symmetric_product(const Workspace *w, float *to, const float *from, 
     for (int64_t first = 0; first < w->rows; first += BYTE_PANEL) {
         int64_t end = w->rows - first < BYTE_PANEL ? w->rows : first + BYTE_PANEL;
         Rows rows = {entries + first * width * ENTRY_BYTES, w->scales + first, w->rows - first, width, {0}};
-        quantized_products(to + first * w->square, w->square, &rows, &packed, &(Finish){0}, first, end, 1);
+        quantized_products(to + first * w->square, w->square, &rows, &packed, &(Epilogue){0}, first, end, 1);
     }
     mirror(to, w->square);
 }
@@ -118,14 +118,14 @@ static void multiply(const Workspace *w) {
                      some, w->rows, w->square, 1);
     }
     Rows rows = {w->entries, w->scales, w->rows, w->square, {0}};
-    quantized_products(w->product, w->step, &rows, &packed, &(Finish){0}, 0, w->width, 1);
+    quantized_products(w->product, w->step, &rows, &packed, &(Epilogue){0}, 0, w->width, 1);
     for (int64_t row = 0; row < w->rows; row++)
 #pragma omp simd
         for (int64_t i = row * w->step; i < row * w->step + w->width; i++)
             w->x[i] = w->diagonal[row] * w->x[i] + w->product[i];
 }
 
-/* (height, width) to the rows of the workspace, transposed where it is taller than wide, and back. */
+/* (height, width) to the rows of the workspace, transposed where it is taller than broad, and back. */
 static void fill(const Workspace *w, const float *from, int64_t height, int64_t width) {
     double total = 0.0;
     for (int64_t i = 0; i < height * width; i++) total += (double)from[i] * from[i];
@@ -145,14 +145,14 @@ typedef struct {
     float *matrices;
     int64_t height, width, rows, columns;
     char *memory;
-    int64_t room; /* bytes of it for each thread */
+    int64_t per_thread; /* bytes of it for each thread */
 } Job;
 
 static void orthogonalize_one(const void *job, int64_t matrix, int64_t thread) {
     const Job *j = job;
     Workspace w;
     float *own = j->matrices + matrix * j->height * j->width;
-    lay_out(&w, j->memory + j->room * thread, j->rows, j->columns);
+    lay_out(&w, j->memory + j->per_thread * thread, j->rows, j->columns);
     fill(&w, own, j->height, j->width);
     for (int iteration = 0; iteration < ITERATIONS; iteration++) {
         symmetric_product(&w, w.gram, w.x, w.step);
@@ -162,17 +162,17 @@ static void orthogonalize_one(const void *job, int64_t matrix, int64_t thread) {
     write_back(own, &w, j->height, j->width);
 }
 
-/* Twin: native/orthogonal.py, _by_torch. In place, `count` dense matrices (height, width). Returns 0, or 1 for want
+/* Twin: kernels/newton_schulz.py, orthogonalize_reference. In place, `count` dense matrices (height, width). Returns 0, or 1 for want
  * of memory. A matrix is one thread's work, so the number of threads changes no bit. */
 int orthogonalize(float *matrices, int64_t count, int64_t height, int64_t width, int threads) {
     Workspace w;
     int64_t rows = height < width ? height : width, columns = height < width ? width : height;
-    int64_t room = lay_out(&w, NULL, rows, columns);
+    int64_t per_thread = lay_out(&w, NULL, rows, columns);
     if (threads > count) threads = (int)count;
-    char *memory = aligned_alloc(64, room * threads);
+    char *memory = aligned_alloc(64, per_thread * threads);
     if (!memory) return 1;
-    memset(memory, 0, room * threads);
-    Job job = {matrices, height, width, rows, columns, memory, room};
+    memset(memory, 0, per_thread * threads);
+    Job job = {matrices, height, width, rows, columns, memory, per_thread};
     share_out(threads, count, 1, orthogonalize_one, &job);
     free(memory);
     return 0;

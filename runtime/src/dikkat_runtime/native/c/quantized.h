@@ -43,16 +43,16 @@ INLINE int32_t magnitude(float x) {
 
 /* The largest magnitude of a row over 127, which is no number where an entry is none or infinite. Two maxima, so that one
  * need not wait for the other. */
-INLINE float scale_of_row(const void *from, int64_t width, int wide) {
+INLINE float scale_of_row(const void *from, int64_t width, int is_float32) {
     ivec largest = {0}, other = {0};
     int64_t i = 0;
     for (; i + 2 * LANES <= width; i += 2 * LANES) {
-        largest = larger_integers(largest, (ivec)load_vec(from, i, wide) & 0x7fffffff);
-        other = larger_integers(other, (ivec)load_vec(from, i + LANES, wide) & 0x7fffffff);
+        largest = larger_integers(largest, (ivec)load_vec(from, i, is_float32) & 0x7fffffff);
+        other = larger_integers(other, (ivec)load_vec(from, i + LANES, is_float32) & 0x7fffffff);
     }
     int32_t bits = largest_integer(larger_integers(largest, other));
     for (; i < width; i++) {
-        int32_t next = magnitude(load(from, i, wide));
+        int32_t next = magnitude(load(from, i, is_float32));
         bits = next > bits ? next : bits;
     }
     float most;
@@ -66,7 +66,7 @@ INLINE float share_of(float scale) { return scale > FLT_MIN ? 1.0f / scale : 0.0
 /* In place: entries of one byte each to ENTRY_BYTES each, of `fours` times four of them. */
 INLINE void spread(uint8_t *entries, int64_t fours) {
 #if !MULTIPLIES_BYTES
-    /* from behind, where there is room */
+    /* from behind, where there is memory */
     while (fours) {
         uint32_t from[PADDING], to[2 * PADDING];
         int64_t some = fours % PADDING ? fours % PADDING : PADDING;
@@ -82,10 +82,10 @@ INLINE void spread(uint8_t *entries, int64_t fours) {
 }
 
 /* Entries of a row; returns its scale. */
-INLINE float quantized_row(uint8_t *to, const void *from, int64_t width, int wide) {
-    float scale = scale_of_row(from, width, wide), share = share_of(scale);
+INLINE float quantized_row(uint8_t *to, const void *from, int64_t width, int is_float32) {
+    float scale = scale_of_row(from, width, is_float32), share = share_of(scale);
 #pragma omp simd
-    for (int64_t i = 0; i < width; i++) to[i] = (uint8_t)((int32_t)nearbyintf(load(from, i, wide) * share) + SHIFT);
+    for (int64_t i = 0; i < width; i++) to[i] = (uint8_t)((int32_t)nearbyintf(load(from, i, is_float32) * share) + SHIFT);
     spread(to, (width + QUAD - 1) / QUAD);
     return scale;
 }
@@ -174,9 +174,9 @@ INLINE void byte_products(ivec sums[BYTE_ROWS][BYTE_VECTORS], const uint8_t *fro
 }
 
 /* The vectors of a part to any address, as many entries of them as there are; past the cache where it `streams`. */
-INLINE void store_part(void *to, int64_t at, const vec *found, int64_t entries, int streams, int wide) {
+INLINE void store_part(void *to, int64_t at, const vec *found, int64_t entries, int streams, int is_float32) {
 #if LANES == 16
-    if (streams && !wide && entries >= BYTE_PART && (uintptr_t)entry(to, at, 0) % 64 == 0) {
+    if (streams && !is_float32 && entries >= BYTE_PART && (uintptr_t)entry(to, at, 0) % 64 == 0) {
 #pragma GCC unroll 2
         for (int i = 0; i < BYTE_VECTORS; i += 2)
             stream_line((void *)entry(to, at + i * LANES, 0), found[i], found[i + 1]);
@@ -186,9 +186,9 @@ INLINE void store_part(void *to, int64_t at, const vec *found, int64_t entries, 
 #pragma GCC unroll 4
     for (int i = 0; i < BYTE_VECTORS; i++, at += LANES, entries -= LANES) {
         if (entries >= LANES)
-            store_vec(to, at, found[i], LANES, wide);
+            store_vec(to, at, found[i], LANES, is_float32);
         else if (entries > 0)
-            store_vec(to, at, found[i], entries, wide);
+            store_vec(to, at, found[i], entries, is_float32);
     }
 }
 
@@ -200,21 +200,21 @@ INLINE const int8_t *weights_of(const int8_t *panels, int64_t first, int64_t qua
 /* What becomes of the sums of a product. */
 typedef struct {
     const void *bias; /* (outputs), added; null: there is none */
-    const void *gate; /* laid out as the output, which is zero where the gate is not above zero; null: there is none */
-    int rectifies;    /* the output is nowhere below zero */
+    const void *relu_output; /* laid out as the output, which is zero where this is not above zero; null: there is none */
+    int relu;    /* the output is nowhere below zero */
     int streams;      /* the output goes past the cache; who reads it waits for `streamed` */
-} Finish;
+} Epilogue;
 
 /* Memory that is read soon, of which a share is asked for at each turn. */
 typedef struct {
     const char *from;
     int64_t bytes, share;
-} Ahead;
+} Prefetch;
 
-INLINE void ask(Ahead *ahead) {
-    int64_t some = smaller_of(ahead->bytes, ahead->share);
-    for (int64_t at = 0; at < some; at += 64) __builtin_prefetch(ahead->from + at, 0, 2);
-    ahead->from += some, ahead->bytes -= some;
+INLINE void prefetch_share(Prefetch *prefetch) {
+    int64_t some = smaller_of(prefetch->bytes, prefetch->share);
+    for (int64_t at = 0; at < some; at += 64) __builtin_prefetch(prefetch->from + at, 0, 2);
+    prefetch->from += some, prefetch->bytes -= some;
 }
 
 /* Rows that are rounded already, and what is to be read after them. */
@@ -222,7 +222,7 @@ typedef struct {
     const uint8_t *entries; /* (count, width), ENTRY_BYTES each */
     const float *scales;    /* (count) */
     int64_t count, width;
-    Ahead ahead;
+    Prefetch prefetch;
 } Rows;
 
 /* Blocks that their products with so many outputs are computed in. */
@@ -230,13 +230,13 @@ INLINE int64_t blocks_of(int64_t rows, int64_t outputs) {
     return groups_of(rows, rows_together(rows, BYTE_ROWS)) * groups_of(outputs, BYTE_PART);
 }
 
-/* `values` where the gate's entries from `at` on, of which there are `count`, are above zero or no numbers, else zero. */
-INLINE vec gated(vec values, const void *gate, int64_t at, int64_t count, int wide) {
+/* `values` where entries of the relu_output from `at` on, of which there are `count`, are above zero or no numbers, else zero. */
+INLINE vec masked_by_relu(vec values, const void *relu_output, int64_t at, int64_t count, int is_float32) {
     vec by = {0};
     if (count >= LANES)
-        by = load_vec(gate, at, wide);
+        by = load_vec(relu_output, at, is_float32);
     else
-        for (int64_t i = 0; i < count; i++) by[i] = load(gate, at + i, wide);
+        for (int64_t i = 0; i < count; i++) by[i] = load(relu_output, at + i, is_float32);
     return (vec)((ivec)values & ~(ivec)(by <= 0.0f));
 }
 
@@ -245,23 +245,23 @@ typedef struct {
     void *to;
     int64_t to_step, first, outputs;
     const vec *scales, *bias; /* of these outputs */
-    const Finish *finish;
+    const Epilogue *epilogue;
 } Part;
 
-/* A row of the gate is a page or so behind the last: asked for now, it is there when the products are. */
-INLINE void ask_for_gate(const Part *p, int64_t row, int64_t count, int wide) {
-    for (int64_t r = row; p->finish->gate && r < row + count; r++)
-        for (int64_t i = 0; i < p->outputs; i += wide ? 16 : 32)
-            __builtin_prefetch(entry(p->finish->gate, r * p->to_step + p->first + i, wide));
+/* A row of the relu_output is a page or so behind the last: asked for now, it is there when the products are. */
+INLINE void prefetch_relu_output(const Part *p, int64_t row, int64_t count, int is_float32) {
+    for (int64_t r = row; p->epilogue->relu_output && r < row + count; r++)
+        for (int64_t i = 0; i < p->outputs; i += is_float32 ? 16 : 32)
+            __builtin_prefetch(entry(p->epilogue->relu_output, r * p->to_step + p->first + i, is_float32));
 }
 
 /* Rows from `row` on, `count` of them, from their sums. */
-INLINE void finish_rows(const Part *p, const float *row_scales, int64_t row, ivec sums[][BYTE_VECTORS], int wide,
+INLINE void end_rows(const Part *p, const float *row_scales, int64_t row, ivec sums[][BYTE_VECTORS], int is_float32,
                         const int count) {
     int64_t place = row * p->to_step + p->first, outputs = p->outputs;
-    const void *gate = p->finish->gate ? entry(p->finish->gate, place, wide) : NULL;
+    const void *relu_output = p->epilogue->relu_output ? entry(p->epilogue->relu_output, place, is_float32) : NULL;
     /* read before the stores, which for all that the compiler knows could change them */
-    const int rectifies = p->finish->rectifies, streams = p->finish->streams;
+    const int relu = p->epilogue->relu, streams = p->epilogue->streams;
 #pragma GCC unroll 6
     for (int r = 0; r < count; r++) {
         vec found[BYTE_VECTORS];
@@ -270,28 +270,28 @@ INLINE void finish_rows(const Part *p, const float *row_scales, int64_t row, ive
             vec scale = row_scales[row + r] * p->scales[i];
             found[i] = __builtin_convertvector(sums[r][i], vec) * scale + p->bias[i];
             /* what is no number stays none */
-            if (rectifies) found[i] = larger((vec){0}, found[i]);
-            if (gate) found[i] = gated(found[i], gate, r * p->to_step + i * LANES, outputs - i * LANES, wide);
+            if (relu) found[i] = larger((vec){0}, found[i]);
+            if (relu_output) found[i] = masked_by_relu(found[i], relu_output, r * p->to_step + i * LANES, outputs - i * LANES, is_float32);
         }
-        store_part(p->to, place + r * p->to_step, found, outputs, streams, wide);
+        store_part(p->to, place + r * p->to_step, found, outputs, streams, is_float32);
     }
 }
 
 /* The outputs of a part of `count` rows from `row` on. */
-INLINE void byte_block(const Part *p, const Rows *rows, int64_t row, const Packed *packed, int wide, const int count) {
+INLINE void byte_block(const Part *p, const Rows *rows, int64_t row, const Packed *packed, int is_float32, const int count) {
     ivec sums[BYTE_ROWS][BYTE_VECTORS];
     int64_t quads = rows->width / QUAD, row_bytes = rows->width * ENTRY_BYTES;
-    ask_for_gate(p, row, count, wide);
+    prefetch_relu_output(p, row, count, is_float32);
     byte_products(sums, rows->entries + row * row_bytes, row_bytes, QUAD * ENTRY_BYTES,
                   weights_of(packed->weight, p->first, quads), packed->shift + p->first, quads, count);
-    finish_rows(p, rows->scales, row, sums, wide, count);
+    end_rows(p, rows->scales, row, sums, is_float32, count);
 }
 
 /* The same, for each number of rows a function of its own: compilers take four times as long for one that holds them all. */
 #define BLOCK_OF(rows_of_it)                                                                                           \
     __attribute__((noinline)) static void block_of_##rows_of_it(const Part *p, const Rows *rows, int64_t row,          \
-                                                                const Packed *packed, int wide) {                      \
-        if (wide)                                                                                                      \
+                                                                const Packed *packed, int is_float32) {                      \
+        if (is_float32)                                                                                                      \
             byte_block(p, rows, row, packed, 1, rows_of_it);                                                           \
         else                                                                                                           \
             byte_block(p, rows, row, packed, 0, rows_of_it);                                                           \
@@ -309,7 +309,7 @@ BLOCK_OF(6)
 #if HAS_TILES
 /* The same of TILE_ROWS rows at a time, as long as tiles pay; returns the first row that is left. Of the last, some may be
  * memory that holds anything. The sums of a block are read while the tiles compute the next. */
-INLINE int64_t tile_blocks(const Part *p, Rows *rows, const Packed *packed, int wide) {
+INLINE int64_t tile_blocks(const Part *p, Rows *rows, const Packed *packed, int is_float32) {
     ivec sums[2][TILE_ROWS][BYTE_VECTORS], start[BYTE_VECTORS];
     int64_t quads = rows->width / QUAD, left = quads % TILE_QUADS, done = quads - left, row = 0, before = -1;
     const int8_t *weight = weights_of(packed->weight, p->first, quads);
@@ -317,48 +317,48 @@ INLINE int64_t tile_blocks(const Part *p, Rows *rows, const Packed *packed, int 
     for (int at = 0; rows->count - row >= FEWEST_IN_TILES; row += TILE_ROWS, at ^= 1) {
         const uint8_t *from = rows->entries + row * rows->width;
         int64_t count = smaller_of(rows->count - row, TILE_ROWS);
-        ask(&rows->ahead);
-        ask_for_gate(p, row, count, wide);
+        prefetch_share(&rows->prefetch);
+        prefetch_relu_output(p, row, count, is_float32);
         tile_products(sums[at], from, rows->width, TILE_QUADS * QUAD, weight, start, done / TILE_QUADS);
-        if (before >= 0) finish_rows(p, rows->scales, before, sums[!at], wide, TILE_ROWS);
+        if (before >= 0) end_rows(p, rows->scales, before, sums[!at], is_float32, TILE_ROWS);
         for (int r = 0; left && r < count; r++)
             add_quads(sums[at] + r, from + r * rows->width + done * QUAD, 0, QUAD, weight + done * BYTE_PANEL * QUAD, left, 1);
         before = row;
     }
     int64_t last = smaller_of(rows->count - before, TILE_ROWS);
-    if (before >= 0) finish_rows(p, rows->scales, before, sums[before / TILE_ROWS & 1], wide, (int)last);
+    if (before >= 0) end_rows(p, rows->scales, before, sums[before / TILE_ROWS & 1], is_float32, (int)last);
     return row;
 }
 #endif
 
-/* Outputs `start` to `end` of all rows, `start` a multiple of BYTE_PANEL. Behind the last row there is room for as many as
+/* Outputs `start` to `end` of all rows, `start` a multiple of BYTE_PANEL. Behind the last row there is memory for as many as
  * make their number a multiple of PADDING. */
-INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Finish *finish,
-                               int64_t start, int64_t end, int wide) {
+INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Epilogue *epilogue,
+                               int64_t start, int64_t end, int is_float32) {
     const int tiles = begin_tiles(rows->count);
     for (int64_t first = start; first < end; first += BYTE_PART) {
         int64_t outputs = smaller_of(end - first, BYTE_PART);
         vec scales[BYTE_VECTORS], bias[BYTE_VECTORS] = {{0}};
         memcpy(scales, packed->scale + first, sizeof scales);
-        if (finish->bias)
-            for (int64_t i = 0; i < outputs; i++) bias[i / LANES][i % LANES] = load(finish->bias, first + i, wide);
-        Part part = {to, to_step, first, outputs, scales, bias, finish};
+        if (epilogue->bias)
+            for (int64_t i = 0; i < outputs; i++) bias[i / LANES][i % LANES] = load(epilogue->bias, first + i, is_float32);
+        Part part = {to, to_step, first, outputs, scales, bias, epilogue};
         int64_t row = 0;
 #if HAS_TILES
-        if (tiles) row = tile_blocks(&part, rows, packed, wide);
+        if (tiles) row = tile_blocks(&part, rows, packed, is_float32);
 #endif
         for (; row < rows->count; row += BYTE_ROWS) {
-            ask(&rows->ahead);
+            prefetch_share(&rows->prefetch);
             switch (rows->count - row) {
-            case 1: block_of_1(&part, rows, row, packed, wide); break;
-            case 2: block_of_2(&part, rows, row, packed, wide); break;
-            case 3: block_of_3(&part, rows, row, packed, wide); break;
+            case 1: block_of_1(&part, rows, row, packed, is_float32); break;
+            case 2: block_of_2(&part, rows, row, packed, is_float32); break;
+            case 3: block_of_3(&part, rows, row, packed, is_float32); break;
 #if BYTE_ROWS > 4
-            case 4: block_of_4(&part, rows, row, packed, wide); break;
-            case 5: block_of_5(&part, rows, row, packed, wide); break;
-            default: block_of_6(&part, rows, row, packed, wide);
+            case 4: block_of_4(&part, rows, row, packed, is_float32); break;
+            case 5: block_of_5(&part, rows, row, packed, is_float32); break;
+            default: block_of_6(&part, rows, row, packed, is_float32);
 #else
-            default: block_of_4(&part, rows, row, packed, wide);
+            default: block_of_4(&part, rows, row, packed, is_float32);
 #endif
             }
         }

@@ -12,19 +12,19 @@ typedef struct {
     const float *values;
     int64_t width, k;
     float *found;
-    int64_t *places;
+    int64_t *indices;
 } Top;
 
 static void top_share(const void *job, int64_t r, int64_t thread) {
     const Top *t = job;
     (void)thread;
-    top_of_row(t->values + r * t->width, t->width, t->k, t->found + r * t->k, t->places + r * t->k);
+    top_of_row(t->values + r * t->width, t->width, t->k, t->found + r * t->k, t->indices + r * t->k);
 }
 
-/* Twin: decoding/ranking.py, top. `found` and `places` are (rows, k). */
-void top_entries(const float *values, int64_t rows, int64_t width, int64_t k, float *found, int64_t *places,
+/* Twin: decoding/ranking.py, top. `found` and `indices` are (rows, k). */
+void top_entries(const float *values, int64_t rows, int64_t width, int64_t k, float *found, int64_t *indices,
                  int64_t threads) {
-    Top job = {values, width, k, found, places};
+    Top job = {values, width, k, found, indices};
     share_out(team(rows * width, threads), rows, 1, top_share, &job);
 }
 
@@ -42,7 +42,7 @@ static void normalize_share(const void *job, int64_t r, int64_t thread) {
     n->log_sums[r] = log_sum_of_row(row, n->width, n->largest[r]);
 }
 
-/* Twin: decoding/ranking.py, normalizers. `largest` and `log_sums` are (rows). */
+/* Twin: decoding/ranking.py, _normalizers. `largest` and `log_sums` are (rows). */
 void normalizers(const float *values, int64_t rows, int64_t width, float *largest, float *log_sums, int64_t threads) {
     Normalizers job = {values, width, largest, log_sums};
     share_out(team(rows * width, threads), rows, 1, normalize_share, &job);

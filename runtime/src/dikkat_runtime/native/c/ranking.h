@@ -24,20 +24,20 @@ INLINE float largest_entry(const float *x, int64_t count) {
 }
 
 /* Puts an entry where it ranks, behind its equals; the last of `k` falls out. */
-INLINE int64_t enter(float *found, int64_t *places, int64_t held, int64_t k, float entry, int64_t place) {
+INLINE int64_t enter(float *found, int64_t *indices, int64_t held, int64_t k, float entry, int64_t place) {
     int64_t at = held < k ? held++ : k - 1;
-    for (; at > 0 && found[at - 1] < entry; at--) found[at] = found[at - 1], places[at] = places[at - 1];
-    found[at] = entry, places[at] = place;
+    for (; at > 0 && found[at - 1] < entry; at--) found[at] = found[at - 1], indices[at] = indices[at - 1];
+    found[at] = entry, indices[at] = place;
     return held;
 }
 
-static void top_of_row(const float *row, int64_t width, int64_t k, float *found, int64_t *places) {
+static void top_of_row(const float *row, int64_t width, int64_t k, float *found, int64_t *indices) {
     int64_t held = 0;
     for (int64_t start = 0; start < width; start += BLOCK) {
         int64_t end = smaller_of(start + BLOCK, width);
         if (held == k && largest_entry(row + start, end - start) <= found[k - 1]) continue;
         for (int64_t i = start; i < end; i++)
-            if (held < k || row[i] > found[k - 1]) held = enter(found, places, held, k, row[i], i);
+            if (held < k || row[i] > found[k - 1]) held = enter(found, indices, held, k, row[i], i);
     }
 }
 

@@ -9,17 +9,17 @@
 typedef struct {
     const float *cosines, *sines; /* (positions, width / 2) each; null: nothing is turned */
     int64_t positions;
-    const int64_t *places;        /* (B, T) positions; null: the number of a row is its position */
+    const int64_t *position_ids;        /* (B, T) positions; null: the number of a row is its position */
 } Rotation;
 
-INLINE int64_t place_of(const Rotation *r, int64_t b, int64_t t, int64_t length) {
-    return r->places ? r->places[b * length + t] : t;
+INLINE int64_t position_of(const Rotation *r, int64_t b, int64_t t, int64_t length) {
+    return r->position_ids ? r->position_ids[b * length + t] : t;
 }
 
 /* Whether the tables hold all positions of (B, T). */
 INLINE int has_positions(const Rotation *r, int64_t batch, int64_t length) {
     if (!r->cosines) return 1;
-    return r->places ? are_inside(r->places, batch * length, r->positions) : length <= r->positions;
+    return r->position_ids ? are_inside(r->position_ids, batch * length, r->positions) : length <= r->positions;
 }
 
 /* Of a vector of entries: the cosine, and the sine with its sign. */
@@ -44,6 +44,6 @@ INLINE Angles angles_of(const Rotation *r, int64_t place, int64_t width, int64_t
 }
 
 /* From each pair (x, y) comes (x cos - y sin, y cos + x sin). */
-INLINE vec turned(vec pairs, Angles by) { return pairs * by.cosine + SWAPPED(pairs, 1) * by.sine; }
+INLINE vec rotated(vec pairs, Angles by) { return pairs * by.cosine + SWAPPED(pairs, 1) * by.sine; }
 
 #endif

@@ -28,7 +28,7 @@ typedef struct {
     float *ranked; /* (rows, k + 1): log-probabilities of the best continuations of each row */
     int64_t *ranked_tokens;
     float *candidates; /* (sentences, 2k) */
-    int64_t *candidate_places;
+    int64_t *candidate_indices;
     int64_t *live_tokens, *history; /* (sentences, k, L); the second is for the moment of choice */
     float *live;                    /* (sentences, k): log-probabilities */
     int64_t *ended_tokens, *ended_lengths;
@@ -77,7 +77,7 @@ static void survive(const Search *s, int64_t sentence, int64_t row, int64_t coun
     int64_t k = s->beam, chosen = 0, *history = s->history + sentence * k * s->longest;
     int64_t *live_tokens = s->live_tokens + sentence * k * s->longest;
     for (int64_t i = 0; chosen < k; i++) {
-        int64_t place = s->candidate_places[sentence * 2 * k + i], parent = place / count;
+        int64_t place = s->candidate_indices[sentence * 2 * k + i], parent = place / count;
         int64_t token = s->ranked_tokens[row * count + place];
         if (token == s->end) continue;
         memcpy(history + chosen * s->longest, live_tokens + parent * s->longest, sizeof(int64_t) * length);
@@ -121,11 +121,11 @@ static void take_slots(const Search *s, const Decoder *d, int64_t row, int64_t l
 static void advance(const Search *s, const Decoder *d, int64_t row) {
     int64_t k = s->beam, sentence = d->row_owners[row], count = continuations(s, d), length = length_of(d, row) + 1;
     float *candidates = s->candidates + sentence * 2 * k;
-    int64_t *places = s->candidate_places + sentence * 2 * k;
-    top_of_row(s->ranked + row * count, k * count, 2 * k, candidates, places);
+    int64_t *indices = s->candidate_indices + sentence * 2 * k;
+    top_of_row(s->ranked + row * count, k * count, 2 * k, candidates, indices);
     for (int64_t i = 0; i < k; i++)
-        if (s->ranked_tokens[row * count + places[i]] == s->end)
-            enter_store(s, sentence, places[i] / count, candidates[i], length);
+        if (s->ranked_tokens[row * count + indices[i]] == s->end)
+            enter_store(s, sentence, indices[i] / count, candidates[i], length);
     survive(s, sentence, row, count, length);
     if (is_over(s, sentence, length))
         s->over_at[sentence] = length;
@@ -146,30 +146,30 @@ static void close_ranks(const Search *s, Decoder *d) {
 
 /* The worker's part in a step; `first` is the place of the first of the positions. */
 static void take_step(const Search *s, Decoder *d, const Activations *a, int64_t first, const Worker *worker) {
-    step_rows(d, a, s->tokens, s->positions, first, s->logits, worker), meet(worker);
+    step_rows(d, a, s->tokens, s->positions, first, s->logits, worker), wait_for_all(worker);
     int64_t end = share_start(d->rows, worker->number + 1, worker);
     for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) rank_row(s, d, row);
-    meet(worker);
+    wait_for_all(worker);
     int64_t sentences = d->rows / s->beam, last = share_start(sentences, worker->number + 1, worker);
     for (int64_t i = share_start(sentences, worker->number, worker); i < last; i++) advance(s, d, i * s->beam);
-    meet(worker);
+    wait_for_all(worker);
     if (worker->number == 0) close_ranks(s, d);
-    meet(worker);
+    wait_for_all(worker);
 }
 
 /* Most rows of a thread that searches alone: those of whole sentences, so few that what a step needs of them stays in the
  * cache of a core, and no more than leave something for every thread; 0 where all threads had better share each step. So
  * they had with weights in 32 bits, which are copied into panels at each step: many rows share the price of that. */
-static int64_t room_of_thread(const Search *s, const Decoder *d) {
+static int64_t bytes_of_thread(const Search *s, const Decoder *d) {
     int64_t sentences = d->rows / s->beam, each = (sentences + d->threads - 1) / d->threads;
-    if (!in_bytes(d) || d->seen || d->length || sentences < d->threads || each * s->beam < FEWEST) return 0;
+    if (!in_bytes(d) || d->weights_out || d->length || sentences < d->threads || each * s->beam < FEWEST) return 0;
     return smaller_of(each, largest_of(1, MOST / s->beam)) * s->beam;
 }
 
-/* Numbers that a thread needs to search alone with `room` rows. */
-static int64_t scratch_alone(const Decoder *d, int64_t room) {
+/* Numbers that a thread needs to search alone with `capacity` rows. */
+static int64_t scratch_alone(const Decoder *d, int64_t capacity) {
     Decoder part = *d;
-    part.slots = room, part.threads = 1;
+    part.slots = capacity, part.threads = 1;
     return scratch_size(&part);
 }
 
@@ -193,9 +193,9 @@ static int64_t free_slot(const Decoder *d, int64_t beam) {
     return place * beam;
 }
 
-/* Sentences come in while there is room for them. */
-static void fill(const Search *s, Decoder *d, Queue *queue, int64_t room) {
-    for (int64_t owner; d->rows + s->beam <= room && (owner = next_of(queue)) >= 0; d->rows += s->beam) {
+/* Sentences come in while there is capacity for them. */
+static void fill(const Search *s, Decoder *d, Queue *queue, int64_t capacity) {
+    for (int64_t owner; d->rows + s->beam <= capacity && (owner = next_of(queue)) >= 0; d->rows += s->beam) {
         int64_t slot = free_slot(d, s->beam);
         for (int64_t row = d->rows; row < d->rows + s->beam; row++) {
             d->row_slots[row] = slot++, d->row_owners[row] = owner;
@@ -204,54 +204,54 @@ static void fill(const Search *s, Decoder *d, Queue *queue, int64_t room) {
     }
 }
 
-/* A decoder without rows for one thread, which has `room` of them from row and slot `first` on. */
-static Decoder part_of(const Decoder *d, int64_t first, int64_t room, float *scratch) {
+/* A decoder without rows for one thread, which has `capacity` of them from row and slot `first` on. */
+static Decoder part_of(const Decoder *d, int64_t first, int64_t capacity, float *scratch) {
     Decoder part = *d;
     part.row_slots += first, part.row_owners += first, part.begun += first;
     part.rows = 0, part.threads = 1, part.scratch = scratch;
     int64_t before = first * d->heads * d->capacity * paired(d->head_width);
     part.keys = (uint16_t *)d->keys + before, part.values = (uint16_t *)d->values + before;
     part.writers += first * d->capacity;
-    memset(scratch, 0, sizeof(float) * scratch_alone(d, room));
+    memset(scratch, 0, sizeof(float) * scratch_alone(d, capacity));
     return part;
 }
 
-/* One thread searches with at most `room` rows, in the place of the rows from `first` on: whenever a sentence is over, the
+/* One thread searches with at most `capacity` rows, in the place of the rows from `first` on: whenever a sentence is over, the
  * next of the queue comes in. Returns how many rows are not over but hold `until` positions. */
-static int64_t search_alone(const Search *s, const Decoder *d, int64_t first, int64_t room, int64_t until, Queue *queue,
+static int64_t search_alone(const Search *s, const Decoder *d, int64_t first, int64_t capacity, int64_t until, Queue *queue,
                             float *scratch) {
     Search own = *s;
-    Decoder part = part_of(d, first, room, scratch);
+    Decoder part = part_of(d, first, capacity, scratch);
     own.logits += first * d->vocabulary;
     own.tokens += first, own.next_tokens += first, own.next_slots += first, own.parents += first, own.is_taken += first;
     own.ranked += first * continuations(s, d), own.ranked_tokens += first * continuations(s, d);
-    part.slots = room;
+    part.slots = capacity;
     Activations a = activations(&part);
     Worker worker = worker_of(&part, &a, 0, 1, 0);
     part.slots = d->slots;
     /* rows stay in the order in which they came, so the first is the longest */
-    for (fill(&own, &part, queue, room); part.rows && length_of(&part, 0) < until; fill(&own, &part, queue, room))
+    for (fill(&own, &part, queue, capacity); part.rows && length_of(&part, 0) < until; fill(&own, &part, queue, capacity))
         take_step(&own, &part, &a, 0, &worker);
     return part.rows;
 }
 
 /* How many numbers search_apart() needs for itself; 0 where it is not the way. */
 int64_t search_scratch(const Search *s, const Decoder *d) {
-    int64_t room = room_of_thread(s, d);
-    return room ? d->threads * scratch_alone(d, room) : 0;
+    int64_t capacity = bytes_of_thread(s, d);
+    return capacity ? d->threads * scratch_alone(d, capacity) : 0;
 }
 
 typedef struct {
     const Search *search;
     const Decoder *decoder;
-    int64_t until, room, each; /* rows, and numbers of the scratch, for each thread */
+    int64_t until, capacity, each; /* rows, and numbers of the scratch, for each thread */
     Queue *queue;
     int64_t *left; /* rows of all threads that are not over */
 } Apart;
 
 static void search_share(const void *job, int64_t index, int64_t thread) {
     const Apart *j = job;
-    int64_t first = index * j->room, own = smaller_of(j->room, j->decoder->rows - first);
+    int64_t first = index * j->capacity, own = smaller_of(j->capacity, j->decoder->rows - first);
     (void)thread;
     if (own <= 0) return;
     float *scratch = j->search->scratch + j->each * index;
@@ -260,12 +260,12 @@ static void search_share(const void *job, int64_t index, int64_t thread) {
 }
 
 /* The whole search, of many sentences: each thread takes them from the first step to the last, as many at once as it has
- * room for. Only where there are no more positions than `until` may rows be left, which cannot go on. */
+ * capacity for. Only where there are no more positions than `until` may rows be left, which cannot go on. */
 void search_apart(const Search *s, Decoder *d, int64_t until) {
-    int64_t room = room_of_thread(s, d), each = scratch_alone(d, room), left = 0;
+    int64_t capacity = bytes_of_thread(s, d), each = scratch_alone(d, capacity), left = 0;
     Queue queue = {s->waiting, d->rows / s->beam, 0};
     for (int64_t i = 0; i < queue.count; i++) s->waiting[i] = d->row_owners[i * s->beam];
-    Apart job = {s, d, until, room, each, &queue, &left};
+    Apart job = {s, d, until, capacity, each, &queue, &left};
     share_out(d->threads, d->threads, 1, search_share, &job);
     d->rows = left, d->length = until;
 }
@@ -274,21 +274,21 @@ typedef struct {
     const Search *search;
     Decoder *decoder;
     Activations activations;
-    Meeting *meeting;
+    Barrier *barrier;
     int64_t first, until;
 } Together;
 
 static void search_in_thread(const void *job, int64_t thread, int64_t count) {
     const Together *t = job;
     Decoder *d = t->decoder;
-    Worker worker = worker_of(d, &t->activations, thread, count, t->meeting);
+    Worker worker = worker_of(d, &t->activations, thread, count, t->barrier);
     while (d->rows && d->length < t->until) take_step(t->search, d, &t->activations, t->first, &worker);
 }
 
-/* Searches until all sentences are over or the rows hold `until` positions, for which there must be room. All threads
+/* Searches until all sentences are over or the rows hold `until` positions, for which there must be capacity. All threads
  * share every step. */
 void search_together(const Search *s, Decoder *d, int64_t until) {
-    Meeting meeting = {0};
-    Together job = {s, d, activations(d), &meeting, d->length, until};
+    Barrier barrier = {0};
+    Together job = {s, d, activations(d), &barrier, d->length, until};
     in_threads(team(d), search_in_thread, &job);
 }

@@ -27,15 +27,15 @@ void share_out(int64_t threads, int64_t count, int64_t together, Share *share, c
     in_threads(threads < most ? threads : most, take_indices, &indices);
 }
 
-void meet_at(Meeting *meeting, int64_t threads) {
+void wait_at_barrier(Barrier *barrier, int64_t threads) {
     if (threads == 1) return;
-    int round = __atomic_load_n(&meeting->round, __ATOMIC_SEQ_CST);
-    if (__atomic_add_fetch(&meeting->arrived, 1, __ATOMIC_SEQ_CST) == threads) {
-        __atomic_store_n(&meeting->arrived, 0, __ATOMIC_SEQ_CST);
-        __atomic_add_fetch(&meeting->round, 1, __ATOMIC_SEQ_CST);
+    int round = __atomic_load_n(&barrier->round, __ATOMIC_SEQ_CST);
+    if (__atomic_add_fetch(&barrier->arrived, 1, __ATOMIC_SEQ_CST) == threads) {
+        __atomic_store_n(&barrier->arrived, 0, __ATOMIC_SEQ_CST);
+        __atomic_add_fetch(&barrier->round, 1, __ATOMIC_SEQ_CST);
         return;
     }
-    for (int64_t turn = 0; __atomic_load_n(&meeting->round, __ATOMIC_SEQ_CST) == round; turn++)
+    for (int64_t turn = 0; __atomic_load_n(&barrier->round, __ATOMIC_SEQ_CST) == round; turn++)
         if (turn > 4096) sched_yield();
 }
 

@@ -20,8 +20,8 @@ void share_out(int64_t threads, int64_t count, int64_t together, Share *share, c
 /* Where threads of a team wait for each other. */
 typedef struct {
     int arrived, round;
-} Meeting;
+} Barrier;
 
-void meet_at(Meeting *meeting, int64_t threads);
+void wait_at_barrier(Barrier *barrier, int64_t threads);
 
 #endif

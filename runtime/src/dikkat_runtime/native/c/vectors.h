@@ -58,15 +58,15 @@ typedef int32_t loose_ivec __attribute__((vector_size(4 * LANES), aligned(4), ma
 /* As many shorter numbers, made longer. Compilers take five instructions where there is one for it. */
 typedef uint8_t byte_vec __attribute__((vector_size(LANES)));
 typedef int16_t short_vec __attribute__((vector_size(2 * LANES)));
-typedef uint16_t narrow_vec __attribute__((vector_size(2 * LANES)));
+typedef uint16_t bf16_vec __attribute__((vector_size(2 * LANES)));
 #if LANES == 16
 INLINE ivec longer_bytes(byte_vec numbers) { return (ivec)_mm512_cvtepu8_epi32((__m128i)numbers); }
 INLINE ivec longer_shorts(short_vec numbers) { return (ivec)_mm512_cvtepi16_epi32((__m256i)numbers); }
-INLINE ivec longer_halves(narrow_vec numbers) { return (ivec)_mm512_cvtepu16_epi32((__m256i)numbers); }
+INLINE ivec longer_halves(bf16_vec numbers) { return (ivec)_mm512_cvtepu16_epi32((__m256i)numbers); }
 #else
 INLINE ivec longer_bytes(byte_vec numbers) { return __builtin_convertvector(numbers, ivec); }
 INLINE ivec longer_shorts(short_vec numbers) { return __builtin_convertvector(numbers, ivec); }
-INLINE ivec longer_halves(narrow_vec numbers) { return __builtin_convertvector(numbers, ivec); }
+INLINE ivec longer_halves(bf16_vec numbers) { return __builtin_convertvector(numbers, ivec); }
 #endif
 
 INLINE int64_t padded(int64_t n) { return (n + PADDING - 1) / PADDING * PADDING; }

@@ -10,11 +10,11 @@ from dikkat_runtime.server.api.schemas import FLAG, TEXT, TEXTS, WHOLE, fields, 
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, json_response
 from dikkat_runtime.server.endpoint import Endpoint
-from dikkat_runtime.server.glossaries import Glossary, Terms
 from dikkat_runtime.server.languages import candidates, language_name, normal
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.translation import answer_texts
 from dikkat_runtime.server.wishes import Wish
+from dikkat_runtime.text.glossary import Glossary
 
 NO_LIMIT = 1_000_000_000_000
 """Characters; the clients must be told some limit."""
@@ -63,7 +63,7 @@ def _wish(call: Call, glossary: Glossary | None) -> Wish:
         structure=structure,
         sentences=split != "0",
         lines=split == "1",
-        terms=Terms.of(glossary),
+        glossary=glossary,
     )
 
 
@@ -87,7 +87,7 @@ def _glossary(call: Call) -> Glossary | None:
             raise RequestError("invalid", "source_lang is needed with a glossary", param="source_lang")
         if not _are_alike(glossary.source, source) or not _are_alike(glossary.target, target):
             raise RequestError("invalid", "the glossary is for other languages", param="glossary_id")
-    return Glossary(found[0].name, found[0].source, found[0].target, entries)
+    return Glossary.of(entries, found[0].source)
 
 
 def _are_alike(one: str, other: str) -> bool:

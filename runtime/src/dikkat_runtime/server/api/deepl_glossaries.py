@@ -11,7 +11,7 @@ from dikkat_runtime.server.api.schemas import FLAG, TEXT, WHOLE, fields, list_of
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, json_response
 from dikkat_runtime.server.endpoint import Endpoint
-from dikkat_runtime.server.glossaries import Glossary
+from dikkat_runtime.server.glossaries import StoredGlossary
 from dikkat_runtime.server.languages import normal
 from dikkat_runtime.server.request_error import RequestError
 
@@ -29,7 +29,7 @@ async def create(call: Call) -> Response:
     if call.catalog.translator(source, target) is None:
         raise RequestError("invalid", "this pair of languages is not translated here", param="target_lang")
     entries = store.parse(fields.text("entries"), separator)
-    glossary = Glossary(name, normal(source), normal(target), entries)
+    glossary = StoredGlossary(name, normal(source), normal(target), entries)
     store.add(call.owner, glossary)
     return json_response(_shown(glossary), 201)
 
@@ -64,11 +64,11 @@ async def pairs(call: Call) -> Response:
     return json_response({"supported_languages": rows})
 
 
-def _named(call: Call) -> Glossary:
+def _named(call: Call) -> StoredGlossary:
     return call.services.glossaries.get(call.owner, call.request.path_params["glossary_id"])
 
 
-def _shown(glossary: Glossary) -> dict[str, Any]:
+def _shown(glossary: StoredGlossary) -> dict[str, Any]:
     created = datetime.fromtimestamp(glossary.created, UTC)
     return {
         "glossary_id": glossary.identity,

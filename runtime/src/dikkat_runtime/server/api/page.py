@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
 
 from dikkat_runtime import __version__
+from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.server.api.schemas import FLAG, TEXT, WHOLE, fields, list_of, whole
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.detection import is_available
 from dikkat_runtime.server.dialects import OWN, json_response
 from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
-from dikkat_runtime.server.glossaries import Terms
 from dikkat_runtime.server.languages import normal
-from dikkat_runtime.server.models import Attend, ServedModel
+from dikkat_runtime.server.models import Attend, Complete, Judged, ServedModel
 from dikkat_runtime.server.page_files import FOLDER, INDEX, POLICY, index_page, page_files, wanted_language
-from dikkat_runtime.server.page_views import shown_attention
+from dikkat_runtime.server.page_views import shown_attention, shown_confidence
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
 from dikkat_runtime.server.translation import source_of, translate_texts, translator_for
 from dikkat_runtime.server.wishes import Wish
+from dikkat_runtime.tasks.confidence import Confidence
+from dikkat_runtime.text.glossary import Glossary
 
 _HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -98,17 +101,20 @@ async def translate(call: Call) -> Response:
         sentences=False,
         lines=False,
         alternatives=fields.whole("alternatives", 0, 0, limits.alternatives),
-        terms=_terms(call),
+        glossary=_glossary(call, model.source),
     )
     parts = split_text(text, model.source)
     fresh = [each for each in dict.fromkeys(segments_of(parts)) if each not in known]
     call.count_characters(fresh)
     translations = dict(zip(fresh, await translate_texts(call, model, fresh, wish), strict=True))
+    confidences = await _confidences(call, model, {source: each.text for source, each in translations.items()})
     rows: list[dict[str, Any]] = []
     for part in parts:
         row: dict[str, Any] = {"text" if isinstance(part, Fixed) else "source": part.text}
         if not isinstance(part, Fixed) and (translated := translations.get(part.text)):
             row |= {"target": translated.text, "alternatives": translated.alternatives}
+            if confidence := confidences.get(part.text):
+                row["confidence"] = shown_confidence(translated.text, confidence)
         rows.append(row)
     content: dict[str, Any] = {"model": model.name, "source": normal(model.source), "parts": rows}
     if detected:
@@ -116,13 +122,31 @@ async def translate(call: Call) -> Response:
     return json_response(content)
 
 
-def _terms(call: Call) -> Terms | None:
-    """The terms of lines like `term = translation`. Raises `RequestError` that names the line."""
+async def _confidences(call: Call, model: ServedModel, translations: Mapping[str, str]) -> dict[str, Confidence]:
+    if model.judge is None:
+        return {}
+    return dict(zip(translations, await call.compute(Judged(model), list(translations.items())), strict=True))
+
+
+def _glossary(call: Call, language: str) -> Glossary | None:
+    """The glossary of lines like `term = translation`. Raises `RequestError` that names the line."""
     text = call.fields.optional_text("glossary") or ""
     if not text.strip():
         return None
     lines = [line if "\t" in line else line.replace("=", "\t", 1) for line in text.split("\n")]
-    return Terms(call.services.glossaries.parse("\n".join(lines), "\t"))
+    return Glossary.of(call.services.glossaries.parse("\n".join(lines), "\t"), language)
+
+
+async def complete(call: Call) -> Response:
+    """A translation that somebody has begun to type, gone on with as is best."""
+    fields = call.fields
+    model = call.catalog.chosen(fields.text("model"), "translator")
+    source, prefix = fields.within_limits("source", [fields.text("source"), fields.text("prefix")])
+    if "\n" in source + prefix:
+        raise RequestError("invalid", "source and prefix must be one line each", param="source")
+    options = BeamOptions(beam_size=call.services.settings.beam_size)
+    (found,) = await call.compute(Complete(model, options, _glossary(call, model.source)), [(source, prefix)])
+    return json_response({"target": found.text})
 
 
 async def attention(call: Call) -> Response:
@@ -145,21 +169,25 @@ _TRANSLATE = fields(
     ("text", "source", "target"),
     text=TEXT, source=TEXT, target=TEXT, model=TEXT, alternatives=whole(0, 10), glossary=TEXT, known=list_of(TEXT),
 )  # fmt: skip
-_PART = fields((), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT))
+_PART = fields((), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT), confidence=fields())
 _PARTS = fields(("model", "parts"), model=TEXT, parts=list_of(_PART))
 _SIDE = fields(("tokens", "words", "word_of"), tokens=list_of(TEXT), words=list_of(TEXT), word_of=list_of(WHOLE))
 _MAPS = fields(
     ("source", "target", "layers", "heads", "weights"),
     source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT,
 )  # fmt: skip
+_COMPLETE = fields(("model", "source", "prefix"), model=TEXT, source=TEXT, prefix=TEXT, glossary=TEXT)
 _PAIR = fields(("model", "source", "target"), model=TEXT, source=TEXT, target=TEXT)
 
 ENDPOINTS = [
-    Endpoint(_GET, "/", root, OWN, "Show the page, or tell what is served.", TEXT, media_type=_HTML, needs_key=False),
+    Endpoint(_GET, "/", root, OWN, "Show the page, or tell what is served.", TEXT, media_type=_HTML, needs_key=False,
+             also={200: "text/plain"}),
     Endpoint(_GET, f"{FOLDER}{{name}}", file, OWN, "Show a file of the page.", TEXT, media_type="text/css",
              needs_key=False, also={200: "text/javascript"}),
     Endpoint(_GET, "/page/models", models, OWN, "Tell what can be asked.", _MODELS),
     Endpoint(_POST, "/page/translate", translate, OWN, "Translate sentence by sentence.", _PARTS, _TRANSLATE),
+    Endpoint(_POST, "/page/complete", complete, OWN, "Go on with a translation.", fields(("target",), target=TEXT),
+             _COMPLETE),
     Endpoint(_POST, "/page/attention", attention, OWN, "Show attention.", _MAPS, _PAIR),
 ]  # fmt: skip
 """The routes of the page."""

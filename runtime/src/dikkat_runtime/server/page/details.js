@@ -1,21 +1,29 @@
-// One sentence: its other translations, a better one by whoever reads it, and where the model looked.
+// One sentence: its other translations, one of one's own that the model completes, and where the model looked.
 
 import { attentionView } from "./attention.js";
-import { button, element } from "./elements.js";
-import { say } from "./strings.js";
+import { button, debounced, element, labelled } from "./elements.js";
+import { glossaryText } from "./glossary.js";
+import { Latest } from "./server.js";
+import { number, say } from "./strings.js";
+
+const PAUSE = 100;
 
 export function sentenceDetails(served, tell, { changed }) {
   const list = element("ul", { class: "alternatives" });
   const source = element("p", { class: "muted source-sentence", dir: "auto" });
+  const sure = element("p", { class: "note", id: "sure" });
   const attention = attentionView(served);
-  const left = element("div", { class: "sentence-side" }, element("h2", {}, say("details")), source, element("h3", {}, say("alternatives")), list);
+  const own = ownTranslation(tell, changed);
+  const left = element("div", { class: "sentence-side" }, element("h2", {}, say("details")), source, sure, element("h3", {}, say("alternatives")), list, own.node);
   const node = element("section", { class: "pane details", hidden: true }, left, attention.node);
 
   function show(model, sentence) {
     node.hidden = !sentence;
     attention.show(model, sentence);
+    own.show(model, sentence);
     if (!sentence) return;
     source.textContent = sentence.source;
+    sure.replaceChildren(...(sentence.confidence ? confidenceOf(sentence.confidence) : []));
     const others = sentence.alternatives ?? [];
     list.replaceChildren(...(others.length ? others.map((text) => alternative(sentence, text)) : [element("li", { class: "muted" }, say("noAlternatives"))]));
   }
@@ -28,5 +36,74 @@ export function sentenceDetails(served, tell, { changed }) {
     return element("li", {}, button(text, { class: "alternative", dir: "auto", "aria-label": say("use", { text }), onclick: use }));
   }
 
+  return { node, show };
+}
+
+const FLAGS = { loop: "flagLoop", empty: "flagEmpty", unfinished: "flagUnfinished", "number lost": "flagNumber", "negation lost": "flagNegation" };
+
+function confidenceOf({ probability, flags }) {
+  const percent = element("b", {}, say("sure", { percent: number(100 * probability) }));
+  return [percent, ...flags.map((flag) => element("span", { class: "flag" }, FLAGS[flag] ? say(FLAGS[flag]) : flag))];
+}
+
+// A translation that is written by hand: what the model would go on with stands below, and Tab takes it.
+function ownTranslation(tell, changed) {
+  const latest = new Latest();
+  const area = element("textarea", { rows: 2, dir: "auto", autocomplete: "off", id: "own", oninput: () => typed(), onkeydown: (event) => {
+    const isAtEnd = area.selectionStart === area.value.length;
+    if (event.key === "Tab" && !event.shiftKey && isAtEnd && completion) {
+      event.preventDefault();
+      take();
+    }
+  } });
+  const rest = button("", { class: "completion", dir: "auto", id: "completion", hidden: true, onclick: () => take() });
+  const use = button(say("useOwn"), { class: "quiet", id: "use-own", disabled: true, onclick: () => changed(sentence.source, { target: area.value.replace(/\s*\n\s*/g, " "), alternatives: others() }) });
+  const complete = debounced(ask, PAUSE);
+  let [model, sentence, completion] = ["", null, ""];
+
+  const others = () => [sentence.target, ...(sentence.alternatives ?? [])].filter((text) => text !== area.value);
+
+  function typed() {
+    use.disabled = !area.value.trim() || area.value === sentence.target;
+    offer("");
+    if (area.value !== sentence.target) complete();
+  }
+
+  async function ask() {
+    const prefix = area.value;
+    if (!sentence || prefix.includes("\n")) return;
+    try {
+      const answer = await latest.ask("/page/complete", { model, source: sentence.source, prefix, glossary: glossaryText() });
+      if (answer && area.value === prefix) offer(answer.target.startsWith(prefix) ? answer.target : "");
+    } catch (problem) {
+      tell.notice(problem.message);
+    }
+  }
+
+  function offer(text) {
+    completion = text === area.value ? "" : text;
+    rest.hidden = !completion;
+    rest.replaceChildren(element("span", { class: "muted" }, area.value), completion.slice(area.value.length), element("kbd", { "aria-hidden": "true" }, "Tab"));
+    rest.setAttribute("aria-label", say("goOn", { text: completion }));
+  }
+
+  function take() {
+    area.value = completion;
+    area.focus();
+    offer("");
+    use.disabled = area.value === sentence.target;
+  }
+
+  function show(named, shown) {
+    const isOther = shown?.source !== sentence?.source || shown?.target !== sentence?.target;
+    [model, sentence] = [named, shown];
+    if (!shown || !isOther) return;
+    latest.stop();
+    area.value = shown.target;
+    offer("");
+    use.disabled = true;
+  }
+
+  const node = element("div", { class: "own" }, labelled(say("own"), area), rest, element("div", { class: "foot" }, use));
   return { node, show };
 }

@@ -101,7 +101,7 @@ function redraw() {
 function showHelp() {
   const dialog = document.getElementById("dialog");
   const rows = [
-    [["Ctrl", "↵"], "keyEnter"], [["←", "→"], "keyTabs"], [["←", "→"], "keySentences"], [["↑", "↓", "←", "→"], "keyWords"], [["Esc"], "keyEscape"],
+    [["Ctrl", "↵"], "keyEnter"], [["←", "→"], "keyTabs"], [["←", "→"], "keySentences"], [["↑", "↓", "←", "→"], "keyWords"], [["Tab"], "keyTab"], [["Esc"], "keyEscape"],
   ];
   dialog.replaceChildren(
     element("h2", { id: "dialog-title" }, say("help")),

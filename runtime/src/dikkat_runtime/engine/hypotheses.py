@@ -1,0 +1,94 @@
+"""Hypotheses that still grow, and what may continue them: the lists that decoding step by step works on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from dikkat_runtime.engine.constraints import Constraint, State
+from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.special_tokens import EOS_ID
+
+NEVER = np.float32("-inf")
+NO_BONUS = np.float32(0)
+
+
+@dataclass(slots=True)
+class Row:
+    """A hypothesis that still grows."""
+
+    tokens: list[int]
+    log_probability: np.float32
+    state: State = None
+    """What its constraint knows of it."""
+    bonus: np.float32 = NO_BONUS
+    """What of `log_probability` is none of the model's, but was granted for what had to be written."""
+
+
+@dataclass(slots=True)
+class Sentence:
+    """One sentence of a batch: its live hypotheses, best first, and those that have ended."""
+
+    number: int
+    cap: int
+    rows: list[Row]
+    constraint: Constraint | None = None
+    ended: list[tuple[float, Hypothesis]] = field(default_factory=list)
+    """Each with what it is ranked by: its score, with the bonus."""
+
+
+class Candidate(NamedTuple):
+    """One continuation of one hypothesis."""
+
+    log_probability: np.float32
+    parent: int
+    """Number of the hypothesis that is continued."""
+    token: int
+    bonus: np.float32 = NO_BONUS
+
+
+def constrain(logits: Array, row: Row, constraint: Constraint, steps_left: int) -> None:
+    """Put minus infinity at what must not follow a hypothesis, which has so many tokens left, the end mark included."""
+    missing = constraint.missing(row.state)
+    only = constraint.allowed(row.state)
+    if only is None and 0 < missing >= steps_left - 1:
+        # as long as there is time, the model says where; then what is missing is all that may follow
+        only = constraint.wanted(row.state)
+    if only is not None:
+        tokens = np.asarray(only, np.int64)
+        kept = logits[tokens]
+        logits.fill(NEVER)
+        logits[tokens] = kept
+        return
+    banned = constraint.banned(row.state)
+    if len(banned):
+        logits[np.asarray(banned, np.int64)] = NEVER
+    if missing:
+        logits[EOS_ID] = NEVER
+
+
+def allocated(
+    candidates: Sequence[Candidate], states: Sequence[State], constraint: Constraint, count: int
+) -> list[int]:
+    """The numbers of the candidates that live on: at most `count`, best first.
+
+    Every number of constraints that are met has a share of the places; what one does not need the others get. The
+    furthest one is always there, so that after some steps everything is met.
+    """
+    banks: dict[int, list[int]] = {}
+    for number, state in enumerate(states):
+        banks.setdefault(constraint.progress(state), []).append(number)
+    furthest = max(banks)
+    # the numbers rise as the candidates fall
+    order = [furthest, *sorted((bank for bank in banks if bank != furthest), key=lambda bank: banks[bank][0])]
+    share = max(1, count // len(banks))
+    chosen = [number for bank in order for number in banks[bank][:share]][:count]
+    if len(chosen) < count:
+        taken = set(chosen)
+        rest = (number for number in range(len(candidates)) if number not in taken)
+        chosen += [number for number, _ in zip(rest, range(count - len(chosen)), strict=False)]
+    return sorted(chosen)

@@ -1,0 +1,246 @@
+"""The constraint that an output holds given words so many times: each in one of several spellings, as tokens."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from dikkat_runtime.engine.constraints import Tokens
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.special_tokens import EOS_ID
+from dikkat_runtime.text.suffixes import are_suffixes, begins_suffixes
+from dikkat_runtime.text.vocabulary_bytes import Ids, VocabularyBytes
+
+Where = Literal["anywhere", "behind a sign", "at the start"]
+_PLACES: tuple[Where, ...] = ("anywhere", "behind a sign", "at the start")
+_LEAST_MASS = 1e-3
+"""Of attention, below which it says only that the model looks elsewhere."""
+_WEIGHT = 8
+"""What a word that is there counts, in tokens; one that is being written counts less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spelling:
+    """One way to write a word, and where it may begin."""
+
+    tokens: tuple[int, ...]
+    where: Where = "anywhere"
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """One word, in any of its spellings, so many times and no more."""
+
+    spellings: tuple[Spelling, ...]
+    count: int = 1
+    positions: tuple[int, ...] = ()
+    """Tokens of the source that it translates."""
+
+
+class TermState(NamedTuple):
+    """What a hypothesis holds."""
+
+    left: tuple[int, ...]
+    """How many times each word is still demanded."""
+    node: int = 0
+    """In the tree of all spellings: what of a word stands at the end; 0 is nothing."""
+    stem: bool = False
+    """Whether the last word is one of those demanded, with nothing but `suffix` behind it."""
+    suffix: bytes = b""
+    last: int = -1
+    """The last token."""
+
+
+@dataclass(slots=True)
+class _Node:
+    children: dict[int, int] = field(default_factory=dict)
+    ends: list[int] = field(default_factory=list)
+    """Numbers of the words that are complete here."""
+    reaches: set[int] = field(default_factory=set)
+    """Numbers of the words that may still come of it."""
+    depth: int = 0
+
+
+class WordBorders:
+    """What may stand behind a word that is demanded, in one vocabulary."""
+
+    def __init__(self, vocabulary: VocabularyBytes, *, suffixes: bool) -> None:
+        """With `suffixes` those of Turkish may, else nothing that goes on with the word."""
+        self.vocabulary = vocabulary
+        self._takes_suffixes = suffixes
+        self._wrong: dict[bytes, Ids] = {}
+
+    def wrong_behind(self, suffix: bytes) -> Ids:
+        """The tokens that cannot follow a word behind which these bytes stand."""
+        if not self._takes_suffixes:
+            return self.vocabulary.begins_in_word
+        if suffix not in self._wrong:
+            inside = self.vocabulary.begins_in_word.tolist()
+            wrong = [number for number in inside if not _may_go_on(suffix + self.vocabulary.tokens[number])]
+            if not _is_whole(suffix):
+                wrong += [EOS_ID, *self.vocabulary.begins_outside_word.tolist()]
+            self._wrong[suffix] = np.array(wrong, np.int64)
+        return self._wrong[suffix]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Search may write the words anywhere, each exactly as often as demanded."""
+
+    borders: WordBorders
+    demands: tuple[Demand, ...]
+
+    @property
+    def start(self) -> TermState:
+        """All is demanded."""
+        return TermState(tuple(demand.count for demand in self.demands))
+
+    def after(self, state: TermState, token: int) -> TermState:
+        """The state after one more token."""
+        nodes, roots = self._tree
+        node = nodes[state.node].children.get(token) if state.node else None
+        if node is None:
+            node = next((roots[at].children[token] for at in self._open(state) if token in roots[at].children), 0)
+        complete = [number for number in nodes[node].ends if state.left[number]] if node else []
+        if complete:
+            left = tuple(count - (number == complete[0]) for number, count in enumerate(state.left))
+            return TermState(left, node, True, b"", token)
+        if state.stem and token in self._inside:
+            return TermState(state.left, node, True, state.suffix + self.borders.vocabulary.tokens[token], token)
+        return TermState(state.left, node, False, b"", token)
+
+    def allowed(self, state: TermState) -> Tokens | None:
+        """All tokens that are not banned."""
+        return None
+
+    def banned(self, state: TermState) -> Tokens:
+        """What would write a word too often, and what cannot stand behind a stem."""
+        nodes, roots = self._tree
+        following = [nodes[state.node]] if state.node else []
+        following += [roots[at] for at in self._open(state)]
+        too_often = [
+            token
+            for each in following
+            for token, node in each.children.items()
+            if nodes[node].ends and not any(state.left[number] for number in nodes[node].ends)
+        ]
+        if not state.stem:
+            return too_often
+        going_on = list(nodes[state.node].children) if state.node else []
+        wrong = self.borders.wrong_behind(state.suffix)
+        return np.concatenate([np.setdiff1d(wrong, going_on), np.array(too_often, np.int64)])
+
+    def wanted(self, state: TermState) -> Sequence[int]:
+        """The next tokens of a word that is begun, else the first ones of those that are demanded."""
+        nodes, roots = self._tree
+        if begun := self._leading(nodes[state.node], state) if state.node else []:
+            return begun
+        return [token for at in self._open(state) for token in self._leading(roots[at], state)]
+
+    @property
+    def reads_attention(self) -> bool:
+        """It does where it is known what the words translate."""
+        return any(demand.positions for demand in self.demands)
+
+    def placement_score(self, state: TermState, token: int, scores: Array, attention: Array | None) -> float:
+        """At the beginning of a word what is looked at of its source, by its share of all spellings; then the share."""
+        nodes, roots = self._tree
+        if state.node and token in (begun := self._leading(nodes[state.node], state)):
+            return _share(scores, token, begun)
+        best = -math.inf
+        for where in self._open(state):
+            child = roots[where].children.get(token)
+            for number in (*nodes[child].ends, *nodes[child].reaches) if child is not None else ():
+                if not state.left[number]:
+                    continue
+                firsts = {spelling.tokens[0] for spelling in self.demands[number].spellings}
+                positions = list(self.demands[number].positions)
+                mass = 1.0 if attention is None or not positions else float(attention[positions].sum())
+                best = max(best, math.log(max(mass, _LEAST_MASS)) + _share(scores, token, list(firsts)))
+        return best
+
+    def progress(self, state: TermState) -> int:
+        """The words that are there, and the tokens of the one that is being written."""
+        there = sum(demand.count for demand in self.demands) - sum(state.left)
+        return _WEIGHT * there + min(self._begun(state), _WEIGHT - 1)
+
+    def missing(self, state: TermState) -> int:
+        """Tokens of the shortest spellings of what is not there yet."""
+        if not any(state.left):
+            return 0
+        shortest = sum(count * size for count, size in zip(state.left, self._shortest, strict=True))
+        return max(1, shortest - self._begun(state))
+
+    @property
+    def extra_rows(self) -> int:
+        """One for each token of the words."""
+        return sum(demand.count * size for demand, size in zip(self.demands, self._shortest, strict=True))
+
+    def _begun(self, state: TermState) -> int:
+        node = self._tree[0][state.node]
+        return node.depth if state.node and any(state.left[number] for number in node.reaches) else 0
+
+    def _leading(self, node: _Node, state: TermState) -> list[int]:
+        nodes = self._tree[0]
+        return [
+            token
+            for token, child in node.children.items()
+            if any(state.left[number] for number in (*nodes[child].reaches, *nodes[child].ends))
+        ]
+
+    def _open(self, state: TermState) -> Iterator[Where]:
+        """Which spellings may begin now."""
+        yield "anywhere"
+        if state.last < 0 or self.borders.vocabulary.opens(state.last):
+            yield "behind a sign"
+        if state.last < 0:
+            yield "at the start"
+
+    @cached_property
+    def _shortest(self) -> tuple[int, ...]:
+        return tuple(min(len(each.tokens) for each in demand.spellings) for demand in self.demands)
+
+    @cached_property
+    def _tree(self) -> tuple[list[_Node], dict[Where, _Node]]:
+        """All nodes, the first of which is no place, and the roots."""
+        nodes, roots = [_Node()], {where: _Node() for where in _PLACES}
+        for number, demand in enumerate(self.demands):
+            for spelling in demand.spellings:
+                node = roots[spelling.where]
+                for depth, token in enumerate(spelling.tokens, start=1):
+                    if token not in node.children:
+                        node.children[token] = len(nodes)
+                        nodes.append(_Node(depth=depth))
+                    node = nodes[node.children[token]]
+                    if depth < len(spelling.tokens):
+                        node.reaches.add(number)
+                node.ends.append(number)
+        return nodes, roots
+
+    @cached_property
+    def _inside(self) -> frozenset[int]:
+        return frozenset(self.borders.vocabulary.begins_in_word.tolist())
+
+
+def _share(scores: Array, token: int, tokens: Sequence[int]) -> float:
+    """The logarithm of the share that a token has of the probability of `tokens`."""
+    several = scores[list(tokens)]
+    largest = float(several.max())
+    return float(scores[token]) - largest - math.log(float(np.exp(several - largest).sum()))
+
+
+def _may_go_on(raw: bytes) -> bool:
+    """Whether a chain of suffixes begins with these bytes, the last of which may be a part of a letter."""
+    return begins_suffixes(raw.decode("utf-8", "ignore"))
+
+
+def _is_whole(raw: bytes) -> bool:
+    try:
+        return are_suffixes(raw.decode("utf-8"))
+    except UnicodeDecodeError:
+        return False

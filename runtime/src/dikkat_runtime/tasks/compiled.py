@@ -1,0 +1,103 @@
+"""From texts to constraints over tokens: what must be written, and what an output must begin with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dikkat_runtime.engine.constraints import All, Constraint
+from dikkat_runtime.engine.prefix import Prefix
+from dikkat_runtime.engine.terms import Demand, Spelling, Terms, WordBorders
+from dikkat_runtime.special_tokens import UNK_ID
+from dikkat_runtime.text.casing import capitalized
+from dikkat_runtime.text.demanded import Demanded
+from dikkat_runtime.text.segmentation import is_spaceless
+from dikkat_runtime.text.suffixes import takes_suffixes
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+_LAST_WORD = re.compile(r"\s?\S*\Z")
+_SIGN = "("
+
+
+class ConstraintCompiler:
+    """Makes constraints for the decoder of one vocabulary, which writes `language`."""
+
+    def __init__(self, tokenizer: Tokenizer, source_language: str, language: str) -> None:
+        self._tokenizer, self._source_language, self._language = tokenizer, source_language, language
+        self.takes_suffixes = takes_suffixes(language)
+        self._borders: dict[bool, WordBorders] = {}
+        self._spelled: dict[str, tuple[Spelling, ...]] = {}
+
+    def constraint(self, text: str, demands: Sequence[Demanded], prefix: Prefix | None = None) -> Constraint | None:
+        """What meets all that is demanded of the translation of `text`; None where nothing is, or can be written."""
+        tokens = self._tokenizer.spans(text, self._source_language)[1] if demands else []
+        parts: list[Constraint] = [prefix] if prefix else []
+        for reason_takes_suffixes in (True, False):
+            some = [each for each in demands if (each.reason == "term") == reason_takes_suffixes]
+            written = [
+                Demand(spellings, each.count, _positions(tokens, each.spans))
+                for each in some
+                if (spellings := self._spellings(each))
+            ]
+            if written:
+                parts.append(Terms(self._word_borders(reason_takes_suffixes), tuple(written)))
+        return All(tuple(parts)) if len(parts) > 1 else parts[0] if parts else None
+
+    def prefix(self, text: str, is_closed: bool = False) -> Prefix | None:
+        """What begins with `text`: whole words before the last one as they are usually written, the rest by bytes.
+
+        Where it `is_closed`, nothing goes on with its last word. None for an empty text.
+        """
+        if not text:
+            return None
+        vocabulary = self._tokenizer.token_bytes
+        last = _LAST_WORD.search(text)
+        head = text[: last.start()] if last else ""
+        kept = tuple(self._tokenizer.encode(head, self._language)) if head else ()
+        space = b" " if vocabulary.leading_space else b""
+        if vocabulary.text(kept) == head.encode() and UNK_ID not in kept:
+            rest = text[len(head) :].encode()
+            return Prefix(vocabulary, kept, rest if kept else space + rest, is_closed)
+        return Prefix(vocabulary, (), space + text.encode(), is_closed)
+
+    def _word_borders(self, may_take_suffixes: bool) -> WordBorders:
+        takes = may_take_suffixes and self.takes_suffixes
+        if takes not in self._borders:
+            self._borders[takes] = WordBorders(self._tokenizer.token_bytes, suffixes=takes)
+        return self._borders[takes]
+
+    def _spellings(self, demanded: Demanded) -> tuple[Spelling, ...]:
+        return tuple(spelling for form in demanded.forms for spelling in self._spelled_form(form))
+
+    def _spelled_form(self, form: str) -> tuple[Spelling, ...]:
+        """All ways to write a form; none where the vocabulary has no tokens for it."""
+        if form not in self._spelled:
+            first = capitalized(form, self._language)
+            ways = [*self._beside(form), *(() if first == form else (Spelling(self._encoded(first), "at the start"),))]
+            self._spelled[form] = tuple(
+                each for each in dict.fromkeys(ways) if each.tokens and UNK_ID not in each.tokens
+            )
+        return self._spelled[form]
+
+    def _beside(self, form: str) -> list[Spelling]:
+        tokens, vocabulary = self._encoded(form), self._tokenizer.token_bytes
+        if not vocabulary.leading_space:
+            return [Spelling(tokens, "behind a sign"), Spelling(self._encoded(f" {form}"))]
+        sign = self._encoded(_SIGN)
+        both = self._encoded(_SIGN + form)
+        joined = both[len(sign) :] if both[: len(sign)] == sign else ()
+        if is_spaceless(form[0]):
+            return [Spelling(tokens, "at the start"), Spelling(joined)]
+        return [Spelling(tokens), Spelling(joined, "behind a sign")]
+
+    def _encoded(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text, self._language))
+
+
+def _positions(tokens: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+    """The numbers of the tokens that have a character in one of the spans."""
+    return tuple(
+        number
+        for number, (start, end) in enumerate(tokens)
+        if any(start < last and end > first for first, last in spans)
+    )

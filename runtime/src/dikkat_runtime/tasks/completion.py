@@ -1,0 +1,79 @@
+"""The translation of one text, completed while a person types it: what was computed for one key serves the next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from dikkat_runtime.engine.constraints import rows_of_beam
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.engine.resuming import ResumableSearch
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.piece_translation import PieceRequest
+from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translations import Translation, translations_of
+
+if TYPE_CHECKING:
+    from dikkat_runtime.tasks.translator import Translator
+    from dikkat_runtime.text.glossary import Glossary
+
+
+class Completion:
+    """A session for one source; not to be used from two threads at once."""
+
+    def __init__(
+        self,
+        translator: Translator,
+        source: str,
+        options: DecodingOptions,
+        glossary: Glossary | None = None,
+    ) -> None:
+        """Raises `UsageError` for a source of more than one line."""
+        if "\n" in source:
+            raise UsageError("a text that is completed is one line; begin a session for each")
+        self._translator, self._source, self._options = translator, source, options
+        self._lines = translator.line_translator(options, TranslationNotes(), self._decoded, glossary=glossary)
+        self._known: dict[tuple[PieceRequest, DecodingOptions], Translation] = {}
+        self._searches: dict[tuple[tuple[int, ...], int], ResumableSearch] = {}
+
+    def suggest(self, prefix: str) -> Translation:
+        """The best translation that begins with `prefix`, byte for byte; the plain one for an empty prefix.
+
+        Raises `UsageError` for a prefix of more than one line.
+        """
+        if "\n" in prefix:
+            raise UsageError("a prefix is the beginning of one line")
+        return next(self._lines.translate([self._source], 1, [prefix]))
+
+    def _decoded(
+        self, requests: Sequence[PieceRequest], numbers: Sequence[int], options: DecodingOptions, bound: bool
+    ) -> list[Translation]:
+        """The translations of pieces, each of which is decoded once without a prefix."""
+        if not bound or options.limits_repetition:
+            new = [number for number, request in enumerate(requests) if bound or (request, options) not in self._known]
+            made = self._translator.decoded(
+                [requests[number] for number in new], [numbers[number] for number in new], options, bound
+            )
+            if bound:
+                return made
+            self._known |= zip(((requests[number], options) for number in new), made, strict=True)
+            return [self._known[request, options] for request in requests]
+        return [self._completed(request, options) for request in requests]
+
+    def _completed(self, request: PieceRequest, options: DecodingOptions) -> Translation:
+        compiler = self._translator.constraints
+        prefix = compiler.prefix(request.prefix, request.is_closed)
+        constraint = compiler.constraint(request.text, request.demands, prefix)
+        if constraint is None:
+            raise AssertionError("a request that is bound asks for something")
+        beam_size = options.beam_size if isinstance(options, BeamOptions) else 1
+        beam_size = rows_of_beam(beam_size, [constraint])
+        search = self._searches.get((request.ids, beam_size))
+        if search is None:
+            memory = self._translator.engine.encode([request.ids])
+            steps = self._translator.engine.steps(memory, beam_size)
+            search = ResumableSearch(steps, options, beam_size, memory.lengths[0])
+            self._searches[request.ids, beam_size] = search
+        found = search.search(prefix.kept if prefix else (), constraint)
+        begun = [(request.prefix, prefix)] if prefix else []
+        return translations_of([found], self._translator.target_tokenizer, begun)[0]

@@ -1,0 +1,186 @@
+"""How probable it is that a translation is right: of each word and of the whole, by what was fitted for the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, Self
+
+import numpy as np
+
+from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.forced_scores import ForcedScores, forced_scores
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.files import read_regular, write_atomically
+from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
+from dikkat_runtime.tasks.confidence_features import (
+    SENTENCE_FEATURES,
+    WORD_FEATURES,
+    sentence_features,
+    word_features,
+    words_of,
+)  # fmt: skip
+from dikkat_runtime.tasks.logistic import Logistic
+from dikkat_runtime.text.negation import loses_negation
+from dikkat_runtime.text.placeholders import has_words, lost
+from dikkat_runtime.text.repetition import is_loop
+from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+FILE = "confidence.json"
+VERSION = 1
+LARGEST_FILE = 1 << 20
+MOST_WHEN_FLAGGED = 0.5
+"""Probability of a translation that shows a fault which is seen without the model, at most."""
+Flag = Literal["loop", "empty", "unfinished", "number lost", "negation lost"]
+
+
+@dataclass(frozen=True, slots=True)
+class WordConfidence:
+    """One word of a translation."""
+
+    text: str
+    probability: float
+    """That it is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """Of one translation."""
+
+    probability: float
+    """That it is right; what right is, its run says (`Calibration.right`)."""
+    words: tuple[WordConfidence, ...] = ()
+    flags: tuple[Flag, ...] = ()
+    """Faults that are seen without the model; with one, the probability is at most a half."""
+
+
+CERTAIN = Confidence(1.0)
+"""Of what was copied."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What is fitted for a run on its validation part."""
+
+    sentence: Logistic
+    word: Logistic
+    right: str
+    """What counts as a right sentence, in words."""
+    pairs: int
+    """How many were fitted on."""
+
+    @classmethod
+    def read(cls, run: Path) -> Self | None:
+        """Of a run directory; None where nothing has been fitted. Raises `DataError` for a damaged file."""
+        path = run / FILE
+        try:
+            content = parse_json(read_regular(path, LARGEST_FILE))
+            if content["version"] != VERSION:
+                raise ValueError("it is of another version")
+            return cls(
+                Logistic.from_json(content["sentence"], len(SENTENCE_FEATURES)),
+                Logistic.from_json(content["word"], len(WORD_FEATURES)),
+                str(content["right"]),
+                int(content["pairs"]),
+            )
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
+            raise DataError(f"{path}: damaged ({error}); delete it, and it is fitted anew") from None
+
+    def write(self, run: Path) -> None:
+        """Keep it in a run directory. Raises `DiskError` or `CannotCreateError`."""
+        content = {
+            "version": VERSION,
+            "right": self.right,
+            "pairs": self.pairs,
+            "sentence": {"features": SENTENCE_FEATURES, **self.sentence.as_json()},
+            "word": {"features": WORD_FEATURES, **self.word.as_json()},
+        }
+        write_atomically(run / FILE, (json.dumps(content, indent=1) + "\n").encode())
+
+
+class PairScorer:
+    """Reads sources and given translations with the model."""
+
+    def __init__(self, engine: Engine, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
+        """`tokenizers` are those of source and target, which may be one."""
+        self._engine, (self._source, self._target), self.languages = engine, tokenizers, languages
+
+    def scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedScores | None]:
+        """What the model thinks of each pair; None where the source has no tokens."""
+        ids = self._source.encode_batch(list(sources), self.languages[0])
+        written = self._target.encode_batch(list(targets), self.languages[1])
+        found: list[ForcedScores | None] = [None] * len(ids)
+        for batch in length_batches([len(each) for each in ids], BATCH_SIZE):
+            own = forced_scores(self._engine, [ids[place] for place in batch], [written[place] for place in batch])
+            for place, scores in zip(batch, own, strict=True):
+                found[place] = scores
+        return found
+
+    def spans(self, target: str) -> list[tuple[int, int]]:
+        """Where each token of a translation stands, without the space before it."""
+        written, spans = self._target.spans(target, self.languages[1])
+        return [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]
+
+
+class Judge:
+    """Tells how probable it is that translations are right."""
+
+    def __init__(self, scorer: PairScorer, calibration: Calibration) -> None:
+        self.scorer, self.calibration = scorer, calibration
+
+    def __call__(
+        self, sources: Sequence[str], targets: Sequence[str], finished: Sequence[bool] | None = None
+    ) -> list[Confidence]:
+        """The confidence in each translation; `finished` tells whether the model ended it itself."""
+        finished = [True] * len(sources) if finished is None else finished
+        scores = self.scorer.scores(sources, targets)
+        return [self._of(*each) for each in zip(sources, targets, scores, finished, strict=True)]
+
+    def _of(self, source: str, target: str, scores: ForcedScores | None, finished: bool) -> Confidence:
+        if scores is None:
+            return CERTAIN
+        calibration = self.calibration
+        words = words_of(target)
+        flags = faults(source, target, self.scorer.languages, finished=finished)
+        probability = float(calibration.sentence.probabilities(np.array([sentence_features(scores)]))[0])
+        if flags:
+            probability = min(probability, MOST_WHEN_FLAGGED)
+        if not words:
+            return Confidence(probability, (), flags)
+        features = np.array(word_features(scores, words, self.scorer.spans(target)))
+        shown = zip(words, calibration.word.probabilities(features).tolist(), strict=True)
+        return Confidence(probability, tuple(WordConfidence(word.text, each) for word, each in shown), flags)
+
+
+def faults(source: str, target: str, languages: tuple[str, str], *, finished: bool = True) -> tuple[Flag, ...]:
+    """What is seen to be wrong with a translation without the model."""
+    happened: dict[Flag, bool] = {
+        "empty": has_words(source) and not target.strip(),
+        "loop": is_loop(target.split(), finished) and not is_loop(source.split()),
+        "unfinished": not finished,
+        "number lost": any(kind == "number" for kind, _ in lost(source, target)[1]),
+        "negation lost": loses_negation(source, target, languages),
+    }
+    return tuple(flag for flag, has in happened.items() if has)
+
+
+def combined(parts: Sequence[Confidence]) -> Confidence:
+    """The confidence in a line from that in its pieces, all of which must be right."""
+    if len(parts) == 1:
+        return parts[0]
+    probability = float(np.prod([part.probability for part in parts]))
+    flags = dict.fromkeys(flag for part in parts for flag in part.flags)
+    return Confidence(probability, tuple(word for part in parts for word in part.words), tuple(flags))
+
+
+def renamed(confidence: Confidence, names: Sequence[tuple[str, str]]) -> Confidence:
+    """With what stands in a translation (the first of each pair) in the place of what the model wrote (the second)."""
+    words = list(confidence.words)
+    for shown, written in names:
+        words = [replace(word, text=word.text.replace(written, shown)) for word in words]
+    return replace(confidence, words=tuple(words))

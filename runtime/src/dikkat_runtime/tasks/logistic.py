@@ -1,0 +1,72 @@
+"""Logistic regression: from features to a probability (Cox 1958), fitted by Newton's method over numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Matrix = NDArray[np.float64]
+_ROUNDS = 50
+_LARGEST = 30.0
+"""Logits beyond it are certainty in float64."""
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """A weight for each standardised feature, and an intercept."""
+
+    means: Matrix
+    scales: Matrix
+    weights: Matrix
+    """(F + 1,), the intercept last."""
+
+    @classmethod
+    def fit(cls, features: Matrix, labels: Sequence[bool], *, ridge: float = 1.0) -> Self:
+        """The weights (F + 1,) of greatest likelihood for `features` (N, F), less `ridge` / 2 times their squares."""
+        means, scales = features.mean(axis=0), features.std(axis=0)
+        scales = np.where(scales > 1e-9, scales, 1.0)
+        x = np.c_[(features - means) / scales, np.ones(len(features))]
+        y = np.asarray(labels, np.float64)
+        # the intercept is not drawn to zero, but a little, so that one-sided labels leave it finite
+        penalty = np.diag([ridge] * features.shape[1] + [0.1])
+        weights = np.zeros(x.shape[1])
+        for _ in range(_ROUNDS):
+            p = _sigmoid(x @ weights)
+            gradient = x.T @ (y - p) - penalty @ weights
+            hessian = (x * (p * (1 - p))[:, None]).T @ x + penalty
+            step = np.linalg.solve(hessian, gradient)
+            weights = weights + step
+            if np.abs(step).max() < 1e-8:
+                break
+        return cls(means, scales, weights)
+
+    def logits(self, features: Matrix) -> Matrix:
+        """(N,) from (N, F)."""
+        scores: Matrix = (features - self.means) / self.scales @ self.weights[:-1] + self.weights[-1]
+        return np.clip(scores, -_LARGEST, _LARGEST)
+
+    def probabilities(self, features: Matrix) -> Matrix:
+        """(N,) from (N, F)."""
+        return _sigmoid(self.logits(features))
+
+    def as_json(self) -> dict[str, list[float]]:
+        """What `from_json` reads."""
+        return {name: getattr(self, name).tolist() for name in ("means", "scales", "weights")}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any], features: int) -> Self:
+        """Raises `ValueError` or `KeyError` for what is no such model of so many features."""
+        arrays = [np.array(content[name], np.float64) for name in ("means", "scales", "weights")]
+        if [each.shape for each in arrays] != [(features,), (features,), (features + 1,)]:
+            raise ValueError("it has other features")
+        if not all(np.isfinite(each).all() for each in arrays):
+            raise ValueError("a weight is not finite")
+        return cls(*arrays)
+
+
+def _sigmoid(logits: Matrix) -> Matrix:
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(logits, -_LARGEST, _LARGEST))))

@@ -1,0 +1,73 @@
+"""Translations as the lines that a command prints: text alone, or with what is known of it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.confidence import CERTAIN
+from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translations import Translation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputStyle:
+    """What is printed of each translation."""
+
+    scores: bool = False
+    """Number and score before each text."""
+    confidence: bool = False
+    """The probability that it is right before each text, and behind it the faults that are seen."""
+    json: bool = False
+    """All of it as one object of JSON, with the probability of each word."""
+    abstain: float | None = None
+    """Probability below which the text is left empty."""
+
+    @property
+    def needs_confidence(self) -> bool:
+        """Whether translations must have a confidence."""
+        return self.confidence or self.json or self.abstain is not None
+
+    def check(self, n_best: int, *, is_document: bool) -> None:
+        """Raises `UsageError` for what does not go together."""
+        if self.abstain is not None and not 0 <= self.abstain <= 1:
+            raise UsageError(f"--abstain is a probability from 0 to 1, not {self.abstain}")
+        if self.needs_confidence and n_best != 1:
+            raise UsageError("--confidence, --json and --abstain are of one translation a line; leave out --n-best")
+        if self.needs_confidence and is_document:
+            raise UsageError("--confidence, --json and --abstain are for lines; leave out --out")
+
+    def lines(self, translation: Translation, number: int, notes: TranslationNotes) -> Iterator[str]:
+        """The lines of the translation of a line, whose number counts from 1; `notes` hears of those left empty."""
+        confidence = translation.confidence or CERTAIN
+        abstains = self.abstain is not None and confidence.probability < self.abstain
+        if abstains:
+            notes.abstained(number)
+        for each in (translation, *translation.alternatives):
+            text = "" if abstains else each.text
+            if self.json:
+                yield _as_json(each, number, text)
+                continue
+            before = [str(number), f"{each.score:.4f}"] if self.scores else []
+            if self.confidence:
+                yield "\t".join([*before, f"{confidence.probability:.4f}", text, ", ".join(confidence.flags)])
+            else:
+                yield "\t".join([*before, text])
+
+
+def _as_json(translation: Translation, number: int, text: str) -> str:
+    confidence = translation.confidence or CERTAIN
+    return json.dumps(
+        {
+            "line": number,
+            "translation": text,
+            "score": None if math.isnan(translation.score) else round(translation.score, 4),
+            "confidence": round(confidence.probability, 4),
+            "flags": confidence.flags,
+            "words": [{"text": word.text, "confidence": round(word.probability, 4)} for word in confidence.words],
+        },
+        ensure_ascii=False,
+    )

@@ -1,0 +1,133 @@
+"""Glossaries: terms with the forms that their translation may have, and where the terms occur in a text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.files import read_regular
+from dikkat_runtime.text.casing import capitalized, lower
+from dikkat_runtime.text.demanded import Demanded
+
+LARGEST_FILE = 64 << 20
+_START = re.compile(r"\w+|[^\w\s]")
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A term of the source, and its translations, each of which is right."""
+
+    source: str
+    targets: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.source} → {'|'.join(self.targets)}"
+
+
+class Glossary:
+    """Terms by what they begin with."""
+
+    def __init__(self, terms: Iterable[Term], language: str = "") -> None:
+        """`language` is that of the source, by whose rules small and capital letters are the same term."""
+        self.terms = tuple(terms)
+        self._language = language
+        self._by_start: dict[str, list[Term]] = {}
+        for term in sorted(self.terms, key=lambda term: -len(term.source)):
+            start = _START.match(term.source)
+            self._by_start.setdefault(self._key(start[0] if start else term.source), []).append(term)
+
+    @classmethod
+    def read(cls, path: Path, language: str = "") -> Self:
+        """The glossary of a file with a term, a tab and its translation a line; several are parted by "|".
+
+        Raises `MissingInputError`, or `DataError` with file and line for what is no such row, is empty, stands twice,
+        or contradicts a row before it.
+        """
+        try:
+            content = read_regular(path, LARGEST_FILE)
+        except OSError as error:
+            raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            number = content.count(b"\n", 0, error.start) + 1
+            raise DataError(f"{path}:{number}: not valid UTF-8; convert the file with iconv") from None
+        return cls(_rows(text, str(path)), language)
+
+    @classmethod
+    def of(cls, entries: Mapping[str, str | Sequence[str]], language: str = "") -> Self:
+        """The glossary of a mapping from terms to one translation or several."""
+        forms = {term: (each,) if isinstance(each, str) else tuple(each) for term, each in entries.items()}
+        return cls([Term(source, targets) for source, targets in forms.items()], language)
+
+    def occurrences(self, text: str) -> Iterator[tuple[int, int, Term]]:
+        """Start and end of each term in a text, as words of their own; of overlapping ones the first, then the longest.
+
+        A term in small letters is also found with a capital at its beginning, or in capitals only.
+        """
+        free_from = 0
+        for start in _START.finditer(text):
+            if start.start() < free_from:
+                continue
+            for term in self._by_start.get(self._key(start[0]), ()):
+                end = start.start() + len(term.source)
+                if self._is(text[start.start() : end], term.source) and _ends_word(text, end):
+                    yield start.start(), end, term
+                    free_from = end
+                    break
+
+    def demands(self, text: str) -> tuple[Demanded, ...]:
+        """What the translation of a text must hold."""
+        spans: dict[Term, list[tuple[int, int]]] = {}
+        for start, end, term in self.occurrences(text):
+            spans.setdefault(term, []).append((start, end))
+        return tuple(
+            Demanded(term.targets, len(places), "term", term.source, tuple(places)) for term, places in spans.items()
+        )
+
+    def _key(self, word: str) -> str:
+        return lower(word, self._language)
+
+    def _is(self, written: str, source: str) -> bool:
+        if written == source:
+            return True
+        if source != lower(source, self._language) or lower(written, self._language) != source:
+            return False
+        return written in (capitalized(source, self._language), written.upper())
+
+
+def _rows(text: str, where: str) -> Iterator[Term]:
+    seen: dict[str, tuple[int, tuple[str, ...]]] = {}
+    rows = text.removesuffix("\n").split("\n") if text else []
+    for number, line in enumerate(rows, start=1):
+        row = line.removesuffix("\r")
+        if not row.strip():
+            raise DataError(f"{where}:{number}: an empty row; delete it")
+        source, tab, targets = row.partition("\t")
+        forms = tuple(form.strip() for form in targets.split("|"))
+        source = source.strip()
+        if not tab or "\t" in targets:
+            raise DataError(f"{where}:{number}: must be a term, one tab and its translation")
+        if not source or not all(forms):
+            raise DataError(f"{where}:{number}: the {'translation' if source else 'term'} is empty; fill it in")
+        if source in seen:
+            first, others = seen[source]
+            if set(others) == set(forms):
+                raise DataError(f"{where}:{number}: {source} stands in line {first} already; delete one of them")
+            raise DataError(
+                f"{where}:{number}: {source} is translated otherwise in line {first}; write both as"
+                f" {'|'.join(dict.fromkeys((*others, *forms)))} in one row, or delete one"
+            )
+        seen[source] = number, forms
+        yield Term(source, tuple(dict.fromkeys(forms)))
+    if not seen:
+        raise DataError(f"{where}: holds no term; write a term, a tab and its translation a line")
+
+
+def _ends_word(text: str, end: int) -> bool:
+    inside = text[end - 1 : end + 1]
+    return len(inside) < 2 or not (inside[0].isalnum() and inside[1].isalnum())

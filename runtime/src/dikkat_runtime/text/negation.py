@@ -1,0 +1,28 @@
+"""Whether a sentence negates something, as far as its words tell; where the language is unknown, nothing is said."""
+
+from __future__ import annotations
+
+import re
+
+_WORDS = {
+    "en": r"\b(?:not|no|never|none|nobody|nothing|nowhere|neither|nor|without|cannot)\b|n['’]t\b",
+    "fr": r"\b(?:ne|non|pas|jamais|rien|aucune?|personne|sans|ni|nulle? part)\b|\bn['’]",
+    "de": r"\b(?:nicht|nichts|nie|niemals|niemand\w*|nein|kein\w*|ohne|weder|nirgends)\b",
+    "es": r"\b(?:no|nunca|jamás|nada|nadie|ning[uú]n\w*|sin|ni|tampoco)\b",
+    "pt": r"\b(?:não|nunca|jamais|nada|ninguém|nenhum\w*|sem|nem)\b",
+    "it": r"\b(?:non|no|mai|niente|nulla|nessun\w*|senza|né)\b",
+    "nl": r"\b(?:niet|niets|nooit|niemand|geen|nee|zonder|noch)\b",
+    "tr": r"\b(?:değil\w*|yok\w*|hiç\w*|asla|hayır|ne)\b|s[ıiuü]z\b|\w{2,}m[aeıiuü](?:[yzdmscn]\w*|l[ıi]\w*|)\b",
+}
+_PATTERNS = {language: re.compile(pattern, re.IGNORECASE) for language, pattern in _WORDS.items()}
+
+
+def negates(text: str, language: str) -> bool | None:
+    """Whether a word or suffix of negation stands in `text`; None for a language whose words are not known here."""
+    pattern = _PATTERNS.get(re.split("[-_.@]", language.lower(), maxsplit=1)[0])
+    return None if pattern is None else pattern.search(text) is not None
+
+
+def loses_negation(source: str, translation: str, languages: tuple[str, str]) -> bool:
+    """Whether a sentence negates something and its translation nothing; False where that cannot be told."""
+    return negates(source, languages[0]) is True and negates(translation, languages[1]) is False

@@ -1,0 +1,98 @@
+"""What each entry of a vocabulary adds to a text, in bytes, so that a text can be continued inside a word."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
+
+Ids = NDArray[np.int64]
+EntryKind = Literal["bytes", "words", "characters"]
+"""How entries become text: byte by byte, joined by spaces, or as they are."""
+_OPENERS = "\"'“‘’„«‹([{¿¡-–—/"
+_MOST_KEPT = 4096
+"""Answers that are remembered."""
+
+
+class VocabularyBytes:
+    """The bytes of every token; the text of tokens is all of them, but for a space at the beginning."""
+
+    def __init__(self, tokens: Sequence[bytes], *, leading_space: bool) -> None:
+        """`tokens` are those of all ids, empty for marks; with `leading_space` decoding takes off one space."""
+        self.tokens = tokens
+        self.leading_space = leading_space
+        self._ids = [number for number, token in enumerate(tokens) if token]
+        self._ids.sort(key=lambda number: tokens[number])
+        self._keys = [tokens[number] for number in self._ids]
+        self._longest = max(map(len, tokens), default=0)
+        self._id_of = {token: number for number, token in reversed(list(enumerate(tokens))) if token}
+        self._continuing: dict[bytes, Ids] = {}
+
+    @classmethod
+    def of(cls, entries: Sequence[str], kind: EntryKind, byte_of: Mapping[str, int], *, leading_space: bool) -> Self:
+        """Those of a vocabulary whose first entries are the special ones; `byte_of` is the byte of each character."""
+        tokens = [entry.encode() for entry in entries]
+        if kind == "bytes":
+            tokens = [bytes(byte_of.get(character, 0) for character in entry) for entry in entries]
+        elif kind == "words":
+            tokens = [b" " + token for token in tokens]
+        # only a word that is not known is seen in a text
+        unknown = b"" if kind == "bytes" else tokens[UNK_ID]
+        specials = [unknown if number == UNK_ID else b"" for number in range(len(SPECIAL_TOKENS))]
+        return cls([*specials, *tokens[len(specials) :]], leading_space=leading_space)
+
+    def continuing(self, rest: bytes) -> Ids:
+        """The tokens that `rest` begins with, and those that begin with it; rising."""
+        if (known := self._continuing.get(rest)) is not None:
+            return known
+        starts = (rest[:size] for size in range(1, min(len(rest), self._longest + 1)))
+        parts = [self._id_of[start] for start in starts if start in self._id_of]
+        found = np.array(sorted({*parts, *self._starting_with(rest)}), np.int64)
+        if len(self._continuing) < _MOST_KEPT:
+            self._continuing[rest] = found
+        return found
+
+    def _starting_with(self, rest: bytes) -> list[int]:
+        start = bisect_left(self._keys, rest)
+        stem = rest.rstrip(b"\xff")
+        end = bisect_left(self._keys, stem[:-1] + bytes([stem[-1] + 1])) if stem else len(self._keys)
+        return self._ids[start:end]
+
+    @cached_property
+    def begins_in_word(self) -> Ids:
+        """The tokens whose first character is a letter, a digit or a part of a character, rising."""
+        return np.array([number for number, token in enumerate(self.tokens) if is_word(token[:4])], np.int64)
+
+    @cached_property
+    def begins_outside_word(self) -> Ids:
+        """All others but marks, rising."""
+        inside = set(self.begins_in_word.tolist())
+        outside = (number for number, token in enumerate(self.tokens) if token and number not in inside)
+        return np.array(list(outside), np.int64)
+
+    def opens(self, token: int) -> bool:
+        """Whether a token ends in a sign or a space behind which a word begins, as a bracket does."""
+        last = self.tokens[token].decode("utf-8", "replace")[-1:]
+        return last.isspace() or (last in _OPENERS and last != "")
+
+    def text(self, ids: Sequence[int]) -> bytes:
+        """The text of these tokens."""
+        raw = b"".join(self.tokens[number] for number in ids)
+        return raw[1:] if self.leading_space and raw.startswith(b" ") else raw
+
+
+def is_word(raw: bytes) -> bool:
+    """Whether the first character is one of a word; what is no whole character counts as one."""
+    for size in range(1, len(raw) + 1):
+        try:
+            character = raw[:size].decode("utf-8")
+        except UnicodeDecodeError:
+            continue
+        return character.isalnum() or character == "_"
+    return bool(raw)

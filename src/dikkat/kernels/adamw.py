@@ -1,0 +1,145 @@
+"""AdamW (Loshchilov and Hutter 2019, algorithm 2) over vectors, with what follows an update in the same pass."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from ctypes import c_float, c_int64, c_void_p
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from dikkat.kernels.calls import address, is_float32, native_library, runs_native
+
+EPSILON = 1e-9
+PART = 4096
+"""Numbers of one part of a sum, as in adamw.c."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weights:
+    """Float32 weights (N,), and the vectors that follow them."""
+
+    master: Tensor
+    average: Tensor | None
+    """Their exponential moving average, float32, if there is one."""
+    copy: Tensor | None
+    """The same weights in the type of the matrix products, if that is another one."""
+
+    def part(self, span: slice) -> Weights:
+        """Return views of these entries."""
+        average, copy = (None if each is None else each[span] for each in (self.average, self.copy))
+        return Weights(self.master[span], average, copy)
+
+    def update_ema(self, fresh: float) -> None:
+        """Move the average by a share `fresh` towards the weights, and round them into the copy."""
+        if self.average is not None:
+            self.average.lerp_(self.master, fresh)
+        if self.copy is not None:
+            self.copy.copy_(self.master)
+
+
+class Step(NamedTuple):
+    """The numbers of one update."""
+
+    update: int
+    """Number of the update, from 1."""
+    learning_rate: float
+    beta1: float
+    beta2: float
+    weight_decay: float
+    fresh: float
+    """Share of the new weights in their average."""
+
+
+def adamw(weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, divisor: Tensor, step: Step) -> None:
+    """Update the weights and both moments (N,) in place, by `gradient` (N,) over `divisor` ().
+
+    Average and copy follow the weights. The gradient is float32 or bfloat16, and may be used up.
+    """
+    vectors = [each for each in (weights.master, weights.average, first, second) if each is not None]
+    others = [each for each in (weights.copy, gradient) if each is not None and each.dtype != torch.float32]
+    if runs_native(*vectors) and all(each.dtype == torch.bfloat16 for each in others):
+        _adamw_native(weights, first, second, gradient, divisor, step)
+    else:
+        _adamw_torch(weights, first, second, gradient, divisor, step)
+
+
+def adamw_reference(
+    weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, divisor: Tensor, step: Step
+) -> None:
+    """Compute `adamw` line by line as in the paper; the kernel and PyTorch's fused one do it in a single pass."""
+    mean = gradient.to(weights.master.dtype) / divisor
+    first.mul_(step.beta1).add_(mean, alpha=1.0 - step.beta1)
+    second.mul_(step.beta2).addcmul_(mean, mean, value=1.0 - step.beta2)
+    unbiased_first = first / (1.0 - step.beta1**step.update)
+    unbiased_second = second / (1.0 - step.beta2**step.update)
+    weights.master.mul_(1.0 - step.learning_rate * step.weight_decay)
+    weights.master.sub_(step.learning_rate * unbiased_first / (unbiased_second.sqrt() + EPSILON))
+    weights.update_ema(step.fresh)
+
+
+def _adamw_torch(
+    weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, divisor: Tensor, step: Step
+) -> None:
+    torch._fused_adamw_(
+        [weights.master],
+        [gradient.float()],
+        [first],
+        [second],
+        [],
+        [torch.full_like(divisor, step.update)],
+        lr=step.learning_rate,
+        beta1=step.beta1,
+        beta2=step.beta2,
+        weight_decay=step.weight_decay,
+        eps=EPSILON,
+        amsgrad=False,
+        maximize=False,
+        grad_scale=divisor,
+    )
+    weights.update_ema(step.fresh)
+
+
+class _Update(ctypes.Structure):
+    """`Update` of adamw.c."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("weights", "first", "second", "average", "copy", "gradient")),
+        ("entries", c_int64),
+        *((name, c_float) for name in ("share", "kept", "beta1", "beta2", "epsilon", "rate", "root", "fresh")),
+        *((name, c_int64) for name in ("is_float32", "threads")),
+    )
+
+
+def _adamw_native(
+    weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, divisor: Tensor, step: Step
+) -> None:
+    update = _Update(
+        *map(address, (weights.master, first, second, weights.average, weights.copy, gradient)),
+        entries=weights.master.numel(),
+        share=1.0 / float(divisor),
+        kept=1.0 - step.learning_rate * step.weight_decay,
+        beta1=step.beta1,
+        beta2=step.beta2,
+        epsilon=EPSILON,
+        rate=step.learning_rate / (1.0 - step.beta1**step.update),
+        root=math.sqrt(1.0 - step.beta2**step.update),
+        fresh=step.fresh,
+        is_float32=is_float32(gradient),
+        threads=torch.get_num_threads(),
+    )
+    native_library().adamw(ctypes.byref(update))
+
+
+def norm(vector: Tensor) -> Tensor:
+    """Compute the root of the sum of squares of a vector (N,), float32, ()."""
+    if not runs_native(vector):
+        length: Tensor = torch.linalg.vector_norm(vector, dtype=torch.float32)
+        return length
+    sums = torch.empty(-(-vector.numel() // PART), dtype=torch.float64)
+    call = native_library().sum_of_squares
+    entries, threads = c_int64(vector.numel()), torch.get_num_threads()
+    return torch.tensor(math.sqrt(call(address(vector), entries, address(sums), is_float32(vector), threads)))

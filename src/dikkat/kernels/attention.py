@@ -1,0 +1,190 @@
+"""Soft attention with the scaled dot score: readable reference, native kernel, PyTorch's fused kernel, and the choice.
+
+Natively one call does all of it, a head at a time in cache. Weights that are too many to be kept are computed again on
+the way back, as in FlashAttention (Dao et al. 2022, section 3.1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from dikkat.kernels import attention_calls
+from dikkat.kernels.batch_invariant import pad_to_min_length, softmax
+from dikkat.kernels.calls import needs_backward, runs_native
+from dikkat.kernels.dropout import drop_threshold, keep_mask
+from dikkat.kernels.query_blocks import fits, in_query_blocks
+from dikkat.kernels.random_bits import random_bits
+from dikkat.kernels.rotary import Rotation, apply_rotary
+
+KEPT_WEIGHTS = 1 << 22
+"""Weights of a whole batch, at most, that the native kernel keeps for the backward pass; more are computed again."""
+SHORT = 128 * 128
+"""Weights (T x S), at most, for which two products beat PyTorch's fused kernel on a CPU."""
+
+
+def soft_attention(
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B H S K"],
+    value: Float[Tensor, "B H S E"],
+    mask: Bool[Tensor, "..."] | None,
+    beta: float,
+    *,
+    bias: Float[Tensor, "..."] | None = None,
+    dropout: float = 0.0,
+    rotation: Rotation | None = None,
+    with_weights: bool = False,
+) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"] | None]:
+    """Compute `softmax(beta q k^T + bias) v`, with weights in at least float32; rows that may attend to nothing are 0.
+
+    The native kernel takes float32 and bfloat16 on a CPU without a bias, `matmul_attention` what `takes_matmul` names,
+    and PyTorch's fused kernel the rest. `bias` is broadcastable to (B, H, T, S). A `rotation` first turns queries and
+    keys, which then have one length.
+
+    Returns the output and, `with_weights`, the float32 weights it was computed with, before dropout and outside the
+    graph, which the backward pass needs as they are; None where the path never has them in float32.
+    """
+    if bias is None and runs_native(query, key, value):
+        if rotation is not None and not rotation.runs_native(query):
+            (query, key), rotation = apply_rotary(rotation, query, key), None
+        return _native_attention(query, key, value, mask, beta, dropout, rotation, with_weights)
+    query, key = apply_rotary(rotation, query, key)
+    if takes_matmul(query, key, dropout):
+        return matmul_attention(query, key, value, mask, beta, bias=bias, dropout=dropout, with_weights=with_weights)
+    return _fused_attention(query, key, value, mask, beta, bias, dropout), None
+
+
+def takes_matmul(query: Tensor, key: Tensor, dropout: float) -> bool:
+    """Tell whether two products are taken instead of PyTorch's fused kernel, where the native one is not.
+
+    In full precision a CPU always takes them, since the two round otherwise: a sequence would change with the padding
+    that carries it from one to the other. In half precision it takes them where that is faster, or dropout is asked.
+    """
+    if query.device.type != "cpu":
+        return False
+    if query.dtype in (torch.float32, torch.float64) or dropout > 0.0:
+        return True
+    return query.shape[-2] * key.shape[-2] <= SHORT
+
+
+def matmul_attention(
+    query: Float[Tensor, "B H T K"],
+    key: Float[Tensor, "B H S K"],
+    value: Float[Tensor, "B H S E"],
+    mask: Bool[Tensor, "..."] | None,
+    beta: float,
+    *,
+    bias: Float[Tensor, "..."] | None = None,
+    dropout: float = 0.0,
+    with_weights: bool = False,
+) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"] | None]:
+    """Compute attention by two matrix products, the reference of the native kernel; see `soft_attention`.
+
+    Long sequences are computed a block of queries at a time, short ones padded, so that rounding does not depend on the
+    length. Weights are None where half precision has rounded the scores.
+    """
+    targets, sources = query.shape[2], key.shape[2]
+    recomputes = needs_backward(query, key, value, bias) and not with_weights
+    if dropout == 0.0 and fits(query, key):
+        query, key, value, mask, bias = pad_to_min_length(query, key, value, mask, bias)
+    weights: list[Tensor] = []
+
+    def attend(rows: Tensor, allowed: Tensor | None, added: Tensor | None) -> Tensor:
+        # (B, H, T, K) x (B, H, K, S) -> (B, H, T, S)
+        used = attention_weights(rows @ key.transpose(-2, -1), allowed, beta, added)
+        if with_weights and used.dtype == rows.dtype:
+            weights.append(used.detach())
+        used = used.to(value.dtype)
+        return (used * keep_mask(used, dropout) if dropout > 0.0 else used) @ value
+
+    if fits(query, key):
+        output = attend(query, mask, bias)
+    else:
+        output = in_query_blocks(attend, query, key, mask, bias, recomputes=recomputes)
+    kept = torch.cat(weights, dim=2)[:, :, :targets, :sources] if weights else None
+    return output[:, :, :targets], kept
+
+
+def attention_weights(scores: Tensor, mask: Tensor | None, beta: float, bias: Tensor | None) -> Tensor:
+    """Turn scores (B, H, T, S), which are overwritten, into weights in at least float32; hidden entries are zero."""
+    scores = (scores.float() if scores.dtype in (torch.bfloat16, torch.float16) else scores).mul_(beta)
+    scores = scores if bias is None else scores + bias
+    if mask is None:
+        return softmax(scores)
+    hidden = ~mask
+    return softmax(scores.masked_fill_(hidden, torch.finfo(scores.dtype).min)).masked_fill(hidden, 0.0)
+
+
+def _fused_attention(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float, bias: Tensor | None, dropout: float
+) -> Tensor:
+    added = mask
+    if bias is not None:
+        added = bias.to(query.dtype)
+        if mask is not None:
+            # half of the lowest number, since the kernel adds it to a score and must stay finite
+            added = torch.where(mask, added, torch.finfo(added.dtype).min / 2)
+    output = F.scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout, scale=beta)
+    return output if mask is None else output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
+
+
+def _native_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    beta: float,
+    dropout: float,
+    rotation: Rotation | None,
+    with_weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    num_weights = query[..., 0].numel() * key.shape[2]
+    keep = with_weights or (needs_backward(query, key, value) and num_weights <= KEPT_WEIGHTS)
+    bits = random_bits(query.new_empty(*query.shape[:3], key.shape[2])) if dropout > 0.0 else None
+    angles = (None, None) if rotation is None else rotation
+    output, weights = _NativeAttention.apply(
+        query, key, value, mask, beta, bits, drop_threshold(dropout), keep, *angles
+    )
+    return output, weights
+
+
+class _NativeAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        beta: float,
+        bits: Tensor | None,
+        threshold: int,
+        keep: bool,
+        table: Tensor | None,
+        position_ids: Tensor | None,
+    ) -> tuple[Tensor, Tensor | None]:
+        output, weights = attention_calls.attention_forward(
+            query, key, value, mask, beta, bits, threshold, table, position_ids, keep_weights=keep
+        )
+        ctx.save_for_backward(query, key, value, mask, weights, bits, table, position_ids)
+        ctx.beta, ctx.threshold = beta, threshold
+        if weights is not None:
+            ctx.mark_non_differentiable(weights)
+        ctx.set_materialize_grads(False)
+        return output, weights
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor | None, _of_weights: None) -> tuple[Tensor | None, ...]:
+        if gradient is None:
+            return (None,) * 10
+        query, key, value, mask, weights, bits, *angles = ctx.saved_tensors
+        gradients = attention_calls.attention_backward(
+            gradient, query, key, value, mask, weights, ctx.beta, bits, ctx.threshold, *angles
+        )
+        return *gradients, *(None,) * 7

@@ -1,0 +1,195 @@
+"""Label-smoothed cross-entropy over the vocabulary, computed with its gradient in chunks that stay in cache.
+
+The (tokens x vocabulary) matrix of float32 logits is the largest of a small model; it is never built.
+"""
+
+from __future__ import annotations
+
+from ctypes import c_float, c_int64
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from dikkat.kernels.calls import address, check_answer, index_address, is_float32, native_library, runs_native
+from dikkat.kernels.int8_products import pack, packed_product
+from dikkat.kernels.linear import Products
+from dikkat.kernels.random_bits import uniform_numbers
+from dikkat.kernels.sampled_gradient import sampled_softmax
+
+CHUNK_ENTRIES = 1 << 24
+"""Logits in an exact chunk, 32 MiB of bfloat16; with fewer, the weight's gradient is added more often."""
+SAMPLED_ROWS = 1024
+"""Rows of a sampled chunk: more of them leave the cache, fewer are sorted and added more often."""
+
+
+def smoothed_cross_entropy(
+    hidden: Float[Tensor, "N D"],
+    weight: Float[Tensor, "V D"],
+    targets: Int[Tensor, "N"],
+    smoothing: float,
+    bias: Float[Tensor, "V"] | None = None,
+    *,
+    products: Products = "exact",
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Sum over tokens the smoothed loss, and the plain negative log-likelihood, which has no gradient, in nats.
+
+    The smoothed target puts `1 - smoothing` on the right entry and spreads `smoothing` evenly over all V (Szegedy et
+    al. 2016, section 7). Statistics are float32; exact products run in the type of `hidden`. With products in eight
+    bits the logits are rounded and the gradient is sampled with PyTorch's generator; its mean is the exact one.
+    """
+    if bias is not None:
+        # a bias is one more column of the weight, whose input is 1
+        hidden = torch.cat((hidden, hidden.new_ones(len(hidden), 1)), dim=1)
+        weight = torch.cat((weight, bias[:, None]), dim=1)
+    loss, likelihood = _SmoothedCrossEntropy.apply(hidden, weight, targets, smoothing, products)
+    return loss, likelihood
+
+
+def cross_entropy_reference(
+    hidden: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], targets: Int[Tensor, "N"], smoothing: float
+) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
+    """Compute `smoothed_cross_entropy` as it is written in the paper, with all logits in memory."""
+    log_probabilities = (hidden @ weight.t()).log_softmax(dim=-1)
+    likelihood = -log_probabilities.gather(1, targets[:, None])[:, 0]
+    loss = (1.0 - smoothing) * likelihood - smoothing * log_probabilities.mean(dim=-1)
+    return loss.sum(), likelihood.sum()
+
+
+class _SmoothedCrossEntropy(torch.autograd.Function):
+    """Both gradients are made on the way forward, a chunk at a time, and only scaled on the way back."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, products: Products
+    ) -> tuple[Tensor, Tensor]:
+        loss = torch.zeros((), dtype=torch.float32, device=hidden.device)
+        likelihood = torch.zeros_like(loss)
+        kind = _ExactChunks if products == "exact" else _SampledChunks
+        chunks: _Chunks = kind(hidden, weight, targets, smoothing, with_gradient=any(ctx.needs_input_grad))
+        for start in range(0, hidden.shape[0], chunks.rows):
+            chunk_loss, chunk_likelihood = chunks.take(slice(start, start + chunks.rows))
+            loss += chunk_loss.sum()
+            likelihood += chunk_likelihood.sum()
+        ctx.save_for_backward(chunks.grad_hidden, chunks.grad_weight)
+        ctx.mark_non_differentiable(likelihood)
+        return loss, likelihood
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor, _: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        grad_hidden, grad_weight = ctx.saved_tensors
+        dtype = grad_hidden.dtype
+        # the usual case is the loss itself; a GPU is not asked
+        if scale.device.type == "cpu" and scale.item() == 1.0:
+            return grad_hidden, grad_weight.to(dtype), None, None, None
+        return grad_hidden * scale.to(dtype), (grad_weight * scale).to(dtype), None, None, None
+
+
+class _Chunks(Protocol):
+    """Collects loss and gradients of N hidden states before a weight (V, D), `rows` of them at a time."""
+
+    rows: int
+    grad_hidden: Tensor
+    grad_weight: Tensor
+
+    def take(self, rows: slice) -> tuple[Tensor, Tensor]: ...
+
+
+class _ExactChunks:
+    """Products are in the type of hidden states and weight."""
+
+    def __init__(
+        self, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, *, with_gradient: bool
+    ) -> None:
+        self._hidden, self._weight, self._targets, self._smoothing = hidden, weight, targets, smoothing
+        self._with_gradient = with_gradient
+        self.rows = max(16, CHUNK_ENTRIES // weight.shape[0])
+        self._logits = hidden.new_empty(min(self.rows, hidden.shape[0]), weight.shape[0])
+        self.grad_hidden = torch.empty_like(hidden)
+        self.grad_weight = torch.zeros_like(weight, dtype=torch.float32)
+
+    def take(self, rows: slice) -> tuple[Tensor, Tensor]:
+        """Compute loss and likelihood of each of these rows, and add their part of the gradients."""
+        hidden = self._hidden[rows]
+        logits = torch.mm(hidden, self._weight.t(), out=self._logits[: hidden.shape[0]])
+        losses = smoothed_softmax(logits, self._targets[rows], self._smoothing)
+        if self._with_gradient:
+            torch.mm(logits, self._weight, out=self.grad_hidden[rows])
+            self.grad_weight += logits.t() @ hidden
+        return losses
+
+
+class _SampledChunks:
+    """Logits are products in eight bits; what follows them is not rounded but sampled.
+
+    In eight bits a row of the gradient would keep the target and lose the other thousands of entries, most of which are
+    below half of a 127th of it.
+    """
+
+    def __init__(
+        self, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, *, with_gradient: bool
+    ) -> None:
+        self._hidden, self._weight, self._targets, self._smoothing = hidden, weight, targets, smoothing
+        self._with_gradient = with_gradient
+        self.rows = SAMPLED_ROWS
+        self._packed = pack(weight)
+        self._logits = hidden.new_empty(min(SAMPLED_ROWS, hidden.shape[0]), weight.shape[0])
+        self._offsets = uniform_numbers(hidden.shape[0])
+        # the share of every entry that smoothing takes
+        even = -smoothing / weight.shape[0]
+        self._begin = weight.sum(0, dtype=torch.float32).mul_(even)
+        self.grad_hidden = torch.empty_like(hidden)
+        self.grad_weight = hidden.sum(0, dtype=torch.float32).mul_(even).expand(weight.shape).contiguous()
+
+    def take(self, rows: slice) -> tuple[Tensor, Tensor]:
+        """Compute loss and likelihood of each of these rows, and add their part of the gradients."""
+        hidden = self._hidden[rows]
+        logits = packed_product(hidden, self._packed, self._logits[: hidden.shape[0]])
+        loss, likelihood, sampled = sampled_softmax(logits, self._targets[rows], self._smoothing, self._offsets[rows])
+        if self._with_gradient:
+            self.grad_hidden[rows] = sampled.times(self._weight, self._begin)
+            sampled.add_transposed_times(hidden, self.grad_weight)
+        return loss, likelihood
+
+
+def smoothed_softmax(
+    logits: Float[Tensor, "N V"], targets: Int[Tensor, "N"], smoothing: float
+) -> tuple[Float[Tensor, "N"], Float[Tensor, "N"]]:
+    """Turn logits in place into the gradient of the smoothed loss; returns loss and likelihood of each row.
+
+    Raises `IndexError` for a target outside of the vocabulary and `ValueError` for targets that are not (N,) int64.
+    """
+    if not runs_native(logits):
+        return smoothed_softmax_reference(logits, targets, smoothing)
+    loss, likelihood = torch.empty(2, logits.shape[0])
+    check_answer(
+        native_library().smoothed_softmax(
+            address(logits),
+            index_address(targets, logits.shape[:1], "targets"),
+            c_int64(logits.shape[0]),
+            c_int64(logits.shape[1]),
+            c_float(smoothing),
+            address(loss),
+            address(likelihood),
+            is_float32(logits),
+            torch.get_num_threads(),
+        ),
+        "a target",
+        logits.shape[1],
+    )
+    return loss, likelihood
+
+
+def smoothed_softmax_reference(logits: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Compute `smoothed_softmax` by PyTorch: the gradient is softmax less the smoothed target."""
+    wanted, vocab_size = targets[:, None], logits.shape[1]
+    scores = logits.float()
+    right, mean = scores.gather(1, wanted), scores.mean(dim=-1)
+    largest = scores.amax(dim=-1, keepdim=True)
+    total = scores.sub_(largest).exp_().sum(dim=-1, keepdim=True)
+    normalizer = total.log() + largest
+    likelihood = (normalizer - right)[:, 0]
+    gradient = scores.mul_(total.reciprocal()).sub_(smoothing / vocab_size)
+    logits.copy_(gradient.scatter_add_(1, wanted, torch.full_like(right, smoothing - 1.0)))
+    return (1.0 - smoothing) * likelihood + smoothing * (normalizer[:, 0] - mean), likelihood

@@ -1,0 +1,83 @@
+"""Dropout by 16-bit numbers: on a CPU made where they are needed, by all threads, and just as reproducible.
+
+The mask is a pure function of PyTorch's generator, which training seeds from (seed, update, micro-batch).
+"""
+
+from __future__ import annotations
+
+from ctypes import c_float, c_int64
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from dikkat.kernels.calls import address, is_float32, native_library, runs_native
+from dikkat.kernels.random_bits import VALUES, bits_of_seed, random_bits, random_seed
+
+
+def dropout(x: Tensor, probability: float, residual: Tensor | None = None) -> Tensor:
+    """Compute `residual + dropout(x)` in one pass over memory; without a residual, dropout alone.
+
+    Entries of `x` become zero with `probability`, rounded to a multiple of 2**-16; the others are scaled so that the
+    mean stays (Srivastava et al. 2014). The native kernel and PyTorch drop the same entries for the same generator.
+    """
+    if probability == 0.0:
+        return x if residual is None else residual + x
+    if runs_native(x, *(() if residual is None else (residual,))):
+        return _AddDropped.apply(residual, x, random_seed(), drop_threshold(probability))
+    kept = keep_mask(x, probability)
+    return x * kept if residual is None else torch.addcmul(residual, x, kept)
+
+
+def keep_mask(like: Tensor, probability: float) -> Tensor:
+    """Draw a tensor of the shape and type of `like`: 0 with `probability`, else `1 / (1 - probability)`."""
+    return mask_of(random_bits(like), drop_threshold(probability), like.dtype)
+
+
+def mask_of(bits: Tensor, threshold: int, dtype: torch.dtype) -> Tensor:
+    """Return 0 where a 16-bit number lies below the threshold, else the scale that keeps the mean at exactly 1."""
+    return (bits >= threshold - VALUES // 2).to(dtype).mul_(drop_scale(threshold))
+
+
+def drop_threshold(probability: float) -> int:
+    """Return the probability in multiples of 2**-16: the numbers below it, counted from the least, drop an entry."""
+    return min(round(probability * VALUES), VALUES - 1)
+
+
+def drop_scale(threshold: int) -> float:
+    """Return the factor of the entries that stay."""
+    return VALUES / (VALUES - threshold)
+
+
+class _AddDropped(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, residual: Tensor | None, x: Tensor, seed: int, threshold: int) -> Tensor:
+        ctx.seed, ctx.threshold = seed, threshold
+        return add_dropped(residual, x, seed, threshold)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor, None, None]:
+        of_residual = gradient if ctx.needs_input_grad[0] else None
+        if torch.is_grad_enabled():  # somebody differentiates twice, which a kernel cannot
+            mask = mask_of(bits_of_seed(ctx.seed, gradient), ctx.threshold, gradient.dtype)
+            return of_residual, gradient * mask, None, None
+        return of_residual, add_dropped(None, gradient, ctx.seed, ctx.threshold), None, None
+
+
+def add_dropped(residual: Tensor | None, x: Tensor, seed: int, threshold: int) -> Tensor:
+    """Call the kernel for `residual + x * mask_of(bits_of_seed(seed))`, of one shape and type."""
+    x = x.contiguous()
+    residual = None if residual is None else residual.contiguous()
+    output = torch.empty_like(x)
+    native_library().add_dropped(
+        address(output),
+        address(residual),
+        address(x),
+        c_int64(seed),
+        c_int64(threshold - VALUES // 2),
+        c_float(drop_scale(threshold)),
+        c_int64(x.numel()),
+        is_float32(x),
+        torch.get_num_threads(),
+    )
+    return output

@@ -1,0 +1,185 @@
+"""Products in eight bits: weights packed as the native kernels read them, and products with such weights.
+
+Every function of tensors has a twin in `int8_reference`, which gives the same by PyTorch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int64, c_void_p
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from dikkat.kernels import int8_reference as reference
+from dikkat.kernels.calls import address, check_answer, dense_rows, is_float32, native_library, runs_native
+from dikkat.kernels.int8_reference import LANES, PANEL, QUAD
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PackedWeights:
+    """Eight-bit integers with one scale for each output: the weight is about integer x scale (its largest is 127)."""
+
+    weight: Tensor
+    """int8, (outputs / 64, inputs / 4, 64, 4), filled up with zeros."""
+    scale: Tensor
+    """float32, (outputs), in whole panels; NaN where a weight of the output is not finite."""
+    shift: Tensor
+    """int32, (outputs), in whole panels: the sum of the integers of an output, times 128."""
+
+
+class _Packing(ctypes.Structure):
+    """`Packing` of byte_packing.h."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("weight", "scale", "shift", "source")),
+        *((name, c_int64) for name in ("step", "outputs", "inputs", "columns", "is_float32")),
+    )
+
+
+class _Backward(ctypes.Structure):
+    """`Backward` of byte_gradient.c."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("grad_x", "grad_weight", "grad_bias", "gradient", "x")),
+        *((name, c_int64) for name in ("gradient_step", "x_step", "rows", "outputs", "inputs")),
+        ("relu_output", c_void_p),
+        ("weights", _Packing),
+        *((name, c_int64) for name in ("is_float32", "threads")),
+    )
+
+
+class _Epilogue(ctypes.Structure):
+    """`Epilogue` of quantized.h; whether it streams is up to the kernel."""
+
+    _fields_ = (("bias", c_void_p), ("relu_output", c_void_p), ("relu", ctypes.c_int), ("streams", ctypes.c_int))
+
+
+def pack(weight: Tensor, *, columns: bool = False) -> PackedWeights:
+    """Pack a float32 or bfloat16 weight (outputs, inputs), or with `columns` (inputs, outputs)."""
+    weight = weight.detach()
+    if not runs_native(weight):
+        return PackedWeights(*reference.pack(weight.T if columns else weight))
+    packed, _alive, packing = _packing(weight, columns)
+    check_answer(native_library().pack_bytes(ctypes.byref(packing), torch.get_num_threads()))
+    return packed
+
+
+def packed_product(x: Tensor, packed: PackedWeights, out: Tensor) -> Tensor:
+    """Multiply (rows, inputs) by packed weights into a dense `out` (rows, outputs) of the same type, and return it.
+
+    Each row is rounded to eight bits with a scale of its own, and the sums are exact: a row has the same bits in any
+    company. Raises `ValueError` for sizes that do not belong together.
+    """
+    if not runs_native(x, out):
+        return out.copy_(reference.packed_product(x, packed.weight, packed.scale, out.shape[1], None))
+    panels, quads = -(-out.shape[1] // PANEL), -(-x.shape[1] // LANES) * (LANES // QUAD)
+    if packed.weight.shape[:2] != (panels, quads) or len(x) != len(out) or not out.is_contiguous():
+        raise ValueError(
+            f"{tuple(packed.weight.shape)} packed weights do not turn {tuple(x.shape)} into {tuple(out.shape)}"
+        )
+    parts = (packed.weight, packed.scale, packed.shift)
+    packing = _Packing(*map(address, parts), None, 0, out.shape[1], x.shape[1])
+    return _multiply(x, packing, _Epilogue(), out)
+
+
+def product(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    *,
+    columns: bool = False,
+    relu: bool = False,
+    relu_output: Tensor | None = None,
+) -> Tensor:
+    """Multiply (rows, inputs) by a weight (outputs, inputs), or with `columns` (inputs, outputs), packed on the way.
+
+    `relu` takes the ReLU of the sum with `bias`. With a `relu_output` (rows, outputs) the result is zero where that is
+    not above zero, as the gradient behind a ReLU is.
+    """
+    weight = weight.detach()
+    if not runs_native(x, weight, *(each for each in (bias, relu_output) if each is not None)):
+        packed = pack(weight, columns=columns)
+        output = reference.packed_product(x, packed.weight, packed.scale, weight.shape[columns], bias)
+        output = output.relu() if relu else output
+        return output if relu_output is None else torch.ops.aten.threshold_backward(output, relu_output, 0.0)
+    relu_output = None if relu_output is None else relu_output.contiguous()
+    *_alive, packing = _packing(weight, columns)
+    epilogue = _Epilogue(address(bias), address(relu_output), relu)
+    return _multiply(x, packing, epilogue, x.new_empty(x.shape[0], weight.shape[columns]))
+
+
+def gradients(
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor | None,
+    weight_out: Tensor | None = None,
+    bias_out: Tensor | None = None,
+    *,
+    with_bias: bool,
+    relu_output: Tensor | None = None,
+) -> tuple[Tensor | None, Tensor, Tensor | None]:
+    """Compute what flows back, from a gradient (rows, outputs), through `product` of x (rows, inputs) and a weight.
+
+    To x, if there is a weight (outputs, inputs), it is `product` with columns and the `relu_output`; to the weight,
+    gradient^T times x, in the type of both; and to the bias. Columns are rounded to eight bits with a scale for each
+    block of some 256 rows; the sums of these are exact, and added in float32, as is the gradient itself, which is not
+    rounded for its own sum. Dense tensors `weight_out` and `bias_out`, where they are given, are filled and returned.
+    """
+    grad_weight = x.new_empty(gradient.shape[1], x.shape[1]) if weight_out is None else weight_out
+    grad_bias = x.new_empty(gradient.shape[1]) if bias_out is None and with_bias else bias_out
+    if not runs_native(gradient, x, grad_weight, *(each for each in (weight, relu_output) if each is not None)):
+        grad_x = None if weight is None else product(gradient, weight, columns=True, relu_output=relu_output)
+        sums = None if grad_bias is None else grad_bias.copy_(gradient.sum(0, dtype=torch.float32))
+        return grad_x, grad_weight.copy_(reference.weight_gradient(gradient, x)), sums
+    gradient, x = dense_rows(gradient), dense_rows(x)
+    relu_output = None if relu_output is None else relu_output.contiguous()
+    grad_x, packing, _alive = None, _Packing(), None
+    if weight is not None:
+        grad_x = x.new_empty(x.shape)
+        *_alive, packing = _packing(weight.detach(), True)
+    job = _Backward(
+        *map(address, (grad_x, grad_weight, grad_bias, gradient, x)),
+        gradient.stride(0),
+        x.stride(0),
+        x.shape[0],
+        *grad_weight.shape,
+        address(relu_output),
+        packing,
+        is_float32(x),
+        torch.get_num_threads(),
+    )
+    check_answer(native_library().byte_gradients(ctypes.byref(job)))
+    return grad_x, grad_weight, grad_bias
+
+
+def _packing(weight: Tensor, columns: bool) -> tuple[PackedWeights, Tensor, _Packing]:
+    """Return memory for packed weights, their source, which must live until they are packed, and the structure."""
+    weight = dense_rows(weight)
+    outputs, inputs = weight.shape[::-1] if columns else weight.shape
+    panels, quads = -(-outputs // PANEL), -(-inputs // LANES) * (LANES // QUAD)
+    packed = PackedWeights(
+        torch.empty(panels, quads, PANEL, QUAD, dtype=torch.int8),
+        torch.empty(panels * PANEL),
+        torch.empty(panels * PANEL, dtype=torch.int32),
+    )
+    addresses = map(address, (packed.weight, packed.scale, packed.shift, weight))
+    return packed, weight, _Packing(*addresses, weight.stride(0), outputs, inputs, columns, is_float32(weight))
+
+
+def _multiply(x: Tensor, packing: _Packing, epilogue: _Epilogue, out: Tensor) -> Tensor:
+    x = dense_rows(x)
+    check_answer(
+        native_library().byte_linear(
+            address(out),
+            address(x),
+            c_int64(x.stride(0)),
+            ctypes.byref(packing),
+            ctypes.byref(epilogue),
+            c_int64(x.shape[0]),
+            is_float32(x),
+            torch.get_num_threads(),
+        )
+    )
+    return out

@@ -1,0 +1,86 @@
+"""Layer norm over the last dimension (Ba et al. 2016): PyTorch's, or a kernel in training with bfloat16 rows."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_float, c_int64, c_void_p
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F
+
+from dikkat.kernels.calls import LANES, address, check_answer, native_library, needs_backward, runs_native
+
+
+def layer_norm(
+    x: Float[Tensor, "..."], weight: Float[Tensor, "..."], bias: Float[Tensor, "..."], eps: float
+) -> Float[Tensor, "..."]:
+    """Compute `(x - mean) / sqrt(variance + eps) * weight + bias` over the last dimensions, those that the weight has.
+
+    The native kernel takes bfloat16 rows of whole vectors in training, with PyTorch's results in less time; it is
+    differentiable once.
+    """
+    if needs_backward(x, weight) and _has_kernel(x, weight, bias):
+        return _LayerNorm.apply(x, weight, bias, eps)
+    return F.layer_norm(x, weight.shape, weight, bias, eps)
+
+
+def _has_kernel(*tensors: Tensor) -> bool:
+    if tensors[1].dim() != 1:
+        return False
+    is_bfloat16 = all(each.dtype == torch.bfloat16 and each.shape[-1] % LANES == 0 for each in tensors)
+    return is_bfloat16 and runs_native(*tensors)
+
+
+class _LayerNorm(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+        x = x.contiguous()
+        output, statistics = forward(x, weight, bias, eps)
+        ctx.save_for_backward(x, weight, bias, statistics)
+        ctx.eps = eps
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+        x, weight, bias, statistics = ctx.saved_tensors
+        return *backward(gradient.contiguous(), x, weight, bias, statistics, ctx.eps), None
+
+
+class _Normalization(ctypes.Structure):
+    """`Normalization` of norms.c."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("x", "weight", "bias", "mean", "inverse")),
+        *((name, c_int64) for name in ("rows", "width")),
+        ("eps", c_float),
+        ("threads", c_int64),
+    )
+
+
+def forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """Call the kernel for dense rows (..., D); returns them and float32 (2, rows): mean and inverse deviation."""
+    output, statistics = torch.empty_like(x), torch.empty(2, x.shape[:-1].numel())
+    job = _job(x, weight, bias, statistics, eps)
+    check_answer(native_library().normalize_forward(ctypes.byref(job), address(output)))
+    return output, statistics
+
+
+def backward(
+    gradient: Tensor, x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Call the kernel for the gradients of x, weight and bias, from a dense `gradient` and what `forward` had."""
+    gradients = [torch.empty_like(each) for each in (x, weight, bias)]
+    job = _job(x, weight, bias, statistics, eps)
+    call = native_library().normalize_backward
+    check_answer(call(ctypes.byref(job), *map(address, (gradient, *gradients))))
+    return gradients[0], gradients[1], gradients[2]
+
+
+def _job(x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor, eps: float) -> _Normalization:
+    vectors = map(address, (x, weight, bias, *statistics.unbind()))
+    return _Normalization(*vectors, statistics.shape[1], x.shape[-1], eps, torch.get_num_threads())

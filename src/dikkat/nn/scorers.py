@@ -1,0 +1,156 @@
+"""How the heads of a `MultiHeadAttention` compare and choose: score, temperature, position bias, selection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from dikkat.kernels.rotary import Rotation, apply_rotary
+from dikkat.nn.checks import check_sequences
+from dikkat.nn.dropout import dropout as drop
+from dikkat.nn.functional import (
+    Score,
+    attention_scores,
+    attention_weights,
+    fused_attention,
+    fused_attention_with_weights,
+    inverse_temperature,
+)
+from dikkat.nn.named_positions import ScoreBias
+from dikkat.nn.scores import AdditiveScore, BilinearScore
+from dikkat.nn.selection import Selection, selection_rule
+
+HeadScore = Literal["scaled_dot", "dot", "additive", "bilinear"] | Callable[[Tensor, Tensor], Tensor]
+"""A name, or a function (or module) of `(B, H, T, K)` and `(B, H, S, K)` to `(B, H, T, S)`."""
+
+Attended = tuple[Tensor, Tensor]
+"""Output (B, H, T, E) and weights (B, H, T, S)."""
+
+
+class DotProductScorer:
+    """Soft attention with a dot product: no parameters, and the fastest path there is.
+
+    A `rotation` turns queries and keys first, which then have one length.
+    """
+
+    def __init__(self, score: Literal["scaled_dot", "dot"], beta: float | None) -> None:
+        self.score: Score = score
+        self.beta = 1.0 if beta is None and score == "dot" else beta
+
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, rotation: Rotation | None = None
+    ) -> Tensor:
+        return fused_attention(q, k, v, mask, beta=self.beta, dropout=dropout, rotation=rotation)
+
+    def with_weights(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float, rotation: Rotation | None = None
+    ) -> Attended:
+        """The same output, and the weights it came from; see `AttentionScorer.with_weights`."""
+        return fused_attention_with_weights(q, k, v, mask, beta=self.beta, dropout=dropout, rotation=rotation)
+
+    def weights(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
+        """The weights before dropout, in at least float32."""
+        beta = inverse_temperature(q, self.score, self.beta)
+        return attention_weights(attention_scores(q, k), mask, beta=beta)
+
+
+class AttentionScorer(nn.Module):
+    """Every other combination of score, temperature, bias and selection.
+
+    Additive and bilinear scores have parameters for each head. In evaluation a drawn selection takes the likeliest key,
+    so that decoding repeats itself. A `rotation` turns queries and keys first, which then have one length.
+    """
+
+    def __init__(
+        self,
+        num_heads: int,
+        head_dim: int,
+        *,
+        score: HeadScore = "scaled_dot",
+        beta: float | None = None,
+        selection: Selection = "soft",
+        bias: ScoreBias | None = None,
+    ) -> None:
+        super().__init__()
+        self.score: Score
+        self.bilinear = BilinearScore(head_dim, num_heads=num_heads) if score == "bilinear" else None
+        if score == "additive":
+            self.score = AdditiveScore(head_dim, num_heads)
+        else:
+            # once the query is turned, a bilinear score is a dot product
+            self.score = "dot" if score == "bilinear" else score
+        self.beta, self.selection, self.bias = beta, selection, bias
+        self.is_fused = selection == "soft" and not callable(self.score)
+
+    def forward(
+        self,
+        q: Float[Tensor, "B H T K"],
+        k: Float[Tensor, "B H S K"],
+        v: Float[Tensor, "B H S E"],
+        mask: Bool[Tensor, "..."] | None,
+        dropout: float,
+        rotation: Rotation | None = None,
+    ) -> Float[Tensor, "B H T E"]:
+        check_sequences(q, k, v)
+        q, k = apply_rotary(rotation, q, k)
+        if not self.is_fused:
+            return self._used(q, k, v, mask, dropout)[0]
+        q = self._scored_query(q)
+        beta = inverse_temperature(q, self.score, self.beta)
+        return fused_attention(q, k, v, mask, beta=beta, bias=self._bias(q * beta, k), dropout=dropout)
+
+    def with_weights(
+        self,
+        q: Float[Tensor, "B H T K"],
+        k: Float[Tensor, "B H S K"],
+        v: Float[Tensor, "B H S E"],
+        mask: Bool[Tensor, "..."] | None,
+        dropout: float,
+        rotation: Rotation | None = None,
+    ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"]]:
+        """The same output, and its weights before dropout, in at least float32, outside the graph, the caller's own."""
+        check_sequences(q, k, v)
+        q, k = apply_rotary(rotation, q, k)
+        if self.is_fused:
+            with torch.no_grad():
+                weights = self.weights(q, k, mask)
+            return self(q, k, v, mask, dropout), weights
+        output, weights = self._used(q, k, v, mask, dropout)
+        # the backward pass needs them as they are
+        return output, weights.detach().clone()
+
+    def weights(
+        self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], mask: Bool[Tensor, "..."] | None
+    ) -> Float[Tensor, "B H T S"]:
+        """The weights before dropout, in at least float32; a drawn selection draws."""
+        q = self._scored_query(q)
+        beta = inverse_temperature(q, self.score, self.beta)
+        scores = attention_scores(q, k, self.score)
+        selection: Selection = "argmax" if self.selection == "gumbel" and not self.training else self.selection
+        return attention_weights(scores, mask, beta=beta, selection=selection, bias=self._bias(q * beta, k))
+
+    def _used(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout: float) -> Attended:
+        weights = self.weights(q, k, mask)
+        return drop(weights, dropout).to(v.dtype) @ v, weights
+
+    def _scored_query(self, q: Tensor) -> Tensor:
+        return q if self.bilinear is None else self.bilinear.project_query(q)
+
+    def _bias(self, q: Tensor, k: Tensor) -> Tensor | None:
+        return None if self.bias is None else self.bias(q, k.shape[-2])
+
+
+def attention_scorer(
+    num_heads: int, head_dim: int, score: HeadScore, beta: float | None, selection: Selection, bias: ScoreBias | None
+) -> DotProductScorer | AttentionScorer:
+    """The comparison of those choices, made once. Raises `ValueError` for an unknown score or selection."""
+    if not callable(score) and score not in ("scaled_dot", "dot", "additive", "bilinear"):
+        raise ValueError(f"score must be one of scaled_dot, dot, additive, bilinear, or a callable, not {score!r}")
+    selection_rule(selection)
+    if selection == "soft" and bias is None and (score == "scaled_dot" or score == "dot"):
+        return DotProductScorer(score, beta)
+    return AttentionScorer(num_heads, head_dim, score=score, beta=beta, selection=selection, bias=bias)

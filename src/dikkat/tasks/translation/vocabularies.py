@@ -1,0 +1,90 @@
+"""The two vocabularies of a translator, that of the source and that of the target, which may be one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from dikkat.data.corpus import Corpus
+from dikkat.run_directory import RunDirectory
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from dikkat.config import RunConfig
+
+
+class Sizes(Protocol):
+    """What the settings of a model say of its vocabularies."""
+
+    @property
+    def vocab_size(self) -> int: ...
+
+    @property
+    def target_vocab_size(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabularies:
+    """The tokenizers of a translator; where the vocabulary is joint, both are the same object."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+    @property
+    def are_joint(self) -> bool:
+        """Whether both sides have one vocabulary."""
+        return self.source is self.target
+
+    @property
+    def sizes(self) -> dict[str, int | None]:
+        """What they decide of the settings of a model."""
+        return {
+            "vocab_size": self.source.vocab_size,
+            "target_vocab_size": None if self.are_joint else self.target.vocab_size,
+        }
+
+    @classmethod
+    def train(cls, sources: Sequence[str], targets: Sequence[str], config: RunConfig) -> Vocabularies:
+        """Learn them from the two sides of the training text, joint or separate as `config` says."""
+        data = config.data
+        if data.vocabularies == "joint":
+            joint = Tokenizer.train(sources, config.tokenizer, (data.source_language, data.target_language), targets)
+            return cls(joint, joint)
+        return cls(
+            Tokenizer.train(sources, config.tokenizer, (data.source_language, "")),
+            Tokenizer.train(targets, config.tokenizer, (data.target_language, "")),
+        )
+
+    @classmethod
+    def load(cls, run: RunDirectory, model: Sizes, kind: str) -> Vocabularies:
+        """Those of a run from the settings of its model and from `data.vocabularies`, which is their `kind`.
+
+        Raises `MissingInputError`, or `DataError` where one is damaged or does not fit the model.
+        """
+        size = model.target_vocab_size
+        if (kind == "separate") != (size is not None):
+            raise DataError(
+                f"{run.config}: damaged: data.vocabularies is {kind}, but model.target_vocab_size is {size}; restore"
+                " the file"
+            )
+        source = Tokenizer.load(run.tokenizer, model.vocab_size)
+        if size is None:
+            return cls(source, source)
+        return cls(source, Tokenizer.load(run.target_tokenizer, size, setting="target_vocab_size"))
+
+    def save(self, run: RunDirectory) -> None:
+        """Write them into a run that is prepared. Raises `DiskError` or `CannotCreateError`."""
+        self.source.save(run.tokenizer)
+        if self.are_joint:
+            # what an interrupted preparation with other settings has left
+            run.target_tokenizer.unlink(missing_ok=True)
+        else:
+            self.target.save(run.target_tokenizer)
+
+
+def open_corpus(run: RunDirectory, part: str, vocabularies: Vocabularies) -> Corpus:
+    """The pairs of a part of the run, of ids that its vocabularies have. Raises `MissingInputError` or `DataError`."""
+    target = None if vocabularies.are_joint else vocabularies.target.vocab_size
+    return Corpus.open(run.corpus, part, vocab_size=vocabularies.source.vocab_size, target_vocab_size=target)

@@ -1,0 +1,128 @@
+"""Single steps of a model in PyTorch, for the search under constraints that all engines share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+from dikkat.decoding.ranking import top
+from dikkat.decoding.stepper import CachedModel
+from dikkat.nn.cache import CrossAttentionCache, DecoderCache
+from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat.nn.recorder import MapName, name_of, record_attention
+from dikkat_runtime.native.arrays import Array
+
+
+class TorchSteps:
+    """Feeds every row one token at a time; all sources have equally many rows."""
+
+    def __init__(
+        self,
+        model: CachedModel[Any],
+        attending: nn.Module,
+        memory: Float[Tensor, "B S D"],
+        mask: Bool[Tensor, "B S"],
+        beam_size: int,
+    ) -> None:
+        """`beam_size` rows for each source of `memory`; `mask` is True at real positions.
+
+        `attending` is the module of `model`, whose attention is read.
+        """
+        self._model, self._beam_size = model, beam_size
+        self._cache = model.start_cache(memory, mask, rows_per_sentence=beam_size)
+        self._owners = list(range(len(memory)))
+        self._device = memory.device
+        self._start = model, memory, mask
+        self._attending = attending
+        names = (_cross_attention(path, part) for path, part in attending.named_modules())
+        self._last = max(filter(None, names), key=lambda name: name.layer)
+        self._looked_at: Array = np.empty((0, 0))
+        self._single: DecoderCache | None = None
+        """Of one row, to which `rewind` goes back."""
+
+    limit: int | None = None
+    """Most tokens that a row can be fed; a model with a table of positions raises itself where that ends."""
+
+    @property
+    def length(self) -> int:
+        """Tokens that every row was fed so far."""
+        return int(self._cache.length)
+
+    @torch.inference_mode()
+    def step(self, tokens: Sequence[int]) -> Array:
+        """Logits (R, V) of the token that follows `tokens`, one for each row."""
+        ids = torch.tensor(list(tokens), device=self._device)
+        with record_attention(self._attending, self._last.__eq__) as recorded:
+            logits: Array = self._model.step(ids, self._cache).float().cpu().numpy()
+        # (B, H, rows, S) -> (R, S)
+        (weights,) = next(iter(recorded.values()))
+        self._looked_at = weights.mean(dim=1).flatten(0, 1).cpu().numpy()
+        return np.array(logits)
+
+    def attention(self) -> Array:
+        """Where the last step looked in the source, (R, S): the last layer's cross-attention, the mean of its heads."""
+        return self._looked_at
+
+    @torch.inference_mode()
+    def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
+        """From now on there are as many rows as `parents`; each goes on from that row, for its source in `owners`."""
+        if self._cache is self._single:
+            self._cache = _forked(self._single, len(parents))
+            self._beam_size = len(parents)
+            return
+        staying = [owner for owner, _ in groupby(owners)]
+        number_of = {owner: number for number, owner in enumerate(self._owners)}
+        kept = [number_of[owner] for owner in staying]
+        if kept != list(range(len(self._owners))):
+            self._cache.drop(torch.tensor(kept, dtype=torch.int64, device=self._device))
+        new_start = {owner: number * self._beam_size for number, owner in enumerate(staying)}
+        # a parent's number among the rows of its own source stays
+        rows = [
+            new_start[owner] + parent - number_of[owner] * self._beam_size
+            for parent, owner in zip(parents, owners, strict=True)
+        ]
+        if rows:
+            self._cache.reorder(torch.tensor(rows, dtype=torch.int64, device=self._device))
+        self._owners = staying
+
+    @torch.inference_mode()
+    def rewind(self, length: int) -> None:
+        """Go back to one row of one source, fed `length` tokens, from which all rows have gone on since."""
+        if self._single is None:
+            model, memory, mask = self._start
+            self._single = model.start_cache(memory, mask)
+        for layer in self._single.self_attention:
+            layer.length = length
+        self._cache, self._owners, self._beam_size = self._single, [0], 1
+
+    def top(self, values: Array, k: int) -> tuple[Array, Array]:
+        """The `k` largest of each row (N, M) and where they stand, the lowest index first among equals."""
+        largest, indices = top(torch.from_numpy(np.ascontiguousarray(values)), k)
+        return largest.numpy(), indices.numpy()
+
+    def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
+        """The largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
+        largest = logits.max(axis=1, keepdims=True)
+        return largest, np.log(np.exp(logits - largest).sum(axis=1, keepdims=True))
+
+
+def _cross_attention(path: str, part: nn.Module) -> MapName | None:
+    """The name of a module that looks at the source of a decoder."""
+    name = name_of(path) if isinstance(part, MultiHeadAttention) else None
+    return name if name and (name.stack, name.kind) == ("decoder", "cross") else None
+
+
+def _forked(cache: DecoderCache, rows: int) -> DecoderCache:
+    """A cache of so many rows, each of which goes on from the only row of `cache`, which stays as it is."""
+    cross = [CrossAttentionCache(layer.key, layer.value) for layer in cache.cross_attention]
+    forked = DecoderCache(cross, cache.mask, rows)
+    forked.self_attention = [copy(layer) for layer in cache.self_attention]
+    forked.reorder(torch.zeros(rows, dtype=torch.int64, device=cache.mask.device))
+    return forked

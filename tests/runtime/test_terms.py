@@ -1,0 +1,141 @@
+"""Terms, prefixes and placeholders are kept by every engine, however little a model knows: random weights do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.runtime.runs import SENTENCES, translator_run
+
+import dikkat_runtime as runtime
+from dikkat.tasks.translation.translator import Translator as WithModel
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.demanded import Demanded, unmet
+
+GLOSSARY = runtime.Glossary.of({"cat": ["Katze"], "keys": ["Schlüssel", "anahtar"], "dog": ["Hund"]})
+FORMS = {"cat": ("Katze",), "keys": ("Schlüssel", "anahtar"), "dog": ("Hund",)}
+ENGINES: dict[str, Callable[[Path], Translator]] = {
+    "float32": lambda run: Translator.load(run, threads=1),
+    "int8": lambda run: Translator.load(run, precision="int8", threads=1),
+    "torch": lambda run: WithModel.load(run, engine="torch"),
+}
+WAYS: dict[str, DecodingOptions] = {
+    "greedy": DecodingOptions(max_length_factor=0.5),
+    "beam": BeamOptions(beam_size=4, n_best=2, max_length_factor=0.5),
+    "beam without repetition": BeamOptions(beam_size=3, no_repeat_ngram=3, max_length_factor=0.5),
+}
+LINES = [*SENTENCES[:4], "The cat, the dog and the cat.", "Write {name} 5 km on {name} at a@b.org, 30% of %d."]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return translator_run(tmp_path_factory.mktemp("runs") / "run")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_term_is_there_exactly_as_often_as_in_the_source(run: Path, engine: str, way: str) -> None:
+    translator, notes = ENGINES[engine](run), TranslationNotes()
+    translations = list(translator.stream(LINES, WAYS[way], glossary=GLOSSARY, notes=notes))
+    for line, translation in zip(LINES, translations, strict=True):
+        demands = [Demanded(forms, line.count(term)) for term, forms in FORMS.items() if term in line]
+        for each in (translation, *translation.alternatives):
+            assert unmet(each.text, demands, suffixes=False) == [], line
+    told = notes.lines()
+    assert any(line.startswith("glossary: 6 terms in 4 texts") and "cat → Katze (3)" in line for line in told)
+    assert not any("not exactly" in line for line in told)
+
+
+def test_lines_without_terms_are_translated_as_without_a_glossary(run: Path) -> None:
+    translator = Translator.load(run, threads=1)
+    plain = translator.translate(LINES)
+    kept = translator.translate(LINES, glossary=GLOSSARY)
+    for line, one, other in zip(LINES, plain, kept, strict=True):
+        if not any(term in line for term in FORMS):
+            assert one == other
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_placeholders_addresses_and_measures_come_through_once_each(run: Path, engine: str) -> None:
+    for options in WAYS.values():
+        text = ENGINES[engine](run).translate(LINES[-1:], options)[0].text
+        assert text.count("{name}") == 2
+        assert text.count("a@b.org") == text.count("%d") == 1
+        assert unmet(text, [Demanded(("5 km", "5km", "5\u00a0km", "5\u202fkm"))], suffixes=False) == []
+    # what is drawn is not searched, but nothing is lost all the same
+    drawn = ENGINES[engine](run).translate(LINES[-1:], SamplingOptions(seed=3))[0].text
+    assert drawn.count("{name}") == 2
+    assert drawn.count("a@b.org") == drawn.count("%d") == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("prefix", ["T", "The ", "Zwei Hun", "ça coûte 5 €", "  x", "mix‑\u0301"])
+def test_a_translation_begins_with_what_was_typed_byte_for_byte(run: Path, engine: str, prefix: str) -> None:
+    translator = ENGINES[engine](run)
+    plain, begun = (translator.translate(LINES[:3], WAYS["beam"], prefixes=each) for each in (None, [prefix] * 3))
+    for translation in begun:
+        for each in (translation, *translation.alternatives):
+            assert each.text.encode().startswith(prefix.encode())
+    assert translator.translate(LINES[:3], WAYS["beam"], prefixes=["", "", ""]) == plain
+
+
+def test_engines_agree_under_constraints(run: Path) -> None:
+    prefixes = ["", "Wo", "Ein H", "x", "Die ", "{na"]
+    native, torch = ENGINES["float32"](run), ENGINES["torch"](run)
+    for options in (WAYS["greedy"], WAYS["beam"]):
+        found, other = (
+            each.translate(LINES, options, glossary=GLOSSARY, prefixes=prefixes) for each in (native, torch)
+        )
+        assert [each.text for each in found] == [each.text for each in other]
+        assert [each.score for each in found] == pytest.approx([each.score for each in other], abs=1e-4)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_session_completes_as_a_new_search_would(run: Path, engine: str) -> None:
+    translator = ENGINES[engine](run)
+    source, typed = LINES[2], "Ein Hund läuft am Strand"
+    session = translator.complete(source)
+    plain = translator.translate([source])[0]
+    assert session.suggest("").text == plain.text
+    for size in (1, 2, 9, 10, 5, 17, 3, len(typed)):
+        anew = translator.translate([source], prefixes=[typed[:size]])[0]
+        found = session.suggest(typed[:size])
+        assert found.text == anew.text
+        assert found.score == pytest.approx(anew.score, abs=1e-5)
+        assert found.text.startswith(typed[:size])
+
+
+def test_each_of_two_sentences_has_its_share_of_a_prefix(run: Path) -> None:
+    translator = Translator.load(run, threads=1, limits=runtime_limits())
+    source = "Where are my keys? Yes."
+    free = translator.translate([source])[0].text
+    assert translator.translate([source], prefixes=["Wo? J"])[0].text.startswith("Wo? J")
+    assert translator.translate([source], prefixes=["Wo sind sie"])[0].text.endswith(free.split()[-1])
+
+
+def runtime_limits() -> object:
+    from dikkat_runtime.text.segmentation import ReadingLimits
+
+    return ReadingLimits(40, 40, several_sentences=False)
+
+
+def test_a_placeholder_that_is_typed_in_part_is_completed(run: Path) -> None:
+    translator = Translator.load(run, threads=1)
+    text = translator.translate([LINES[-1]], prefixes=["Schreib {na"])[0].text
+    assert text.startswith("Schreib {name}")
+    assert text.count("{name}") == 2
+
+
+def test_what_is_drawn_keeps_neither_terms_nor_prefixes(run: Path) -> None:
+    translator = Translator.load(run, threads=1)
+    for more in ({"glossary": GLOSSARY}, {"prefixes": ["x"]}):
+        with pytest.raises(UsageError, match="sampling"):
+            translator.translate(["A dog."], SamplingOptions(), **more)
+    with pytest.raises(UsageError, match="one line"):
+        translator.complete("a\nb")
+    with pytest.raises(UsageError, match="one line"):
+        translator.complete("A dog.").suggest("a\nb")
