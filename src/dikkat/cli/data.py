@@ -12,7 +12,7 @@ import typer
 
 from dikkat.cli.engine_option import print_engine
 from dikkat.cli.progress import WorkProgress
-from dikkat.cli.streams import print_report, tell_written
+from dikkat.cli.streams import print_report, print_written
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.errors import CannotCreateError, UsageError
 
@@ -107,7 +107,7 @@ def check(
         write_atomically(out, data_page(name, found).encode())
     if fix is not None:
         write_cleaned(request, found, fix)
-    tell_written(out, fix, None if fix is None else left_out_path(fix))
+    print_written(out, fix, None if fix is None else left_out_path(fix))
 
 
 def _check_out(out: Path, option: str) -> None:
