@@ -7,6 +7,7 @@ field becomes a space. Lines of a table with nothing in them are skipped.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 
@@ -14,17 +15,21 @@ from dikkat.data.alignment import shift_line
 from dikkat.data.census import Census
 from dikkat.data.file_kinds import named_kind
 from dikkat.data.gettext_catalogs import read_catalogs
+from dikkat.data.json_lines import DEFAULT_KEYS, Column, one_line, read_json_pairs
 from dikkat.data.languages import GETTEXT, languages_of
 from dikkat.data.packed import without_packing
-from dikkat.data.pair_tables import Column, Note, read_json_pairs, read_table_pairs
 from dikkat.data.pairs import Pair, lines_of
+from dikkat.data.tables import Dialect, read_table
 from dikkat.data.text_files import read_lines, read_text_lines, reading_errors
 from dikkat.data.translations import SUFFIXES, LanguageChoice, plain_text, read_translations
 from dikkat_runtime.documents.formats import find_format, require_format
 from dikkat_runtime.documents.segments import Options
-from dikkat_runtime.errors import DataError, DikkatError, UsageError, plural
+from dikkat_runtime.errors import DataError, DikkatError, UsageError, nearest, plural
 
 __all__ = ["Column", "LanguageChoice", "Pair", "languages_of", "read_inputs", "read_pairs"]
+
+Note = Callable[[str], None]
+"""Takes one line about how the data is read."""
 
 _KNOWN = (
     ".tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), two aligned files or documents, or gettext:LANGUAGE"
@@ -95,7 +100,7 @@ def read_inputs(
         elif kind == ".jsonl":
             pairs = read_json_pairs(Path(name), columns)
         else:
-            pairs = read_table_pairs(Path(name), columns, roles, note, lenient)
+            pairs = _read_table(Path(name), columns, roles, note, lenient)
         inputs.append((" ".join(names), pairs))
     return inputs
 
@@ -208,3 +213,65 @@ def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
         explanation = f"{shorter} seems to be cut off" if at_the_end else f"the pairing seems to shift near line {line}"
         message += f"; {explanation}"
     return DataError(f"{message}; line N of one file must translate line N of the other")
+
+
+def _read_table(
+    path: Path, columns: tuple[Column, Column], roles: tuple[str, str], note: Note, lenient: bool
+) -> Iterator[Pair]:
+    numbers = [_number(column) for column in columns]
+    return _read_columns(path, columns, numbers, roles, note, lenient)
+
+
+def _number(column: Column) -> int | None:
+    """0-based index of a column that is given as a 1-based number."""
+    if isinstance(column, int) or (column is not None and column.isascii() and column.isdigit()):
+        if int(column) < 1:
+            raise UsageError(f"columns are counted from 1, so there is no column {column}")
+        return int(column) - 1
+    return None
+
+
+def _read_columns(
+    path: Path,
+    columns: tuple[Column, Column],
+    numbers: list[int | None],
+    roles: tuple[str, str],
+    note: Note,
+    lenient: bool,
+) -> Iterator[Pair]:
+    dialect, rows = read_table(path, lenient=lenient)
+    are_named = any(column is not None and index is None for column, index in zip(columns, numbers, strict=True))
+    if are_named or dialect.header:
+        header = [cell.strip() for cell in next(rows)[1]]
+        dialect = replace(dialect, header=tuple(header))
+    defaults = _default_columns(dialect)
+    source, target = (
+        index if index is not None else default if column is None else _named_column(path, str(column), dialect)
+        for column, index, default in zip(columns, numbers, defaults, strict=True)
+    )
+    if not dialect.is_plain or (columns == (None, None) and (source, target) != (0, 1)):
+        chosen = ", ".join(f"{role} = column {index + 1}" for role, index in zip(roles, (source, target), strict=True))
+        note(f"{path}: {dialect}, {chosen}")
+    for line, row in rows:
+        if len(row) <= max(source, target):
+            have = "1 column" if len(row) == 1 else f"{len(row)} columns"
+            how = "" if dialect.delimiter == "\t" else f" separated by {dialect.separator}"
+            raise DataError(f"{path}:{line}: {have}{how}, but column {max(source, target) + 1} is wanted")
+        yield Pair(one_line(row[source]), one_line(row[target]), line)
+
+
+def _default_columns(dialect: Dialect) -> tuple[int, int]:
+    """The columns called source and target, or src and tgt, else the first two."""
+    names = [name.casefold() for name in dialect.header]
+    for keys in DEFAULT_KEYS:
+        if all(key in names for key in keys):
+            return names.index(keys[0]), names.index(keys[1])
+    return 0, 1
+
+
+def _named_column(path: Path, name: str, dialect: Dialect) -> int:
+    if name not in dialect.header:
+        raise UsageError(
+            f'{path}:1: no column is called "{name}"{nearest(name, dialect.header)}; known: {", ".join(dialect.header)}'
+        )
+    return dialect.header.index(name)

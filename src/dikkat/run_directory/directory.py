@@ -43,7 +43,6 @@ from dikkat_runtime.files import (
     write_errors,
 )
 from dikkat_runtime.text.strict_json import parse_json
-from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
 
 if TYPE_CHECKING:
     from torch import Tensor
