@@ -106,13 +106,14 @@ class Calibration:
 class PairScorer:
     """Reads sources and given translations with the model."""
 
-    def __init__(self, engine: Engine, tokenizer: Tokenizer, languages: tuple[str, str]) -> None:
-        self._engine, self._tokenizer, self.languages = engine, tokenizer, languages
+    def __init__(self, engine: Engine, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
+        """`tokenizers` are those of source and target, which may be one."""
+        self._engine, (self._source, self._target), self.languages = engine, tokenizers, languages
 
     def scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedScores | None]:
         """What the model thinks of each pair; None where the source has no tokens."""
-        ids = self._tokenizer.encode_batch(list(sources), self.languages[0])
-        written = self._tokenizer.encode_batch(list(targets), self.languages[1])
+        ids = self._source.encode_batch(list(sources), self.languages[0])
+        written = self._target.encode_batch(list(targets), self.languages[1])
         found: list[ForcedScores | None] = [None] * len(ids)
         for batch in length_batches([len(each) for each in ids], BATCH_SIZE):
             own = forced_scores(self._engine, [ids[place] for place in batch], [written[place] for place in batch])
@@ -122,7 +123,7 @@ class PairScorer:
 
     def spans(self, target: str) -> list[tuple[int, int]]:
         """Where each token of a translation stands, without the space before it."""
-        written, spans = self._tokenizer.spans(target, self.languages[1])
+        written, spans = self._target.spans(target, self.languages[1])
         return [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]
 
 
