@@ -121,7 +121,7 @@ class Terms:
 
     def banned(self, state: TermState) -> Tokens:
         """What would write a word too often, and what cannot stand behind a stem."""
-        known = self._known["banned"]
+        known: dict[TermState, Tokens] = self._known["banned"]
         if state not in known:
             known[state] = self._banned(state)
         return known[state]
@@ -144,7 +144,7 @@ class Terms:
 
     def wanted(self, state: TermState) -> Sequence[int]:
         """The next tokens of a word that is begun, else the first ones of those that are demanded."""
-        known = self._known["wanted"]
+        known: dict[TermState, Sequence[int]] = self._known["wanted"]
         if state not in known:
             known[state] = self._wanted(state)
         return known[state]
@@ -179,7 +179,7 @@ class Terms:
 
     def progress(self, state: TermState) -> int:
         """The words that are there, and the tokens of the one that is being written."""
-        known = self._known["progress"]
+        known: dict[TermState, int] = self._known["progress"]
         if state not in known:
             known[state] = self._progress(state)
         return known[state]
@@ -190,7 +190,7 @@ class Terms:
 
     def missing(self, state: TermState) -> int:
         """Tokens of the shortest spellings of what is not there yet."""
-        known = self._known["missing"]
+        known: dict[TermState, int] = self._known["missing"]
         if state not in known:
             known[state] = self._missing(state)
         return known[state]
