@@ -9,6 +9,8 @@ Where that fails, for want of a compiler for example, the package is made withou
 from __future__ import annotations
 
 import os
+import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -55,7 +57,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
             openmp = _printed(compiler, "-print-file-name=libgomp.so.1")
             shutil.copy(os.path.realpath(openmp), self._folder / "libgomp.so.1")
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+        build_data["tag"] = f"py3-none-{_platform_tag(self._folder) if named else _this_platform()}"
         if version == "editable":
             # such an installation runs from the sources, and so do its libraries
             beside = SOURCES / IN_PACKAGE
@@ -66,6 +68,26 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _this_platform() -> str:
+    return sysconfig.get_platform().replace("-", "_").replace(".", "_")
+
+
+def _platform_tag(folder: Path) -> str:
+    """`manylinux_2_NN_MACHINE` (PEP 600) for the newest glibc that the libraries need; they need nothing else.
+
+    Where they need more than glibc, or the system is another one, the tag names this system alone.
+    """
+    allowed = re.compile(rb"lib(?:c|m|pthread|dl|rt)\.so\.\d+|ld-linux-[\w-]+\.so\.\d+")
+    minors = [0]
+    for path in folder.iterdir():
+        content = path.read_bytes()
+        needed = set(re.findall(rb"(?<![\w./-])[\w-]+\.so\.\d+(?![\w.])", content)) - {b"libgomp.so.1"}
+        if not all(map(allowed.fullmatch, needed)):
+            return _this_platform()
+        minors += map(int, re.findall(rb"GLIBC_2\.(\d+)", content))
+    return f"manylinux_2_{max(minors)}_{platform.machine()}" if platform.libc_ver()[0] == "glibc" else _this_platform()
 
 
 def _printed(compiler: list[str], option: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from dikkat_runtime.engine.contract import EMPTY, EngineInfo, Hypothesis, Memory
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks import batches
 from dikkat_runtime.tasks.batches import length_batches, search_all
 
 
@@ -45,6 +46,23 @@ class CountingEngine:
 
 
 SENTENCES = [[9] * length for length in (3, 1, 0, 8, 2, 0, 5, 5, 1)]
+
+
+@pytest.fixture(autouse=True)
+def free(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Processors on which nothing else runs: the number in the list, by default enough."""
+    number = [64]
+    monkeypatch.setattr(batches, "free_threads", lambda threads: min(threads, number[0]))
+    return number
+
+
+def test_a_few_sentences_wake_no_thread_that_has_no_processor(free: list[int]) -> None:
+    free[0] = 1
+    few, many = CountingEngine(threads=2), CountingEngine(threads=2)
+    search_all(few, SENTENCES, DecodingOptions())
+    search_all(many, SENTENCES * 2, DecodingOptions())
+    assert few.shares == {1}
+    assert many.shares == {2}, "a batch gains by whatever time the other processor has"
 
 
 @pytest.mark.parametrize(("precision", "threads"), [("float32", 1), ("float32", 2), ("int8", 2), ("int8", 3)])

@@ -12,6 +12,7 @@ pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: p
 
 from tests.runtime.structures_in_c import misplaced
 
+from dikkat_runtime.engine import choose
 from dikkat_runtime.errors import AbsentError, UsageError
 from dikkat_runtime.native import cpu, library, sources, structures
 
@@ -23,6 +24,8 @@ STRUCTURES: list[tuple[str, str, dict[str, str]]] = [
         {"packed_weight": "packed.weight", "packed_scale": "packed.scale", "packed_shift": "packed.shift"},
     ),
     ("encoder.c", "Norm", {}),
+    ("kernels.c", "Rotation", {"position_ids": "places"}),
+    ("attention.h", "Attention", {"random_bits": "draws", "weights_out": "weights", "is_float32": "wide"}),
     ("encoder.c", "Encoder", {}),
     ("search.c", "Decoder", {}),
     ("search.c", "Search", {}),
@@ -114,3 +117,16 @@ def test_a_library_of_other_sources_or_for_another_processor_is_not_loaded(
             library.library.__wrapped__()
     finally:
         sources.source_digest.cache_clear()
+
+
+def test_who_names_a_level_gets_no_other_engine(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(folder, "avx2")
+    monkeypatch.setenv("DIKKAT_NATIVE_LEVEL", "amx")
+    monkeypatch.setattr(choose, "library", library.library.__wrapped__)
+    shape = {"vocab_size": 400, "model_dim": 8, "num_heads": 2, "feed_forward_dim": 8, "max_positions": 64}
+    model = {"model": {**shape, "encoder_layers": 1, "decoder_layers": 1}}
+    with pytest.raises(UsageError, match=r"^DIKKAT_NATIVE_LEVEL=amx: this processor can run native, avx2$"):
+        choose.why_not_native(model, "config.json")
+    monkeypatch.setenv("DIKKAT_NATIVE_LEVEL", "native")
+    # and the reason is about what was named
+    assert choose.why_not_native(model, "config.json") == "no C compiler"

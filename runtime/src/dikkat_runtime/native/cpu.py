@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 from functools import cache
@@ -26,6 +27,14 @@ NEEDS: dict[str, frozenset[str]] = {
     "avx2": frozenset({"avx2", "fma", "bmi2", "f16c"}),
 }
 """Processor flags, as Linux names them, that each level of a wheel needs; the best level first."""
+
+
+LOAD = Path("/proc/loadavg")
+QUOTAS = (
+    ("/sys/fs/cgroup/cpu.max", "/sys/fs/cgroup/cpu.max"),
+    ("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "/sys/fs/cgroup/cpu/cpu.cfs_period_us"),
+)
+"""Files of the limit and of its period, of control groups of version 2 and 1, as a container sees its own."""
 
 
 @cache
@@ -63,8 +72,40 @@ def levels() -> list[str]:
 
 
 def available_threads() -> int:
-    """Threads to compute with: `OMP_NUM_THREADS` where it is set, else the processors that this process may use."""
+    """Threads to compute with: `OMP_NUM_THREADS` where it is set, else the processors that this process may use.
+
+    A container's share of the processors (cgroup quota) counts, rounded up.
+    """
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if given.isdigit() and int(given) > 0:
         return int(given)
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    quota = _quota()
+    return usable if quota is None else max(1, min(usable, math.ceil(quota)))
+
+
+def free_threads(threads: int) -> int:
+    """At most `threads`, and no more than there are processors on which nothing else runs at this moment; at least 1.
+
+    For work so small that a thread which has to wait for its processor costs more than a second one gains.
+    """
+    try:
+        # the fourth number: tasks that run or could run now, this thread among them
+        running = int(LOAD.read_text(encoding="ascii").split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return threads
+    return max(1, min(threads, (os.cpu_count() or 1) - (running - 1)))
+
+
+def _quota() -> float | None:
+    """Processors that the control group of this process may use; None where that is not limited."""
+    for path, other in QUOTAS:
+        try:
+            limit, period = (Path(name).read_text(encoding="ascii").split() for name in (path, other))
+        except OSError:
+            continue
+        # version 2 has both numbers in one file
+        numbers = limit if path == other else [*limit, *period]
+        if len(numbers) == 2 and all(number.isdigit() and int(number) > 0 for number in numbers):
+            return int(numbers[0]) / int(numbers[1])
+    return None

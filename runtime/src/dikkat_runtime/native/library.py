@@ -11,7 +11,7 @@ from pathlib import Path
 from dikkat_runtime.errors import AbsentError, UsageError
 from dikkat_runtime.native.cpu import levels
 from dikkat_runtime.native.sources import LEVELS, source_digest
-from dikkat_runtime.native.structures import Decoder, Encoder, Linear, Norm, Packing, Search
+from dikkat_runtime.native.structures import Attention, Decoder, Encoder, Linear, Norm, Packing, Search
 
 FOLDER = Path(__file__).parent / "lib"
 
@@ -32,7 +32,7 @@ def library() -> tuple[ctypes.CDLL, str]:
     if wanted not in ("", "native") and not there:
         raise UsageError(f"DIKKAT_NATIVE_LEVEL={wanted}: {FOLDER} holds {_built()}")
     level = there[0] if there else "native"
-    loaded = _loaded(library_path(FOLDER, level)) if there else _compiled()
+    loaded = _loaded(library_path(FOLDER, level)) if there else _compiled(wanted)
     _declare(loaded)
     return loaded, level
 
@@ -49,14 +49,14 @@ def _loaded(path: Path) -> ctypes.CDLL:
         raise AbsentError(f"{path} cannot be loaded ({error})", "install dikkat-runtime again") from None
 
 
-def _compiled() -> ctypes.CDLL:
+def _compiled(wanted: str) -> ctypes.CDLL:
     # what compiles takes long to import, and is needed once
     from dikkat_runtime.native.first_use import find_or_compile
 
     try:
         return find_or_compile()
     except AbsentError as error:
-        if not any(FOLDER.glob("kernels-*")):
+        if wanted or not any(FOLDER.glob("kernels-*")):
             raise
         reason = f"this processor cannot run those of the package ({_built()}), and {error.reason}"
         raise AbsentError(reason, error.advice) from None
@@ -72,7 +72,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
 
     Raises `AbsentError` for a library that has other structures.
     """
-    for structure in (Packing, Linear, Norm, Encoder, Decoder, Search):
+    for structure in (Packing, Linear, Norm, Attention, Encoder, Decoder, Search):
         try:
             size = c_int64.in_dll(loaded, f"size_of_{structure.__name__}").value
         except ValueError:
@@ -83,6 +83,8 @@ def _declare(loaded: ctypes.CDLL) -> None:
     decoder, search = POINTER(Decoder), POINTER(Search)
     arguments = {
         "pack_bytes": [POINTER(Packing), c_int],
+        "linear_layer": [POINTER(Linear), c_void_p, c_void_p, c_int64, c_int64],
+        "attention_forward": [POINTER(Attention), c_void_p],
         "encoder_run": [POINTER(Encoder), c_void_p],
         "decoder_scratch": [decoder],
         "decoder_read_source": [decoder, c_void_p, c_int64, POINTER(Linear)],

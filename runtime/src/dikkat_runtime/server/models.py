@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from dikkat_runtime.documents.words import word_spans
-from dikkat_runtime.engine.options import BeamOptions, Precision
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
@@ -43,6 +44,8 @@ class ServedModel:
     """When its weights were written, in seconds since 1970."""
     tokens_per_byte: float = 0.3
     """Of a short English text."""
+    precision: PrecisionName = "float32"
+    threads: int | None = None
     has_attention: bool = False
     """Whether it is a translator that tells where it looked for each word."""
     judge: Judge | None = None
@@ -69,7 +72,7 @@ class ServedModel:
     def embedder(self) -> Embedder:
         """The model as a source of vectors, loaded when it is first asked for; in the engine thread."""
         if self._embedder is None:
-            self._embedder = Embedder.load(self.path)
+            self._embedder = Embedder.load(self.path, precision=self.precision, threads=self.threads)
         return self._embedder
 
     def aligner(self) -> Aligner:
@@ -212,16 +215,17 @@ class AlignWords:
 Task = Translate | Complete | Classify | Embed | Attend | Judged | AlignWords
 
 
-def load_model(spec: str, precision: Precision, threads: int | None) -> ServedModel:
+def load_model(spec: str, precision: PrecisionName, threads: int | None) -> ServedModel:
     """The run of DIR or NAME=DIR. Raises as the loading of its kind, and `UsageError` for unknown languages."""
     name, path = split_spec(spec)
     kind: ModelKind = read_config(path)["task"]
     loaders: dict[str, Callable[[], Any]] = {
         "translator": lambda: Translator.load(path, precision=precision, threads=threads),
-        "classifier": lambda: Classifier.load(path),
-        "lm": lambda: Generator.load(path),
+        "classifier": lambda: Classifier.load(path, precision=precision, threads=threads),
+        "lm": lambda: Generator.load(path, precision=precision, threads=threads),
     }
     model = ServedModel(name or path.resolve().name, kind, path, loaders[kind]())
+    model.precision, model.threads = precision, threads
     model.created = int((path / "model.safetensors").stat().st_mtime)
     model.tokens_per_byte = model.count_tokens([SAMPLE])[0] / len(SAMPLE)
     if kind == "translator":

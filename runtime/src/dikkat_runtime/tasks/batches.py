@@ -8,11 +8,14 @@ from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import EMPTY, Engine, Hypothesis
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.native.cpu import free_threads
 
 _Search = Callable[[Sequence[int]], list[list[Hypothesis]]]
 
 BATCH_SIZE = 128
 """Sentences that are searched together."""
+FEW = 8
+"""Sentences for which other threads are only woken where processors are free."""
 BATCH_TOKENS = 16384
 """Source tokens of a batch, padding included; a longer sentence goes alone."""
 
@@ -59,6 +62,9 @@ def search_all(
     # in eight bits a thread is best alone with a batch; in float32 the threads had better share the weights
     workers = min(info.threads, len(batches)) if info.precision == "int8" else 1
     share = max(1, info.threads // max(1, workers))
+    if len(batches) == 1 and len(batches[0]) <= FEW:
+        # threads that wait for one that got no processor are slower than one alone
+        share = free_threads(share)
 
     def search(batch: Sequence[int]) -> list[list[Hypothesis]]:
         if before_batch is not None:
