@@ -13,7 +13,7 @@ const STRINGS = {
     glossary: "Glossary", glossaryHint: "One term a line: term = translation", glossaryCount: "{count} terms",
     details: "This sentence", alternatives: "Other translations", noAlternatives: "There is no other translation.", use: "Use “{text}”",
     confidence: "Mark low confidence", sure: "confidence {percent} %", flagLoop: "repeats itself", flagEmpty: "empty", flagUnfinished: "not finished", flagNumber: "a number is missing", flagNegation: "a negation is missing",
-    own: "Your own translation: it is completed while you type", goOn: "Go on with “{text}”", useOwn: "Use this translation",
+    own: "Your own translation: it is completed while you type", goOn: "Go on with “{text}”", useOwn: "Use this translation", keep: "Save this correction", kept: "Saved: it is used from now on",
     attention: "Attention", attentionHint: "Where the model looked while it wrote each word. Point at a word, or reach it with the arrow keys.",
     noAttention: "This model does not tell its attention here.", links: "Links", heat: "Heat map", view: "View", unit: "Unit", words: "Words", subwords: "Subwords",
     heads: "Heads of each layer, their mean first", headOf: "Layer {layer}, head {head}", meanOf: "Layer {layer}, mean of its heads",
@@ -32,7 +32,7 @@ const STRINGS = {
     key: "API key", keyNeeded: "This server asks for an API key.", useKey: "Use this key", unreachable: "The server does not answer. It is asked again.",
     again: "The server is busy; asked again in {seconds} s.", nothingServed: "No model is served.",
     keyEnter: "translate at once, write on", keyTabs: "other tab", keySentences: "other sentence of the translation", keyWords: "other word of the attention", keyTab: "take what the model goes on with", keyEscape: "close this",
-    privacy: "Texts go to this server and nowhere else; it keeps none of them.",
+    privacy: "Texts go to this server and nowhere else; it keeps none of them but corrections that you save.",
   },
   tr: {
     skip: "Metne geç", languageButton: "English", languageLabel: "Show the page in English",
@@ -46,7 +46,7 @@ const STRINGS = {
     glossary: "Sözlükçe", glossaryHint: "Her satıra bir terim: terim = çevirisi", glossaryCount: "{count} terim",
     details: "Bu cümle", alternatives: "Diğer çeviriler", noAlternatives: "Başka çeviri yok.", use: "“{text}” çevirisini kullan",
     confidence: "Güveni düşük olanı işaretle", sure: "güven: % {percent}", flagLoop: "kendini yineliyor", flagEmpty: "boş", flagUnfinished: "bitmemiş", flagNumber: "bir sayı eksik", flagNegation: "bir olumsuzluk eksik",
-    own: "Sizin çeviriniz: siz yazarken tamamlanır", goOn: "“{text}” diye sürdür", useOwn: "Bu çeviriyi kullan",
+    own: "Sizin çeviriniz: siz yazarken tamamlanır", goOn: "“{text}” diye sürdür", useOwn: "Bu çeviriyi kullan", keep: "Bu düzeltmeyi kaydet", kept: "Kaydedildi: bundan sonra kullanılır",
     attention: "Dikkat", attentionHint: "Model her sözcüğü yazarken nereye baktı? Bir sözcüğün üzerine gelin ya da ok tuşlarıyla ulaşın.",
     noAttention: "Bu model burada dikkatini göstermiyor.", links: "Bağlar", heat: "Isı haritası", view: "Görünüm", unit: "Birim", words: "Sözcükler", subwords: "Alt sözcükler",
     heads: "Her katmanın başlıkları, önce ortalamaları", headOf: "Katman {layer}, başlık {head}", meanOf: "Katman {layer}, başlıkların ortalaması",
@@ -65,7 +65,7 @@ const STRINGS = {
     key: "API anahtarı", keyNeeded: "Bu sunucu bir API anahtarı istiyor.", useKey: "Bu anahtarı kullan", unreachable: "Sunucu yanıt vermiyor. Yeniden denenecek.",
     again: "Sunucu meşgul; {seconds} sn sonra yeniden denenecek.", nothingServed: "Sunulan bir model yok.",
     keyEnter: "hemen çevir, yazmaya devam et", keyTabs: "diğer sekme", keySentences: "çevirinin diğer cümlesi", keyWords: "dikkatin diğer sözcüğü", keyTab: "modelin önerdiği devamı al", keyEscape: "bunu kapat",
-    privacy: "Metinler yalnızca bu sunucuya gider; hiçbiri saklanmaz.",
+    privacy: "Metinler yalnızca bu sunucuya gider; kaydettiğiniz düzeltmeler dışında hiçbiri saklanmaz.",
   },
 };
 
