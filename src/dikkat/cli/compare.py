@@ -92,9 +92,9 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
 
 def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) -> None:
     from dikkat.explain.as_table import as_table
+    from dikkat.explain.comparison.explanation import render_comparison
     from dikkat.explain.comparison.picture import draw_comparison
     from dikkat.explain.comparison.result import as_json
-    from dikkat.explain.comparison.story import render_comparison
     from dikkat.tasks.inspection.comparison import compare
 
     with WorkProgress() as progress:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dikkat.explain.head_analysis.stats import AttentionTarget
+from dikkat.explain.head_analysis.head_stats import AttentionTarget
 from dikkat_runtime.errors import UsageError
 
 
