@@ -145,19 +145,19 @@ def _counted(path: Path, kind: str, choice: LanguageChoice, note: Note) -> Itera
 
 
 def _is_document(name: str) -> bool:
-    found = find_format(name)
-    return found is not None and found.name in _DOCUMENTS
+    document_format = find_format(name)
+    return document_format is not None and document_format.name in _DOCUMENTS
 
 
 def _read_documents(source: Path, target: Path) -> Iterator[Pair]:
     """Segments of two documents of like build, such as a page and its translation; raises `DataError` for others."""
-    sides = [_segments(path) for path in (source, target)]
-    if len(sides[0]) != len(sides[1]):
+    segments = [_segments(path) for path in (source, target)]
+    if len(segments[0]) != len(segments[1]):
         raise DataError(
-            f"{source} has {plural(len(sides[0]), 'segment')}, but {target} has {len(sides[1]):,}; documents are read"
-            " side by side only where they have as many"
+            f"{source} has {plural(len(segments[0]), 'segment')}, but {target} has {len(segments[1]):,}; documents"
+            " are read side by side only where they have as many"
         )
-    for (line, ours), (_, theirs) in zip(*sides, strict=True):
+    for (line, ours), (_, theirs) in zip(*segments, strict=True):
         yield Pair(ours, theirs, line)
 
 
@@ -290,10 +290,7 @@ def _read_objects(path: Path, keys: tuple[str, str] | None) -> Iterator[Pair]:
 
 
 def json_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a JSONL file with their line numbers.
-
-    Raises `DataError` for another line.
-    """
+    """Yield the objects of a JSONL file with their line numbers. Raises `DataError` for another line."""
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
             yield number, _json_object(line, f"{path}:{number}")
@@ -331,10 +328,7 @@ def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
 
 
 def text_of(entry: dict[str, Any], key: str, where: str) -> str:
-    """Return the text under `key`, on one line.
-
-    Raises `DataError` where there is none.
-    """
+    """Return the text under `key`, on one line. Raises `DataError` where there is none."""
     if key not in entry:
         raise DataError(f'{where}: no key is called "{key}"{nearest(key, entry)}; known: {", ".join(entry)}')
     text = entry[key]

@@ -1,4 +1,4 @@
-"""Which engine runs the translator of a run directory; nothing here waits for PyTorch, or for pydantic."""
+"""Choose the engine that runs the translator of a run directory, without importing PyTorch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from dikkat_runtime.errors import UsageError
 
 
 def translator_settings(run: RunDirectory) -> dict[str, Any]:
-    """What config.json of a translator says. Raises `UsageError` for a model of another kind."""
+    """Return the content of config.json of a translator, raw and as `RunConfig`.
+
+    Raises `UsageError` for a model of another kind.
+    """
     settings = run.read_config()
     if (task := settings.get("task", "translator")) != "translator":
         raise UsageError(f'{run.path}: holds a "{task}", not a translator')
