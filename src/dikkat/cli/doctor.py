@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dikkat.cli.engine_option import print_engine
 from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_report
 
 if TYPE_CHECKING:
     from dikkat.explain.doctor import Proof
+
+DoctorEngine = Literal["torch", "native"]
 
 # Not 65: the files were read and are whole. As with a test run, 1 says that the answer is no.
 EXIT_FAILED = 1
@@ -30,6 +33,9 @@ def doctor(
     ],
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the sentences that the model is tried on.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, on standard output.")] = False,
+    engine: Annotated[
+        DoctorEngine, typer.Option(help="What is proved: the model's own modules, or that native does what they do.")
+    ] = "torch",
 ) -> int:
     """Prove that a model computes what it should; exit code 1 if a proof fails.
 
@@ -38,7 +44,8 @@ def doctor(
     with Announced(f"{path}: trying its model on made-up sentences"):
         from dikkat.tasks.inspection.doctor import examine_path
 
-        proofs = examine_path(path, seed)
+        proofs, info = examine_path(path, seed, engine)
+    print_engine(info)
     print_report([_as_json(path, seed, proofs)] if as_json else _as_table(proofs))
     return 0 if all(proof.passed for proof in proofs) else EXIT_FAILED
 

@@ -8,9 +8,10 @@ from typing import Annotated
 import typer
 
 from dikkat.cli import translating as work
-from dikkat.cli.engine_option import ENGINE_HELP
+from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import Device, Precision
+from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.precision import PrecisionName
 
 DEFAULTS = work.TranslateOptions(Path())
 
@@ -44,7 +45,7 @@ _Abstain = Annotated[float | None, typer.Option(help="Leave a line empty that is
 _BatchSize = Annotated[
     int | None, typer.Option(help="Sentences translated at once; if absent, as many as are fastest.")
 ]
-_Precision = Annotated[Precision, typer.Option(help="int8 is faster and writes almost the same.")]
+_Precision = Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)]
 
 
 def translate(
@@ -70,7 +71,7 @@ def translate(
     abstain: _Abstain = None,
     batch_size: _BatchSize = None,
     precision: _Precision = DEFAULTS.precision,
-    device: Annotated[Device, typer.Option(help="Where to compute; cuda is the first GPU.")] = "cpu",
+    device: Annotated[Device, typer.Option(help=DEVICE_HELP)] = "cpu",
     engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is.

@@ -64,6 +64,11 @@ def read_pairs(
     Raises `UsageError` at once, and `DataError` or `MissingInputError` with file and line while reading.
     """
     inputs = read_inputs(data, source_column, target_column, languages=languages, roles=roles, note=note)
+    return numbered_pairs(inputs)
+
+
+def numbered_pairs(inputs: Sequence[tuple[str, Iterator[Pair]]]) -> Iterator[Pair]:
+    """All pairs of `read_inputs`, whose lines tell of which file they are where there are several."""
     if len(inputs) == 1:
         return inputs[0][1]
     return chain.from_iterable(_numbered(pairs, lines_of(name)) for name, pairs in inputs)
@@ -81,8 +86,12 @@ def read_inputs(
     languages: LanguageChoice | None = None,
     roles: tuple[str, str] = ("source", "target"),
     note: Note = lambda line: None,
+    lenient: bool = False,
 ) -> list[tuple[str, Iterator[Pair]]]:
-    """The pairs of `read_pairs`, apart for each file, or two files, with its name."""
+    """The pairs of `read_pairs`, apart for each file, or two files, with its name.
+
+    With `lenient`, bytes of lines and tables that are not UTF-8 become the replacement character.
+    """
     columns, choice = (source_column, target_column), languages or LanguageChoice()
     groups = _groups(data)
     if columns != (None, None) and not any(table_kind(names[0]) for names in groups):
@@ -93,14 +102,14 @@ def read_inputs(
         if name.startswith(GETTEXT):
             pairs = _read_catalogs(name.removeprefix(GETTEXT))
         elif len(names) == 2:
-            read = _read_documents if _is_document(name) else _read_aligned
-            pairs = read(Path(name), Path(names[1]))
+            paths = Path(name), Path(names[1])
+            pairs = _read_documents(*paths) if _is_document(name) else _read_aligned(*paths, lenient)
         elif kind in SUFFIXES:
             pairs = _counted(Path(name), kind, choice, note)
         elif kind == ".jsonl":
             pairs = _read_json_lines(Path(name), columns)
         else:
-            pairs = _read_table(Path(name), columns, roles, note)
+            pairs = _read_table(Path(name), columns, roles, note, lenient)
         inputs.append((" ".join(names), pairs))
     return inputs
 
@@ -194,8 +203,8 @@ def _read_catalogs(language: str) -> Iterator[Pair]:
     return read_catalogs(language)
 
 
-def _read_aligned(source: Path, target: Path) -> Iterator[Pair]:
-    sources, targets = read_text_lines(source), read_text_lines(target)
+def _read_aligned(source: Path, target: Path, lenient: bool) -> Iterator[Pair]:
+    sources, targets = read_text_lines(source, lenient=lenient), read_text_lines(target, lenient=lenient)
     for number, (ours, theirs) in enumerate(zip_longest(sources, targets), start=1):
         if ours is None:
             raise _unequal((source, target), (number - 1, number + sum(1 for _ in targets)))
@@ -215,9 +224,11 @@ def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
     return DataError(f"{message}; line N of one file must translate line N of the other")
 
 
-def _read_table(path: Path, columns: tuple[Column, Column], roles: tuple[str, str], note: Note) -> Iterator[Pair]:
+def _read_table(
+    path: Path, columns: tuple[Column, Column], roles: tuple[str, str], note: Note, lenient: bool
+) -> Iterator[Pair]:
     numbers = [_number(column) for column in columns]
-    return _read_columns(path, columns, numbers, roles, note)
+    return _read_columns(path, columns, numbers, roles, note, lenient)
 
 
 def _number(column: Column) -> int | None:
@@ -235,8 +246,9 @@ def _read_columns(
     numbers: list[int | None],
     roles: tuple[str, str],
     note: Note,
+    lenient: bool,
 ) -> Iterator[Pair]:
-    dialect, rows = read_table(path)
+    dialect, rows = read_table(path, lenient=lenient)
     are_named = any(column is not None and index is None for column, index in zip(columns, numbers, strict=True))
     if are_named or dialect.header:
         header = [cell.strip() for cell in next(rows)[1]]

@@ -137,6 +137,11 @@ class RunDirectory:
         return checked(self.path, "card.md")
 
     @property
+    def precision(self) -> Path:
+        """What eight bits cost on the validation part, if that was measured; raises as `checked`."""
+        return checked(self.path, "precision.json")
+
+    @property
     def metrics(self) -> Path:
         """Return the path of the metrics, one line for each validation; raises as `checked`."""
         return checked(self.path, "metrics.jsonl")

@@ -27,13 +27,14 @@ PREPARED = (
     "config.json",
 )
 """Files that are written before training and never changed."""
-ENDED = ("metrics.jsonl", "card.md")
+ENDED = ("metrics.jsonl", "precision.json", "card.md")
 """Files that do not change once a run is finished."""
 LIMITS = {
     MANIFEST: 1 << 16,
     "config.json": 1 << 20,
     "state.json": 1 << 20,
     "card.md": 1 << 20,
+    "precision.json": 1 << 12,
     "metrics.jsonl": 8 << 20,
     "tokenizer.json": 32 << 20,
     TARGET_TOKENIZER: 32 << 20,

@@ -15,6 +15,7 @@ from dikkat.tasks.translation.diversify import BEAM, check_directions, diversify
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.confidence import Judge
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.text.glossary import Glossary
@@ -40,6 +41,7 @@ class Parrot(Translator):
         notes: TranslationNotes | None = None,
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
+        confidence: Judge | None = None,
     ) -> Iterator[Translation]:
         self.asked += [options, batch_size]
         return (Translation(self.texts[line], 0.0, ()) for line in lines)

@@ -16,11 +16,11 @@ from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.classifier import BATCH_SIZE, Classifier
+from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.classification.evaluate import held_out_texts
-from dikkat.tasks.classification.prepare import read_ids
 from dikkat.tasks.inspection.head_subject import HeadSubject, spread
 from dikkat.training.classification import pad_texts
+from dikkat_runtime.tasks.classifier import BATCH_SIZE
 
 
 def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
@@ -32,7 +32,7 @@ def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
     else:
         texts = held_out_texts(RunDirectory.open(path), "validation")
     encoded = classifier.encode([each.text for each in texts])
-    both = [(each, read_ids(ids, settings)) for each, ids in zip(texts, encoded, strict=True) if ids]
+    both = [(each, classifier.read(ids)) for each, ids in zip(texts, encoded, strict=True) if ids]
     chosen = [both[index] for index in spread(len(both), most, path)]
     rows = [ids for _, ids in chosen]
     wanted = np.array([[label in each.labels for label in classifier.labels] for each, _ in chosen])

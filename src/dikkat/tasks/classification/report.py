@@ -15,7 +15,6 @@ from dikkat.explain.report.reader_page import reader_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.classification.evaluate import ClassifierEvaluation, held_out_texts, judge
-from dikkat.tasks.classification.prepare import read_ids
 from dikkat.tasks.classification.train import best_row
 from dikkat.tasks.inspection.report_maps import attention_of
 
@@ -126,7 +125,7 @@ def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvalua
 def _read_rows(classifier: Classifier, evaluation: ClassifierEvaluation, width: Any) -> list[bytes]:
     """What the model reads of the held-out texts, as the corpus holds it."""
     encoded = classifier.encode([text.text for text in evaluation.texts])
-    return [np.array(read_ids(ids, classifier.config.classifier), width).tobytes() for ids in encoded]
+    return [np.array(classifier.read(ids), width).tobytes() for ids in encoded]
 
 
 def _worst(evaluation: ClassifierEvaluation, own: ReaderMessages, names: tuple[str, str]) -> list[Example]:

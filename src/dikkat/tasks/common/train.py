@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device
 from dikkat.tasks.common.fitting import advised_minutes, needed_updates
+from dikkat.tasks.common.precision_trial import PrecisionTrial, seconds_of_trial, told, try_precisions
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.time_limit_watcher import TimeLimitWatcher
 from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, is_no_better_than_baseline, longer_run, problems
@@ -29,11 +31,13 @@ from dikkat.training.precision import precision_of
 from dikkat.training.saving import checksum
 from dikkat.training.task import Task
 from dikkat.training.watching import Watcher
+from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError
 
-END_RESERVE = 3.0
-"""Seconds kept for the picture, the card and the end of the process."""
+END_RESERVE = 2.5
+"""Seconds kept for the picture, the card and the end of the process; the trial of precisions has its own."""
 
 
 class Job(Protocol):
@@ -66,6 +70,10 @@ class Job(Protocol):
 
     def shortcomings(self, task: Any) -> tuple[str, ...]:
         """Return what is wrong with the data of `task`, each as a clause of a sentence."""
+        ...
+
+    def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial | None:
+        """How the finished run is tried in float32 and int8, if it can be; asked where the native engine can run."""
         ...
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
@@ -132,7 +140,7 @@ def train(
         finished = trainer.train(time_limit_watcher, should_stop, started)
         if not finished:
             return Outcome(False, trainer.state.best_score)
-        _finish(job, run, trainer)
+        _finish(job, run, trainer, config, watcher)
         return _outcome(job, run, trainer, config)
 
 
@@ -193,9 +201,14 @@ def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None
 def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> Budget:
     clock = RunningClock()
     if config.minutes is not None:
-        return TimeBudget(max(1.0, config.minutes * 60.0 - END_RESERVE), started, clock=clock)
+        return TimeBudget(max(1.0, config.minutes * 60.0 - end_reserve(config)), started, clock=clock)
     updates = config.max_updates or max(1, round(config.max_epochs * batches_per_epoch / config.accumulate))
     return UpdateBudget(updates, clock)
+
+
+def end_reserve(config: TrainingConfig) -> float:
+    """Seconds of a run with a time limit that nothing is trained in, at its end."""
+    return END_RESERVE + (0.0 if config.minutes is None else seconds_of_trial(config.minutes * 60.0))
 
 
 def _can_shrink(run: RunDirectory, config: RunConfig) -> bool:
@@ -209,13 +222,13 @@ def _numbers(trainer: Trainer) -> str:
     device = trainer.parameters.master.device
     if device.type != "cpu":
         return f"{trainer.precision}, {device_name(device)}"
-    engine = f"PyTorch alone ({absent})" if (absent := why_absent()) else "native kernels"
+    engine = f"torch kernels, not native: {absent}" if (absent := why_absent()) else "native kernels"
     threads = torch.get_num_threads()
     return f"{trainer.precision}, {threads} thread{'s' * (threads != 1)}, {device_name(device)}, {engine}"
 
 
-def _finish(job: Job, run: RunDirectory, trainer: Trainer) -> None:
-    """Draw the curves and write the card, once the weights that it tells of are known to be there."""
+def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, watcher: TrainWatcher) -> None:
+    """Draw the curves, try eight bits and write the card, once the weights that it tells of are known to be there."""
     rows = run.read_metrics()
     if not rows:
         raise StoppedError(
@@ -225,7 +238,22 @@ def _finish(job: Job, run: RunDirectory, trainer: Trainer) -> None:
     if trainer.state.best_sha256 and checksum(run.weights) != trainer.state.best_sha256:
         raise DiskError(f"{run.weights}: does not read back as it was written; check the disk, and go on with --resume")
     plot_training(rows, run.path / "training.png", title=run.path.name)
-    run.write_card(job.card(run, rows))
+    card = job.card(run, rows)
+    if record := _tried(job, run, config):
+        run.write_text(run.precision.name, record.json())
+        watcher.note(told(record))
+        card += f"\n{told(record)}.\n"
+    run.write_card(card)
+
+
+def _tried(job: Job, run: RunDirectory, config: RunConfig) -> PrecisionRecord | None:
+    """What eight bits cost the finished run; None where that cannot be measured."""
+    if why_not_native(run.read_config(), str(run.config)) is not None:
+        return None
+    if (trial := job.precision_trial(run, config)) is None:
+        return None
+    minutes = config.training.minutes
+    return try_precisions(run, trial, math.inf if minutes is None else seconds_of_trial(minutes * 60.0))
 
 
 def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -> Outcome:

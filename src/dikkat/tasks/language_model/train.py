@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from dikkat.config import RunConfig, build_config, merge, preset
@@ -16,15 +16,18 @@ from dikkat.data.documents import Document, read_documents, split_documents
 from dikkat.data.packing import Windows
 from dikkat.models.factory import build_language_model
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import Settings, without_translating
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.tasks.language_model.card import language_model_card
 from dikkat.tasks.language_model.defaults import COMMON, language_model_settings_for
 from dikkat.tasks.language_model.language_model import TASK
+from dikkat.tasks.language_model.opening import open_language_model
 from dikkat.tasks.language_model.sample import Sample
 from dikkat.training.language_modelling import LanguageModelTask
-from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 _CHARACTERS_AT_ONCE = 1 << 16
@@ -114,6 +117,27 @@ class LanguageModelJob:
     def shortcomings(self, task: LanguageModelTask) -> tuple[str, ...]:
         """Return what is wrong with the data, each as a clause of a sentence."""
         return ()
+
+    def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial | None:
+        if config.language_model.objective == "masked":
+            # a text has no likelihood
+            return None
+        corpus = Corpus.open(run.corpus, "validation", vocab_size=config.model.vocab_size)
+        context = config.language_model.context
+        windows = Windows(corpus, context, context, seed=0)
+
+        @cache
+        def model(precision: Precision) -> Generator:
+            return open_language_model(run.path, "native", precision)
+
+        def answers(precision: Precision, numbers: Sequence[int]) -> list[tuple[float, int]]:
+            rows = (windows.at(number).tokens for number in numbers)
+            return [(model(precision).engine.nats(tokens[:1], [0]), tokens.shape[1] - 1) for tokens in rows]
+
+        def score(answers: list[tuple[float, int]], numbers: Sequence[int]) -> float:
+            return math.exp(sum(nats for nats, _ in answers) / sum(tokens for _, tokens in answers))
+
+        return PrecisionTrial("perplexity", windows.batches_per_epoch, answers, score)
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         """Return the model card of the finished run as Markdown."""

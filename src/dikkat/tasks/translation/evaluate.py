@@ -22,7 +22,8 @@ from dikkat.tasks.translation.scoring import (
 from dikkat.tasks.translation.translator import Translator
 from dikkat.tasks.translation.vocabularies import open_corpus
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
-from dikkat_runtime.engine.options import DecodingOptions, Device, Precision
+from dikkat_runtime.engine.options import DecodingOptions, Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 
 _NO_CASE = "scored without case (case:lc): this run was trained to write small letters alone"
@@ -96,7 +97,7 @@ def evaluate_translator(
     data: Sequence[str],
     options: DecodingOptions,
     columns: tuple[str | None, str | None] = (None, None),
-    precision: Precision = "float32",
+    precision: PrecisionName = "float32",
     device: Device = "cpu",
     batch_size: int | None = None,
     *,

@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from dikkat.config import ModelConfig, RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
-from dikkat.evaluation import Scoring
+from dikkat.evaluation import Scoring, score_translations
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.tasks.translation.card import card
+from dikkat.tasks.translation.opening import open_translator
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.scoring import scored_as_trained
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat.training.translation import TranslationTask
 from dikkat.training.validation import Validator
+from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 
@@ -77,6 +81,23 @@ class TranslatorJob:
     def shortcomings(self, task: TranslationTask) -> tuple[str, ...]:
         """Return what is wrong with the data, each as a clause of a sentence."""
         return ()
+
+    def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial:
+        sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
+        targets, scoring = scored_as_trained(targets, config)
+
+        @cache
+        def translator(precision: Precision) -> Translator:
+            return open_translator(run.path, "native", precision)
+
+        def answers(precision: Precision, numbers: Sequence[int]) -> list[str]:
+            texts = (sources[number] for number in numbers)
+            return [found.text for found in translator(precision).stream(texts, DecodingOptions(scores=False))]
+
+        def score(answers: list[str], numbers: Sequence[int]) -> float:
+            return score_translations(answers, [targets[number] for number in numbers], scoring).chrf
+
+        return PrecisionTrial("chrf", len(sources), answers, score)
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         """Return the model card of the finished run as Markdown."""

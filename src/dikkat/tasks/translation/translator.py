@@ -16,15 +16,17 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
+from dikkat.tasks.common.engines import choose_engine, require_kind
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.translation.attention import Attending
-from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
+from dikkat.tasks.translation.engines import native_engine
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat_runtime.engine.contract import Engine, EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, Precision
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.tasks import translator
 from dikkat_runtime.tasks.confidence import Judge
 from dikkat_runtime.tasks.reading_limits import default_limits
@@ -100,29 +102,29 @@ class Translator(translator.Translator):
     def load(  # type: ignore[override]
         cls,
         path: str | Path,
-        precision: Precision = "float32",
+        precision: PrecisionName = "float32",
         device: Device = "cpu",
         engine: EngineName = "auto",
     ) -> Translator:
         """Load the translator of a run directory, in float32 or with weights and activations in eight bits.
 
-        int8 is faster and smaller and writes almost the same. Raises `UsageError` for a model of another kind, an
-        engine that cannot run and a device that is not available, and `MissingInputError` or `DataError` naming the
-        file that is missing or damaged.
+        int8 is faster and smaller and writes almost the same; "auto" takes it where training measured that. Raises
+        `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had, and
+        `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
         where = find_device(device)
         run = RunDirectory.open(Path(path))
         # a batch frees what the next one asks for again
         keep_freed_memory()
-        settings = translator_settings(run)
+        settings = require_kind(run, "translator")
         config = run_config(settings, str(run.config))
-        why_not = engine_for(run, settings, engine, precision, device)
+        choice = choose_engine(run, settings, engine, precision, device)
         model: EncoderDecoder | Callable[[], EncoderDecoder] = partial(_model_of, run, config, where)
-        if why_not:
-            model = _model_of(run, config, where)
-            computing: Engine = TorchEngine(model, why_not_native="" if engine == "torch" else why_not)
+        if choice.is_native:
+            computing: Engine = native_engine(run, settings, choice)
         else:
-            computing = native_engine(run, settings, precision)
+            model = _model_of(run, config, where)
+            computing = TorchEngine(model, why_not_native=choice.told)
         vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
         limits = reading_limits(run.path, settings, vocabularies.source)
         return cls(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target, engine=computing)
