@@ -38,16 +38,21 @@ class ByteLines(Protocol):
 
 
 def read_lines(
-    path: Path, max_line_bytes: int = MAX_LINE_BYTES, skip: Callable[[DataError], None] | None = None
+    path: Path,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    skip: Callable[[DataError], None] | None = None,
+    *,
+    lenient: bool = False,
 ) -> Iterator[str]:
     """Yield lines of a plain or packed file (see `packed`), without their ends; the file is opened at the first `next`.
 
     Raises `MissingInputError` (no such file, a folder, unreadable) or `DataError` (empty, no text, not UTF-8, a line of
-    more than `max_line_bytes`, badly packed), each naming the place.
+    more than `max_line_bytes`, badly packed), each naming the place. Of a `lenient` reader bytes that are not UTF-8
+    become the replacement character instead.
     """
     empty = True
     with reading_errors(path), open_unpacked(path) as stream:
-        for line in decode_lines(stream, str(path), max_line_bytes, skip):
+        for line in decode_lines(stream, str(path), max_line_bytes, skip, lenient=lenient):
             empty = False
             yield line
     if empty:
@@ -67,12 +72,12 @@ def reading_errors(path: Path) -> Iterator[None]:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def read_text_lines(path: Path) -> Iterator[str]:
+def read_text_lines(path: Path, *, lenient: bool = False) -> Iterator[str]:
     """Yield the lines of a file that is to hold one text a line.
 
     Raises the errors of `read_lines`, and `DataError` for markup.
     """
-    lines = read_lines(path)
+    lines = read_lines(path, lenient=lenient)
     begin = list(islice(lines, _MARKUP_LINES))
     if (kind := markup_kind(begin)) is not None:
         raise DataError(f"{path}: is {kind}")
@@ -90,6 +95,8 @@ def decode_lines(
     name: str,
     max_line_bytes: int = MAX_LINE_BYTES,
     skip: Callable[[DataError], None] | None = None,
+    *,
+    lenient: bool = False,
 ) -> Iterator[str]:
     """Yield lines of an open binary stream called `name` in messages; no lines and empty lines are allowed.
 
@@ -114,7 +121,8 @@ def decode_lines(
                 raise error
             skip(error)
             raw = b""
-        yield _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number)
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        yield line.decode("utf-8", "replace") if lenient else _decode(line, name, number)
 
 
 def _check_start(raw: bytes, name: str) -> bytes:
