@@ -145,19 +145,19 @@ def _counted(path: Path, kind: str, choice: LanguageChoice, note: Note) -> Itera
 
 
 def _is_document(name: str) -> bool:
-    found = find_format(name)
-    return found is not None and found.name in _DOCUMENTS
+    document_format = find_format(name)
+    return document_format is not None and document_format.name in _DOCUMENTS
 
 
 def _read_documents(source: Path, target: Path) -> Iterator[Pair]:
     """Segments of two documents of like build, such as a page and its translation; raises `DataError` for others."""
-    sides = [_segments(path) for path in (source, target)]
-    if len(sides[0]) != len(sides[1]):
+    segments = [_segments(path) for path in (source, target)]
+    if len(segments[0]) != len(segments[1]):
         raise DataError(
-            f"{source} has {plural(len(sides[0]), 'segment')}, but {target} has {len(sides[1]):,}; documents are read"
-            " side by side only where they have as many"
+            f"{source} has {plural(len(segments[0]), 'segment')}, but {target} has {len(segments[1]):,}; documents"
+            " are read side by side only where they have as many"
         )
-    for (line, ours), (_, theirs) in zip(*sides, strict=True):
+    for (line, ours), (_, theirs) in zip(*segments, strict=True):
         yield Pair(ours, theirs, line)
 
 

@@ -73,10 +73,7 @@ class RunDirectory(RunPaths):
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """Open an existing run. Raises `MissingInputError`, or `DataError` when config.json is damaged.
-
-        Raises `MissingInputError` when there is none, `DataError` when config.json is damaged.
-        """
+        """Open an existing run. Raises `MissingInputError`, or `DataError` when config.json is damaged."""
         if not path.exists():
             raise MissingInputError(f"{path}: there is no such run directory")
         if not path.is_dir():
@@ -100,20 +97,14 @@ class RunDirectory(RunPaths):
             yield is_locked
 
     def make_folder(self, name: Literal["corpus", "held_out"]) -> Path:
-        """Return a folder of the run, created if it is missing.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Return a folder of the run, created if it is missing. Raises `DiskError` or `CannotCreateError`."""
         folder = self.path / name
         with write_errors(folder):
             make_folder(folder)
         return folder
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
-        """Write config.json: versions, then `settings`.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Write config.json: versions, then `settings`. Raises `DiskError` or `CannotCreateError`."""
         versions = {"format_version": FORMAT_VERSION, "dikkat_version": installed_version()}
         content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False) + "\n"
         with write_errors(self.config):
@@ -128,10 +119,7 @@ class RunDirectory(RunPaths):
                 write_manifest(self.path, PREPARED, new)
 
     def write_card(self, text: str) -> None:
-        """Write card.md, which ends the run.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Write card.md, which ends the run. Raises `DiskError` or `CannotCreateError`."""
         name = "card.md"
         with write_errors(self.path / name):
             write_manifest(self.path, (*PREPARED, *ENDED), {name: text.encode()})
@@ -159,10 +147,7 @@ class RunDirectory(RunPaths):
         return settings
 
     def labels(self) -> tuple[str, ...]:
-        """Return the classes of a classifier, in the order of their ids.
-
-        Raises as `read_config`.
-        """
+        """Return the classes of a classifier, in the order of their ids. Raises as `read_config`."""
         labels = self.read_config().get("labels")
         if not labels:
             raise DataError(f"{self.config}: damaged: names no labels; restore the file")
@@ -179,10 +164,7 @@ class RunDirectory(RunPaths):
         append_metrics(self.metrics, {**row, SETTINGS_HASH: settings_hash(self.read_config())})
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Return all rows of metrics.jsonl, as passed to `append_metrics`.
-
-        Raises `DataError` with file and line.
-        """
+        """Return all rows of metrics.jsonl, as passed to `append_metrics`. Raises `DataError` with file and line."""
         return [{key: value for key, value in row.items() if key != SETTINGS_HASH} for row in self._rows()]
 
     def foreign_metrics(self) -> list[int]:
@@ -209,40 +191,25 @@ class RunDirectory(RunPaths):
         return notes + restore_metrics(self.metrics, checkpoint)
 
     def write_text(self, name: str, text: str) -> None:
-        """Replace the text file `name` (UTF-8).
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""
         write_atomically(self.path / name, text.encode())
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
-        """Replace the safetensors file `name`.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Replace the safetensors file `name`. Raises `DiskError` or `CannotCreateError`."""
         write_atomically(self.path / name, encode_tensors(tensors, {}))
 
     def save_weights(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-        """Replace model.safetensors.
-
-        Raises `DiskError` or `CannotCreateError`; the old weights then stay.
-        """
+        """Replace model.safetensors. Raises `DiskError` or `CannotCreateError`; the old weights then stay."""
         write_atomically(self.weights, encode_tensors(tensors, metadata))
 
     def load_weights(self) -> dict[str, Tensor]:
-        """Return the weights, on the CPU.
-
-        Raises `MissingInputError`, or `DataError` when a single bit is wrong.
-        """
+        """Return the weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
         if not self.weights.exists():
             raise MissingInputError(f"{self.weights}: no weights yet; train on with --resume until a validation")
         return read_tensors(self.weights)
 
     def weights_metadata(self) -> dict[str, str]:
-        """Return the metadata that was saved with the weights.
-
-        Raises `MissingInputError` or `DataError`.
-        """
+        """Return the metadata that was saved with the weights. Raises `MissingInputError` or `DataError`."""
         return read_metadata(self.weights)
 
     def save_checkpoint(
@@ -265,7 +232,7 @@ class RunDirectory(RunPaths):
         return latest_checkpoint(self.checkpoints)
 
     def checkpoint_folders(self) -> list[Path]:
-        """Return the folders of the checkpoints, the newest first, sound or not; raises as `checked`."""
+        """Return the folders of the checkpoints, the newest first, sound or not. Raises as `checked`."""
         return checkpoint_folders(self.checkpoints)
 
     def remove_if_empty(self) -> None:
