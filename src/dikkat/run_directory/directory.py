@@ -30,7 +30,7 @@ from dikkat.run_directory.metrics import (
 from dikkat.run_directory.parts import CORPUS, ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED, check_array, check_folder
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
 from dikkat.run_directory.version import installed_version
-from dikkat_runtime.engine.run_directory import FORMAT_VERSION
+from dikkat_runtime.engine.run_directory import FORMAT_VERSION, TARGET_TOKENIZER
 from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
 from dikkat_runtime.files import (
     TEMPORARY_PREFIX,
@@ -42,7 +42,6 @@ from dikkat_runtime.files import (
     write_errors,
 )
 from dikkat_runtime.text.strict_json import parse_json
-from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.engine.run_directory import read_weights, section
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_weights, section
 from dikkat_runtime.engine.settings import NUMPY, ModelSettings, model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.cpu import available_threads
-from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER, Tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def load_tokenizer(run: Path, config: Mapping[str, Any], vocab_size: int) -> Tokenizer:
