@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.engine_option import tell_torch_engine
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.progress import Announced
-from dikkat.cli.streams import tell_written
+from dikkat.cli.streams import print_written
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 
@@ -67,8 +68,7 @@ def attend(
     kind: Annotated[
         Attention | None,
         typer.Option(
-            help="Within the encoder or decoder, or cross (if absent, where there is); JSON and npz: all; table: the"
-            " encoder's too."
+            help="Within the encoder or decoder, or cross (if absent, where there is); JSON and npz: all; table: both."
         ),
     ] = None,
     layer: Annotated[int | None, typer.Option(help="From 1; the last if absent, in JSON, npz and tables all.")] = None,
@@ -101,6 +101,7 @@ def attend(
             probe_beside(out)
     with Announced(f"{run}: loading its model"):
         trained = load(run)
+    tell_torch_engine()
     sentences, place = _sentences(sentence), (kind, layer, head)
     if not isinstance(trained, Translator):
         found = _read(trained, sentences, run, out, place, given)
@@ -108,14 +109,17 @@ def attend(
         _write_page(trained, list(sentences), out, target)
         return
     else:
-        options = BeamOptions(
-            beam_size=BEAM.beam_size if beam is None else beam, n_best=BEAM.n_best if n_best is None else n_best
-        )
-        found = _translated(trained, sentences, out, place, target, options)
+        found = _translated(trained, sentences, out, place, target, _options(beam, n_best))
     if out is None:
         _tell(found)
     else:
         _write(found, out, words, colours or Colours.Reds)
+
+
+def _options(beam: int | None, n_best: int | None) -> BeamOptions:
+    return BeamOptions(
+        beam_size=BEAM.beam_size if beam is None else beam, n_best=BEAM.n_best if n_best is None else n_best
+    )
 
 
 def _write_page(translator: Translator, sentences: Sequence[str], out: Path, target: str | None) -> None:
@@ -301,4 +305,4 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     for number, line in enumerate(cautions, start=1):
         if line is not None:
             print(line if len(cautions) == 1 else f"{number}: {line}", file=sys.stderr)
-    tell_written(out)
+    print_written(out)

@@ -1,4 +1,4 @@
-"""What data of pairs looks like that is no parallel text: ids, copies, labels, one text twice."""
+"""Recognise pairs that are no parallel text: ids, copies, labels, one text twice."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SAMPLE_PAIRS = 2_000
 _MOST = 0.9
 _HALF = 0.5
 _FEWEST_PAIRS = 20
-"""Of fewer pairs it says nothing that a text comes again."""
+"""Fewest pairs for which a repeated text is unusual."""
 _PER_LABEL = 10
 _ROWS = 300
 _SIDES = ("source", "target")
 
 
 def odd_side(pairs: Sequence[Pair], data: Sequence[str]) -> str:
-    """What is odd about these pairs as they were read, and what to do, in one clause; "" where nothing is."""
+    """Return what is unusual about these pairs, and what to do, in one clause; "" where nothing is."""
     if not pairs:
         return ""
     return _ids(pairs, data) or _one_text_twice(pairs) or _labels_or_copies(pairs)
@@ -78,17 +78,17 @@ def _one_text_twice(pairs: Sequence[Pair]) -> str:
 def _labels_or_copies(pairs: Sequence[Pair]) -> str:
     if len(pairs) < _FEWEST_PAIRS:
         return ""
-    sides = [sorted(set(side)) for side in zip(*_texts(pairs), strict=True)]
-    few = [len(side) * _PER_LABEL <= len(pairs) for side in sides]
+    distinct = [sorted(set(side)) for side in zip(*_texts(pairs), strict=True)]
+    few = [len(side) * _PER_LABEL <= len(pairs) for side in distinct]
     if all(few):
         different = len(set(_texts(pairs)))
         return f"it repeats itself: {plural(different, 'different pair')} in its first {plural(len(pairs), 'pair')}"
     if not any(few):
         return ""
     side = few.index(True)
-    examples = ", ".join(map(shorten, sides[side][:3]))
+    examples = ", ".join(map(shorten, distinct[side][:3]))
     return (
-        f"the {_SIDES[side]} is one of only {plural(len(sides[side]), 'text')} ({examples}), as labels are; to sort"
+        f"the {_SIDES[side]} is one of only {plural(len(distinct[side]), 'text')} ({examples}), as labels are; to sort"
         " texts by label there is dikkat train classifier"
     )
 

@@ -1,4 +1,4 @@
-"""Pairs from what a user has: aligned files, tables, memories (.tmx), XLIFF, catalogs (.po), documents, in any number.
+"""Read pairs from two aligned files, one table, catalog (.po) or memory (.tmx), or installed catalogs.
 
 Reading streams; memory does not grow with the file. A pair is two lines of text: a line break inside a CSV or JSON
 field becomes a space. Lines of a table with nothing in them are skipped.
@@ -6,19 +6,16 @@ field becomes a space. Lines of a table with nothing in them are skipped.
 
 from __future__ import annotations
 
-import json
-import re
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any
 
 from dikkat.data.alignment import shift_line
 from dikkat.data.census import Census
 from dikkat.data.file_kinds import named_kind
 from dikkat.data.gettext_catalogs import read_catalogs
+from dikkat.data.json_lines import DEFAULT_KEYS, Column, one_line, read_json_pairs
 from dikkat.data.languages import GETTEXT, languages_of
 from dikkat.data.packed import without_packing
 from dikkat.data.pairs import Pair, lines_of
@@ -29,10 +26,8 @@ from dikkat_runtime.documents.formats import find_format, require_format
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DataError, DikkatError, UsageError, nearest, plural
 
-__all__ = ["LanguageChoice", "Pair", "languages_of", "read_inputs", "read_pairs"]
+__all__ = ["Column", "LanguageChoice", "Pair", "languages_of", "read_inputs", "read_pairs"]
 
-Column = str | int | None
-"""A header name, a 1-based number (also as digits in a string), or the default of the format."""
 Note = Callable[[str], None]
 """Takes one line about how the data is read."""
 
@@ -40,10 +35,6 @@ _KNOWN = (
     ".tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), two aligned files or documents, or gettext:LANGUAGE"
 )
 _DOCUMENTS = ("SubRip subtitles", "WebVTT subtitles", "Markdown", "HTML", "Word document")
-_DEFAULT_KEYS = (("source", "target"), ("src", "tgt"))
-_EXAMPLE = '{"source": "...", "target": "..."}'
-_LINE_BREAKS = re.compile(r"[\r\n]+")
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def read_pairs(
@@ -55,7 +46,7 @@ def read_pairs(
     roles: tuple[str, str] = ("source", "target"),
     note: Note = lambda line: None,
 ) -> Iterator[Pair]:
-    """Pairs of all `data`, one file after the other; two files of lines, or of documents, are read side by side.
+    """Yield the pairs of `data`: two paths of aligned files, the path of one table, .po or .tmx, or `gettext:LANGUAGE`.
 
     Columns choose the sides of a table: TSV and CSV take a 1-based number or a name in the first line (default: those
     called source and target, or src and tgt, else 1 and 2); JSONL takes keys, looked up in "translation" too. What
@@ -64,6 +55,11 @@ def read_pairs(
     Raises `UsageError` at once, and `DataError` or `MissingInputError` with file and line while reading.
     """
     inputs = read_inputs(data, source_column, target_column, languages=languages, roles=roles, note=note)
+    return numbered_pairs(inputs)
+
+
+def numbered_pairs(inputs: Sequence[tuple[str, Iterator[Pair]]]) -> Iterator[Pair]:
+    """All pairs of `read_inputs`, whose lines tell of which file they are where there are several."""
     if len(inputs) == 1:
         return inputs[0][1]
     return chain.from_iterable(_numbered(pairs, lines_of(name)) for name, pairs in inputs)
@@ -81,8 +77,12 @@ def read_inputs(
     languages: LanguageChoice | None = None,
     roles: tuple[str, str] = ("source", "target"),
     note: Note = lambda line: None,
+    lenient: bool = False,
 ) -> list[tuple[str, Iterator[Pair]]]:
-    """The pairs of `read_pairs`, apart for each file, or two files, with its name."""
+    """The pairs of `read_pairs`, apart for each file, or two files, with its name.
+
+    With `lenient`, bytes of lines and tables that are not UTF-8 become the replacement character.
+    """
     columns, choice = (source_column, target_column), languages or LanguageChoice()
     groups = _groups(data)
     if columns != (None, None) and not any(table_kind(names[0]) for names in groups):
@@ -93,14 +93,14 @@ def read_inputs(
         if name.startswith(GETTEXT):
             pairs = _read_catalogs(name.removeprefix(GETTEXT))
         elif len(names) == 2:
-            read = _read_documents if _is_document(name) else _read_aligned
-            pairs = read(Path(name), Path(names[1]))
+            paths = Path(name), Path(names[1])
+            pairs = _read_documents(*paths) if _is_document(name) else _read_aligned(*paths, lenient)
         elif kind in SUFFIXES:
             pairs = _counted(Path(name), kind, choice, note)
         elif kind == ".jsonl":
-            pairs = _read_json_lines(Path(name), columns)
+            pairs = read_json_pairs(Path(name), columns)
         else:
-            pairs = _read_table(Path(name), columns, roles, note)
+            pairs = _read_table(Path(name), columns, roles, note, lenient)
         inputs.append((" ".join(names), pairs))
     return inputs
 
@@ -145,19 +145,19 @@ def _counted(path: Path, kind: str, choice: LanguageChoice, note: Note) -> Itera
 
 
 def _is_document(name: str) -> bool:
-    found = find_format(name)
-    return found is not None and found.name in _DOCUMENTS
+    document_format = find_format(name)
+    return document_format is not None and document_format.name in _DOCUMENTS
 
 
 def _read_documents(source: Path, target: Path) -> Iterator[Pair]:
     """Segments of two documents of like build, such as a page and its translation; raises `DataError` for others."""
-    sides = [_segments(path) for path in (source, target)]
-    if len(sides[0]) != len(sides[1]):
+    segments = [_segments(path) for path in (source, target)]
+    if len(segments[0]) != len(segments[1]):
         raise DataError(
-            f"{source} has {plural(len(sides[0]), 'segment')}, but {target} has {len(sides[1]):,}; documents are read"
-            " side by side only where they have as many"
+            f"{source} has {plural(len(segments[0]), 'segment')}, but {target} has {len(segments[1]):,}; documents"
+            " are read side by side only where they have as many"
         )
-    for (line, ours), (_, theirs) in zip(*sides, strict=True):
+    for (line, ours), (_, theirs) in zip(*segments, strict=True):
         yield Pair(ours, theirs, line)
 
 
@@ -179,7 +179,7 @@ def _unreadable(name: str) -> DikkatError:
 
 
 def table_kind(name: str) -> str:
-    """`.tsv`, `.csv` or `.jsonl`; empty for what is no table."""
+    """Return `.tsv`, `.csv` or `.jsonl`; empty for what is no table."""
     suffix = _suffix(name)
     return suffix if suffix in (".tsv", ".csv", ".jsonl") else ""
 
@@ -194,8 +194,8 @@ def _read_catalogs(language: str) -> Iterator[Pair]:
     return read_catalogs(language)
 
 
-def _read_aligned(source: Path, target: Path) -> Iterator[Pair]:
-    sources, targets = read_text_lines(source), read_text_lines(target)
+def _read_aligned(source: Path, target: Path, lenient: bool) -> Iterator[Pair]:
+    sources, targets = read_text_lines(source, lenient=lenient), read_text_lines(target, lenient=lenient)
     for number, (ours, theirs) in enumerate(zip_longest(sources, targets), start=1):
         if ours is None:
             raise _unequal((source, target), (number - 1, number + sum(1 for _ in targets)))
@@ -210,14 +210,16 @@ def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
         line = shift_line(read_lines(paths[0]), read_lines(paths[1]))
         shorter = paths[counts[1] < counts[0]]
         at_the_end = line > min(counts)
-        found = f"{shorter} seems to be cut off" if at_the_end else f"the pairing seems to shift near line {line}"
-        message += f"; {found}"
+        explanation = f"{shorter} seems to be cut off" if at_the_end else f"the pairing seems to shift near line {line}"
+        message += f"; {explanation}"
     return DataError(f"{message}; line N of one file must translate line N of the other")
 
 
-def _read_table(path: Path, columns: tuple[Column, Column], roles: tuple[str, str], note: Note) -> Iterator[Pair]:
+def _read_table(
+    path: Path, columns: tuple[Column, Column], roles: tuple[str, str], note: Note, lenient: bool
+) -> Iterator[Pair]:
     numbers = [_number(column) for column in columns]
-    return _read_columns(path, columns, numbers, roles, note)
+    return _read_columns(path, columns, numbers, roles, note, lenient)
 
 
 def _number(column: Column) -> int | None:
@@ -235,8 +237,9 @@ def _read_columns(
     numbers: list[int | None],
     roles: tuple[str, str],
     note: Note,
+    lenient: bool,
 ) -> Iterator[Pair]:
-    dialect, rows = read_table(path)
+    dialect, rows = read_table(path, lenient=lenient)
     are_named = any(column is not None and index is None for column, index in zip(columns, numbers, strict=True))
     if are_named or dialect.header:
         header = [cell.strip() for cell in next(rows)[1]]
@@ -254,13 +257,13 @@ def _read_columns(
             have = "1 column" if len(row) == 1 else f"{len(row)} columns"
             how = "" if dialect.delimiter == "\t" else f" separated by {dialect.separator}"
             raise DataError(f"{path}:{line}: {have}{how}, but column {max(source, target) + 1} is wanted")
-        yield Pair(_one_line(row[source]), _one_line(row[target]), line)
+        yield Pair(one_line(row[source]), one_line(row[target]), line)
 
 
 def _default_columns(dialect: Dialect) -> tuple[int, int]:
     """The columns called source and target, or src and tgt, else the first two."""
     names = [name.casefold() for name in dialect.header]
-    for keys in _DEFAULT_KEYS:
+    for keys in DEFAULT_KEYS:
         if all(key in names for key in keys):
             return names.index(keys[0]), names.index(keys[1])
     return 0, 1
@@ -272,74 +275,3 @@ def _named_column(path: Path, name: str, dialect: Dialect) -> int:
             f'{path}:1: no column is called "{name}"{nearest(name, dialect.header)}; known: {", ".join(dialect.header)}'
         )
     return dialect.header.index(name)
-
-
-def _read_json_lines(path: Path, columns: tuple[Column, Column]) -> Iterator[Pair]:
-    if any(isinstance(column, int) for column in columns):
-        raise UsageError("columns of JSONL are named, not numbered")
-    if (columns[0] is None) != (columns[1] is None):
-        raise UsageError("of JSONL, name the column of the source and that of the target, or neither")
-    return _read_objects(path, None if columns[0] is None else (str(columns[0]), str(columns[1])))
-
-
-def _read_objects(path: Path, keys: tuple[str, str] | None) -> Iterator[Pair]:
-    for number, entry in json_entries(path):
-        where = f"{path}:{number}"
-        keys = keys or _default_keys(entry, where)
-        yield Pair(text_of(entry, keys[0], where), text_of(entry, keys[1], where), number)
-
-
-def json_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a JSONL file with the lines that they stand on; raises `DataError` for another line."""
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            yield number, _json_object(line, f"{path}:{number}")
-
-
-def _json_object(line: str, where: str) -> dict[str, Any]:
-    try:
-        entry = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{where}:{error.colno}: not valid JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
-        raise DataError(f"{where}: JSON that cannot be read: {error}") from None
-    if not isinstance(entry, dict):
-        raise DataError(f"{where}: every line must be a JSON object such as {_EXAMPLE}")
-    nested = entry.get("translation")
-    # The form of Hugging Face data sets: {"translation": {"en": ..., "fr": ...}}.
-    return {**entry, **nested} if isinstance(nested, dict) else entry
-
-
-def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
-    for keys in _DEFAULT_KEYS:
-        if all(key in entry for key in keys):
-            return keys
-    known = ", ".join(entry)
-    texts = [key for key, value in entry.items() if isinstance(value, str)]
-    if len(texts) < 2:
-        raise DataError(f"{where}: holds no two texts, source and target; its keys are: {known or 'none'}")
-    example = " ".join(
-        f"--{side}-column {shlex.quote(key)}" for side, key in zip(("source", "target"), texts, strict=False)
-    )
-    raise DataError(
-        f"{where}: neither source and target nor src and tgt are keys; name the two, as {example}; its keys are:"
-        f" {known}"
-    )
-
-
-def text_of(entry: dict[str, Any], key: str, where: str) -> str:
-    """The text under `key`, on one line; raises `DataError` where there is none."""
-    if key not in entry:
-        raise DataError(f'{where}: no key is called "{key}"{nearest(key, entry)}; known: {", ".join(entry)}')
-    text = entry[key]
-    if type(text) is int:  # a label is often a number; true and false are of type bool
-        return str(text)
-    if not isinstance(text, str):
-        raise DataError(f'{where}: "{key}" must be a text, not {type(text).__name__}')
-    if _HALF_CHARACTER.search(text):
-        raise DataError(f'{where}: "{key}" holds half of a surrogate pair (\\ud800 to \\udfff), which is no character')
-    return _one_line(text)
-
-
-def _one_line(text: str) -> str:
-    return _LINE_BREAKS.sub(" ", text) if "\n" in text or "\r" in text else text

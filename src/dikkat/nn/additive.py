@@ -12,7 +12,7 @@ from dikkat.nn.scores import AdditiveScore
 
 
 class AdditiveAttention(nn.Module):
-    """`softmax(v . tanh(W_q q + W_k k))` over the keys, times the values (Bahdanau et al. 2015, section 3.1).
+    """Attention with the weights `softmax(v . tanh(W_q q + W_k k))` over the keys (Bahdanau et al. 2015, section 3.1).
 
     `hidden_dim` is the width in which query and key meet; there is no temperature. `dropout` falls on the weights, in
     training only.
@@ -34,8 +34,9 @@ class AdditiveAttention(nn.Module):
         value: Float[Tensor, "*B S Dv"] | None = None,
         mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*B T Dv"]:
-        """The keys are also the values where no `value` is given. `mask` is boolean, broadcastable to (B, T, S), or
-        (B, 1, T, S).
+        """Attend to the keys, which are also the values where no `value` is given.
+
+        `mask` is boolean, True = may attend, broadcastable to (B, T, S), or (B, 1, T, S).
 
         Raises `ValueError` for a width or a mask that does not fit and `TypeError` for a mask that is not boolean.
         """
@@ -50,7 +51,7 @@ class AdditiveAttention(nn.Module):
         key: Float[Tensor, "*B S Dk"],
         mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*B T S"]:
-        """The weights before dropout; rows that may attend to nothing are zero."""
+        """Compute the weights before dropout; rows that may attend to nothing are zero."""
         check_width("query", query, self.query_projection.in_features)
         check_width("key", key, self.key_projection.in_features)
         scores = attention_scores(self.query_projection(query), self.key_projection(key), self.score)

@@ -10,7 +10,7 @@ from dikkat.nn.masks import distances
 
 
 def alibi_slopes(num_heads: int) -> list[float]:
-    """Slopes 2^(-8/H), 2^(-16/H), ...; where H is no power of two, the missing ones lie between (the paper's code)."""
+    """Return the slopes 2^(-8/H), 2^(-16/H), ...; where H is no power of two, the missing ones lie between."""
     power = 1 << (num_heads.bit_length() - 1)
     slopes = [2.0 ** (-8.0 * head / power) for head in range(1, power + 1)]
     between = [2.0 ** (-4.0 * head / power) for head in range(1, 2 * (num_heads - power), 2)]
@@ -18,7 +18,7 @@ def alibi_slopes(num_heads: int) -> list[float]:
 
 
 class AlibiBias(nn.Module):
-    """`-slope * |distance|` for each head, added to the scaled scores (Press et al. 2022, section 3).
+    """A bias of `-slope * |distance|` for each head, added to the scaled scores (Press et al. 2022, section 3).
 
     Without the causal mask it is the symmetric form.
     """
@@ -30,6 +30,6 @@ class AlibiBias(nn.Module):
         self.register_buffer("slopes", torch.tensor(alibi_slopes(num_heads)), persistent=False)
 
     def forward(self, query: Float[Tensor, "B H T K"], source_length: int) -> Float[Tensor, "H T S"]:
-        """The bias of T queries, the last of `source_length` positions."""
+        """Compute the bias of T queries, the last of `source_length` positions."""
         away = distances(query.shape[-2], source_length, device=query.device).abs()
         return -self.slopes[:, None, None] * away

@@ -50,6 +50,7 @@ class BlockSettings:
     """Positions at the start that see all and are seen by all in spite of the window."""
 
     def self_attention(self, model_dim: int, num_heads: int, *, causal: bool) -> MultiHeadAttention:
+        """Build the self-attention of a block; `causal` says that it is always called under a causal mask."""
         head_dim = checked_head_dim(model_dim, num_heads, self.head_dim)
         return self._attention(
             model_dim,
@@ -61,14 +62,17 @@ class BlockSettings:
         )
 
     def cross_attention(self, model_dim: int, num_heads: int) -> MultiHeadAttention:
+        """Build the cross-attention of a block."""
         return self._attention(model_dim, num_heads)
 
     def feed_forward(self, model_dim: int, feed_forward_dim: int) -> FeedForward | GatedFeedForward:
+        """Build the feed-forward network of a block."""
         if self.activation in GATES:
             return GatedFeedForward(model_dim, feed_forward_dim, activation=self.activation)
         return FeedForward(model_dim, feed_forward_dim, activation=self.activation)
 
     def residual(self, model_dim: int) -> PostNormResidual | PreNormResidual:
+        """Build the residual wrapper of one sub-layer."""
         return residual(self.norm_placement, model_dim, self.dropout, self.norm_eps, self.norm)
 
     def _attention(self, model_dim: int, num_heads: int, **own: Any) -> MultiHeadAttention:

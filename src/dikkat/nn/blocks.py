@@ -15,7 +15,7 @@ _DEFAULTS = BlockSettings()
 
 
 class EncoderBlock(nn.Module):
-    """Self-attention, then feed-forward (Vaswani et al. 2017, section 3.1).
+    """An encoder block: self-attention, then feed-forward (Vaswani et al. 2017, section 3.1).
 
     Every choice is a field of `BlockSettings`, given as `settings`, one by one by name, or both (a name wins). `causal`
     says that the block is always called under a causal mask, which some positions and a window make use of. Raises
@@ -46,7 +46,7 @@ class EncoderBlock(nn.Module):
         cache: SelfAttentionCache | None = None,
         position_ids: Int[Tensor, "B S"] | None = None,
     ) -> Float[Tensor, "*B S D"]:
-        """With `cache` (of a language model) the positions of `x` follow those in it, which are seen as well.
+        """Compute the block; with `cache` (of a language model) `x` follows the positions in it, and sees them as well.
 
         `position_ids` are the positions of `x` where some were left out, if its attention `supports_position_ids`.
         """
@@ -55,7 +55,7 @@ class EncoderBlock(nn.Module):
 
 
 class DecoderBlock(nn.Module):
-    """Masked self-attention, cross-attention, feed-forward (Vaswani et al. 2017, section 3.1).
+    """A decoder block: masked self-attention, cross-attention, feed-forward (Vaswani et al. 2017, section 3.1).
 
     Choices as for `EncoderBlock`; a window looks back alone.
     """
@@ -84,7 +84,7 @@ class DecoderBlock(nn.Module):
         self_mask: Bool[Tensor, "..."] | None = None,
         memory_mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*B T D"]:
-        """All target positions at once; `self_mask` must be causal for a model that is to predict the next token."""
+        """Compute all target positions at once; `self_mask` is causal where the model predicts the next token."""
         x = self.self_residual(x, lambda y: self.self_attention(y, mask=self_mask))
         x = self.cross_residual(x, lambda y: self.cross_attention(y, memory, mask=memory_mask))
         return self.feed_forward_residual(x, self.feed_forward)
@@ -96,7 +96,7 @@ class DecoderBlock(nn.Module):
         memory: CrossAttentionCache,
         memory_mask: Bool[Tensor, "B 1 1 S"],
     ) -> Float[Tensor, "R 1 D"]:
-        """One more target position of R hypotheses; what came before is in the cache."""
+        """Compute one more target position of R hypotheses; what came before is in the cache."""
         x = self.self_residual(x, lambda y: self.self_attention(y, cache=cache))
         x = self.cross_residual(x, lambda y: self.cross_attention.attend_memory(y, memory, memory_mask))
         return self.feed_forward_residual(x, self.feed_forward)

@@ -23,15 +23,15 @@ class SelfAttentionCache:
         """Add the newest positions and return all of them, without gradient: a cache serves decoding only."""
         key, value = key.detach(), value.detach()
         end = self.length + key.shape[2]
-        self._key = self._room(self._key, key, end)
-        self._value = self._room(self._value, value, end)
+        self._key = self._grow(self._key, key, end)
+        self._value = self._grow(self._value, value, end)
         self._key[:, :, self.length : end] = key
         self._value[:, :, self.length : end] = value
         self.length = end
         return self._key[:, :, :end], self._value[:, :, :end]
 
     def reorder(self, index: Int[Tensor, "R2"]) -> None:
-        """Row r continues what row `index[r]` had; a shorter index drops rows."""
+        """Let row r continue what row `index[r]` had; a shorter index drops rows."""
         if self._key is not None and self._value is not None:
             # only the part in use is gathered; the copy is as long as the buffer was, so appending stays in place
             self._key = self._gather(self._key, index)
@@ -42,7 +42,7 @@ class SelfAttentionCache:
         torch.index_select(buffer[:, :, : self.length], 0, index, out=gathered[:, :, : self.length])
         return gathered
 
-    def _room(self, buffer: Tensor | None, new: Tensor, end: int) -> Tensor:
+    def _grow(self, buffer: Tensor | None, new: Tensor, end: int) -> Tensor:
         if buffer is not None and buffer.shape[2] >= end:
             return buffer
         rows, heads, _, width = new.shape
@@ -61,7 +61,7 @@ class CrossAttentionCache:
 
 
 class DecoderCache:
-    """All that a decoder remembers of `B` sentences with `rows_per_sentence` hypotheses each."""
+    """The cache of a decoder, of of `B` sentences with `rows_per_sentence` hypotheses each."""
 
     def __init__(
         self, cross: list[CrossAttentionCache], mask: Bool[Tensor, "B 1 1 S"], rows_per_sentence: int = 1
@@ -73,11 +73,11 @@ class DecoderCache:
 
     @property
     def length(self) -> int:
-        """Target positions held: the position of the next token."""
+        """Number of target positions held, which is the position of the next token."""
         return self.self_attention[0].length
 
     def reorder(self, index: Int[Tensor, "R"]) -> None:
-        """Row r continues what row `index[r]` had; an index never crosses sentences."""
+        """Let row r continue what row `index[r]` had; an index never crosses sentences."""
         for layer in self.self_attention:
             layer.reorder(index)
 
@@ -99,10 +99,10 @@ class StackCache:
 
     @property
     def length(self) -> int:
-        """Positions held: the position of the next token."""
+        """Number of positions held, which is the position of the next token."""
         return self.layers[0].length
 
     def reorder(self, index: Int[Tensor, "R2"]) -> None:
-        """Row r continues what row `index[r]` had; a shorter index drops rows."""
+        """Let row r continue what row `index[r]` had; a shorter index drops rows."""
         for layer in self.layers:
             layer.reorder(index)

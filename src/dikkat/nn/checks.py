@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def checked_head_dim(model_dim: int, num_heads: int, head_dim: int | None) -> int:
-    """K: `head_dim` itself or, left out, `model_dim / num_heads`.
+    """Return K: `head_dim` itself or, left out, `model_dim / num_heads`.
 
     Raises `ValueError` for a size below 1, and for heads that do not divide the width where they have to.
     """
@@ -25,7 +25,7 @@ def checked_head_dim(model_dim: int, num_heads: int, head_dim: int | None) -> in
 
 
 def checked_kv_heads(num_heads: int, num_kv_heads: int | None) -> int:
-    """Heads of keys and values; left out, `num_heads`. Raises `ValueError` unless they divide the heads of queries."""
+    """Return the heads of keys and values, by default `num_heads`, which they must divide, else `ValueError`."""
     check_sizes(num_kv_heads=num_kv_heads)
     if num_kv_heads is None:
         return num_heads
@@ -42,7 +42,7 @@ def check_sizes(**sizes: int | None) -> None:
 
 
 def check_unbatched(name: str, given: Tensor | None) -> Tensor | None:
-    """A batch of the one sequence `given`. Raises `ValueError` unless it is (S, D), as the query is."""
+    """Return a batch of the one sequence `given`. Raises `ValueError` unless it is (S, D), as the query is."""
     if given is not None and given.dim() != 2:
         raise ValueError(f"{name} must be one sequence (S, D), as the query is, but has {given.dim()} dimensions")
     return None if given is None else given[None]
@@ -98,7 +98,7 @@ def check_mask(mask: Tensor, shape: Sequence[int]) -> None:
 
 
 def mask_for(scores: Tensor, mask: Tensor) -> Tensor:
-    """The mask, checked against `scores`; without its one head where they have none: (B, 1, T, S) for (B, T, S)."""
+    """Return the mask, checked against `scores`; (B, 1, T, S) loses its one head where they are (B, T, S)."""
     if isinstance(mask, Tensor) and scores.dim() == 3 and mask.dim() == 4 and mask.shape[1] == 1:
         mask = mask[:, 0]
     check_mask(mask, scores.shape)

@@ -28,7 +28,7 @@ def chunked_attention(
     query_chunk: int = 512,
     key_chunk: int = 1024,
 ) -> Float[Tensor, "B H T E"]:
-    """Scaled dot attention, equal to `fused_attention` within 1e-5 in float32, that never holds T x S weights.
+    """Compute scaled dot attention without ever holding T x S weights, within 1e-5 of `fused_attention` in float32.
 
     The running maximum and sum of Milakov and Gimelshein (2018), applied to attention by Rabe and Staats (2021). Beside
     inputs and output it needs `query_chunk x key_chunk` numbers for each batch row and head; backwards, where each
@@ -55,7 +55,7 @@ def chunked_attention(
 
 
 def _rows(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, first: int | None, size: int) -> Tensor:
-    """All keys for one chunk of scaled queries; `first` is the position of its first query if it may not look ahead."""
+    """Attend to all keys from one chunk of scaled queries; `first` is the position of its first, if it is causal."""
     statistics = torch.promote_types(query.dtype, torch.float32)
     lowest = torch.finfo(statistics).min
     best = query.new_full((*query.shape[:-1], 1), lowest, dtype=statistics)

@@ -13,7 +13,7 @@ from dikkat.kernels.linear import linear
 
 
 class TokenEmbedding(nn.Module):
-    """Rows of a (V, D) matrix times sqrt(D) (Vaswani et al. 2017, section 3.4), or, not `scaled`, as they are."""
+    """An embedding whose rows are multiplied by sqrt(D) (Vaswani et al. 2017, section 3.4), unless not `scaled`."""
 
     def __init__(self, vocab_size: int, model_dim: int, *, scaled: bool = True) -> None:
         super().__init__()
@@ -27,5 +27,5 @@ class TokenEmbedding(nn.Module):
         return rows * self.scale
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
-        """Logits by the same matrix (Press and Wolf 2017), unscaled."""
+        """Compute logits by the same matrix (Press and Wolf 2017), unscaled."""
         return linear(hidden, self.weight)

@@ -20,7 +20,7 @@ _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """Linear, activation, linear (Vaswani et al. 2017, section 3.3).
+    """A feed-forward network: linear, activation, linear (Vaswani et al. 2017, section 3.3).
 
     "gelu" is exact, "gelu_tanh" its approximation by a tanh (Hendrycks and Gimpel 2016, section 2), as in GPT-2.
     """
@@ -36,6 +36,7 @@ class FeedForward(nn.Module):
         self.outer = Linear(feed_forward_dim, model_dim if output_dim is None else output_dim)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows E"]:
+        """Apply the network to every position."""
         if self.activation != "relu":
             return self.outer(_ACTIVATIONS[self.activation](self.inner(x)))
         if training_products(self.inner) == "int8":

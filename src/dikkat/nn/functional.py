@@ -47,7 +47,7 @@ def attention(
     bias: Float[Tensor, "..."] | None = None,
     dropout: float = 0.0,
 ) -> tuple[Float[Tensor, "... T E"], Float[Tensor, "... T S"]]:
-    """Reference attention: scores, weights, weighted sum (Vaswani et al. 2017, section 3.2.1).
+    """Compute reference attention: scores, weights, weighted sum (Vaswani et al. 2017, section 3.2.1).
 
     `beta` is the inverse temperature that multiplies the scores; left out, it is `1/sqrt(K)` for the scaled dot score,
     read from the query's own width, and 1 for the others. `bias`, broadcastable to (..., T, S), is added after it.
@@ -125,9 +125,9 @@ def fused_attention(
     dropout: float = 0.0,
     rotation: Rotation | None = None,
 ) -> Float[Tensor, "B H T E"]:
-    """Fast soft attention with the scaled dot score; for its weights see `fused_attention_with_weights`.
+    """Compute soft attention with the scaled dot score fast; for its weights see `fused_attention_with_weights`.
 
-    `takes_products` tells when it is two explicit products in the tensors' own type, and when PyTorch's fused kernel.
+    `kernels.attention.soft_attention` says which kernel computes what.
     `bias`, broadcastable to (B, H, T, S), is added to the scaled scores. A `rotation` first turns query and key, which
     then have one length. Raises `TypeError` for a mask that is not boolean, and `ValueError` for sequences without
     positions or that do not belong together, and for a mask or bias that does not fit.
@@ -148,9 +148,10 @@ def fused_attention_with_weights(
     dropout: float = 0.0,
     rotation: Rotation | None = None,
 ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B H T S"]]:
-    """The output of `fused_attention` to the bit, and its weights before dropout, outside the graph, the caller's own.
+    """Compute `fused_attention`, the same to the bit, and its weights before dropout, outside the graph.
 
-    They are in at least float32: those it used where its path holds them so, else computed anew by the reference.
+    Weights are in at least float32 and the caller's own: those that were used where the kernel has them so, else
+    computed anew by the reference.
     Raises as `fused_attention` does.
     """
     beta = _checked_call(query, key, value, mask, beta, rotation)
@@ -168,7 +169,7 @@ def fused_attention_with_weights(
 def _checked_call(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float | None, rotation: Rotation | None
 ) -> float:
-    """The inverse temperature, once query, key, value, mask and rotation are known to belong together."""
+    """Check that query, key, value, mask and rotation belong together; returns the inverse temperature."""
     check_sequences(query, key, value)
     if rotation is not None:
         rotation.check(query, key)
@@ -178,7 +179,7 @@ def _checked_call(
 
 
 def inverse_temperature(query: Float[Tensor, "... T K"], score: Score, beta: float | None = None) -> float:
-    """`beta` itself, or what stands for None: `1/sqrt(K)` for the scaled dot score, 1 for the others."""
+    """Return `beta` itself, or its default: `1/sqrt(K)` for the scaled dot score, 1 for the others."""
     if beta is not None:
         return beta
     return 1.0 / math.sqrt(query.shape[-1]) if score == "scaled_dot" else 1.0

@@ -14,7 +14,7 @@ GATES: dict[str, Callable[[Tensor], Tensor]] = {"geglu": F.gelu, "swiglu": F.sil
 
 
 class GatedFeedForward(nn.Module):
-    """`outer(gate(W x + b) * (V x + c))` (Shazeer 2020), with `gate` GELU ("geglu") or SiLU ("swiglu").
+    """A network `outer(gate(W x + b) * (V x + c))` (Shazeer 2020), with `gate` GELU ("geglu") or SiLU ("swiglu").
 
     W and V are the two halves of one packed matrix. At the same F it has half as many weights again as `FeedForward`.
     Raises `ValueError` for another activation.
@@ -29,6 +29,7 @@ class GatedFeedForward(nn.Module):
         self.outer = Linear(feed_forward_dim, model_dim)
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
+        """Apply the network to every position."""
         # (*rows, 2 F) -> 2 x (*rows, F)
         gate, content = self.inner(x).chunk(2, dim=-1)
         return self.outer(GATES[self.activation](gate) * content)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def with_length(table: Tensor, axis: int, length: int, compute: Callable[[int], Tensor]) -> Tensor:
-    """`table` where it has `length` positions along `axis`; else one of twice as many that `compute` gives.
+    """Return `table` where it has `length` positions along `axis`, else one of twice as many, made by `compute`.
 
     The new table has the device and type of the old one. It is computed outside inference mode: a tensor made inside
     could never be saved for a backward pass, and a text of a new length in validation would end the training.

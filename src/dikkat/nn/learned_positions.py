@@ -29,7 +29,7 @@ class LearnedPositions(nn.Module):
     def forward(
         self, x: Float[Tensor, "*B T D"], offset: int = 0, position_ids: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "*B T D"]:
-        """`x` plus the rows `offset ... offset+T-1`: at step t of decoding the offset is the cache length.
+        """Add to `x` the rows `offset ... offset+T-1`: at step t of decoding the offset is the cache length.
 
         With `position_ids`, those rows instead.
         """

@@ -1,4 +1,4 @@
-"""Linear attention: a kernel in the place of softmax, so that keys and values are summed once for all queries."""
+"""Linear attention: a kernel function instead of softmax, so that keys and values are summed once for all queries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dikkat.nn.checks import check_real, check_sequences, check_sizes
 
 
 def feature_map(x: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-    """`elu(x) + 1`, which is positive (Katharopoulos et al. 2020, equation 7)."""
+    """Compute `elu(x) + 1`, which is positive (Katharopoulos et al. 2020, equation 7)."""
     return F.elu(x) + 1.0
 
 
@@ -24,7 +24,7 @@ def linear_attention(
     causal: bool = False,
     chunk: int = 128,
 ) -> Float[Tensor, "B H T E"]:
-    """Attention with weights in proportion to `feature_map(q) . feature_map(k)` (Katharopoulos et al. 2020, 3.2).
+    """Attend with weights in proportion to `feature_map(q) . feature_map(k)` (Katharopoulos et al. 2020, 3.2).
 
     Time and memory are linear in T and S. It is exact for its own kernel and *not* an approximation of softmax: on
     standard normal inputs (S = 512, K = 64) its output differs from that of scaled dot attention by about 0.7 of the
@@ -48,7 +48,7 @@ def linear_attention(
 
 
 class LinearAttentionState:
-    """What causal linear attention remembers of all positions so far, whatever their number: one matrix a head.
+    """The memory of causal linear attention: one matrix a head, whatever the number of positions so far.
 
     Decoding as a recurrence (Katharopoulos et al. 2020, section 3.4); without gradient.
     """
@@ -77,7 +77,7 @@ class LinearAttentionState:
 
 
 def _with_ones(value: Tensor) -> Tensor:
-    """A column of ones beside the values sums the weights along the way."""
+    """Append a column of ones to the values, which sums the weights along the way."""
     return torch.cat((value, value.new_ones(*value.shape[:-1], 1)), dim=-1)
 
 

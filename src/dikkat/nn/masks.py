@@ -10,7 +10,7 @@ from torch import Tensor
 def causal_mask(
     target_length: int, source_length: int | None = None, *, device: torch.device | str | None = None
 ) -> Bool[Tensor, "1 1 T S"]:
-    """Query t sees keys up to its own position; with more keys than queries the queries are the last ones.
+    """Return the mask by which a query sees keys up to its own position; fewer queries are the last ones.
 
     Raises `ValueError` if there are no queries, or fewer keys than queries.
     """
@@ -21,22 +21,22 @@ def causal_mask(
 
 
 def padding_mask(tokens: Int[Tensor, "B S"], pad_id: int = 0) -> Bool[Tensor, "B S"]:
-    """True where a token is real."""
+    """Return True where a token is real."""
     return tokens != pad_id
 
 
 def length_mask(lengths: Int[Tensor, "B"], size: int) -> Bool[Tensor, "B S"]:
-    """True at the first `lengths[b]` of `size` positions."""
+    """Return True at the first `lengths[b]` of `size` positions."""
     return torch.arange(size, device=lengths.device) < lengths[:, None]
 
 
 def key_mask(real: Bool[Tensor, "B S"]) -> Bool[Tensor, "B 1 1 S"]:
-    """A mask over keys, the same for every head and query."""
+    """Return a mask over keys, the same for every head and query."""
     return real[:, None, None, :]
 
 
 def valid_length_mask(lengths: Int[Tensor, "..."], size: int) -> Bool[Tensor, "B 1 #T S"]:
-    """Keys within a valid length: one length (B,) for all queries of a row, or one (B, T) for each of its queries.
+    """Return the mask of keys within a valid length, one (B,) for all queries of a row or one (B, T) for each query.
 
     A length of 0 is a query that may attend to nothing, and gets zeros. Raises `ValueError` for lengths of other
     dimensions, and for a length outside 0 ... `size`.
@@ -54,7 +54,7 @@ def valid_length_mask(lengths: Int[Tensor, "..."], size: int) -> Bool[Tensor, "B
 def distances(
     target_length: int, source_length: int, *, device: torch.device | str | None = None
 ) -> Int[Tensor, "T S"]:
-    """Position of the key minus position of the query; with more keys than queries the queries are the last ones.
+    """Return position of the key minus position of the query; fewer queries than keys are the last ones.
 
     Raises `ValueError` if there are no queries, or fewer keys than queries.
     """
@@ -71,7 +71,7 @@ def window_mask(
     global_tokens: int = 0,
     device: torch.device | str | None = None,
 ) -> Bool[Tensor, "1 1 T S"]:
-    """Query t sees keys at most `window` positions away; the first `global_tokens` positions see and are seen by all.
+    """Return the mask by which queries see keys at most `window` positions away, and the first `global_tokens` all.
 
     The local + global pattern of Beltagy et al. (2020, section 3.1); with more keys than queries the queries are the
     last ones. Combine with `&`. Raises `ValueError` if `window` or `global_tokens` is negative, if there are no

@@ -26,7 +26,7 @@ from dikkat.nn.sliding_window import Window
 
 
 class Observation(NamedTuple):
-    """What one forward call attends with: everything that its weights and its output follow from."""
+    """The inputs of attention in one forward call, from which its weights and its output follow."""
 
     query: Tensor
     """(B, H, T, K), after its projection and rotation."""
@@ -46,7 +46,7 @@ Reader = Callable[[Tensor], None]
 
 
 class MultiHeadAttention(nn.Module):
-    """H attentions side by side, each in a subspace of width K (Vaswani et al. 2017, section 3.2.2).
+    """Attention of H heads side by side, each in a subspace of width K (Vaswani et al. 2017, section 3.2.2).
 
     `query_dim`, `key_dim` and `value_dim` only set the widths of the inputs; whether it is self- or cross-attention is
     decided by what is passed as `key`. `head_dim` is free; left out it is `model_dim / num_heads`. With fewer
@@ -168,13 +168,16 @@ class MultiHeadAttention(nn.Module):
 
     @property
     def supports_position_ids(self) -> bool:
-        """Whether a sequence may have gaps: what is between two tokens does not follow from their distance in it."""
+        """Whether a sequence may have gaps, so that positions are given by `position_ids`."""
         return self.window is None and (self.rotary is not None or not self.self_only)
 
     def project_memory(
         self, key: Float[Tensor, "B S Dk"], value: Float[Tensor, "B S Dv"] | None = None
     ) -> CrossAttentionCache:
-        """Keys and values of a source, to be attended to any number of times."""
+        """Compute keys and values of a source, to be attended to any number of times.
+
+        Raises `ValueError` for a wrong width, and where relative positions or a window need one sequence.
+        """
         if self.self_only:
             raise ValueError("relative positions and a window need one sequence: pass no key, or leave both out")
         value = key if value is None else value
@@ -192,7 +195,7 @@ class MultiHeadAttention(nn.Module):
     def attend_memory(
         self, query: Float[Tensor, "R T D"], memory: CrossAttentionCache, mask: Bool[Tensor, "B 1 1 S"]
     ) -> Float[Tensor, "R T D"]:
-        """Cross-attention of `R = B x rows` hypotheses: those of one sentence become queries over its one memory."""
+        """Compute cross-attention of `R = B x rows` hypotheses, queries over the one memory of their sentence."""
         sentences = memory.key.shape[0]
         # (B * rows, T, D) -> (B, rows * T, D): no key or value is copied per hypothesis
         grouped = query.reshape(sentences, -1, query.shape[-1])
@@ -221,9 +224,9 @@ class MultiHeadAttention(nn.Module):
         return bool(self._readers)
 
     def give_weights(self, weights: Float[Tensor, "B H T S"]) -> None:
-        """To all who read them, to each its own."""
-        for place, reader in enumerate(self._readers.values()):
-            reader(weights.clone() if place else weights)
+        """Give the weights to all who read them, to each a tensor of its own."""
+        for index, reader in enumerate(self._readers.values()):
+            reader(weights.clone() if index else weights)
 
     def weights(
         self,
@@ -231,7 +234,7 @@ class MultiHeadAttention(nn.Module):
         key: Float[Tensor, "B H S K"],
         mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B H T S"]:
-        """The weights, before dropout, of a query, key and mask that an observer was shown; in at least float32."""
+        """Compute the weights, before dropout, of a query, key and mask of an `Observation`; in at least float32."""
         return self.comparison.weights(query, key, mask)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, rotation: Rotation | None = None) -> Tensor:
@@ -262,11 +265,11 @@ class MultiHeadAttention(nn.Module):
         return self.out_projection(output.transpose(1, 2).flatten(2))
 
     def _near(self, q: Tensor, k: Tensor) -> Window | None:
-        """The window, where attention to what it reaches alone is the faster way."""
+        """Return the window where attention to what it reaches alone is the faster way."""
         return self.window if self.window is not None and self._may_cut and self.window.saves(q, k) else None
 
     def _project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Query, key and value by heads, not turned yet."""
+        """Project to query, key and value by heads, before rotation."""
         self._check_width("query", x, 0)
         if self.packed:
             q, k, v = split_widths(self.in_projection(x), self.splits)
@@ -285,8 +288,8 @@ class MultiHeadAttention(nn.Module):
         q = self._in_rows(query, None, self.splits[0]) if self.packed else self.query_projection(query)
         return self._split_heads(q, self.num_heads)
 
-    def _check_width(self, name: str, x: Tensor, place: int) -> None:
-        check_width(name, x, self.widths[place])
+    def _check_width(self, name: str, x: Tensor, index: int) -> None:
+        check_width(name, x, self.widths[index])
 
     def _in_rows(self, x: Tensor, start: int | None, end: int | None) -> Tensor:
         projected: Tensor = self.in_projection(x, rows=slice(start, end))

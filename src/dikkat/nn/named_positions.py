@@ -35,7 +35,7 @@ _RELATIVE: dict[str, Callable[[int, int, bool], RelativePositions]] = {
 
 
 def embedding_positions(name: str, model_dim: int, max_positions: int) -> Positions:
-    """What is added to the embeddings; nothing for "none" and for positions that enter in attention.
+    """Build the positions that are added to the embeddings; nothing for "none" and those that enter in attention.
 
     Raises `ValueError` for an unknown name.
     """
@@ -44,7 +44,7 @@ def embedding_positions(name: str, model_dim: int, max_positions: int) -> Positi
 
 
 def attention_positions(name: str, num_heads: int, head_dim: int, *, causal: bool) -> RelativePositions | None:
-    """What a self-attention does about positions; None for "none" and for positions added to the embeddings.
+    """Build the positions of a self-attention; None for "none" and for positions added to the embeddings.
 
     Raises `ValueError` for an unknown name.
     """

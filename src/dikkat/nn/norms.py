@@ -26,7 +26,9 @@ _NORMS: dict[str, type[LayerNorm] | type[RMSNorm]] = {"layer": LayerNorm, "rms":
 
 
 def named_norm(name: str, model_dim: int, eps: float) -> LayerNorm | RMSNorm:
-    """ "layer" (Ba et al. 2016) subtracts the mean, divides by the deviation and has weight and bias; "rms" (Zhang and
+    """Build the norm of a name over the last dimension.
+
+    "layer" (Ba et al. 2016) subtracts the mean, divides by the deviation and has weight and bias; "rms" (Zhang and
     Sennrich 2019) only divides by the root of the mean square and has a weight. Raises `ValueError` for other names.
     """
     if name not in _NORMS:

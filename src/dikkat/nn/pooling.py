@@ -14,31 +14,33 @@ PoolingName = Literal["mean", "first", "attention", "max"]
 
 
 class MeanPooling(nn.Module):
-    """The mean of the real positions."""
+    """Pooling by the mean of the real positions."""
 
     def weights(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S"]:
-        """Share of each position in the result: those of the real ones are equal and sum to one; float32."""
+        """Return the share of each position in the result: equal for the real ones, which sum to one; float32."""
         return mask.float() / mask.sum(dim=1, keepdim=True).clamp_min(1)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+        """Pool the positions where `mask` is True."""
         return weighted_sum(self.weights(x, mask), x)
 
 
 class FirstPooling(nn.Module):
-    """The first position alone, which has read all the others (Devlin et al. 2019, section 3)."""
+    """Pooling by the first position alone, which has read all the others (Devlin et al. 2019, section 3)."""
 
     def weights(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S"]:
-        """One at the first position, zero elsewhere."""
+        """Return one at the first position, zero elsewhere."""
         weights = torch.zeros_like(mask, dtype=torch.float32)
         weights[:, 0] = 1.0
         return weights
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+        """Pool the positions where `mask` is True."""
         return x[:, 0]
 
 
 class AttentionPooling(nn.Module):
-    """A learned query attends to the real positions (Yang et al. 2016, section 2.2, without the hidden layer)."""
+    """Pooling by a learned query over the real positions (Yang et al. 2016, section 2.2, without hidden layer)."""
 
     def __init__(self, model_dim: int) -> None:
         super().__init__()
@@ -46,27 +48,29 @@ class AttentionPooling(nn.Module):
         self.query = nn.Parameter(torch.zeros(model_dim))
 
     def weights(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S"]:
-        """Softmax over the real positions, at least float32."""
+        """Compute a softmax over the real positions, at least float32."""
         return attention_weights(x @ self.query, mask, beta=x.shape[-1] ** -0.5)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+        """Pool the positions where `mask` is True."""
         return weighted_sum(self.weights(x, mask), x)
 
 
 class MaxPooling(nn.Module):
-    """In each dimension the largest number of the real positions (Collobert et al. 2011, section 3.3.2).
+    """Pooling by the largest number of the real positions in each dimension (Collobert et al. 2011, section 3.3.2).
 
     Padding never wins. Over no positions it is zero, as every sum over nothing is here.
     """
 
     def weights(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S"]:
-        """Share of the dimensions that each position wins, the first of equals; zero over no positions; float32."""
+        """Return the share of the dimensions that each position wins, the first of equals; float32."""
         winners = _lowest_where_hidden(x, mask).argmax(dim=1)
         # (B, D) -> (B, S, D) -> (B, S)
         won = winners[:, None, :] == torch.arange(x.shape[1], device=x.device)[None, :, None]
         return won.float().mean(dim=2) * mask
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
+        """Pool the positions where `mask` is True."""
         largest = _lowest_where_hidden(x, mask).amax(dim=1)
         return largest.masked_fill(~mask.any(dim=1, keepdim=True), 0.0)
 
@@ -75,7 +79,7 @@ Pooling = MeanPooling | FirstPooling | AttentionPooling | MaxPooling
 
 
 def named_pooling(name: PoolingName, model_dim: int) -> Pooling:
-    """The pooling called `name`."""
+    """Build the pooling called `name`."""
     if name == "attention":
         return AttentionPooling(model_dim)
     if name == "max":
@@ -88,6 +92,6 @@ def _lowest_where_hidden(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def weighted_sum(weights: Float[Tensor, "B S"], x: Float[Tensor, "B S D"]) -> Float[Tensor, "B D"]:
-    """Sum of the positions, each times its weight, in the type of `x`."""
+    """Sum the positions, each times its weight, in the type of `x`."""
     # (B, 1, S) x (B, S, D) -> (B, D)
     return (weights.to(x.dtype)[:, None, :] @ x)[:, 0]

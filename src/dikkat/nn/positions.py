@@ -18,7 +18,7 @@ Layout = Literal["interleaved", "concatenated"]
 
 
 def frequencies(model_dim: int, layout: Layout = "interleaved") -> Float[Tensor, "pairs"]:
-    """Radians a position by which each pair of a sine and a cosine column turns, in float64, the fastest first.
+    """Return radians a position by which each pair of columns turns, in float64, the fastest first.
 
     Raises `ValueError` for an unknown layout.
     """
@@ -36,7 +36,7 @@ def frequencies(model_dim: int, layout: Layout = "interleaved") -> Float[Tensor,
 def sinusoids(
     length: int, model_dim: int, layout: Layout = "interleaved", dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "T D"]:
-    """Table of positions 0 … length-1.
+    """Compute the table of positions 0 … length-1.
 
     `interleaved` is the paper: column 2j is sin(i / 10000^(2j/D)), column 2j+1 its cosine. `concatenated` is the code
     of tensor2tensor: first all sines, then all cosines, frequencies 10000^(-j / (D/2 - 1)). An odd D leaves out the
@@ -64,7 +64,7 @@ class SinusoidalPositions(nn.Module):
     def forward(
         self, x: Float[Tensor, "*B T D"], offset: int = 0, position_ids: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "*B T D"]:
-        """`x` plus the rows `offset … offset+T-1`: at step t of decoding the offset is the cache length.
+        """Add to `x` the rows `offset … offset+T-1`: at step t of decoding the offset is the cache length.
 
         With `position_ids`, those rows instead.
         """

@@ -13,7 +13,7 @@ from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 
 class MapName(NamedTuple):
-    """Where a map comes from: stack ("encoder", "decoder", …), layer from 0, kind."""
+    """The origin of a map: stack ("encoder", "decoder", …), layer from 0, kind."""
 
     stack: str
     layer: int
@@ -53,14 +53,14 @@ def _append(maps: dict[MapName, list[Tensor]], name: MapName, weights: Tensor) -
 
 
 def name_of(path: str) -> MapName:
-    """The name of the attention module at `path`, such as `encoder.blocks.0.self_attention`.
+    """Return the name of the attention module at `path`, such as `encoder.blocks.0.self_attention`.
 
     The stack is what holds the list of blocks, so a wrapper around the model (`module.encoder.blocks.0…`) changes
     nothing.
     """
     parts = path.split(".")
     kind: Literal["self", "cross"] = "cross" if "cross_attention" in parts else "self"
-    position = next((place for place, part in enumerate(parts) if part.isdigit()), None)
+    position = next((index for index, part in enumerate(parts) if part.isdigit()), None)
     if position is None:
         return MapName(parts[0], 0, kind)
     return MapName(parts[max(0, position - 2)], int(parts[position]), kind)

@@ -12,8 +12,9 @@ from dikkat.nn.masks import distances
 
 
 class RelativeKeys(nn.Module):
-    """Adds `q . a[distance]` to the scores, one vector a distance up to `max_distance` either way, all further ones
-    sharing the outermost (Shaw et al. 2018, section 3.2; the keys' half, which their table 4 finds to suffice).
+    """A bias `q . a[distance]` of the scores (Shaw et al. 2018, section 3.2; the keys' half suffices by table 4).
+
+    There is one vector a distance up to `max_distance` either way; all further ones share the outermost.
 
     The vectors are shared by all heads. Raises `ValueError` for heads of another width.
     """
@@ -25,7 +26,7 @@ class RelativeKeys(nn.Module):
         nn.init.xavier_uniform_(self.embedding)
 
     def forward(self, query: Float[Tensor, "B H T K"], source_length: int) -> Float[Tensor, "B H T S"]:
-        """The bias of T scaled queries, the last of `source_length` positions."""
+        """Compute the bias of T scaled queries, the last of `source_length` positions."""
         if query.shape[-1] != self.embedding.shape[-1]:
             raise ValueError(
                 f"relative positions of head_dim = {self.embedding.shape[-1]} cannot be compared with queries of width "
@@ -41,7 +42,7 @@ class RelativeKeys(nn.Module):
 def distance_buckets(
     away: Int[Tensor, "T S"], num_buckets: int, max_distance: int, bidirectional: bool
 ) -> Int[Tensor, "T S"]:
-    """Buckets of distances: small ones alone, larger ones in steps that grow logarithmically up to `max_distance`.
+    """Return buckets of distances: one for each small one, larger steps logarithmically up to `max_distance`.
 
     Raffel et al. (2020, section 2.1). With `bidirectional` half of the buckets are for keys after the query; without,
     these share bucket 0.
@@ -57,7 +58,7 @@ def distance_buckets(
 
 
 class BucketBias(nn.Module):
-    """One learned number for each head and bucket of distances, added to the scaled scores (Raffel et al. 2020).
+    """A bias of one learned number for each head and bucket of distances, added to the scores (Raffel et al. 2020).
 
     Each layer has a table of its own, where T5 shares one. Raises `ValueError` for fewer than 4 buckets and a
     `max_distance` that leaves none for far keys.
@@ -76,7 +77,7 @@ class BucketBias(nn.Module):
         nn.init.normal_(self.embedding, std=0.02)
 
     def forward(self, query: Float[Tensor, "B H T K"], source_length: int) -> Float[Tensor, "H T S"]:
-        """The bias of T queries, the last of `source_length` positions."""
+        """Compute the bias of T queries, the last of `source_length` positions."""
         away = distances(query.shape[-2], source_length, device=query.device)
         buckets = distance_buckets(away, self.num_buckets, self.max_distance, self.bidirectional)
         # (T, S, H) -> (H, T, S)

@@ -1,4 +1,4 @@
-"""The one place that knows the order of residual sum, dropout and norm."""
+"""Residual wrappers: the order of residual sum, dropout and norm."""
 
 from __future__ import annotations
 

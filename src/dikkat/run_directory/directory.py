@@ -1,4 +1,4 @@
-"""One run on disk: where each part lies, who may write it, and how it is read back."""
+"""One run on disk: the path of each part, who may write it, and how it is read back."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from dikkat.run_directory.metrics import (
     settings_hash,
     truncate_metrics,
 )
-from dikkat.run_directory.parts import CORPUS, ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED, check_array, check_folder
+from dikkat.run_directory.parts import ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED
+from dikkat.run_directory.paths import RunPaths
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
-from dikkat.run_directory.version import installed_version
-from dikkat_runtime.engine.run_directory import FORMAT_VERSION, TARGET_TOKENIZER
-from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
+from dikkat.run_directory.version import checked_versions, installed_version
+from dikkat.run_directory.writable import require_writable
+from dikkat_runtime.engine.run_directory import FORMAT_VERSION
+from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import (
-    TEMPORARY_PREFIX,
     make_folder,
     probe_beside,
     read_regular,
@@ -46,19 +47,14 @@ from dikkat_runtime.text.strict_json import parse_json
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
-"""What a run writes before its config.json, which ends the preparation of the data."""
-
 
 @dataclass(frozen=True, slots=True)
-class RunDirectory:
-    """The folder of one run. Everything is written beside, fsynced and renamed; nothing is pickled."""
-
-    path: Path
+class RunDirectory(RunPaths):
+    """Read and write the folder of one run; files are written beside, fsynced and renamed, nothing is pickled."""
 
     @classmethod
     def create(cls, path: Path, *, resume: bool = False) -> RunDirectory:
-        """Make the folder, or take up the unfinished run in it when `resume` is set.
+        """Make the folder, or resume the unfinished run in it when `resume` is set.
 
         Raises `CannotCreateError` when something is there that must not be overwritten or the place cannot be
         written, `MissingInputError` when there is nothing to resume, `DataError` when its config.json is damaged.
@@ -66,7 +62,9 @@ class RunDirectory:
         run = cls(path)
         with write_errors(path):
             if path.exists():
-                run._require_writable_content(resume)
+                require_writable(path, resume)
+                if run.has_config:
+                    run.read_config()
             elif resume:
                 raise MissingInputError(f"{path}: there is no run to resume; leave --resume out to start one")
             make_folder(path)
@@ -75,7 +73,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """An existing run. Raises `MissingInputError` when it is none, `DataError` when config.json is no good."""
+        """Open an existing run. Raises `MissingInputError`, or `DataError` when config.json is damaged."""
         if not path.exists():
             raise MissingInputError(f"{path}: there is no such run directory")
         if not path.is_dir():
@@ -87,7 +85,7 @@ class RunDirectory:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Keep other processes from writing this run, and clear away what a killed one left half-written.
+        """Keep other processes from writing this run, and remove what a killed one left half-written.
 
         What is yielded is False where no lock is to be had. Raises `CannotCreateError` when another process writes it
         or it may not be written, and `DiskError`.
@@ -99,77 +97,11 @@ class RunDirectory:
             yield is_locked
 
     def make_folder(self, name: Literal["corpus", "held_out"]) -> Path:
-        """A folder of the run, made where it is missing. Raises `DiskError` or `CannotCreateError`."""
+        """Return a folder of the run, created if it is missing. Raises `DiskError` or `CannotCreateError`."""
         folder = self.path / name
         with write_errors(folder):
             make_folder(folder)
         return folder
-
-    @property
-    def config(self) -> Path:
-        """Format version, dikkat version and the settings."""
-        return self.path / "config.json"
-
-    @property
-    def tokenizer(self) -> Path:
-        """The tokenizer, in the format of the `tokenizers` library; raises as `checked`."""
-        return checked(self.path, "tokenizer.json")
-
-    @property
-    def target_tokenizer(self) -> Path:
-        """The tokenizer of the target, in a run whose vocabularies are separate; raises as `checked`."""
-        return checked(self.path, TARGET_TOKENIZER)
-
-    @property
-    def initial(self) -> Path:
-        """The weights to begin with, where they are not drawn; raises as `checked`."""
-        return checked(self.path, "initial.safetensors")
-
-    @property
-    def weights(self) -> Path:
-        """The weights to use."""
-        return self.path / "model.safetensors"
-
-    @property
-    def card(self) -> Path:
-        """What the run is and how good; the last file a run writes, so its presence means finished."""
-        return checked(self.path, "card.md")
-
-    @property
-    def metrics(self) -> Path:
-        """One line for each validation; raises as `checked`."""
-        return checked(self.path, "metrics.jsonl")
-
-    @property
-    def checkpoints(self) -> Path:
-        """The folder of the checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def corpus(self) -> Path:
-        """The folder of the memory-mapped training data; raises as `checked`."""
-        folder = self.path / "corpus"
-        check_folder(folder)
-        for name in CORPUS:
-            path = checked(self.path, name)
-            if self.has_config:
-                check_array(path)
-        return folder
-
-    def held_out(self, part: Literal["validation", "test"], side: Literal["source", "target"]) -> Path:
-        """The text file of one side of a part that is never trained on; raises as `checked`."""
-        check_folder(self.path / "held_out")
-        return checked(self.path, f"held_out/{part}.{side}.txt")
-
-    @property
-    def is_finished(self) -> bool:
-        """Whether the run came to its end."""
-        return (self.path / "card.md").exists()
-
-    @property
-    def has_config(self) -> bool:
-        """Whether the preparation of the data came to its end."""
-        return self.config.exists()
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
         """Write config.json: versions, then `settings`. Raises `DiskError` or `CannotCreateError`."""
@@ -197,7 +129,7 @@ class RunDirectory:
         self.write_text(name, text)
 
     def read_config(self) -> dict[str, Any]:
-        """The settings as given to `write_config`, without the versions.
+        """Return the settings as passed to `write_config`, without the versions.
 
         Raises `MissingInputError`, or `DataError` for a damaged file or one of a newer format.
         """
@@ -209,13 +141,13 @@ class RunDirectory:
             raise MissingInputError(f"{self.path}: not a run directory: {reason}; name one made by dikkat") from None
         except ValueError as error:
             raise DataError(f"{self.config}: damaged: not valid JSON ({error}); restore the file") from None
-        settings = self._check_versions(loaded)
+        settings = checked_versions(loaded, self.config)
         if entry := listed(self.path).get(self.config.name):
             verify_content(self.config, content, entry)
         return settings
 
     def labels(self) -> tuple[str, ...]:
-        """The classes of a classifier, in the order of their ids. Raises as `read_config`."""
+        """Return the classes of a classifier, in the order of their ids. Raises as `read_config`."""
         labels = self.read_config().get("labels")
         if not labels:
             raise DataError(f"{self.config}: damaged: names no labels; restore the file")
@@ -225,18 +157,18 @@ class RunDirectory:
         return tuple(labels)
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """Append one row to metrics.jsonl with the hash of the settings, on the disk when this returns.
+        """Append one row to metrics.jsonl with the hash of the settings, and sync it to disk.
 
         Raises as `read_config`, `DiskError` or `CannotCreateError`.
         """
         append_metrics(self.metrics, {**row, SETTINGS_HASH: settings_hash(self.read_config())})
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """All rows of metrics.jsonl, as given to `append_metrics`. Raises `DataError` with file and line."""
+        """Return all rows of metrics.jsonl, as passed to `append_metrics`. Raises `DataError` with file and line."""
         return [{key: value for key, value in row.items() if key != SETTINGS_HASH} for row in self._rows()]
 
     def foreign_metrics(self) -> list[int]:
-        """Numbers (from 1) of the rows that were measured under other settings than those in config.json."""
+        """Return the numbers (from 1) of rows that were measured under other settings than those in config.json."""
         own = settings_hash(self.read_config())
         rows = self._rows()
         # a row of an older dikkat says nothing about its settings
@@ -246,7 +178,7 @@ class RunDirectory:
         """Drop the rows later than the step that a run resumes from."""
         truncate_metrics(self.metrics, after_step)
 
-    def take_up(self, checkpoint: Checkpoint | None) -> list[str]:
+    def resume_from(self, checkpoint: Checkpoint | None) -> list[str]:
         """Check all that is trained on, and bring metrics.jsonl to where `checkpoint` (None: the beginning) was saved.
 
         Returns what a user should know. Raises as `checked`, and `DataError` for damaged rows without a copy.
@@ -271,13 +203,13 @@ class RunDirectory:
         write_atomically(self.weights, encode_tensors(tensors, metadata))
 
     def load_weights(self) -> dict[str, Tensor]:
-        """The weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
+        """Return the weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
         if not self.weights.exists():
             raise MissingInputError(f"{self.weights}: no weights yet; train on with --resume until a validation")
         return read_tensors(self.weights)
 
     def weights_metadata(self) -> dict[str, str]:
-        """What was noted with the weights when they were saved. Raises `MissingInputError` or `DataError`."""
+        """Return the metadata that was saved with the weights. Raises `MissingInputError` or `DataError`."""
         return read_metadata(self.weights)
 
     def save_checkpoint(
@@ -293,57 +225,20 @@ class RunDirectory:
         return save_checkpoint(self.checkpoints, step, tensors_by_file, state, keep, copies)
 
     def latest_checkpoint(self) -> Checkpoint | None:
-        """The newest sound checkpoint; its `problems` name the damaged ones passed over, to be shown as warnings.
+        """Return the newest sound checkpoint; its `problems` name the damaged ones that were passed over.
 
         Raises `DataError` when there are checkpoints and every one is damaged.
         """
         return latest_checkpoint(self.checkpoints)
 
     def checkpoint_folders(self) -> list[Path]:
-        """The folders of the checkpoints, the newest first, whether sound or not. Raises as `checked`."""
+        """Return the folders of the checkpoints, the newest first, sound or not. Raises as `checked`."""
         return checkpoint_folders(self.checkpoints)
 
     def remove_if_empty(self) -> None:
-        """Take the folder away again if nothing was written into it."""
+        """Remove the folder if nothing was written into it."""
         with suppress(OSError):
             self.path.rmdir()
-
-    def _require_writable_content(self, resume: bool) -> None:
-        if not self.path.is_dir():
-            raise CannotCreateError(f"{self.path}: is a file, not a folder; give another --out")
-        names = sorted(entry.name for entry in self.path.iterdir() if not entry.name.startswith(TEMPORARY_PREFIX))
-        if not names:
-            return
-        if not self._looks_like_run(names):
-            listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            raise CannotCreateError(f"{self.path}: holds files that are not of a run ({listed}); give another --out")
-        if self.is_finished:
-            raise CannotCreateError(f"{self.path}: holds a finished run; give another --out")
-        if not resume:
-            interrupted = "a preparation that was interrupted; add --resume to the same command to make it again"
-            what = "an unfinished run; add --resume to go on with it" if self.has_config else interrupted
-            raise CannotCreateError(f"{self.path}: holds {what}, or give another --out")
-        if self.has_config:
-            self.read_config()
-
-    def _looks_like_run(self, names: list[str]) -> bool:
-        if not self.has_config:
-            return _PREPARATION.issuperset(names)
-        try:
-            return "format_version" in parse_json(read_regular(self.config, LIMITS[self.config.name]))
-        except (ValueError, TypeError, OSError, DataError):
-            return self.checkpoints.is_dir()  # the damaged config.json of a run is still that of a run
-
-    def _check_versions(self, loaded: object) -> dict[str, Any]:
-        number = loaded.get("format_version") if isinstance(loaded, dict) else None
-        if not isinstance(loaded, dict) or type(number) is not int or number < 1:
-            raise DataError(f"{self.config}: damaged, or not written by dikkat: no format_version; restore the file")
-        if number > FORMAT_VERSION:
-            raise DataError(
-                f"{self.config}: format version {number}, but this dikkat knows only up to {FORMAT_VERSION};"
-                f" written by dikkat {loaded.get('dikkat_version', '?')}: upgrade to it"
-            )
-        return {key: value for key, value in loaded.items() if key not in ("format_version", "dikkat_version")}
 
     def _rows(self) -> list[dict[str, Any]]:
         return read_metrics(self.metrics, sealed=read_manifest(self.path) is not None)

@@ -70,7 +70,7 @@ def _step_of(run: RunDirectory) -> int:
 def _held(
     run: RunDirectory, state: TrainingState, parameters: FlatParameters, optimizer: Optimizer
 ) -> dict[str, Tensor] | None:
-    """The best weights, where this checkpoint or an older one is of their update."""
+    """Return the best weights, where this checkpoint or an older one is of their update."""
     if state.best_update == state.updates:
         return parameters.named(optimizer.evaluated_weights)
     folder = run.checkpoints / f"step-{state.best_update:06d}"

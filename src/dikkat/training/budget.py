@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Budget(Protocol):
-    """Progress of a run from 0 to 1; the learning rate and the validations follow it."""
+    """Tells the progress of a run from 0 to 1, which the learning rate and the validations follow."""
 
     @property
     def clock(self) -> Callable[[], float]:
@@ -17,11 +17,11 @@ class Budget(Protocol):
         ...
 
     def progress(self, updates: int) -> float:
-        """Share of the run that is done after `updates`."""
+        """Return the share of the run that is done after `updates`."""
         ...
 
     def seconds_left(self, updates: int) -> float | None:
-        """Time until the end, or None while it cannot be told."""
+        """Return the seconds until the end, or None while they cannot be told."""
         ...
 
     def validated(self, seconds: float) -> None:
@@ -49,7 +49,7 @@ class UpdateBudget:
         return (now - start) / (updates - first) * (self.total - updates)
 
     def validated(self, seconds: float) -> None:
-        """The end does not depend on time."""
+        """Ignore it: the end does not depend on time."""
 
 
 @dataclass
@@ -69,12 +69,12 @@ class TimeBudget:
         return min(1.0, max(0.0, self.used() / max(self.seconds - self._reserve, 1e-9)))
 
     def used(self) -> float:
-        """Seconds spent, earlier sessions of the same run included."""
+        """Return the seconds spent, earlier sessions of the same run included."""
         return self.already + self.clock() - self.start
 
     def seconds_left(self, updates: int) -> float | None:
         return max(0.0, self.seconds - self.used())
 
     def validated(self, seconds: float) -> None:
-        """Keep room for one more validation like the slowest so far."""
+        """Keep time for one more validation like the slowest so far."""
         self._reserve = min(max(self._reserve, 1.1 * seconds), 0.3 * self.seconds)

@@ -1,4 +1,4 @@
-"""The task of a classifier: texts and the place of their label, validated by accuracy and F1."""
+"""The task of a classifier: texts and the index of their label, validated by accuracy and F1."""
 
 from __future__ import annotations
 
@@ -56,9 +56,11 @@ class ClassificationTask:
 
     @property
     def batches_per_epoch(self) -> int:
+        """Micro-batches in one pass over the texts."""
         return self.plan.batches_per_epoch
 
     def loss(self, position: int, progress: float) -> BatchLoss:
+        """Compute the smoothed cross-entropy of a batch, weighted by class where classes are balanced."""
         _, indices = self.plan.at(position)
         logits = self._logits(self.corpus, indices)
         wanted = to_device(_classes(self.corpus, indices), logits.device)
@@ -69,6 +71,7 @@ class ClassificationTask:
         return BatchLoss(objective, likelihood, len(indices))
 
     def baseline(self) -> Baseline:
+        """Return the score of always naming the most frequent class."""
         wanted = _classes(self._validation, self._rows).tolist()
         commonest = max(set(wanted), key=wanted.count)
         scores = class_scores(self.labels, wanted, [commonest] * len(wanted))
@@ -82,28 +85,30 @@ class ClassificationTask:
         return tuple(label for label, number in zip(self.labels, counts, strict=True) if not number)
 
     def limit_validation(self, share: float) -> float:
+        """Validate on about that share of the held-out texts; returns the share it came to."""
         self._rows = spread(len(self._validation), share, LEAST_TEXTS)
         lengths = self._validation.source_lengths[self._rows]
         self._validation_plan = BatchPlan(lengths, np.zeros_like(lengths), self._tokens_per_batch, seed=0)
         return len(self._rows) / len(self._validation)
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
+        """Compute loss, accuracy and F1 of held-out texts; see `Task`."""
         return self._validated(self._validation_logits(should_stop), number)
 
     def _validated(self, logits: NDArray[np.float64], number: int) -> Validation:
-        """The scores of (N, C) logits of the validation texts."""
-        wanted = _classes(self._validation, self._rows)
-        right = probabilities(logits)[np.arange(len(wanted)), wanted]
+        """Score (N, C) logits of the validation texts."""
+        labels = _classes(self._validation, self._rows)
+        right = probabilities(logits)[np.arange(len(labels)), labels]
         # a probability of 0 would be an infinite loss
         loss = -float(np.log(np.maximum(right, np.finfo(np.float64).tiny)).mean())
         if not math.isfinite(loss):
             return Validation.broken(loss)
-        found = logits.argmax(axis=1)
-        scores = class_scores(self.labels, wanted.tolist(), found.tolist())
+        predicted = logits.argmax(axis=1)
+        scores = class_scores(self.labels, labels.tolist(), predicted.tolist())
         accuracy, macro_f1 = 100 * scores.accuracy, 100 * scores.macro_f1
-        columns = {"accuracy": accuracy, "macro_f1": macro_f1, "temperature": fit_temperature(logits, wanted)}
-        place = number * 7 % len(wanted)
-        shown = self._shown(place, self.labels[found[place]], self.labels[wanted[place]])
+        columns = {"accuracy": accuracy, "macro_f1": macro_f1, "temperature": fit_temperature(logits, labels)}
+        index = number * 7 % len(labels)
+        shown = self._shown(index, self.labels[predicted[index]], self.labels[labels[index]])
         return Validation(loss, columns, macro_f1 if self._balance else accuracy, shown)
 
     def _shown(self, index: int, found: str, wanted: str) -> tuple[tuple[str, str], ...]:
@@ -112,7 +117,7 @@ class ClassificationTask:
 
     @torch.inference_mode()
     def _validation_logits(self, should_stop: Stop) -> NDArray[np.float64]:
-        """(N, C), in the order of the rows that are validated on."""
+        """Compute logits (N, C), in the order of the rows that are validated on."""
         logits = np.zeros((len(self._rows), len(self.labels)))
         for indices in self._validation_plan.epoch(0):
             if should_stop():
@@ -121,7 +126,7 @@ class ClassificationTask:
         return logits
 
     def _logits(self, corpus: Corpus, indices: NDArray[np.int64]) -> Tensor:
-        """(B, C), float32."""
+        """Compute logits (B, C), float32."""
         device = self.model.output.weight.device
         tokens, mask = pad_texts([corpus.source(index) for index in indices], device)
         logits: Tensor = self.model(tokens, mask)
@@ -129,7 +134,7 @@ class ClassificationTask:
 
 
 def pad_texts(rows: Sequence[Sequence[int] | Ids], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Ids of texts as one (B, S) tensor, and its mask, True at real tokens."""
+    """Pad ids of texts to one (B, S) tensor; returns it and its mask, True at real tokens."""
     padded = np.full((len(rows), max(map(len, rows))), PAD_ID, dtype=np.int64)
     for row, ids in enumerate(rows):
         padded[row, : len(ids)] = ids
@@ -138,7 +143,7 @@ def pad_texts(rows: Sequence[Sequence[int] | Ids], device: torch.device) -> tupl
 
 
 def class_weights(corpus: Corpus, num_classes: int) -> Tensor:
-    """(C,): inverse to the frequency of a class, with a mean of 1 over the texts."""
+    """Return weights (C,), inverse to the frequency of a class, with a mean of 1 over the texts."""
     counts = np.bincount(_classes(corpus, np.arange(len(corpus))), minlength=num_classes)
     return torch.from_numpy(len(corpus) / (num_classes * np.maximum(counts, 1))).float()
 

@@ -55,14 +55,16 @@ class LanguageModelTask:
 
     @property
     def batches_per_epoch(self) -> int:
+        """Micro-batches in one pass over the windows."""
         return self.windows.batches_per_epoch
 
     def loss(self, position: int, progress: float) -> BatchLoss:
+        """Compute the smoothed cross-entropy of the predicted tokens of a batch."""
         example = self._example(self.windows.at(position), (self._seed, position))
         return batch_loss(self.model, example, self._smoothing)
 
     def baseline(self) -> Baseline:
-        """Minus the loss of one who knows how often each token is."""
+        """Return minus the loss of predicting by the frequency of tokens."""
         vocabulary = self.model.output_weight.shape[0]
         # one more of each, so that none is impossible
         counts = np.bincount(self.windows.ids, minlength=vocabulary) + 1.0
@@ -70,18 +72,20 @@ class LanguageModelTask:
         return Baseline(-loss, 0.01 * loss, f"knowing how often each token is (loss {loss:.4f})")
 
     def limit_validation(self, share: float) -> float:
+        """Validate on about that share of the held-out text; returns the share it came to."""
         most = min(MOST_VALIDATION_TOKENS, self.held_out.num_tokens)
         self._validation_tokens = min(most, max(LEAST_VALIDATION_TOKENS, round(share * most)))
         return self._validation_tokens / most
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
+        """Compute loss, perplexity and bits a byte of held-out text; see `Task`."""
         total, tokens = 0.0, 0
         with torch.inference_mode():
-            for place, packed in enumerate(self.held_out.in_order(self._validation_tokens)):
+            for index, packed in enumerate(self.held_out.in_order(self._validation_tokens)):
                 if should_stop():
                     raise ValidationStoppedError
                 # the same question each time
-                found = batch_loss(self.model, self._example(packed, (0, place)), smoothing=0.0)
+                found = batch_loss(self.model, self._example(packed, (0, index)), smoothing=0.0)
                 total += float(found.likelihood)
                 tokens += found.predictions
         loss = total / tokens
@@ -102,11 +106,11 @@ class LanguageModelTask:
 
 
 def batch_loss(model: LanguageModel, example: Example, smoothing: float) -> BatchLoss:
-    """Losses of a batch, counted in predicted tokens; only their hidden states reach the vocabulary."""
+    """Compute the losses of a batch, counted in predicted tokens; only their hidden states reach the vocabulary."""
     device = model.output_weight.device
-    places = None if example.places is None else to_device(example.places, device)
+    position_ids = None if example.position_ids is None else to_device(example.position_ids, device)
     # (B, T, D) -> (B * T, D)
-    rows = model.hidden(to_device(example.tokens, device), visible(example, model), places).flatten(0, 1)
+    rows = model.hidden(to_device(example.tokens, device), visible(example, model), position_ids).flatten(0, 1)
     wanted = example.wanted.reshape(-1)
     if example.predicted is not None:
         real = np.flatnonzero(example.predicted)
@@ -123,7 +127,7 @@ def batch_loss(model: LanguageModel, example: Example, smoothing: float) -> Batc
 
 
 def visible(example: Example, model: LanguageModel) -> Bool[Tensor, "B 1 T T"] | None:
-    """What each token may see: its own document, and of it what the objective allows; None is the model's default."""
+    """Return the mask of each token's own document, as far as the objective allows; None is the model's default."""
     if example.documents is None and example.prefix is None:
         return None
     device, length = model.output_weight.device, example.tokens.shape[1]

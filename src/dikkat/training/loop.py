@@ -16,7 +16,7 @@ from dikkat.training.optimizer import Optimizer
 from dikkat.training.overheads import ValidationPlan
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
-from dikkat.training.recovery import Recovery
+from dikkat.training.recovery import MAX_SKIPPED, Recovery
 from dikkat.training.saving import Saver
 from dikkat.training.schedule import learning_rate
 from dikkat.training.seeding import seed_dropout
@@ -24,9 +24,6 @@ from dikkat.training.state import TrainingState
 from dikkat.training.task import Stop, Task, Validation, ValidationStoppedError, never
 from dikkat.training.timer import RunTimer
 from dikkat.training.watching import StepReport, Watcher
-
-MAX_SKIPPED = 20
-"""Updates in a row without a finite gradient that are a divergence."""
 
 
 class Trainer:
@@ -110,17 +107,11 @@ class Trainer:
         sums, count = self.launch(progress)
         # the only moment of an update that waits for the device
         *likelihoods, norm = sums.tolist()
-        seconds, likelihood = self.timer.add_update(began), sum(likelihoods)
-        state.count += count
-        state.seconds = self.timer.run_seconds()
-        if math.isfinite(norm) and math.isfinite(likelihood):
-            state.skipped = 0
-            state.loss_sum += likelihood
-            state.loss_count += count
-        else:
-            state.skipped += 1
-        loss, left = likelihood / count, self.budget.seconds_left(state.updates)
-        watcher.step(StepReport(state.updates, self.epoch, progress, loss, count, self.task.unit, seconds, left))
+        seconds, likelihood, state.seconds = self.timer.add_update(began), sum(likelihoods), self.timer.run_seconds()
+        state.add_update(likelihood, count, is_finite=math.isfinite(norm) and math.isfinite(likelihood))
+        loss, epoch = likelihood / count, state.position / self.task.batches_per_epoch
+        left = self.budget.seconds_left(state.updates)
+        watcher.step(StepReport(state.updates, epoch, progress, loss, count, self.task.unit, seconds, left))
         if state.skipped >= MAX_SKIPPED:
             self._go_back(watcher, f"the gradient was not finite for {MAX_SKIPPED} updates in a row")
         # a checkpoint amid bad updates would be nothing to go back to
@@ -133,17 +124,17 @@ class Trainer:
         began = self.timer.clock()
         if not self._check_finite(watcher):
             return
-        weights = self.optimizer.evaluated_weights
         validation = self._look(self.state.validations, should_stop)
         if not math.isfinite(validation.loss):
             self._go_back(watcher, "the validation loss was not finite")
             return
-        row = {"step": self.state.updates, "epoch": round(self.epoch, 3), "train_loss": self.state.train_loss}
+        epoch = round(self.state.position / self.task.batches_per_epoch, 3)
+        row = {"step": self.state.updates, "epoch": epoch, "train_loss": self.state.train_loss}
         row |= {"valid_loss": validation.loss, **validation.scores, self.task.unit: self.state.count}
         row["seconds"] = round(self.timer.run_seconds(), 2)
         is_best = self.state.add_validation(validation.score)
         if is_best:
-            self.saver.keep_best(self.state.updates, self.parameters.named(weights))
+            self.saver.keep_best(self.state.updates, self.parameters.named(self.optimizer.evaluated_weights))
         self.saver.add_row(row)
         looked = self.timer.clock()
         self.plan.validated(self.state, looked - began + self.timer.save_seconds)
@@ -207,8 +198,3 @@ class Trainer:
         self.state = self.recovery.go_back(self.state, fault, watcher.note)
         self.saver.forget()
         self.task.limit_validation(self.state.validation_share)
-
-    @property
-    def epoch(self) -> float:
-        """Passes over the data so far."""
-        return self.state.position / self.task.batches_per_epoch

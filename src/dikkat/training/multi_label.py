@@ -25,6 +25,7 @@ class MultiLabelTask(ClassificationTask):
     """
 
     def loss(self, position: int, progress: float) -> BatchLoss:
+        """Compute the sum of binary cross-entropies of a batch."""
         _, indices = self.plan.at(position)
         logits = self._logits(self.corpus, indices)
         wanted = to_device(_has_label(self.corpus, indices, len(self.labels)), logits.device).float()
@@ -49,8 +50,8 @@ class MultiLabelTask(ClassificationTask):
             "subset_accuracy": 100 * scores.subset_accuracy,
             "temperature": fit_label_temperature(logits, wanted),
         }
-        place = number * 7 % len(wanted)
-        shown = self._shown(place, self._names(found[place]), self._names(wanted[place]))
+        index = number * 7 % len(wanted)
+        shown = self._shown(index, self._names(found[index]), self._names(wanted[index]))
         return Validation(loss, columns, columns["micro_f1"], shown)
 
     def _names(self, row: NDArray[np.bool_]) -> str:
@@ -58,7 +59,7 @@ class MultiLabelTask(ClassificationTask):
 
 
 def _has_label(corpus: Corpus, indices: NDArray[np.int64], num_labels: int) -> NDArray[np.bool_]:
-    """(B, C): whether each text has each label."""
+    """Return (B, C): whether each text has each label."""
     labels, lengths = corpus.gather(indices, "target")
     has_label = np.zeros((len(indices), num_labels), bool)
     has_label[np.repeat(np.arange(len(indices)), lengths), labels] = True

@@ -12,7 +12,7 @@ from dikkat.training.parameters import FlatParameters
 
 
 class Optimizer:
-    """One update of all parameters, of their average and of the copy that the model computes with.
+    """Updates all parameters, their average and the copy that the model computes with.
 
     AdamW (Loshchilov and Hutter 2019) on every entry, or with `config.optimizer == "muon"` momentum orthogonalised by
     Newton-Schulz iterations (Jordan et al. 2024) on the matrices and AdamW on embeddings and vectors.

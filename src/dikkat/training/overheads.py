@@ -22,7 +22,7 @@ PROBE_SHARE = 0.03
 
 
 class Plan(NamedTuple):
-    """How a run with a time limit validates."""
+    """The validations of a run with a time limit."""
 
     share: float
     """Of the held-out data."""
@@ -31,7 +31,7 @@ class Plan(NamedTuple):
 
 
 def plan_validations(allowed: float, validation: float, save: float, wanted: int) -> Plan:
-    """What fits in `allowed` seconds, where a validation on all held-out data takes `validation` and a save `save`.
+    """Plan what fits in `allowed` seconds, where a full validation takes `validation` and a save `save` seconds.
 
     There is always one validation: the last.
     """

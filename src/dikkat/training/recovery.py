@@ -14,6 +14,9 @@ from dikkat.training.parameters import FlatParameters
 from dikkat.training.state import TrainingState, load_state
 from dikkat_runtime.errors import DivergedError
 
+MAX_SKIPPED = 20
+"""Updates in a row without a finite gradient that are a divergence."""
+
 
 class Recovery:
     """Puts parameters and optimizer of a run back to what they were."""

@@ -60,7 +60,7 @@ class Saver:
     def try_to_save(
         self, state: TrainingState, parameters: FlatParameters, optimizer: Optimizer, note: Callable[[str], None]
     ) -> None:
-        """As `save`; a disk that is full or broken is told once, and the next save tries again."""
+        """Save, and where the disk is full or broken note it once: the next save tries again."""
         try:
             self.save(state, parameters, optimizer)
         except DiskError as error:
@@ -83,7 +83,7 @@ def write_weights(run: RunDirectory, update: int, tensors: dict[str, Tensor]) ->
 
 
 def checksum(path: Path) -> str:
-    """SHA-256 of a file; empty where it cannot be read."""
+    """Return the SHA-256 of a file, or an empty text where it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -14,7 +14,7 @@ from dikkat_runtime.errors import DataError
 
 @dataclass
 class TrainingState:
-    """Where a run stands. The generators have no state: order and dropout are functions of seed and position."""
+    """The state of a run. Generators have none: order and dropout are functions of seed and position."""
 
     updates: int = 0
     """Optimizer steps done."""
@@ -63,6 +63,16 @@ class TrainingState:
         """Whether nothing was learned since the last validation."""
         return not (self.loss_count or self.validation_due or self.best_score is None)
 
+    def add_update(self, likelihood: float, count: int, *, is_finite: bool) -> None:
+        """Count an update over so many predictions; one that is not finite was skipped."""
+        self.count += count
+        if is_finite:
+            self.skipped = 0
+            self.loss_sum += likelihood
+            self.loss_count += count
+        else:
+            self.skipped += 1
+
     def add_validation(self, score: float) -> bool:
         """Count a finished validation; returns whether its score is the best so far."""
         is_best = self.best_score is None or score > self.best_score
@@ -88,7 +98,7 @@ def save_state(
 
 
 def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Optimizer) -> TrainingState:
-    """Put everything back as `save_state` found it.
+    """Load parameters, optimizer and state as `save_state` wrote them.
 
     Raises `DataError` if the checkpoint is of another model, or holds a number that is not finite.
     """

@@ -1,4 +1,4 @@
-"""What the training loop asks of whatever is learned: batches, their loss, and how good the model is."""
+"""The contract between the training loop and a task: batches, their loss, and how good the model is."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ValidationStoppedError(Exception):
 
 
 def never() -> bool:
-    """A `Stop` that never comes."""
+    """Never ask to stop."""
     return False
 
 
@@ -37,7 +37,7 @@ class BatchLoss(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What one validation found."""
+    """The result of one validation."""
 
     loss: float
     """Negative log-likelihood a prediction, in nats, no smoothing."""
@@ -50,12 +50,12 @@ class Validation:
 
     @classmethod
     def broken(cls, loss: float) -> Validation:
-        """What is found where `loss` is not finite."""
+        """Return the result where `loss` is not finite."""
         return cls(loss, {}, math.nan, ())
 
 
 class Baseline(NamedTuple):
-    """The validation score of one who has learned nothing."""
+    """The validation score that needs no learning."""
 
     score: float
     margin: float
@@ -83,13 +83,14 @@ class Task(Protocol):
         ...
 
     def loss(self, position: int, progress: float) -> BatchLoss:
-        """Loss of the micro-batch at `position`, when that share of the run is done: a function of the two, so that
-        resuming is arithmetic.
+        """Compute the loss of the micro-batch at `position`, when the share `progress` of the run is done.
+
+        It is a function of the two, so that resuming is arithmetic.
         """
         ...
 
     def baseline(self) -> Baseline:
-        """What a validation score must be compared with before it means something."""
+        """Return the score that a validation must be compared with before it means something."""
         ...
 
     def limit_validation(self, share: float) -> float:
@@ -105,6 +106,6 @@ class Task(Protocol):
 
 
 def spread(count: int, share: float, least: int) -> NDArray[np.int64]:
-    """About that share of the indices below `count`, evenly spread, both ends among them; at least `least` or all."""
+    """Choose about that share of the indices below `count`, evenly spread with both ends; at least `least`, or all."""
     chosen = min(count, max(least, round(share * count)))
     return np.unique(np.linspace(0, count - 1, chosen).astype(np.int64))

@@ -77,12 +77,12 @@ class Validator:
             translations = self._translate(model, should_stop)
         scores = score_translations(translations, [self._targets[index] for index in self._chosen], self._scoring)
         shown = number * 7 % len(self._chosen)
-        place = self._chosen[shown]
-        sample = (("source", self._sources[place]), ("model", translations[shown]), ("human", self._targets[place]))
+        index = self._chosen[shown]
+        sample = (("source", self._sources[index]), ("model", translations[shown]), ("human", self._targets[index]))
         return Validation(loss, {"chrf": scores.chrf, "bleu": scores.bleu}, scores.chrf, sample)
 
     def baseline(self) -> Baseline:
-        """chrF of the sources themselves, on the sentences that are translated."""
+        """Return the chrF of the sources themselves, on the sentences that are translated."""
         sources, targets = ([texts[index] for index in self._chosen] for texts in (self._sources, self._targets))
         score = score_translations(copy_source(sources), targets, self._scoring).chrf
         return Baseline(score, 1.0, f"copying the source (chrF {score:.2f})")
@@ -109,7 +109,7 @@ class Validator:
 
 
 def decoding_options(corpus: Corpus) -> DecodingOptions:
-    """Greedy decoding that stops a little after every reference of `corpus` would have ended.
+    """Return options of greedy decoding that stops a little after every reference of `corpus` would have ended.
 
     A model that has learned nothing writes up to the limit of length, which is most of the time of its validation.
     """

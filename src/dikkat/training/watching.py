@@ -10,7 +10,7 @@ from dikkat.training.task import Validation
 
 @dataclass(frozen=True, slots=True)
 class StepReport:
-    """One update, for whoever watches."""
+    """A report of one update."""
 
     updates: int
     epoch: float
@@ -27,10 +27,16 @@ class StepReport:
 
 
 class Watcher(Protocol):
-    """Sees what happens; knows nothing of how."""
+    """Is told what happens in a run."""
 
-    def step(self, report: StepReport) -> None: ...
+    def step(self, report: StepReport) -> None:
+        """Hear of an update."""
+        ...
 
-    def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None: ...
+    def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
+        """Hear of a validation, the row of metrics that it made, and whether it is the best so far."""
+        ...
 
-    def note(self, text: str) -> None: ...
+    def note(self, text: str) -> None:
+        """Hear of something unusual, in one line."""
+        ...

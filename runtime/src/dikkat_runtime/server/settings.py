@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -65,11 +65,13 @@ class ServeSettings:
     """Answer anybody who reaches the port."""
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
-    precision: Precision = "float32"
+    precision: PrecisionName = "auto"
     threads: int | None = None
     beam_size: int = 5
     drain_seconds: float = 30.0
     log_requests: bool = False
+    takes_corrections: bool = False
+    """Whether callers may put their own translations in the place of those of a model."""
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

@@ -131,14 +131,14 @@ class Judge:
     """Tells how probable it is that translations are right."""
 
     def __init__(self, scorer: PairScorer, calibration: Calibration) -> None:
-        self._scorer, self.calibration = scorer, calibration
+        self.scorer, self.calibration = scorer, calibration
 
     def __call__(
         self, sources: Sequence[str], targets: Sequence[str], finished: Sequence[bool] | None = None
     ) -> list[Confidence]:
         """The confidence in each translation; `finished` tells whether the model ended it itself."""
         finished = [True] * len(sources) if finished is None else finished
-        scores = self._scorer.scores(sources, targets)
+        scores = self.scorer.scores(sources, targets)
         return [self._of(*each) for each in zip(sources, targets, scores, finished, strict=True)]
 
     def _of(self, source: str, target: str, scores: ForcedScores | None, finished: bool) -> Confidence:
@@ -146,13 +146,13 @@ class Judge:
             return CERTAIN
         calibration = self.calibration
         words = words_of(target)
-        flags = faults(source, target, self._scorer.languages, finished=finished)
+        flags = faults(source, target, self.scorer.languages, finished=finished)
         probability = float(calibration.sentence.probabilities(np.array([sentence_features(scores)]))[0])
         if flags:
             probability = min(probability, MOST_WHEN_FLAGGED)
         if not words:
             return Confidence(probability, (), flags)
-        features = np.array(word_features(scores, words, self._scorer.spans(target)))
+        features = np.array(word_features(scores, words, self.scorer.spans(target)))
         shown = zip(words, calibration.word.probabilities(features).tolist(), strict=True)
         return Confidence(probability, tuple(WordConfidence(word.text, each) for word, each in shown), flags)
 

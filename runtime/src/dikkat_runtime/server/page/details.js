@@ -3,17 +3,18 @@
 import { attentionView } from "./attention.js";
 import { button, debounced, element, labelled } from "./elements.js";
 import { glossaryText } from "./glossary.js";
-import { Latest } from "./server.js";
-import { say } from "./strings.js";
+import { Latest, askJson } from "./server.js";
+import { number, say } from "./strings.js";
 
 const PAUSE = 100;
 
 export function sentenceDetails(served, tell, { changed }) {
   const list = element("ul", { class: "alternatives" });
   const source = element("p", { class: "muted source-sentence", dir: "auto" });
+  const sure = element("p", { class: "note", id: "sure" });
   const attention = attentionView(served);
-  const own = ownTranslation(tell, changed);
-  const left = element("div", { class: "sentence-side" }, element("h2", {}, say("details")), source, element("h3", {}, say("alternatives")), list, own.node);
+  const own = ownTranslation(served, tell, changed);
+  const left = element("div", { class: "sentence-side" }, element("h2", {}, say("details")), source, sure, element("h3", {}, say("alternatives")), list, own.node);
   const node = element("section", { class: "pane details", hidden: true }, left, attention.node);
 
   function show(model, sentence) {
@@ -22,6 +23,7 @@ export function sentenceDetails(served, tell, { changed }) {
     own.show(model, sentence);
     if (!sentence) return;
     source.textContent = sentence.source;
+    sure.replaceChildren(...(sentence.confidence ? confidenceOf(sentence.confidence) : []));
     const others = sentence.alternatives ?? [];
     list.replaceChildren(...(others.length ? others.map((text) => alternative(sentence, text)) : [element("li", { class: "muted" }, say("noAlternatives"))]));
   }
@@ -37,8 +39,15 @@ export function sentenceDetails(served, tell, { changed }) {
   return { node, show };
 }
 
+const FLAGS = { loop: "flagLoop", empty: "flagEmpty", unfinished: "flagUnfinished", "number lost": "flagNumber", "negation lost": "flagNegation" };
+
+function confidenceOf({ probability, flags }) {
+  const percent = element("b", {}, say("sure", { percent: number(100 * probability) }));
+  return [percent, ...flags.map((flag) => element("span", { class: "flag" }, FLAGS[flag] ? say(FLAGS[flag]) : flag))];
+}
+
 // A translation that is written by hand: what the model would go on with stands below, and Tab takes it.
-function ownTranslation(tell, changed) {
+function ownTranslation(served, tell, changed) {
   const latest = new Latest();
   const area = element("textarea", { rows: 2, dir: "auto", autocomplete: "off", id: "own", oninput: () => typed(), onkeydown: (event) => {
     const isAtEnd = area.selectionStart === area.value.length;
@@ -49,13 +58,15 @@ function ownTranslation(tell, changed) {
   } });
   const rest = button("", { class: "completion", dir: "auto", id: "completion", hidden: true, onclick: () => take() });
   const use = button(say("useOwn"), { class: "quiet", id: "use-own", disabled: true, onclick: () => changed(sentence.source, { target: area.value.replace(/\s*\n\s*/g, " "), alternatives: others() }) });
+  const keep = button(say("keep"), { class: "quiet", id: "keep", hidden: !served.corrections, disabled: true, onclick: () => save() });
   const complete = debounced(ask, PAUSE);
   let [model, sentence, completion] = ["", null, ""];
 
   const others = () => [sentence.target, ...(sentence.alternatives ?? [])].filter((text) => text !== area.value);
 
   function typed() {
-    use.disabled = !area.value.trim() || area.value === sentence.target;
+    use.disabled = keep.disabled = !area.value.trim() || area.value === sentence.target;
+    keep.textContent = say("keep");
     offer("");
     if (area.value !== sentence.target) complete();
   }
@@ -71,6 +82,20 @@ function ownTranslation(tell, changed) {
     }
   }
 
+  // It stands in the translation at once, and wherever the sentence comes again.
+  async function save() {
+    const [source, target] = [sentence.source, area.value.replace(/\s*\n\s*/g, " ")];
+    try {
+      await askJson("/page/corrections", { fields: { model, source, target } });
+    } catch (problem) {
+      tell.notice(problem.message);
+      return;
+    }
+    changed(source, { target, alternatives: others() });
+    tell.status(say("kept"));
+    keep.textContent = say("kept");
+  }
+
   function offer(text) {
     completion = text === area.value ? "" : text;
     rest.hidden = !completion;
@@ -82,7 +107,7 @@ function ownTranslation(tell, changed) {
     area.value = completion;
     area.focus();
     offer("");
-    use.disabled = area.value === sentence.target;
+    use.disabled = keep.disabled = area.value === sentence.target;
   }
 
   function show(named, shown) {
@@ -92,9 +117,9 @@ function ownTranslation(tell, changed) {
     latest.stop();
     area.value = shown.target;
     offer("");
-    use.disabled = true;
+    use.disabled = keep.disabled = true;
   }
 
-  const node = element("div", { class: "own" }, labelled(say("own"), area), rest, element("div", { class: "foot" }, use));
+  const node = element("div", { class: "own" }, labelled(say("own"), area), rest, element("div", { class: "foot" }, use, keep));
   return { node, show };
 }
