@@ -10,9 +10,9 @@ import os
 import re
 from pathlib import Path
 
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import what_is_at
-from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
 
 MANIFEST = "manifest.json"
 FOLDERS = ("corpus", "held_out")

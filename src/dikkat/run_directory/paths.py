@@ -8,7 +8,7 @@ from typing import Literal
 
 from dikkat.run_directory.checks import checked
 from dikkat.run_directory.parts import CORPUS, check_array, check_folder
-from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 
 
 @dataclass(frozen=True, slots=True)

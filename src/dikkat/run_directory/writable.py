@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from dikkat.run_directory.parts import LIMITS, MANIFEST
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER
 from dikkat_runtime.errors import CannotCreateError, DataError
 from dikkat_runtime.files import TEMPORARY_PREFIX, read_regular
 from dikkat_runtime.text.strict_json import parse_json
-from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
 
 _PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
 """Files that a run writes before its config.json, which ends the preparation of the data."""

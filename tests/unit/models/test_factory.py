@@ -18,12 +18,14 @@ from dikkat.nn.recorder import record_attention
 
 @pytest.mark.seed("E10")
 def test_the_d2l_preset_has_41984_parameters_outside_embeddings_and_output() -> None:
-    settings = build_config(merge(preset("d2l"), {"model": {"vocab_size": 200}})).model
+    sizes = {"vocab_size": 200, "target_vocab_size": 220}
+    settings = build_config(merge(preset("d2l"), {"model": sizes})).model
     model = build_model(settings, seed=0)
-    embeddings = {id(model.source_embedding.weight), id(model.target_embedding.weight), id(model.output_weight)}
-    assert len(embeddings) == 3
-    assert sum(p.numel() for p in model.parameters() if id(p) not in embeddings) == 41_984
-    assert sum(p.numel() for p in model.parameters()) == 41_984 + 3 * 200 * 32
+    ends = [model.source_embedding.weight, model.target_embedding.weight, model.output_weight, model.output_bias]
+    assert len(set(map(id, ends))) == 4
+    assert sum(p.numel() for p in model.parameters() if not any(p is end for end in ends)) == 41_984
+    # the embeddings of two vocabularies, and an output layer over the second with its bias
+    assert sum(p.numel() for p in model.parameters()) == 41_984 + 200 * 32 + 220 * 32 + 220 * 33
 
 
 @pytest.mark.seed("E6")

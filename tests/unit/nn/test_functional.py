@@ -214,12 +214,15 @@ def test_the_shiny_scores_at_four_temperatures(beta: float, expected: list[float
 def test_self_and_cross_soft_and_hard_are_one_function() -> None:
     x, memory = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
     for other in (x, memory):
+        # as wide as the keys, and not the keys: which of the two is mixed can be told
+        value = torch.randn(2, other.shape[1], 4)
+        scores = x @ other.transpose(1, 2) / 2
         for hard in (False, True):
-            output, weights = attention(x, other, other, hard=hard)
+            output, weights = attention(x, other, value, hard=hard)
             assert output.shape == (2, 3, 4)
-            assert weights.shape == (2, 3, other.shape[1])
-            torch.testing.assert_close(output, weights @ other)
-            assert (weights.max(-1).values == 1).all() == hard
+            one_hot = torch.nn.functional.one_hot(scores.argmax(-1), other.shape[1]).float()
+            torch.testing.assert_close(weights, one_hot if hard else scores.softmax(-1))
+            torch.testing.assert_close(output, weights @ value)
 
 
 @pytest.mark.seed("A2")

@@ -19,6 +19,8 @@ from dikkat_runtime.text.strict_json import parse_json
 FORMAT_VERSION = 1
 KINDS = {"translator": "translator", "classifier": "classifier", "lm": "language model"}
 """What the runtime runs, by the name in config.json."""
+TARGET_TOKENIZER = "tokenizer.target.json"
+"""The file of a run that holds the target's vocabulary where there are two; tokenizer.json is then the source's."""
 LARGEST_FILE = 1 << 40
 LARGEST_CONFIG = 1 << 20
 LARGEST_HEADER = 1 << 24

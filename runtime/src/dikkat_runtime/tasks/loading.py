@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.engine.run_directory import section
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, section
 from dikkat_runtime.engine.settings import ModelSettings
-from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER, Tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def load_tokenizer(run: Path, config: Mapping[str, Any], vocab_size: int) -> Tokenizer:

@@ -45,8 +45,6 @@ _MARKS = "[,.!?]"
 _CHARACTER = r"[\s\S]"
 PATTERNS = (_PIECE, _TYPED_SPECIAL, _MARKS, _CHARACTER)
 """Every regular expression that a tokenizer of ours holds."""
-TARGET_TOKENIZER = "tokenizer.target.json"
-"""The file of a run that holds the target's vocabulary where there are two; tokenizer.json is then the source's."""
 
 # Rayon's threads do not survive a fork: parallel here, single in a forked child, and no warning about it.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")

@@ -56,7 +56,7 @@ def test_the_textbook_preset_has_its_published_number_of_parameters_between_embe
     assert not outline.tied
     assert not outline.norm_first
     assert [part.parameters for stack in outline.stacks for part in stack.below + stack.above] == [
-        256_000, 0, 256_000, 0, 256_000, 0,
+        256_000, 0, 256_000, 0, 8_000 * (32 + 1), 0,
     ]  # fmt: skip
 
 
@@ -147,3 +147,14 @@ def test_the_text_shows_every_count_and_a_stack_alone() -> None:
     alone = outline_as_text(replace(outline, stacks=outline.stacks[:1]))
     assert "decoder" not in alone
     assert f"model: {outline.stacks[0].parameters:,} parameters" in alone
+
+
+@pytest.mark.seed("D15")
+def test_two_vocabularies_have_two_embeddings_of_which_one_is_the_output() -> None:
+    outline = outline_of_config(config(vocab_size=30, target_vocab_size=20), "two")
+    width = config().model_dim
+    assert (outline.tied, outline.joint) == (True, False)
+    assert [part.parameters for stack in outline.stacks for part in stack.below if part.kind == "embedding"] == [
+        30 * width, 20 * width,
+    ]  # fmt: skip
+    assert next(part.parameters for part in outline.stacks[1].above if part.kind == "output") == 0
