@@ -14,7 +14,10 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from dikkat.kernels.environment import set_environment
+try:
+    from dikkat.kernels.environment import set_environment
+except ModuleNotFoundError:  # a checkout from before dikkat.kernels
+    from dikkat.native.environment import set_environment  # type: ignore[import-not-found,no-redef]
 
 # as the command does, before torch is loaded
 set_environment()
@@ -36,7 +39,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
 
 def translating(job: dict[str, Any]) -> Callable[[], object]:
     """All sentences in batches, or the first fifty one by one, after a few that warm up."""
-    from dikkat.tasks import Translator
+    from dikkat import Translator
 
     with open(job["lines"], encoding="utf-8") as file:
         lines = [line.rstrip("\n") for line in islice(file, job["sentences"])]
