@@ -17,7 +17,7 @@ from typing import Any
 try:
     from dikkat.kernels.environment import set_environment
 except ModuleNotFoundError:  # a checkout from before dikkat.kernels
-    from dikkat.native.environment import set_environment  # type: ignore[no-redef]
+    from dikkat.native.environment import set_environment  # type: ignore[import-not-found,unused-ignore,no-redef]
 
 # as the command does, before torch is loaded
 set_environment()

@@ -1,4 +1,4 @@
-"""Every default of the toolkit, in one place, each field with its own description.
+"""Every default of the toolkit, each field with its own description.
 
 A run is described by one `RunConfig`: it is what `config.json` of a run directory holds, what `--config F.toml`
 overrides, and what the presets name. An unknown key is an error that names the nearest known one.
@@ -22,7 +22,7 @@ ABSOLUTE_POSITIONS = ("sinusoidal", "sinusoidal_concatenated", "learned")
 
 
 class Section(BaseModel):
-    """A frozen group of settings that refuses unknown keys and numbers that nothing can compute with."""
+    """Hold a frozen group of settings that refuses unknown keys and numbers that nothing can compute with."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True, allow_inf_nan=False)
 
@@ -35,7 +35,7 @@ class Section(BaseModel):
 
 
 class ModelConfig(Section):
-    """Shape of the encoder-decoder (Vaswani et al. 2017, section 3)."""
+    """Hold the shape of the encoder-decoder (Vaswani et al. 2017, section 3)."""
 
     vocab_size: int = Field(8000, gt=3)
     """V, entries of the vocabulary, or of the source's where they are separate; set from the trained tokenizer."""
@@ -123,7 +123,7 @@ class ModelConfig(Section):
 
 
 class EncoderConfig(Section):
-    """What a sentence encoder has around its blocks."""
+    """Hold what a sentence encoder has around its blocks."""
 
     segments: int = Field(2, gt=0)
     """Kinds of tokens, each with a learned vector (BERT's token types); a text alone is of the first."""
@@ -144,7 +144,7 @@ class EncoderConfig(Section):
 
 
 class LanguageModelConfig(Section):
-    """What a language model learns from its text; its layers are `model.decoder_layers`."""
+    """Hold the objective of a language model; its layers are `model.decoder_layers`."""
 
     objective: Literal["causal", "masked", "prefix"] = "causal"
     """Predict each next token, the tokens that were hidden, or the tokens after a prefix that is read both ways."""
@@ -155,7 +155,7 @@ class LanguageModelConfig(Section):
 
 
 class ClassifierConfig(Section):
-    """What a classifier has around its encoder, and what it learns by."""
+    """Hold what a classifier has around its encoder, and its objective."""
 
     pooling: Literal["mean", "first", "attention", "max"] = "mean"
     """One vector from a text: the mean of its positions, the first, what a query attends to, or the largest numbers."""
@@ -175,7 +175,7 @@ class ClassifierConfig(Section):
 
 
 class TokenizerConfig(Section):
-    """How text becomes ids."""
+    """Hold how text becomes ids."""
 
     kind: Literal["bpe", "words", "characters", "bytes"] = "bpe"
     """Byte-level BPE (nothing is unknown), whole words (teaching presets; rare words are unknown), the characters
@@ -189,7 +189,7 @@ class TokenizerConfig(Section):
 
 
 class DataConfig(Section):
-    """What is kept of the data, and how it is split."""
+    """Hold what is kept of the data, and how it is split."""
 
     source_language: str = ""
     """Language code of the source side, for display and casing; if empty, of the file's name or guessed from text."""
@@ -208,7 +208,7 @@ class DataConfig(Section):
 
 
 class TrainingConfig(Section):
-    """How the model is trained."""
+    """Hold how the model is trained."""
 
     seed: int = Field(1, ge=0, lt=2**63)
     """Seed of initial weights, data order and dropout."""
@@ -263,7 +263,7 @@ class TrainingConfig(Section):
 
 
 class RunConfig(Section):
-    """Everything that decides a run."""
+    """Hold everything that decides a run."""
 
     model: ModelConfig = ModelConfig()
     tokenizer: TokenizerConfig = TokenizerConfig()
@@ -274,7 +274,7 @@ class RunConfig(Section):
 
 
 def preset(name: str) -> dict[str, dict[str, Any]]:
-    """The overrides that a preset stands for. Raises `UsageError` naming the nearest preset."""
+    """Return the overrides of a preset. Raises `UsageError` naming the nearest preset."""
     if name not in PRESETS:
         known = ", ".join(PRESETS)
         raise UsageError(f'no preset is called "{name}"{nearest(name, PRESETS)} known: {known}')
@@ -282,7 +282,7 @@ def preset(name: str) -> dict[str, dict[str, Any]]:
 
 
 def merge(*layers: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Lay settings over each other, section by section; the later one wins."""
+    """Merge settings section by section; the later one wins."""
     merged: dict[str, dict[str, Any]] = {}
     for layer in layers:
         for section, values in layer.items():
@@ -299,7 +299,10 @@ def build_config(settings: dict[str, Any], where: str = "configuration") -> RunC
 
 
 def read_toml(path: Path) -> dict[str, dict[str, Any]]:
-    """Settings of a TOML file, checked only for syntax. Raises `MissingInputError`, `DataError` or `UsageError`."""
+    """Read settings from a TOML file, checked only for syntax.
+
+    Raises `MissingInputError`, `DataError` or `UsageError`.
+    """
     try:
         settings = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -317,16 +320,16 @@ def read_toml(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def first_complaint(error: ValidationError) -> str:
-    """What is wrong with settings, in one line: the key, what it must be and what was given."""
+    """Return what is wrong with settings, in one line: the key, what it must be and what it was."""
     detail = error.errors()[0]
     path = [str(part) for part in detail["loc"]]
     key = ".".join(path)
     if detail["type"] == "extra_forbidden":
         known = _known_keys(path[:-1])
         return f'unknown key "{key}"{nearest(path[-1], known) or "; known: " + ", ".join(known)}'
-    given = "" if isinstance(detail.get("input"), dict | Section) else f", not {_shown(detail.get('input'))}"
+    actual = "" if isinstance(detail.get("input"), dict | Section) else f", not {_shown(detail.get('input'))}"
     message = detail["msg"].removeprefix("Value error, ")
-    return f"{key}: {message[0].lower() + message[1:]}{given}" if key else message
+    return f"{key}: {message[0].lower() + message[1:]}{actual}" if key else message
 
 
 def _shown(value: object) -> str:

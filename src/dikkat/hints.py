@@ -34,8 +34,8 @@ def called_program() -> str:
         return f"{_quoted(Path(sys.orig_argv[0]))} -m {NAME}"
     if called.name != NAME or os.sep not in sys.argv[0]:
         return NAME
-    is_found = on_path is not None and called.exists() and called.samefile(on_path)
-    return NAME if is_found else _quoted(called)
+    is_on_path = on_path is not None and called.exists() and called.samefile(on_path)
+    return NAME if is_on_path else _quoted(called)
 
 
 def piped(*words: str | Path, text: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Environments of the clients' own: one of Python, one of Node, made when they are first needed."""
+"""Environments of the clients' own: two of Python, one of Node, made when they are first needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,17 @@ PATIENCE = 600
 @cache
 def python_environment() -> Path:
     """The Python that has the clients; skips the test where they cannot be installed."""
-    folder, wanted = FOLDER / "python", HERE / "requirements.txt"
+    return _python("python", "requirements.txt")
+
+
+@cache
+def schemathesis_environment() -> Path:
+    """The Python that has schemathesis; skips the test where it cannot be installed."""
+    return _python("schemathesis", "requirements-schemathesis.txt")
+
+
+def _python(name: str, requirements: str) -> Path:
+    folder, wanted = FOLDER / name, HERE / requirements
     python, installed = folder / "bin/python", folder / "installed.txt"
     if installed.exists() and installed.read_text() == wanted.read_text():
         return python

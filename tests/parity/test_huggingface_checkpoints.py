@@ -53,7 +53,7 @@ def gpt2(folder: Path, kind: str = "GPT2LMHeadModel", **changes: Any) -> Any:
 
 
 def our_encoder(found: Imported) -> SentenceEncoder:
-    model = Factory(found.model).sentence_encoder(found.around)  # type: ignore[arg-type]
+    model = Factory(found.model).sentence_encoder(found.head_config)  # type: ignore[arg-type]
     model.load_state_dict(dict(found.weights))
     return model.eval()
 

@@ -24,6 +24,8 @@ STRUCTURES: list[tuple[str, str, dict[str, str]]] = [
         {"packed_weight": "packed.weight", "packed_scale": "packed.scale", "packed_shift": "packed.shift"},
     ),
     ("encoder.c", "Norm", {}),
+    ("kernels.c", "Rotation", {"position_ids": "places"}),
+    ("attention.h", "Attention", {"random_bits": "draws", "weights_out": "weights", "is_float32": "wide"}),
     ("encoder.c", "Encoder", {}),
     ("search.c", "Decoder", {}),
     ("search.c", "Search", {}),

@@ -59,6 +59,31 @@ def test_every_suffix_gives_its_file(dikkat: Command, trained: Path, tmp_path: P
         assert output == f"{Translator.load(trained).translate([SENTENCE])[0].text}\n"
 
 
+def test_without_a_file_a_table_names_the_word_that_each_word_looks_at_most(
+    dikkat: Command, trained: Path, translator: Translator
+) -> None:
+    code, output, complaint = dikkat("attend", trained, SENTENCE)
+    assert code == 0, complaint
+    (told, *tables) = output.removesuffix("\n").split("\n\n")
+    assert told == translator.translate([SENTENCE])[0].text
+    layers = translator.config.model.encoder_layers, translator.config.model.decoder_layers
+    assert [table.split("\n")[0] for table in tables] == [
+        f"{name}, layer {layer + 1}"
+        for name, count in zip(("encoder self-attention", "cross-attention"), layers, strict=True)
+        for layer in range(count)
+    ]
+    rows = [line.split()[0] for line in tables[0].split("\n")[2:]]
+    assert rows == [*SENTENCE.split(), "<eos>"]
+    _, one, _ = dikkat("attend", trained, SENTENCE, "--kind", "encoder", "--layer", "1", "--head", "2")
+    assert one.split("\n")[3].split() == ["head", "2"]
+
+
+@pytest.mark.parametrize("option", ["--words", "--colours=Blues", "--n-best=2"])
+def test_what_is_for_files_needs_one(dikkat: Command, trained: Path, option: str) -> None:
+    name = option.split("=")[0]
+    assert dikkat.fails(2, "attend", trained, SENTENCE, *option.split("=")).startswith(f"{name} is for ")
+
+
 def test_data_hold_every_map_of_the_translation(
     dikkat: Command, trained: Path, tmp_path: Path, translator: Translator
 ) -> None:

@@ -30,6 +30,11 @@ ALL = {
     "fully masked rows", "weights sum to one", "every parameter learns",
 }  # fmt: skip
 
+NATIVE = {
+    "states = reference", "steps = teacher forcing", "text = reference", "batch changes nothing",
+    "threads change nothing", "maps = reference",
+}  # fmt: skip
+
 SETTINGS = {
     "vocab_size": 40, "model_dim": 16, "num_heads": 2, "feed_forward_dim": 32, "encoder_layers": 2,
     "decoder_layers": 2, "dropout": 0.1,
@@ -198,6 +203,7 @@ def test_a_trained_model_of_any_kind_is_sound(kind: str, dikkat: Command, toy_da
     assert dikkat("train", "translator", toy_data, "--out", tmp_path / "run", *settings(**choices))[0] == 0
     code, output, complaint = dikkat("doctor", tmp_path / "run")
     assert (code, complaint) == (0, ""), output
+    assert dikkat.engine.startswith("torch engine, float32, ")
     assert output.endswith(f"all {len(ALL)} proofs pass\n")
 
 
@@ -209,6 +215,24 @@ def test_a_trained_run_and_its_checkpoints_are_sound(dikkat: Command, trained: P
         assert (code, complaint) == (0, ""), output
         assert output.endswith("all 11 proofs pass\n")
         assert {name for name in ALL if f"✓ pass     {name} " in output} == ALL
+
+
+@pytest.mark.parametrize("kind", ["pre", "post"])
+def test_the_native_engine_is_proved_against_the_modules(kind: str, dikkat: Command, tmp_path: Path) -> None:
+    code, output, complaint = dikkat("doctor", untrained_run(tmp_path / "run", kind), "--engine", "native")
+    assert (code, complaint) == (0, ""), output
+    assert dikkat.engine.startswith("native engine")
+    assert output.endswith(f"all {len(NATIVE)} proofs pass\n")
+    assert {name for name in NATIVE if f"✓ pass     {name} " in output} == NATIVE
+
+
+def test_what_the_native_engine_does_not_compute_is_refused(
+    dikkat: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = untrained_run(tmp_path / "run", "pre")
+    monkeypatch.setenv("DIKKAT_NATIVE", "0")
+    message = dikkat.fails(2, "doctor", run, "--engine", "native")
+    assert message == "the native engine cannot run here: DIKKAT_NATIVE=0"
 
 
 def test_a_checkpoint_is_read_with_its_own_weights(

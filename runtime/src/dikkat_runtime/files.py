@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, DiskError
 
@@ -57,6 +58,26 @@ def write_atomically(path: Path, content: bytes) -> None:
         temporary = temporary_beside(path)
         try:
             write_new(temporary, content)
+            os.replace(temporary, path)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        sync_directory(path.parent)
+
+
+@contextmanager
+def write_streaming(path: Path) -> Iterator[TextIO]:
+    """A file of UTF-8 text to write piece by piece, which takes the place of `path` only where no error came up.
+
+    Raises `DiskError` or `CannotCreateError`.
+    """
+    with write_errors(path):
+        temporary = temporary_beside(path)
+        try:
+            with temporary.open("x", encoding="utf-8", errors="replace", newline="") as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The command `dikkat` with its sub-commands and the options that stand before them."""
+"""The command `dikkat` with its sub-commands and the options before them."""
 
 from __future__ import annotations
 
@@ -86,4 +86,4 @@ def options(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the versions, and exit.")
     ] = False,
 ) -> None:
-    """Options before the command; the entry looks for --debug itself, since it has to know before an error."""
+    """Take the options before the command; `main` looks for --debug itself, since it must know before an error."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.engine_option import tell_torch_engine
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.progress import Announced
-from dikkat.cli.streams import tell_written
+from dikkat.cli.streams import print_written
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 
@@ -86,10 +87,9 @@ def attend(
     """Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to explore.
 
     A translator translates it, and the translations go to standard output, but for a page, which holds them; any other
-    model only reads it, a language model as its prompt, and gives pictures and data. A picture shows the heads of one
-    layer; a table the word that each word looks at most, by layer and head; .align links each target word to a
-    source word (source-target, from 0), by the mean of the chosen heads;
-    .html holds everything.
+    model only reads it, a language model as its prompt, and gives tables, pictures and data. A table names the word
+    that each word looks at most, by layer and head; a picture shows the heads of one layer; .align links each target
+    word to a source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
     """
     given: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
     given |= {"head": head, "words": words or None, "colours": colours}
@@ -102,16 +102,12 @@ def attend(
             probe_beside(out)
     with Announced(f"{run}: loading its model"):
         trained = load(run)
-    sentences = _sentences(sentence)
-    place = kind, layer, head
+    tell_torch_engine()
+    sentences, place = _sentences(sentence), (kind, layer, head)
     if not isinstance(trained, Translator):
         found = _read(trained, sentences, run, out, place, given)
     elif out is not None and out.suffix.lower() == PAGE:
-        from dikkat.tasks.inspection.page import write_page
-
-        with Announced(f"{out}: recording all maps, and translating again without each head"):
-            write_page(trained, list(sentences), out, targets=None if target is None else [target])
-        print(f"wrote {out}: open it in a browser", file=sys.stderr)
+        _write_page(trained, list(sentences), out, target)
         return
     else:
         options = BeamOptions(
@@ -120,9 +116,16 @@ def attend(
         found = _translated(trained, sentences, out, place, target, options)
     if out is None:
         _tell(found)
-        return
-    with Announced(f"{out}: recording the maps"):
+    else:
         _write(found, out, words, colours or Colours.Reds)
+
+
+def _write_page(translator: Translator, sentences: Sequence[str], out: Path, target: str | None) -> None:
+    from dikkat.tasks.inspection.page import write_page
+
+    with Announced(f"{out}: recording all maps, and translating again without each head"):
+        write_page(translator, sentences, out, targets=None if target is None else [target])
+    print(f"wrote {out}: open it in a browser", file=sys.stderr)
 
 
 def _check(out: Path | None, sentence: str, given: Mapping[str, object]) -> None:
@@ -287,16 +290,17 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
                 found = replace(found, maps=tuple(map(with_written_rows, found.maps)))
             yield join_words(found) if words else found
 
-    if is_picture:
-        (found,) = shown()
-        is_read_only = found.maps[0].stack == "encoder" or not found.source_tokens
-        title = found.source if is_read_only else f"{found.source} → {found.output}"
-        plot_heads(found.maps, out, title, colours=colours.value)
-    else:
-        {".json": write_json, ".npz": write_npz, ALIGNMENT: write_alignment}[suffix](shown(), out)
+    with Announced(f"{out}: recording the maps"):
+        if is_picture:
+            (found,) = shown()
+            is_read_only = found.maps[0].stack == "encoder" or not found.source_tokens
+            title = found.source if is_read_only else f"{found.source} → {found.output}"
+            plot_heads(found.maps, out, title, colours=colours.value)
+        else:
+            {".json": write_json, ".npz": write_npz, ALIGNMENT: write_alignment}[suffix](shown(), out)
     for output in outputs:
         print(visible(output))
     for number, line in enumerate(cautions, start=1):
         if line is not None:
             print(line if len(cautions) == 1 else f"{number}: {line}", file=sys.stderr)
-    tell_written(out)
+    print_written(out)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, print_engine
 from dikkat.cli.input_lines import InputLines
-from dikkat.cli.streams import tell_written
+from dikkat.cli.streams import print_written
+from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
-    from dikkat.tasks.classification.classifier import Classification, Classifier
+    from dikkat.tasks.classification.classifier import Classifier
     from dikkat.tasks.classification.decisive_words import DecisiveWords
+    from dikkat_runtime.tasks.classifier import Classification
+    from dikkat_runtime.tasks.classifier import Classifier as RuntimeClassifier
 
 WINDOW = 1024
 WORDS_HEADING = "label\tprobability\twords that decided (nats the label loses without)\twords looked at (attention)"
@@ -30,6 +36,9 @@ def classify(
         Path | None, typer.Option(help="Draw the words that decided (.png, .svg); for one line.")
     ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Texts classified at once.")] = 64,
+    precision: Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)] = "auto",
+    device: Annotated[Device, typer.Option(help=DEVICE_HELP)] = "cpu",
+    engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
 ) -> None:
     """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
 
@@ -38,23 +47,21 @@ def classify(
     columns follow: the N words without which the label would lose (+) or gain (-) most, in nats of log-odds, and the N
     that got most attention, in percent; standard error names the columns.
     """
-    from dikkat.tasks.classification.classifier import Classifier
-
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
-    classifier = Classifier.load(run)
-    if classifier.is_multi_label and (words or picture is not None):
-        option = "--words" if words else "--picture"
-        raise UsageError(f"{option} explains one class; {run} gives a text any number of labels, so leave it out")
-    lines = InputLines(file)
     if words or picture is not None:
-        _explain(classifier, lines, words, picture)
-        return lines.finish()
+        return _explain_lines(run, file, words, picture, precision, device, engine)
+    from dikkat.tasks.classification.opening import open_classifier
+    from dikkat_runtime.tasks.classifier import written
+
+    classifier = open_classifier(run, engine, precision, device)
+    print_engine(classifier.info)
+    lines = InputLines(file)
     interactive = file is None and sys.stdin.isatty()
     window = 1 if interactive else WINDOW
     remarks = _Remarks(classifier)
     for number, found in enumerate(classifier.stream(lines, batch_size=batch_size, window=window), start=1):
-        sys.stdout.write(_written(found, found.probabilities if all_ else found.labels) + "\n")
+        sys.stdout.write(written(found, found.probabilities if all_ else found.labels) + "\n")
         remarks.note(number, found)
         if interactive or number % window == 0:
             sys.stdout.flush()
@@ -63,17 +70,39 @@ def classify(
     return lines.finish()
 
 
+def _explain_lines(
+    run: Path,
+    file: Path | None,
+    words: int,
+    picture: Path | None,
+    precision: PrecisionName,
+    device: Device,
+    engine: EngineName,
+) -> None:
+    option = "--words" if words else "--picture"
+    if engine == "native" or precision == "int8" or device != "cpu":
+        raise UsageError(f"{option} needs the torch engine on the processor; leave out --engine, --precision, --device")
+    from dikkat.tasks.classification.classifier import Classifier
+
+    classifier = Classifier.load(run, engine="torch")
+    if classifier.is_multi_label:
+        raise UsageError(f"{option} explains one class; {run} gives a text any number of labels, so leave it out")
+    print_engine(classifier.info)
+    lines = InputLines(file)
+    _explain(classifier, lines, words, picture)
+    return lines.finish()
+
+
 class _Remarks:
     """What has to be said of lines that were not read as they are; counted, since there may be millions."""
 
-    def __init__(self, classifier: Classifier) -> None:
-        self.settings = classifier.config.classifier
+    def __init__(self, classifier: RuntimeClassifier) -> None:
+        self.most, self.beginning = classifier.max_tokens, classifier.beginning
         self.places: dict[str, tuple[int, int]] = {}
 
     def note(self, number: int, found: Classification) -> None:
         """Remember the line `number` if there is something to say of it."""
-        most = self.settings.max_tokens
-        first = round(most * self.settings.beginning)
+        most, first = self.most, round(self.most * self.beginning)
         if not found.label:
             self._count("without words: no label", number)
         elif found.num_tokens > most:
@@ -89,17 +118,10 @@ class _Remarks:
         self.places[what] = (count + 1, first)
 
 
-def _written(found: Classification, labels: Collection[str]) -> str:
-    """The `labels` with their probabilities, likeliest first."""
-    if not found.label:
-        return f"\t{found.probability:.4f}"
-    ordered = sorted(labels, key=lambda label: -found.probabilities[label])
-    return "\t".join(f"{label}\t{found.probabilities[label]:.4f}" for label in ordered)
-
-
 def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: Path | None) -> None:
     from dikkat.explain.class_pictures import plot_words
     from dikkat.tasks.classification.decisive_words import decisive_words
+    from dikkat_runtime.tasks.classifier import written
 
     if most:
         # not among the results: as many lines come out as went in
@@ -111,12 +133,12 @@ def _explain(classifier: Classifier, lines: Iterable[str], most: int, picture: P
         explained = decisive_words(classifier, line) if line.strip() else None
         found = explained.found if explained else classifier.classify([line])[0]
         columns = _columns(explained, most) if explained and most else ""
-        print(_written(found, found.labels) + columns, flush=True)
+        print(written(found, found.labels) + columns, flush=True)
         remarks.note(number, found)
         if picture is not None and explained is not None:
             title = f"{found.label} ({100 * found.probability:.1f} %)"
             plot_words(explained.words, explained.occlusion, explained.attention, picture, title)
-            tell_written(picture)
+            print_written(picture)
     remarks.tell()
 
 

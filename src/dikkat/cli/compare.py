@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dikkat.cli.progress import WorkProgress
-from dikkat.cli.streams import tell_written
+from dikkat.cli.streams import print_written
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.files import temporary_beside, write_atomically, write_errors, write_new
 
@@ -48,17 +48,20 @@ def compare(
     from dikkat.explain.comparison.settings import ComparisonSettings
 
     sizes = {"lengths": lengths, "widths": widths, "copy_lengths": copy_lengths}
-    given = {name: parse_sizes(name, text) for name, text in sizes.items() if text is not None}
+    typed = {name: parse_sizes(name, text) for name, text in sizes.items() if text is not None}
     settings = ComparisonSettings(
         kernel=kernel, layers=layers, cell=cell, updates=updates, seed=seed,  # type: ignore[arg-type]
-        **{**(QUICK if quick else {}), **given},
+        **{**(QUICK if quick else {}), **typed},
     )  # fmt: skip
     _check_outputs(json, picture)
     _run(settings, json, picture)
 
 
 def parse_sizes(name: str, text: str) -> tuple[int, ...]:
-    """`256,512` as ascending numbers. Raises `UsageError` for anything else."""
+    """Parse `256,512` as ascending numbers.
+
+    Raises `UsageError` for anything else.
+    """
     try:
         return tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:
@@ -89,17 +92,17 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
 
 def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) -> None:
     from dikkat.explain.as_table import as_table
+    from dikkat.explain.comparison.explanation import render_comparison
     from dikkat.explain.comparison.picture import draw_comparison
     from dikkat.explain.comparison.result import as_json
-    from dikkat.explain.comparison.story import tell_comparison
     from dikkat.tasks.inspection.comparison import compare
 
     with WorkProgress() as progress:
-        found = compare(settings, progress)
-    sys.stdout.write(as_table(tell_comparison(found), shutil.get_terminal_size((100, 24)).columns))
+        comparison = compare(settings, progress)
+    sys.stdout.write(as_table(render_comparison(comparison), shutil.get_terminal_size((100, 24)).columns))
     sys.stdout.flush()
     if json is not None:
-        write_atomically(json, as_json(found).encode())
+        write_atomically(json, as_json(comparison).encode())
     if picture is not None:
-        draw_comparison(found, picture)
-    tell_written(json, picture)
+        draw_comparison(comparison, picture)
+    print_written(json, picture)

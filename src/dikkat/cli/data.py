@@ -10,14 +10,14 @@ from typing import Annotated
 
 import typer
 
-from dikkat.cli.engine_option import tell_engine
+from dikkat.cli.engine_option import print_engine
 from dikkat.cli.progress import WorkProgress
-from dikkat.cli.streams import print_report
+from dikkat.cli.streams import print_report, print_written
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.errors import CannotCreateError, UsageError
 
-TOLD_EVERY = 256
-"""Lines between two words on progress."""
+LINES_PER_UPDATE = 256
+"""Lines between two updates of the progress bar."""
 
 data = typer.Typer(no_args_is_help=True, help="Work on text before anything is trained on it.")
 
@@ -46,50 +46,90 @@ def diversify(
     Whoever trains on the table should name files of their own for validation and test, which neither translator has
     seen.
     """
-    _check_place(out)
+    _check_place(out, "--out")
     from dikkat.data.readers import LanguageChoice, read_pairs
     from dikkat.tasks.translation.diversify import check_directions, diversify
     from dikkat.tasks.translation.translator import Translator
     from dikkat_runtime.files import write_atomically
 
     there, back = (Translator.load(run, precision, device) for run in (forward, backward))
-    tell_engine(there.info)
+    print_engine(there.info)
     check_directions(there, back)
     languages = LanguageChoice(there.config.data.source_language, there.config.data.target_language)
     note = partial(print, file=sys.stderr)
-    given = list(read_pairs(pairs, source_column, target_column, languages=languages, note=note))
+    original = list(read_pairs(pairs, source_column, target_column, languages=languages, note=note))
     with WorkProgress() as progress:
-        told = _Told(progress, 2 * len(given))
-        found = diversify(there, back, given, batch_size=batch_size, told=told)
-    rows = ("\t".join(text.replace("\t", " ") for text in pair) + "\n" for pair in found.pairs)
+        on_progress = _Progress(progress, 2 * len(original))
+        diversified = diversify(there, back, original, batch_size=batch_size, on_progress=on_progress)
+    rows = ("\t".join(text.replace("\t", " ") for text in pair) + "\n" for pair in diversified.pairs)
     write_atomically(out, "".join(rows).encode())
     summary = (
-        f"{found.given:,} pairs, {found.by_forward:,} new ones by {forward}, {found.by_backward:,} by {backward}:"
-        f" {len(found.pairs):,} in {out}"
+        f"{diversified.original:,} pairs, {diversified.by_forward:,} new ones by {forward},"
+        f" {diversified.by_backward:,} by {backward}:"
+        f" {len(diversified.pairs):,} in {out}"
     )
     print_report([summary])
 
 
-def _check_place(out: Path) -> None:
+@data.command()
+def check(
+    pairs: Annotated[list[str], typer.Argument(metavar="FILES...", help="Data as for train.", show_default=False)],
+    valid: Annotated[
+        list[str] | None, typer.Option(help="Held-out data, which must not come in FILES (twice for two files).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="HTML page with examples.", show_default=False)] = None,
+    fix: Annotated[
+        Path | None,
+        typer.Option(help="Table to write (.tsv) of the pairs without a fault; the others go beside it, with why."),
+    ] = None,
+    source_column: Annotated[str | None, typer.Option(help="Column of the source: number from 1, or name.")] = None,
+    target_column: Annotated[str | None, typer.Option(help="Column of the target: number from 1, or name.")] = None,
+    source_language: Annotated[str, typer.Option(help="As en; else by tags, file names, or guessed.")] = "",
+    target_language: Annotated[str, typer.Option(help="As tr; else by tags, file names, or guessed.")] = "",
+) -> None:
+    """Tell what is wrong with parallel text: fourteen kinds of faults, counted, with examples, and left out."""
+    from dikkat.data.faults.files import CheckRequest, check_files, left_out_path, write_cleaned
+    from dikkat.explain.report.data_page import data_page, data_report
+    from dikkat.explain.report.html import check_page
+    from dikkat_runtime.files import write_atomically
+
+    if out is not None:
+        check_page(out)
+    if fix is not None:
+        _check_place(fix, "--fix")
+        _check_place(left_out_path(fix), "--fix")
+    languages = (source_language, target_language)
+    request = CheckRequest(pairs, valid or (), (source_column, target_column), languages)
+    found = check_files(request, note=partial(print, file=sys.stderr))
+    name = " ".join(pairs)
+    print_report(data_report(found))
+    if out is not None:
+        write_atomically(out, data_page(name, found).encode())
+    if fix is not None:
+        write_cleaned(request, found, fix)
+    print_written(out, fix, None if fix is None else left_out_path(fix))
+
+
+def _check_place(out: Path, option: str) -> None:
     """Before any work."""
     from dikkat_runtime.files import probe_beside, write_errors
 
     if out.suffix != ".tsv":
-        raise UsageError(f"--out {out}: a table of pairs is written as .tsv")
+        raise UsageError(f"{option} {out}: a table of pairs is written as .tsv")
     if out.exists():
         raise CannotCreateError(f"{out}: is there already; name another file, or remove it")
     with write_errors(out):
         probe_beside(out)
 
 
-class _Told:
+class _Progress:
     """Lines a second and the time that is left, on the way."""
 
     def __init__(self, progress: WorkProgress, lines: int) -> None:
         self._progress, self._lines, self._begun = progress, lines, time.monotonic()
 
     def __call__(self, done: int) -> None:
-        if done % TOLD_EVERY:
+        if done % LINES_PER_UPDATE:
             return
         rate = done / max(1e-9, time.monotonic() - self._begun)
         minutes, seconds = divmod(int((self._lines - done) / rate), 60)

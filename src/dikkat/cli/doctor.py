@@ -1,24 +1,27 @@
-"""`dikkat doctor`: proofs on a trained model, each named with its pass or the measured violation."""
+"""`dikkat doctor`: check a trained model claim by claim, with the measured violations."""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from dikkat.cli.engine_option import print_engine
 from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_report
 
 if TYPE_CHECKING:
     from dikkat.explain.doctor import Proof
 
+DoctorEngine = Literal["torch", "native"]
+
 # Not 65: the files were read and are whole. As with a test run, 1 says that the answer is no.
 EXIT_FAILED = 1
 
-MARKS = {"pass": "✓ pass", "fail": "✗ FAIL", "follows": "– follows"}
+OUTCOME_SYMBOLS = {"pass": "✓ pass", "fail": "✗ FAIL", "follows": "– follows"}
 
 
 def doctor(
@@ -30,6 +33,9 @@ def doctor(
     ],
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Of the sentences that the model is tried on.")] = 1,
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, on standard output.")] = False,
+    engine: Annotated[
+        DoctorEngine, typer.Option(help="What is proved: the model's own modules, or that native does what they do.")
+    ] = "torch",
 ) -> int:
     """Prove that a model computes what it should; exit code 1 if a proof fails.
 
@@ -38,7 +44,8 @@ def doctor(
     with Announced(f"{path}: trying its model on made-up sentences"):
         from dikkat.tasks.inspection.doctor import examine_path
 
-        proofs = examine_path(path, seed)
+        proofs, info = examine_path(path, seed, engine)
+    print_engine(info)
     print_report([_as_json(path, seed, proofs)] if as_json else _as_table(proofs))
     return 0 if all(proof.passed for proof in proofs) else EXIT_FAILED
 
@@ -66,7 +73,7 @@ def _as_table(proofs: list[Proof]) -> list[str]:
     lines = [f"{'':9}  {'proof':{width}}  {'violation':>9}  {'limit':>6}"]
     for proof in proofs:
         numbers = f"{proof.violation:>9.2g}  {proof.limit:>6.0g}"
-        lines.append(f"{MARKS[proof.outcome]:9}  {proof.name:{width}}  {numbers}  {proof.says}")
+        lines.append(f"{OUTCOME_SYMBOLS[proof.outcome]:9}  {proof.name:{width}}  {numbers}  {proof.says}")
         if not proof.passed:
             because = f" – follows from: {proof.because}" if proof.because else ""
             lines.append(f"{'':9}  at {proof.where}{because}")

@@ -1,4 +1,4 @@
-"""`dikkat draw`: a model with its sizes, and the table of positions."""
+"""`dikkat draw`: draw a model with its sizes, and the table of positions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dikkat.cli.streams import print_report, tell_written
+from dikkat.cli.streams import print_report, print_written
 from dikkat.cli.training import parse_settings
 from dikkat.config import build_config, merge, read_toml
 from dikkat.config import preset as settings_of
@@ -48,7 +48,7 @@ def model(
 
         write_atomically(out, draw_model(outline).encode())
     print_report([outline_as_text(outline).removesuffix("\n")])
-    tell_written(out)
+    print_written(out)
 
 
 def _of_run(path: Path) -> tuple[ModelConfig, str]:
@@ -63,14 +63,14 @@ def _of_settings(name: str | None, file: Path | None, assignments: list[str]) ->
     """The vocabulary is as large as the tokenizer may make it, unless it is set."""
     if name is None and file is None and not assignments:
         raise UsageError("name what to draw: a run directory, --preset NAME, --config FILE or --set")
-    given = merge(settings_of(name) if name else {}, read_toml(file) if file else {}, parse_settings(assignments))
-    found = build_config(given, where=str(file or "settings"))
+    overrides = merge(settings_of(name) if name else {}, read_toml(file) if file else {}, parse_settings(assignments))
+    run_config = build_config(overrides, where=str(file or "settings"))
     title = name or (file.stem if file else "model")
-    if "vocab_size" in given.get("model", {}):
-        return found.model, title
-    size = found.tokenizer.vocab_size
-    target = size if found.data.vocabularies == "separate" else None
-    return found.model.model_copy(update={"vocab_size": size, "target_vocab_size": target}), title
+    if "vocab_size" in overrides.get("model", {}):
+        return run_config.model, title
+    size = run_config.tokenizer.vocab_size
+    target = size if run_config.data.vocabularies == "separate" else None
+    return run_config.model.model_copy(update={"vocab_size": size, "target_vocab_size": target}), title
 
 
 @draw.command()
@@ -91,19 +91,19 @@ def positions(
     periods = [f"column {column} repeats after {table.period(column):.2f} rows" for column in chosen]
     error = table.rotation_error(shift)
     draw_positions(table, chosen, shift, out)
-    told = f"row p + {shift} is row p turned by one fixed rotation, for every p; largest error {error:.1e}"
-    print_report([*periods, told, *binary_lines()])
-    tell_written(out)
+    rotation_line = f"row p + {shift} is row p turned by one fixed rotation, for every p; largest error {error:.1e}"
+    print_report([*periods, rotation_line, *binary_lines()])
+    print_written(out)
 
 
-def _columns(chosen: str) -> list[int]:
+def _columns(text: str) -> list[int]:
     """Numbers and ranges, `6-9` or `0,4`. Raises `UsageError` for anything else."""
-    found: list[int] = []
-    for part in chosen.split(","):
+    chosen: list[int] = []
+    for part in text.split(","):
         first, dash, last = part.strip().partition("-")
         if not (first.isdecimal() and (last.isdecimal() or not dash)) or int(last or first) - int(first) > 50:
-            raise UsageError(f'--columns is numbers from 0, as 6-9 or 0,4, at most 50 of them, not "{chosen}"')
-        found += range(int(first), int(last or first) + 1)
-    if not found:
-        raise UsageError(f'--columns "{chosen}" names no column')
-    return found
+            raise UsageError(f'--columns is numbers from 0, as 6-9 or 0,4, at most 50 of them, not "{text}"')
+        chosen += range(int(first), int(last or first) + 1)
+    if not chosen:
+        raise UsageError(f'--columns "{text}" names no column')
+    return chosen

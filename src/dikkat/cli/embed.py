@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, print_engine
 from dikkat.cli.input_lines import InputLines
-from dikkat.cli.streams import tell_written
+from dikkat.cli.streams import print_written
+from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from dikkat.tasks.embedding.embedder import Vector
+    from dikkat_runtime.tasks.embedder import Vector
 
 
 def embed(
@@ -24,6 +28,9 @@ def embed(
     tokens: Annotated[bool, typer.Option("--tokens", help="A vector for each token instead of each line.")] = False,
     nearest: Annotated[int | None, typer.Option(help="Print so many nearest neighbours of each by cosine.")] = None,
     picture: Annotated[Path | None, typer.Option(help="Draw all on a plane as .png or .svg.")] = None,
+    precision: Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)] = "auto",
+    device: Annotated[Device, typer.Option(help=DEVICE_HELP)] = "cpu",
+    engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
 ) -> None:
     """Turn each line of FILE or standard input into a vector, in order; that of an empty line is zero.
 
@@ -32,7 +39,8 @@ def embed(
     _check(out, nearest, picture)
     from dikkat.tasks.embedding.embedder import WINDOW, Embedder
 
-    embedder = Embedder.load(run)
+    embedder = Embedder.load(run, precision, device, engine)
+    print_engine(embedder.info)
     window = 1 if file is None and sys.stdin.isatty() else WINDOW
     reading = embedder.tokens if tokens else embedder.sentences
     lines = InputLines(file)
@@ -51,7 +59,7 @@ def embed(
     if picture is not None:
         source = file.name if file else "standard input"
         _draw(vectors, picture, f"{run.name}: {'tokens' if tokens else 'lines'} of {source}")
-    tell_written(out, picture)
+    print_written(out, picture)
     return None
 
 
@@ -70,7 +78,7 @@ def _check(out: Path | None, nearest: int | None, picture: Path | None) -> None:
 
 
 def _print_all(vectors: Iterable[Vector], tokens: bool, every: bool) -> None:
-    from dikkat.tasks.embedding.vector_files import tsv_line
+    from dikkat_runtime.tasks.embedder import tsv_line
 
     for vector in vectors:
         sys.stdout.write(tsv_line(vector, tokens) + "\n")

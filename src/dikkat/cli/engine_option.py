@@ -1,4 +1,4 @@
-"""The option --engine, and the line that tells which engine runs."""
+"""The options --engine and --precision, and the line that tells which engine runs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ import sys
 from dikkat_runtime.engine.contract import EngineInfo
 
 ENGINE_HELP = "What computes; auto is native where that can run, else torch."
+PRECISION_HELP = "int8 is faster; auto takes it where training measured that it loses next to nothing."
+DEVICE_HELP = "Where to compute; cuda is the first GPU."
 
 
-def tell_engine(info: EngineInfo) -> None:
-    """Say on standard error what computes, at what precision, with how many threads."""
+def print_engine(info: EngineInfo) -> None:
+    """Print on standard error which engine computes, at what precision, with how many threads."""
     print(info, file=sys.stderr)
+
+
+def tell_torch_engine() -> None:
+    """Say the same where a model is looked into: only its modules of PyTorch can be."""
+    import torch
+
+    print_engine(EngineInfo("torch", "float32", torch.get_num_threads()))

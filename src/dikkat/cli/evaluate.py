@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from dikkat.cli.engine_option import ENGINE_HELP, tell_engine
+from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, print_engine
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.progress import Announced
-from dikkat.cli.streams import print_report, tell_written
+from dikkat.cli.streams import print_report, print_written
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, Precision
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 
 BEAM = BeamOptions()
 
 Columns = tuple[str | None, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _How:
+    """What is to compute."""
+
+    engine: EngineName
+    precision: PrecisionName
+    device: Device
 
 
 def evaluate(
@@ -31,11 +43,9 @@ def evaluate(
         int, typer.Option(max=MOST_BEAMS, help="Hypotheses followed side by side; 1 is greedy.")
     ] = BEAM.beam_size,
     length_penalty: Annotated[float, typer.Option(help="Larger favours longer output.")] = BEAM.length_penalty,
-    precision: Annotated[
-        Precision, typer.Option(help="Of a translator: int8 is faster and writes almost the same.")
-    ] = "float32",
-    device: Annotated[Device, typer.Option(help="Where a translator computes; cuda is the first GPU.")] = "cpu",
-    engine: Annotated[EngineName, typer.Option(help=f"{ENGINE_HELP} Of translators.")] = "auto",
+    precision: Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)] = "auto",
+    device: Annotated[Device, typer.Option(help=DEVICE_HELP)] = "cpu",
+    engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
     samples: Annotated[int, typer.Option(help="Translations, or mistakes it was most sure of, to show.")] = 0,
     picture: Annotated[
         Path | None, typer.Option(help="Draw the confusion matrix of a classifier (.png, .svg).")
@@ -54,22 +64,15 @@ def evaluate(
     from dikkat.run_directory import RunDirectory
 
     task = RunDirectory.open(run).read_config().get("task")
-    if task in ("classifier", "lm"):
-        for option, value, default in (
-            ("--precision", precision, "float32"),
-            ("--device", device, "cpu"),
-            ("--engine", engine, "auto"),
-        ):
-            if value != default:
-                raise UsageError(f"{option} {value} is for translators, which this run is not; leave it out")
+    how = _How(engine, precision, device)
     if task == "classifier":
-        return _classifier(run, data or [], (label_column, text_column), samples, picture)
+        return _classifier(run, data or [], (label_column, text_column), samples, picture, how)
     if picture is not None:
         raise UsageError("--picture draws the confusion matrix of a classifier, which this run is not")
     if task == "lm":
-        return _language_model(run, data or [], stride)
+        return _language_model(run, data or [], stride, how)
     options = BeamOptions(beam_size=beam, length_penalty=length_penalty)
-    return _translator(run, data or [], (source_column, target_column), samples, options, precision, device, engine)
+    return _translator(run, data or [], (source_column, target_column), samples, options, how)
 
 
 def _translator(
@@ -78,29 +81,29 @@ def _translator(
     columns: Columns,
     samples: int,
     options: DecodingOptions,
-    precision: Precision,
-    device: Device,
-    engine: EngineName,
+    how: _How,
 ) -> None:
     with _announced(run, data, "translating"):
         from dikkat.tasks.translation.evaluate import evaluate_translator
 
-        found = evaluate_translator(run, data, options, columns, precision, device, engine=engine, tell=tell_engine)
+        found = evaluate_translator(
+            run, data, options, columns, how.precision, how.device, engine=how.engine, on_engine=print_engine
+        )
     print_report([*found.lines(), *found.samples(samples)])
 
 
-def _language_model(run: Path, data: list[str], stride: int | None) -> None:
+def _language_model(run: Path, data: list[str], stride: int | None, how: _How) -> None:
     with _announced(run, data, "reading"):
         from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
-        found = evaluate_language_model(run, data, stride)
+        found = evaluate_language_model(run, data, stride, **asdict(how), tell=print_engine)
     print_report(found.lines())
     if found.unknown:
         shown = ", ".join(map(repr, found.unknown[:10]))
         print(f"not in the vocabulary, and read as <unk>: {shown}", file=sys.stderr)
 
 
-def _classifier(run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None) -> None:
+def _classifier(run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None, how: _How) -> None:
     from dikkat.explain.pictures import check_format
 
     if picture is not None:
@@ -108,11 +111,12 @@ def _classifier(run: Path, data: list[str], columns: Columns, samples: int, pict
     with _announced(run, data, "classifying"):
         from dikkat.tasks.classification.evaluate import evaluate_classifier
 
-        found = evaluate_classifier(run, data, columns, note=lambda line: print(line, file=sys.stderr))
+        note = partial(print, file=sys.stderr)
+        found = evaluate_classifier(run, data, columns, note, **asdict(how), tell=print_engine)
         if picture is not None:
             found.draw(picture)
     print_report([*found.lines(), *found.mistakes(samples)])
-    tell_written(picture)
+    print_written(picture)
 
 
 def _announced(run: Path, data: list[str], work: str) -> Announced:

@@ -15,9 +15,9 @@ from dikkat.cli.streams import print_report
 from dikkat_runtime.errors import UsageError
 
 if TYPE_CHECKING:
-    from dikkat.explain.story import Story
+    from dikkat.explain.explanation import Explanation
+    from dikkat.explain.messages import Messages
     from dikkat.explain.trace import ModelTrace, Trace
-    from dikkat.explain.wording import Wording
 
 
 def explain(
@@ -47,9 +47,9 @@ def explain(
 
     Built in are the vectors of "Hello shiny sun!" and "Your journey starts with one step".
     """
-    from dikkat.explain.languages import wording_of
+    from dikkat.explain.languages import messages_for
 
-    wording = wording_of(language)
+    messages = messages_for(language)
     _require_known("format", format, ("table", "markdown", "json"))
     _require_known("stack", stack, ("encoder", "decoder"))
     _require_known("kind", kind, ("self", "cross"))
@@ -58,11 +58,11 @@ def explain(
     if run is None:
         _refuse(cell_options, "needs --run DIR: it chooses a cell of a trained model")
         temperature = _inverse_temperature(beta, scaled)
-        _print(*_explain_words(sentence, query, vector or [], vectors, temperature, wording, full), format)
+        _print(*_explain_words(sentence, query, vector or [], vectors, temperature, messages, full), format)
     else:
         _refuse(word_options, "is for typed words, not for --run: a trained model has its own")
-        place = (stack, 1 if layer is None else layer, 1 if head is None else head, kind)
-        _print(*_explain_model(run, sentence, query or "1", place, target, wording, full), format)
+        cell = (stack, 1 if layer is None else layer, 1 if head is None else head, kind)
+        _print(*_explain_model(run, sentence, query or "1", cell, target, messages, full), format)
 
 
 def _explain_words(
@@ -71,10 +71,10 @@ def _explain_words(
     typed: list[str],
     file: Path | None,
     beta: float | None,
-    wording: Wording,
+    messages: Messages,
     full: bool,
-) -> tuple[Story, Trace]:
-    from dikkat.explain.three_steps import tell_three_steps
+) -> tuple[Explanation, Trace]:
+    from dikkat.explain.three_steps import render_three_steps
     from dikkat.explain.trace import trace_cell
     from dikkat.explain.word_vectors import known_vectors, typed_vectors
 
@@ -82,20 +82,20 @@ def _explain_words(
         raise UsageError("--vector and --vectors both give the vectors; leave one of them out")
     words = typed_vectors(sentence, typed) if typed else known_vectors(sentence, file)
     trace = trace_cell(words.cell(query, words.vectors.shape[1] ** -0.5 if beta is None else beta))
-    return tell_three_steps(words, trace, wording, full=full), trace
+    return render_three_steps(words, trace, messages, full=full), trace
 
 
 def _explain_model(
     run: Path,
     sentence: str,
     query: str,
-    place: tuple[str | None, int, int, str | None],
+    cell_options: tuple[str | None, int, int, str | None],
     target: str | None,
-    wording: Wording,
+    messages: Messages,
     full: bool,
-) -> tuple[Story, ModelTrace]:
-    stack, layer, head, kind = place
-    from dikkat.explain.six_steps import tell_six_steps
+) -> tuple[Explanation, ModelTrace]:
+    stack, layer, head, kind = cell_options
+    from dikkat.explain.six_steps import render_six_steps
     from dikkat.nn.recorder import MapName
     from dikkat.tasks import Translator, load
     from dikkat.tasks.inspection.arithmetic import explain_cell
@@ -105,8 +105,8 @@ def _explain_model(
         raise UsageError(f"{run}: this run holds no translator, and only of one can a cell be explained")
     name = MapName(stack or ("decoder" if kind == "cross" else "encoder"), layer - 1, kind or "self")  # type: ignore[arg-type]
     cell = explain_cell(translator, sentence, name, head - 1, query, target)
-    told = tell_six_steps(cell.found, cell.sentence, cell.target, cell.query_tokens, wording, full=full)
-    return told, cell.found
+    explanation = render_six_steps(cell.trace, cell.sentence, cell.target, cell.query_tokens, messages, full=full)
+    return explanation, cell.trace
 
 
 def _inverse_temperature(beta: float | None, scaled: bool) -> float | None:
@@ -129,14 +129,14 @@ def _refuse(options: Mapping[str, object], reason: str) -> None:
             raise UsageError(f"--{name} {reason}")
 
 
-def _print(story: Story, found: Trace | ModelTrace, format: str) -> None:
+def _print(explanation: Explanation, traced: Trace | ModelTrace, format: str) -> None:
     from dikkat.explain.as_json import as_json
     from dikkat.explain.as_markdown import as_markdown
     from dikkat.explain.as_table import as_table
 
     if format == "json":
-        sys.stdout.write(as_json(story, found))
+        sys.stdout.write(as_json(explanation, traced))
     elif format == "markdown":
-        print_report([as_markdown(story).removesuffix("\n")])
+        print_report([as_markdown(explanation).removesuffix("\n")])
     else:
-        print_report([as_table(story, shutil.get_terminal_size((100, 24)).columns).removesuffix("\n")])
+        print_report([as_table(explanation, shutil.get_terminal_size((100, 24)).columns).removesuffix("\n")])

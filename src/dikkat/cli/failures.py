@@ -1,4 +1,4 @@
-"""What is told of an error that ended a command: one line, and the exit code."""
+"""Describe the error that ended a command in one line, with the exit code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SMALLER = {
     "data": "give a smaller --batch-size",
     "heads": "give fewer --sentences, or shorter ones",
 }
-"""What to do where memory is too small, by command."""
+"""Advice where memory is too small, by command."""
 
 _MEMORY = (
     "can't allocate memory",
@@ -60,7 +60,7 @@ _LONGEST_COMMAND = 300
 
 
 def explain_failure(error: BaseException, arguments: Sequence[str]) -> tuple[str, int]:
-    """Return the line and the exit code that tell of `error`, which ended the command of these `arguments`."""
+    """Return the line and the exit code for `error`, which ended the command of these `arguments`."""
     if isinstance(error, Interrupted):
         return "interrupted", error.exit_code
     if isinstance(error, DikkatError) and not _came_of_memory(error):
@@ -120,8 +120,8 @@ def _came_of_memory(error: BaseException) -> bool:
 def _is_of_memory(error: BaseException) -> bool:
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
-    is_told = isinstance(error, RuntimeError | ImportError) and any(word in str(error).lower() for word in _MEMORY)
-    return isinstance(error, MemoryError) or is_told
+    is_mentioned = isinstance(error, RuntimeError | ImportError) and any(word in str(error).lower() for word in _MEMORY)
+    return isinstance(error, MemoryError) or is_mentioned
 
 
 def _of_a_file(error: OSError) -> DikkatError:

@@ -9,7 +9,10 @@ from typing import Annotated
 
 import typer
 
-from dikkat_runtime.engine.options import GenerationOptions
+from dikkat.cli.engine_option import DEVICE_HELP, ENGINE_HELP, PRECISION_HELP, print_engine
+from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device, GenerationOptions
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError
 
 DEFAULTS = GenerationOptions()
@@ -43,6 +46,9 @@ def generate(
     context: Annotated[
         int | None, typer.Option(help="Most tokens in sight; bounds memory, not length; else as in training.")
     ] = None,
+    precision: Annotated[PrecisionName, typer.Option(help=PRECISION_HELP)] = "auto",
+    device: Annotated[Device, typer.Option(help=DEVICE_HELP)] = "cpu",
+    engine: Annotated[EngineName, typer.Option(help=ENGINE_HELP)] = "auto",
 ) -> None:
     """Write a text on from PROMPT, token by token as it comes; the prompt is part of the output."""
     options = GenerationOptions(
@@ -56,9 +62,10 @@ def generate(
         seed=seed,
         context=context,
     )
-    from dikkat.tasks.language_model.language_model import LanguageModel
+    from dikkat.tasks.language_model.opening import open_language_model
 
-    model = LanguageModel.load(run)
+    model = open_language_model(run, engine, precision, device)
+    print_engine(model.info)
     start = _standard_input() if prompt is None else prompt
     if unknown := model.unknown(start):
         shown = ", ".join(map(repr, unknown[:10]))

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dikkat.cli.engine_option import tell_torch_engine
 from dikkat.cli.progress import Announced, WorkProgress
 from dikkat.cli.streams import print_report
 
 if TYPE_CHECKING:
     from dikkat.explain.head_analysis.ablation import HeadName
     from dikkat.explain.head_analysis.importance import Cost, Quality
-    from dikkat.explain.head_analysis.wording import HeadsTable, HonestyWording
+    from dikkat.explain.head_analysis.messages import HeadMessages, HeadsTable
     from dikkat.tasks.inspection.head_analysis import HeadFinding, HeadsReport
 
 
 _SCORES = {"translator": "chrf", "classifier": "accuracy", "multi_label": "micro_f1"}
-"""What is measured beside the loss, by kind of model."""
+"""Measure beside the loss, by kind of model."""
 
 
 def heads(
@@ -45,35 +46,38 @@ def heads(
     as_json: Annotated[bool, typer.Option("--json", help="Machine-readable, on standard output.")] = False,
     language: Annotated[str, typer.Option(help="en or tr.")] = "en",
 ) -> None:
-    """Show what every attention head does, what is lost without it, and which of a translator's comes nearest to a word
-    alignment.
+    """Show what every attention head does, and what is lost without it.
+
+    For a translator, also show which head comes nearest to a word alignment.
 
     Entropy in nats, loss in nats a token (of a classifier a text), distances in tokens. "Switched off" means that the
     head's output is zero.
     """
-    from dikkat.explain.head_analysis.wording import honesty_wording
+    from dikkat.explain.head_analysis.messages import head_messages
     from dikkat.tasks.inspection.head_analysis import examine_heads
 
-    wording = honesty_wording(language)
+    messages = head_messages(language)
     with Announced(f"{path}: loading its model"), WorkProgress() as progress:
-        found = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
-    print_report([_as_json(path, found)] if as_json else _as_text(path, found, gold, wording))
+        report = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
+    tell_torch_engine()
+    print_report([_as_json(path, report)] if as_json else _as_text(path, report, gold, messages))
 
 
-def _as_json(path: Path, found: HeadsReport) -> str:
+def _as_json(path: Path, report: HeadsReport) -> str:
     """JSON has no NaN: a correlation that is not defined is null. Layers and heads count from 1, as everywhere."""
-    report = {
+    content = {
         "path": str(path),
-        "sentences": found.sentences,
-        "whole": _measured(found.whole, found.kind),
-        "heads": [_entry(each, found.kind) for each in found.heads],
-        "alignment_head": None if found.alignment_head is None else _place(found.alignment_head.head),
-        "other_sentences": found.other_sentences,
+        "sentences": report.sentences,
+        "whole": _measured(report.whole, report.kind),
+        "heads": [_entry(finding, report.kind) for finding in report.heads],
+        "alignment_head": None if report.alignment_head is None else _head_keys(report.alignment_head.head),
+        "other_sentences": report.other_sentences,
         "pruned": [
-            {"off": [_place(head) for head in each.off], **_measured(each.cost, found.kind)} for each in found.pruned
+            {"off": [_head_keys(head) for head in finding.off], **_measured(finding.cost, report.kind)}
+            for finding in report.pruned
         ],
     }
-    return json.dumps(report, indent=2, ensure_ascii=False, allow_nan=False)
+    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def _measured(value: Quality | Cost, kind: str, ending: str = "") -> dict[str, float]:
@@ -82,57 +86,60 @@ def _measured(value: Quality | Cost, kind: str, ending: str = "") -> dict[str, f
     return {f"loss{ending}": value.loss, **({f"{score}{ending}": value.score} if score else {})}
 
 
-def _entry(each: HeadFinding, kind: str) -> dict[str, Any]:
-    agreement = None if each.agreement is None else asdict(each.agreement)
+def _entry(finding: HeadFinding, kind: str) -> dict[str, Any]:
+    agreement = None if finding.agreement is None else asdict(finding.agreement)
     if agreement is not None:
         for name in ("occlusion_correlation", "gradient_correlation"):
             agreement[name] = None if math.isnan(agreement[name]) else agreement[name]
+    stats = asdict(finding.stats)
+    # the keys of this JSON are older than the names of the fields
+    stats["place"], stats["place_share"] = stats.pop("target"), stats.pop("target_share")
     return {
-        **_place(each.head),
-        **asdict(each.portrait),
-        **_measured(each.cost, kind, "_lost"),
+        **_head_keys(finding.head),
+        **stats,
+        **_measured(finding.cost, kind, "_lost"),
         "agreement": agreement,
     }
 
 
-def _place(head: HeadName) -> dict[str, Any]:
+def _head_keys(head: HeadName) -> dict[str, Any]:
     return {"stack": head.stack, "layer": head.layer + 1, "kind": head.kind, "head": head.head + 1}
 
 
-def _as_text(path: Path, found: HeadsReport, gold: Path | None, wording: HonestyWording) -> list[str]:
-    words, kind = wording.table, wording.table.kinds[found.kind]
+def _as_text(path: Path, report: HeadsReport, gold: Path | None, messages: HeadMessages) -> list[str]:
+    words, kind = messages.table, messages.table.kinds[report.kind]
     kinds = list(words.attentions)
     # one attention after the other, where a model has them layer by layer
-    ordered = sorted(found.heads, key=lambda each: kinds.index((each.head.stack, each.head.kind)))
-    score = f", {kind.score} {found.whole.score:.1f}" if kind.score else ""
+    ordered = sorted(report.heads, key=lambda finding: kinds.index((finding.head.stack, finding.head.kind)))
+    score = f", {kind.score} {report.whole.score:.1f}" if kind.score else ""
     headings = tuple(heading.format(score=kind.score) for heading in words.headings)
     # without a second measure, and without cross-attention, the last columns are empty
-    shown = 9 if found.alignment_head else 8 if kind.score else 7
+    shown = 9 if report.alignment_head else 8 if kind.score else 7
     return [
         words.title.format(
-            path=path, sentences=found.sentences, unit=kind.unit, per=kind.per, loss=found.whole.loss, score=score
+            path=path, sentences=report.sentences, unit=kind.unit, per=kind.per, loss=report.whole.loss, score=score
         ),
         "",
-        *_columns([row[:shown] for row in (headings, *(_row(each, wording) for each in ordered))]),
-        *(["", *_told_alignment(found.alignment_head, gold, wording)] if found.alignment_head else []),
-        *_told_pruning(found, words),
+        *_columns([row[:shown] for row in (headings, *(_row(finding, messages) for finding in ordered))]),
+        *(["", *_alignment_lines(report.alignment_head, gold, messages)] if report.alignment_head else []),
+        *_pruning_lines(report, words),
     ]
 
 
-def _row(each: HeadFinding, wording: HonestyWording) -> tuple[str, ...]:
-    from dikkat.explain.head_analysis.wording import written_share
+def _row(finding: HeadFinding, messages: HeadMessages) -> tuple[str, ...]:
+    from dikkat.explain.head_analysis.messages import written_share
 
-    portrait = each.portrait
+    stats = finding.stats
     return (
-        _name(each.head, wording.table),
-        f"{portrait.entropy:.2f}",
-        written_share(portrait.entropy_share, wording),
-        f"{portrait.distance:.1f}",
-        wording.table.places[portrait.place],
-        "" if portrait.place is None else written_share(portrait.place_share, wording),
-        f"{each.cost.loss:+.3f}",
-        f"{each.cost.score:+.1f}",
-        "" if each.agreement is None else written_share(each.agreement.occlusion, wording),
+        _name(finding.head, messages.table),
+        f"{stats.entropy:.2f}",
+        written_share(stats.entropy_share, messages),
+        f"{stats.distance:.1f}",
+        messages.table.targets[stats.target],
+        "" if stats.target is None else written_share(stats.target_share, messages),
+        f"{finding.cost.loss:+.3f}",
+        f"{finding.cost.score:+.1f}",
+        "" if finding.agreement is None else written_share(finding.agreement.occlusion, messages),
     )
 
 
@@ -141,21 +148,21 @@ def _columns(rows: list[tuple[str, ...]]) -> list[str]:
     return [
         "  ".join(
             # the names of heads and places to the left, numbers to the right
-            cell.ljust(width) if place in (0, 4) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if column in (0, 4) else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in rows
     ]
 
 
-def _told_alignment(best: HeadFinding, gold: Path | None, wording: HonestyWording) -> list[str]:
-    from dikkat.explain.head_analysis.wording import written_share
+def _alignment_lines(best: HeadFinding, gold: Path | None, messages: HeadMessages) -> list[str]:
+    from dikkat.explain.head_analysis.messages import written_share
 
-    words, agreement = wording.table, best.agreement
+    words, agreement = messages.table, best.agreement
     assert agreement is not None  # it was chosen among those that have one
-    judges = [words.by_occlusion.format(share=written_share(agreement.occlusion, wording))]
+    judges = [words.by_occlusion.format(share=written_share(agreement.occlusion, messages))]
     if agreement.scores is not None:
-        shares = {name: written_share(share, wording, decimals=1) for name, share in asdict(agreement.scores).items()}
+        shares = {name: written_share(share, messages, decimals=1) for name, share in asdict(agreement.scores).items()}
         judges.insert(0, words.by_gold.format(name=gold, **shares))
     lines = [
         words.chosen.format(head=_name(best.head, words), judge=judges[0]),
@@ -165,17 +172,17 @@ def _told_alignment(best: HeadFinding, gold: Path | None, wording: HonestyWordin
     return [*lines, words.doubtful] if agreement.occlusion < 0.5 else lines
 
 
-def _told_pruning(found: HeadsReport, words: HeadsTable) -> list[str]:
-    if not found.pruned:
+def _pruning_lines(report: HeadsReport, words: HeadsTable) -> list[str]:
+    if not report.pruned:
         return []
-    kind, points = words.kinds[found.kind], []
-    for each in found.pruned:
-        score = f", {kind.score} {-each.cost.score:+.1f}" if kind.score else ""
-        name = _name(each.off[-1], words)
-        points.append(words.pruned.format(count=len(each.off), head=name, loss=each.cost.loss, score=score))
+    kind, points = words.kinds[report.kind], []
+    for pruning in report.pruned:
+        score = f", {kind.score} {-pruning.cost.score:+.1f}" if kind.score else ""
+        name = _name(pruning.off[-1], words)
+        points.append(words.pruned.format(count=len(pruning.off), head=name, loss=pruning.cost.loss, score=score))
     return [
         "",
-        words.pruning.format(sentences=found.other_sentences, unit=kind.unit),
+        words.pruning.format(sentences=report.other_sentences, unit=kind.unit),
         *(f"  {point}" for point in points),
     ]
 

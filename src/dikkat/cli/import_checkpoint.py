@@ -1,4 +1,4 @@
-"""`dikkat import`: a checkpoint of Hugging Face's becomes a run directory."""
+"""`dikkat import`: turn a checkpoint of Hugging Face into a run directory."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def import_checkpoint(
     with Announced(f"{path}: reading and checking its weights, and writing {out}"):
         from dikkat.interop.importing import read_foreign, write_run
 
-        found = read_foreign(path, layout)
-        write_run(found, out, path, command(*sys.argv[1:], program=NAME))
-    if found.left_out:
-        named = ", ".join(found.left_out[:12]) + (", …" if len(found.left_out) > 12 else "")
+        imported = read_foreign(path, layout)
+        write_run(imported, out, path, command(*sys.argv[1:], program=NAME))
+    if imported.left_out:
+        named = ", ".join(imported.left_out[:12]) + (", …" if len(imported.left_out) > 12 else "")
         print(f"left out, heads of other tasks: {named}", file=sys.stderr)
-    following = piped("embed" if found.task == "encoder" else "generate", out)
-    print(f"{out}: {found.parameters:,} parameters; try: {following}", file=sys.stderr)
+    following = piped("embed" if imported.task == "encoder" else "generate", out)
+    print(f"{out}: {imported.parameters:,} parameters; try: {following}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The lines of a file or of standard input, of which those before a bad one are still answered."""
+"""Read the lines of a file or of standard input; lines before a bad one are still answered."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dikkat_runtime.errors import DikkatError
 
 
 class InputLines:
-    """Lines up to the end or to one that cannot be read; what was wrong with that one is raised by `finish`."""
+    """Yield lines up to the end or to one that cannot be read, whose error is raised by `finish`."""
 
     def __init__(self, file: Path | None) -> None:
         self._lines = read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, "standard input")
@@ -30,7 +30,10 @@ class InputLines:
             self._error = error
 
     def finish(self) -> None:
-        """Say what was odd, and raise the error that ended the lines, if one did; call it when all are answered."""
+        """Note what is unusual, and raise the error that ended the lines, if there is one.
+
+        It is called when all lines are answered.
+        """
         if self._joined:
             lines = "1 line" if self._joined == 1 else f"{self._joined:,} lines"
             print(

@@ -1,4 +1,4 @@
-"""Warnings of libraries, which are for programmers: a user can do nothing about them."""
+"""Hide warnings of libraries, which are for programmers: a user can do nothing about them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import warnings
 
 
 def hide_library_warnings() -> None:
-    """Keep them off the terminal, unless Python was asked for them (`-W`, `PYTHONWARNINGS`) or --debug is on."""
+    """Hide warnings, unless Python was asked for them (`-W`, `PYTHONWARNINGS`) or --debug is on."""
     if sys.warnoptions or os.environ.get("DIKKAT_DEBUG"):
         return
     warnings.simplefilter("ignore")

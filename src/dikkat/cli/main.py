@@ -1,4 +1,4 @@
-"""The entry of the command line: prepared streams and signals, and one line with an exit code for whatever goes wrong.
+"""The entry of the command line: prepare streams and signals, and turn any error into one line and an exit code.
 
 Nothing that takes long to load is imported before the signals are taken care of.
 """
@@ -19,7 +19,7 @@ from dikkat_runtime.errors import DiskError, UsageError
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code; what does not ask for a signal is interrupted by it."""
+    """Run the command line and exit with its exit code; signals interrupt commands that do not watch them."""
     StopSignal()
     hide_library_warnings()
     try:

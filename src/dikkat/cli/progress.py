@@ -1,4 +1,4 @@
-"""Live progress of long work on standard error: a moving bar on a terminal, plain lines elsewhere."""
+"""Show progress of long work on standard error: a moving bar on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ _SCORES = {
 PLAIN_EVERY = 15.0
 """Seconds between two lines about training where there is no terminal."""
 WORK_EVERY = 5.0
-"""The same about shorter work."""
+"""Seconds between two lines about shorter work."""
 ANNOUNCED_AFTER = 5.0
-"""Seconds of silence that need no word where there is no terminal."""
+"""Seconds of silence that need no message where there is no terminal."""
 
 
 class TrainProgress:
-    """Watches a training run and tells a person."""
+    """Watch a training run and print its progress."""
 
     def __init__(self) -> None:
         self.console = Console(file=terminal(), highlight=False, soft_wrap=True, emoji=False)
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[told]}"), console=self.console
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[status]}"), console=self.console
         )
         self._task: TaskID | None = None
         self._recent: deque[tuple[int, float, float]] = deque(maxlen=30)
         self._last_line = time.monotonic()
-        self._told = ""
+        self._pending = ""
 
     def __enter__(self) -> TrainProgress:
         # elsewhere the bar would still write an empty line when it ends
@@ -65,7 +65,7 @@ class TrainProgress:
             self._bar.stop()
 
     def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
-        """What was read, what was left out and why, and what will be trained."""
+        """Print what was read, what was left out and why, and what will be trained."""
         if report is not None:
             for note in report.notes:
                 self.note(note)
@@ -75,46 +75,47 @@ class TrainProgress:
         for name, fact in facts.items():
             self.note(f"{name}: {fact}")
         if self.console.is_terminal:
-            self._task = self._bar.add_task("training", total=1.0, told="")
+            self._task = self._bar.add_task("training", total=1.0, status="")
 
     def note(self, text: str) -> None:
+        """Print a note."""
         self.console.print(escape(visible(text)))
 
     def step(self, report: StepReport) -> None:
-        """One more update."""
+        """Show one more update."""
         self._recent.append((report.count, report.seconds, report.loss))
         count, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
         left = "" if report.seconds_left is None else f", {_clock(report.seconds_left)} left"
-        told = (
+        status = (
             f"pass {report.epoch:.1f}, update {report.updates:,}, loss {losses / len(self._recent):.3f},"
             f" {count / max(seconds, 1e-9):,.0f} {report.unit}/s{left}"
         )
         if self._task is not None:
-            self._bar.update(self._task, completed=report.progress, told=told)
+            self._bar.update(self._task, completed=report.progress, status=status)
             return
-        self._told = f"{report.progress:4.0%}  {told}"
+        self._pending = f"{report.progress:4.0%}  {status}"
         if time.monotonic() - self._last_line > PLAIN_EVERY:
-            self._tell()
+            self._print_pending()
 
-    def _tell(self) -> None:
+    def _print_pending(self) -> None:
         self._last_line = time.monotonic()
-        print(self._told, file=sys.stderr, flush=True)
+        print(self._pending, file=sys.stderr, flush=True)
 
-    def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
-        """Scores, and something to look at."""
-        if self._told:
-            self._tell()
+    def validation(self, row: dict[str, float], validation_result: Validation, is_best: bool) -> None:
+        """Print the scores, and examples."""
+        if self._pending:
+            self._print_pending()
         mark = " (best so far)" if is_best else ""
-        scores = "".join(f", {_SCORES.get(name, name)} {value:.4g}" for name, value in found.scores.items())
+        scores = "".join(f", {_SCORES.get(name, name)} {value:.4g}" for name, value in validation_result.scores.items())
         self.note(
             f"pass {row['epoch']:.1f}, {_clock(row['seconds'])}: validation loss {row['valid_loss']:.3f}{scores}{mark}"
         )
-        for label, text in found.shown:
+        for label, text in validation_result.shown:
             self.note(f"  {label}  {text}")
 
 
 class WorkProgress:
-    """Which of many pieces of work comes now, on standard error: a bar on a terminal, plain lines elsewhere."""
+    """Show on standard error which of many parts of work comes now: a bar on a terminal, plain lines elsewhere."""
 
     def __init__(self) -> None:
         console = Console(file=terminal(), highlight=False)
@@ -147,7 +148,7 @@ class WorkProgress:
 
 
 class Announced:
-    """Says on standard error what takes a while: at once on a terminal, elsewhere after `ANNOUNCED_AFTER`.
+    """Print on standard error what takes a while: immediately on a terminal, elsewhere after `ANNOUNCED_AFTER`.
 
     So a mistake that is found early stays the one line that a program reads. No thread waits, since a process with
     threads cannot be copied into workers.

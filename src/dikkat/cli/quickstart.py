@@ -30,13 +30,13 @@ def quickstart(
 
     stop, path = StopSignal(), out or default_folder(pair)
     with TrainProgress() as progress:
-        found = run_quickstart(pair, path, progress, stop)
-    if found is None:
+        result = run_quickstart(pair, path, progress, stop)
+    if result is None:
         print(f"stopped and saved; go on with: {quickstart_command(pair, path)}", file=sys.stderr)
         return stop.exit_code
-    print_report(found.evaluation.lines())
+    print_report(result.evaluation.lines())
     print(f"\nTen translations of sentences whose combination of words never occurred in training ({path}):\n")
-    print_report(found.evaluation.samples(10))
-    print(f"\nAttention of “{found.sentence}”: {found.picture}")
-    print(f"Total: {time.monotonic() - started:.0f} seconds. Now try: {piped('translate', path, text=found.sentence)}")
+    print_report(result.evaluation.samples(10))
+    print(f"\nAttention of “{result.sentence}”: {result.picture}")
+    print(f"Total: {time.monotonic() - started:.0f} seconds. Now try: {piped('translate', path, text=result.sentence)}")
     return 0

@@ -1,4 +1,4 @@
-"""`dikkat report`: a finished run as one HTML file."""
+"""`dikkat report`: write a finished run as one HTML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM, SIGHUP and SIGXCPU as a wish to stop that long work can honour when it is safe."""
+"""Turn Ctrl-C, SIGTERM, SIGHUP and SIGXCPU into a request to stop that long work honours when it is safe."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP"
 
 
 class Interrupted(BaseException):
-    """A signal that ends the work at once; not a KeyboardInterrupt, whose signal number typer would forget."""
+    """Signal that the work ends immediately; a KeyboardInterrupt would make typer forget the signal's number."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -20,7 +20,7 @@ class Interrupted(BaseException):
 
 
 class StopSignal:
-    """Callable that tells whether a signal has come.
+    """Return whether a signal has come, when called.
 
     Until it is asked for the first time, and at a second signal, the signal interrupts at once. A signal that is
     ignored, as SIGHUP is under nohup, stays ignored.
@@ -39,7 +39,7 @@ class StopSignal:
 
     @property
     def exit_code(self) -> int:
-        """128 + the signal's number, as shells report it."""
+        """Return 128 + the signal's number, as shells report it."""
         return 128 + (self.number or signal.SIGINT)
 
     def _receive(self, number: int, frame: FrameType | None) -> None:
@@ -50,7 +50,7 @@ class StopSignal:
 
 
 def let_signals_kill() -> None:
-    """Let the signals end the process at once, when nothing is left that they could spoil."""
+    """Let signals end the process immediately, when nothing is left that they could spoil."""
     for number in NUMBERS:
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""The standard streams of the process: UTF-8 whatever the locale says, and whatever is wrong with them one line.
+"""Prepare the standard streams of the process: UTF-8 in every locale, and any failure in one line.
 
 A closed stream stays closed for whoever uses it, but its number is taken, so that no file of ours is opened in its
 place. What cannot be written to standard output is a `DiskError`, or a `NoReaderError` where nobody reads
@@ -27,7 +27,7 @@ PATIENCE = 1.0
 
 
 class NoReaderError(Exception):
-    """Nobody reads standard output any more; there is nobody to tell."""
+    """Signal that nobody reads standard output any more."""
 
     exit_code = 141
 
@@ -97,42 +97,50 @@ class _Messages(io.FileIO):
 
 
 class VisibleText(io.TextIOBase):
-    """Text on its way to `as_is`, a stream, with its control characters escaped."""
+    """Escape the control characters of text on its way to the stream `as_is`."""
 
     def __init__(self, as_is: io.TextIOWrapper) -> None:
         self.as_is = as_is
 
     def write(self, text: str, /) -> int:
+        """Write `text` with its control characters escaped."""
         self.as_is.write(visible(text))
         return len(text)
 
     def flush(self) -> None:
+        """Flush the stream."""
         self.as_is.flush()
 
     def isatty(self) -> bool:
+        """Return whether the stream is a terminal."""
         return self.as_is.isatty()
 
     def fileno(self) -> int:
+        """Return the number of the stream."""
         return self.as_is.fileno()
 
     def writable(self) -> bool:
+        """Return True."""
         return True
 
     @property
     def buffer(self) -> Any:
+        """Return the binary buffer of the stream."""
         return self.as_is.buffer
 
     @property
     def encoding(self) -> str:  # type: ignore[override]
+        """Return the encoding of the stream."""
         return self.as_is.encoding
 
     @property
     def errors(self) -> str | None:  # type: ignore[override]
+        """Return how the stream handles characters that it cannot encode."""
         return self.as_is.errors
 
 
 def prepare_streams() -> None:
-    """Put streams of ours in the place of `sys.stdin`, `sys.stdout` and `sys.stderr`."""
+    """Replace `sys.stdin`, `sys.stdout` and `sys.stderr` by streams of ours."""
     _occupy(0, os.O_WRONLY)
     _occupy(1, os.O_RDONLY)
     _occupy(2, os.O_WRONLY)
@@ -166,7 +174,7 @@ def _reason(error: OSError, failure: str) -> str:
 
 
 def flush_output(is_leaving: bool = False) -> None:
-    """Write what waits in standard output.
+    """Write what is buffered for standard output.
 
     Raises `DiskError` or `NoReaderError`, after which nothing waits any more.
     """
@@ -177,17 +185,17 @@ def flush_output(is_leaving: bool = False) -> None:
 
 
 def terminal() -> IO[str]:
-    """Standard error for what moves on a terminal by control characters of its own."""
+    """Return standard error for output that uses control characters of its own."""
     stream = sys.stderr
     return stream.as_is if isinstance(stream, VisibleText) else stream
 
 
 def print_report(lines: Iterable[str]) -> None:
-    """Print lines for people, which may show what others have written: with control characters escaped, always."""
+    """Print lines for people, with control characters always escaped, since others may have written the text."""
     sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
 
 
-def tell_written(*paths: Path | None) -> None:
+def print_written(*paths: Path | None) -> None:
     """Say on standard error which files lie there now; None stands for one that nobody asked for."""
     for path in paths:
         if path is not None:

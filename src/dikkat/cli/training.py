@@ -1,4 +1,4 @@
-"""What the commands of `dikkat train` share: their options, and how a job is run and told."""
+"""The options that the commands of `dikkat train` share, and how a job is run and reported."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ Settings = dict[str, dict[str, Any]]
 
 
 def gather_settings(config: Path | None, assignments: list[str] | None, **training: object) -> Settings:
-    """Settings of a file, then of `--set`, then of the options of `training` that were given."""
-    given = {name: value for name, value in training.items() if value is not None}
-    options = {"training": given} if given else {}
+    """Merge the settings of a file, of `--set`, and of the options of `training` that were used."""
+    typed = {name: value for name, value in training.items() if value is not None}
+    options = {"training": typed} if typed else {}
     return merge(read_toml(config) if config else {}, parse_settings(assignments or []), options)
 
 
 def parse_settings(assignments: list[str]) -> Settings:
-    """`section.key=value` with the value in TOML (a bare word is text). Raises `UsageError` for another form."""
+    """Parse `section.key=value` with the value in TOML (a bare word is text). Raises `UsageError` for another form."""
     settings: Settings = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
@@ -54,11 +54,11 @@ def parse_settings(assignments: list[str]) -> Settings:
 
 def _parsed(value: str) -> object:
     try:
-        found = tomllib.loads(f"value = {value}")
+        document = tomllib.loads(f"value = {value}")
     except (ValueError, RecursionError):  # also a number of thousands of digits, and brackets within brackets
         return value
     # more lines than one would be more settings than one
-    return found["value"] if len(found) == 1 else value
+    return document["value"] if len(document) == 1 else value
 
 
 def run_job(
@@ -71,7 +71,7 @@ def run_job(
     device: Device,
     runner: Callable[..., Outcome] | None = None,
 ) -> int:
-    """Train, tell, and return the exit code.
+    """Train, report, and return the exit code.
 
     `runner` is `train` or something that is called like it.
     """
@@ -97,17 +97,17 @@ def run_job(
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """What is told of a finished run."""
+    """Hold the texts that are printed about a finished run."""
 
     score: str
-    """In it {score} is the best score, and {loss} minus that."""
+    """Text in which {score} is the best score, and {loss} minus that."""
     following: str
-    """The command to try next."""
+    """Command to try next."""
 
     def lines(self, out: Path, outcome: Outcome) -> list[str]:
-        """The score, and what to do with the run; where something is wrong with it, what, and what to do about that."""
+        """Return the score and the next command; where something is wrong, what it is and what to do about it."""
         best = math.nan if outcome.best_score is None else outcome.best_score
-        told = f"{out}: {self.score.format(score=best, loss=-best)}"
+        scored = f"{out}: {self.score.format(score=best, loss=-best)}"
         if outcome.problems:
-            return [f"{told}, but {'; '.join(outcome.problems)}", f"for a better one: {outcome.advice}"]
-        return [f"{told}; try: {self.following}"]
+            return [f"{scored}, but {'; '.join(outcome.problems)}", f"for a better one: {outcome.advice}"]
+        return [f"{scored}; try: {self.following}"]

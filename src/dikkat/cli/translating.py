@@ -9,11 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dikkat.cli.engine_option import tell_engine
+from dikkat.cli.engine_option import print_engine
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.plain_options import read_plain
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, Device, Precision
+from dikkat_runtime.engine.options import BeamOptions, Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class TranslateOptions:
     json: bool = False
     abstain: float | None = None
     batch_size: int | None = None
-    precision: Precision = "float32"
+    precision: PrecisionName = "auto"
     device: Device = "cpu"
     engine: EngineName = "auto"
 
@@ -96,7 +97,7 @@ def translate(options: TranslateOptions) -> None:
     style.check(options.n_best, is_document=options.out is not None)
     decoding = options.decoding()
     translator = open_translator(options.run, options.engine, options.precision, options.device)
-    tell_engine(translator.info)
+    print_engine(translator.info)
     stream = partial(
         translator.stream,
         options=decoding,

@@ -1,1 +1,1 @@
-"""From files of text to clean, split and aligned pairs, and from pairs to batches of ids. Knows numpy, not torch."""
+"""Turn files of text into clean, split and aligned pairs, and pairs into batches of ids; knows numpy, not torch."""

@@ -1,4 +1,4 @@
-"""Where two files of lines stop being aligned: the change point that explains their different line counts.
+"""Find where two files of lines stop being aligned, when their line counts differ.
 
 Deleting a line moves every later one by an offset. Each pairing of a source with a target line gets a score from
 what translations share (length, numbers, final punctuation, beginnings of words). Offsets run from 0 to the difference
@@ -20,9 +20,10 @@ import numpy.typing as npt
 Scores = npt.NDArray[np.float64]
 
 _MAX_STEPS = 16
-"""Up to this difference of counts every offset is tried (lines lost one by one); above it, only the whole jump."""
+"""Difference of counts up to which every offset is tried (lines lost one by one); above it, only the whole jump."""
 _LEAST_GAIN = 4.0
-"""Score, a few lines' worth, by which an earlier change must beat the simplest story: the shorter file is cut off."""
+"""Score, a few lines' worth, by which an earlier change must beat the simplest explanation: the shorter file is cut
+off."""
 _WORD_START = re.compile(r"[^\W\d_]{4}")
 _NUMBER = re.compile(r"\d+")
 _ENDS = {".": 1, "。": 1, "।": 1, "?": 2, "？": 2, "؟": 2, "!": 3, "！": 3, ":": 4, "：": 4}
@@ -43,7 +44,7 @@ class Sketches:
 
 
 def shift_line(source: Iterable[str], target: Iterable[str]) -> int:
-    """The 1-based line from which on sources and targets of different counts seem to be paired wrongly.
+    """Return the 1-based line from which sources and targets of different counts seem to be paired wrongly.
 
     It is one more than the shorter count where the shorter side seems to be cut off at its end.
     """

@@ -1,4 +1,4 @@
-"""Batches of pairs of like length, in an order that is arithmetic: the position is all the state.
+"""Batches of pairs of similar length, in an order that is a function of the position alone.
 
 Pairs are sorted by length, cut where the padded tokens of either side would pass the limit, and the batches shuffled.
 Only ties of length are broken at random, so the cuts, and with them the number of batches, are the same in every
@@ -22,7 +22,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Padded ids of B pairs, int64."""
+    """Hold the padded ids of B pairs, int64."""
 
     source: IntArray
     """(B, S): ids, `<eos>`, padding."""
@@ -31,20 +31,20 @@ class Batch:
     target_output: IntArray
     """(B, T): ids, `<eos>`, padding; position t is what is predicted from `target_input[:, :t+1]`."""
     indices: IntArray
-    """(B,): which pairs of the corpus these are."""
+    """(B,): indices of the pairs in the corpus."""
 
     @property
     def num_tokens(self) -> int:
-        """Tokens to predict: entries of `target_output` that are not padding."""
+        """Return the tokens to predict: entries of `target_output` that are not padding."""
         return int(np.count_nonzero(self.target_output != PAD_ID))
 
     def backwards(self) -> Batch:
-        """The same pairs, from target to source."""
+        """Return the same pairs, from target to source."""
         return Batch(self.target_output, _shifted(self.source), self.source, self.indices)
 
 
 def collate(corpus: Corpus, indices: IntArray) -> Batch:
-    """The batch of the pairs `indices`, `(B,)`, in that order."""
+    """Return the batch of the pairs `indices`, `(B,)`, in that order."""
     source = _padded(corpus, indices, "source")
     target_output = _padded(corpus, indices, "target")
     return Batch(source, _shifted(target_output), target_output, indices)
@@ -70,7 +70,7 @@ def _padded(corpus: Corpus, indices: IntArray, side: Side) -> IntArray:
 
 
 class BatchPlan:
-    """Which pairs stand in which batch: a pure function of lengths, limit, seed, epoch and world size.
+    """Decide which pairs are in which batch: a pure function of lengths, limit, seed, epoch and world size.
 
     In a batch, pairs times the longest sequence (`<eos>` or `<bos>` included) stays within `tokens_per_batch` on
     either side; a single longer pair is a batch of its own. With several ranks, rank r has the batches r, r + W,
@@ -98,22 +98,22 @@ class BatchPlan:
 
     @property
     def batches_per_epoch(self) -> int:
-        """Batches of one rank in any epoch."""
+        """Return the batches of one rank in any epoch."""
         return -(-(len(self._cuts) - 1) // self._world_size)
 
     def epoch(self, number: int) -> list[IntArray]:
-        """The batches of this rank in epoch `number`, each the indices `(B,)` of its pairs."""
+        """Return the batches of this rank in epoch `number`, each the indices `(B,)` of its pairs."""
         if self._cached[0] != number:
             self._cached = (number, self._plan(number))
         return self._cached[1]
 
     def at(self, position: int) -> tuple[int, IntArray]:
-        """Epoch and indices of the batch that comes after `position` batches."""
+        """Return epoch and indices of the batch that comes after `position` batches."""
         epoch, within = divmod(position, self.batches_per_epoch)
         return epoch, self.epoch(epoch)[within]
 
     def padding_share(self, batches: Sequence[IntArray]) -> tuple[float, float]:
-        """Share of padding in all `batches` together, of the source and of the target entries."""
+        """Return the share of padding in all `batches` together, of the source and of the target entries."""
         return _padding(self._source, batches), _padding(self._target, batches)
 
     def _plan(self, epoch: int) -> list[IntArray]:
@@ -123,17 +123,17 @@ class BatchPlan:
         order = np.lexsort((bits.random_raw(len(self._key)), self._key))
         batches = np.split(order, self._cuts[1:-1])
         shuffled = np.argsort(bits.random_raw(len(batches)), kind="stable")
-        places = np.arange(self._rank, self.batches_per_epoch * self._world_size, self._world_size)
-        return [batches[shuffled[place % len(batches)]] for place in places]
+        slots = np.arange(self._rank, self.batches_per_epoch * self._world_size, self._world_size)
+        return [batches[shuffled[slot % len(batches)]] for slot in slots]
 
     def _cut(self, order: IntArray, limit: int) -> list[int]:
         """Where batches begin in the sorted order, and its end."""
         longest, begin, cuts = 0, 0, [0]
-        for place, length in enumerate(np.maximum(self._source, self._target)[order].tolist()):
+        for index, length in enumerate(np.maximum(self._source, self._target)[order].tolist()):
             longest = max(longest, length)
-            if longest * (place + 1 - begin) > limit and place > begin:
-                cuts.append(place)
-                begin, longest = place, length
+            if longest * (index + 1 - begin) > limit and index > begin:
+                cuts.append(index)
+                begin, longest = index, length
         return [*cuts, len(order)]
 
 

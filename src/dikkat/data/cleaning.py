@@ -1,4 +1,4 @@
-"""Which pairs are fit to learn from: small named rules, and a count with an example for each reason.
+"""Leave out pairs that are not fit to learn from: small named rules, and a count with an example for each reason.
 
 Cleaning streams. Texts are brought to NFC and trimmed at both ends before the rules look at them.
 """
@@ -17,14 +17,14 @@ from dikkat.data.pairs import Pair
 from dikkat.data.scripts import num_words, width
 
 CHARACTERS_PER_TOKEN = 16
-"""Generous: a side of more than this times `max_length` characters surely has more than `max_length` tokens."""
+"""Generous upper bound: a side of more than this times `max_length` characters has more than `max_length` tokens."""
 RATIO_FROM = 20
-"""Length of the longer side from which on the length ratio says anything; "Go." may be "Vas-y, maintenant."."""
+"""Length of the longer side from which the length ratio is meaningful; "Go." may be "Vas-y, maintenant."."""
 MIN_LETTERS = 0.25
-"""Least share of letters among the visible characters of a side. Low, since the vowel signs of Indic scripts and the
-vowel points of Semitic ones do not count as letters."""
+"""Least share of letters among the visible characters of a side. It is low, since the vowel signs of Indic scripts and
+the vowel points of Semitic ones do not count as letters."""
 COPY_FROM = 4
-"""Words from which on equal sides are taken for an untranslated line; shorter ones are names and the like ("OK")."""
+"""Words from which equal sides are taken for an untranslated line; shorter ones are names and the like ("OK")."""
 _NORMALISED_AT_ONCE = 1_000
 EXAMPLE_WIDTH = 40
 """Characters shown of each side in an example."""
@@ -34,7 +34,7 @@ _NOT_FOR_TEXT = re.compile("[\x00-\x08\x0a-\x1f\x7f-\x9f\ufffd-\uffff\ud800-\udf
 
 
 class Rule(NamedTuple):
-    """A reason to leave a pair out, and the test of (source, target) that is true for such pairs."""
+    """Hold a reason to leave a pair out, and the test of (source, target) that is true for such pairs."""
 
     reason: str
     rejects: Callable[[str, str], bool]
@@ -42,34 +42,34 @@ class Rule(NamedTuple):
 
 @dataclass(slots=True)
 class CleaningReport:
-    """How many pairs were read and kept, and for each reason how many were left out, with the first as example."""
+    """Count the pairs that were read, kept, and left out for each reason, with the first as example."""
 
     read: int = 0
     kept: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, str] = field(default_factory=dict)
     unit: str = "pairs"
-    """What was read, in the plural."""
+    """Name of what was read, in the plural."""
     notes: list[str] = field(default_factory=list)
-    """How the data was read, and what else there is to say of it, a line each."""
+    """Notes on how the data was read and what is unusual about it, a line each."""
 
     def note_held_out(self, validation: int, test: int) -> None:
-        """Note how many were taken from the data to validate and to test on, where no other data was named for it."""
+        """Note how many pairs were held out for validation and test, where no other data was named for it."""
         tested = f" and {test:,} to test on (dikkat evaluate)" if test else ""
         self.notes.append(f"held out: {validation:,} {self.unit} to validate on{tested}; none of them is trained on")
 
     @property
     def dropped(self) -> int:
-        """Pairs left out, for all reasons together."""
+        """Return the pairs left out, for all reasons together."""
         return sum(self.counts.values())
 
     def rows(self) -> list[tuple[str, int, str]]:
-        """A table of (reason, count, example), the most frequent reason first."""
+        """Return a table of (reason, count, example), the most frequent reason first."""
         ordered = sorted(self.counts.items(), key=lambda item: (-item[1], item[0]))
         return [(reason, count, self.examples[reason]) for reason, count in ordered]
 
     def reasons(self) -> str:
-        """The rows of the table in one line."""
+        """Return the rows of the table in one line."""
         return "; ".join(f"{count:,} {reason} ({example})" for reason, count, example in self.rows())
 
     def note(self, reason: str, pair: Pair) -> None:
@@ -80,7 +80,7 @@ class CleaningReport:
 
 
 class Cleaner:
-    """Passes on the pairs that are fit to learn from, normalised; `report` grows while they stream through."""
+    """Yield the pairs that are fit to learn from, normalised; `report` grows while they stream through."""
 
     def __init__(self, config: DataConfig) -> None:
         self.report = CleaningReport()
@@ -100,7 +100,7 @@ class Cleaner:
 
 
 def normalise(text: str) -> str:
-    """Unicode normal form C, without white space at both ends."""
+    """Return the text in Unicode normal form C, without white space at both ends."""
     if len(text) <= _NORMALISED_AT_ONCE:
         return unicodedata.normalize("NFC", text).strip()
     return "".join(unicodedata.normalize("NFC", piece) for piece in _pieces(text)).strip()
@@ -110,8 +110,8 @@ def _pieces(text: str) -> Iterator[str]:
     """A long text in pieces that normalise as the whole does: thousands of marks on one letter take quadratic time."""
     begin, size = 0, _NORMALISED_AT_ONCE
     while begin < len(text):
-        places = range(begin + size, min(begin + 2 * size, len(text)))
-        end = next((place for place in places if _begins_anew(text[place])), begin + 2 * size)
+        candidates = range(begin + size, min(begin + 2 * size, len(text)))
+        end = next((index for index in candidates if _begins_anew(text[index])), begin + 2 * size)
         yield text[begin:end]
         begin = end
 
@@ -122,7 +122,7 @@ def _begins_anew(character: str) -> bool:
 
 
 def rules(config: DataConfig) -> tuple[Rule, ...]:
-    """The rules that look at one pair alone, in the order in which they are asked."""
+    """Return the rules that test one pair alone, in the order of their application."""
     longest = CHARACTERS_PER_TOKEN * config.max_length
     return (
         Rule("empty side", lambda source, target: not source or not target),
@@ -135,7 +135,7 @@ def rules(config: DataConfig) -> tuple[Rule, ...]:
 
 
 def is_text(text: str) -> bool:
-    """Whether letters make up at least `MIN_LETTERS` of the visible characters."""
+    """Return whether letters make up at least `MIN_LETTERS` of the visible characters."""
     letters = sum(map(str.isalpha, text))
     # Counting spaces costs as much again; nearly every line passes without.
     return letters >= MIN_LETTERS * len(text) or letters >= MIN_LETTERS * len("".join(text.split()))
@@ -169,7 +169,7 @@ class _Seen:
 
 
 def shorten(text: str) -> str:
-    """The beginning of a text in quotation marks, fit for a terminal."""
+    """Return the beginning of a text in quotation marks, fit for a terminal."""
     # A report goes to a terminal: control characters are shown, not sent.
     shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: EXAMPLE_WIDTH + 1])
     return f"“{shown}”" if len(text) <= EXAMPLE_WIDTH else f"“{shown[:EXAMPLE_WIDTH]}…”"

@@ -1,4 +1,4 @@
-"""Plain text as documents: files, or folders of files, each file one document; and the part that is held out."""
+"""Read plain text as documents: files, or folders of files, one document each; and hold a part out."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from dikkat.data.text_files import read_lines
 from dikkat_runtime.errors import DataError, MissingInputError
 
 TEXT_SUFFIXES = (".txt", ".text", ".md", ".rst")
-"""Of the files in a folder those with such a name are text, also packed (with .gz and the like behind it)."""
+"""Suffixes of files in a folder that are text, also packed (with .gz and the like after it)."""
 HELD_OUT_SHARE = 10
 """One character in this many is held out."""
 FEW_DOCUMENTS = 20
 """With fewer documents the end of each is held out, with as many or more whole documents are."""
 LEAST_CHARACTERS = 10
-"""With fewer characters in a part nothing can be learned from it, or said of it."""
+"""Fewest characters in a part that something can be learned or measured from."""
 
 _LONGEST_LINE = 1 << 27
-"""Bytes; some corpora are one line of 100 MB."""
+"""Longest line in bytes; some corpora are one line of 100 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text, or what the split has left of it."""
+    """Hold a text, or the part of it that the split has left."""
 
     name: str
     text: str
@@ -40,9 +40,9 @@ class Document:
 
 
 def read_documents(data: Sequence[str]) -> Iterator[Document]:
-    """Every file of `data`, and every text file in its folders and theirs, in the order of their names.
+    """Yield every file of `data`, and every text file in its folders and their folders, in the order of their names.
 
-    Lines end in "\\n". Empty files in folders are passed over. Raises `MissingInputError` for what is not there and for
+    Lines end in "\n". Empty files in folders are passed over. Raises `MissingInputError` for what is not there and for
     a folder without text, and `DataError` for a file that is empty, not UTF-8 or damaged, each naming the place.
     """
     for name in data:
@@ -55,7 +55,7 @@ def read_documents(data: Sequence[str]) -> Iterator[Document]:
 
 
 def split_documents(documents: Sequence[Document], seed: int) -> tuple[list[Document], list[Document]]:
-    """What is trained on and what is held out, about a tenth of the characters.
+    """Split documents into a training part and a held-out part of about a tenth of the characters.
 
     Of few documents the last tenth of each is held out; of more, whole documents, chosen by the hash of their text, so
     that near-duplicates stay together. Raises `DataError` when there is too little text for two parts.
@@ -65,16 +65,16 @@ def split_documents(documents: Sequence[Document], seed: int) -> tuple[list[Docu
         train, held_out = [first for first, _ in parts if first.text], [last for _, last in parts if last.text]
     else:
         train, held_out = _by_hash(documents, seed)
-    if min(sum(len(each.text) for each in part) for part in (train, held_out)) < LEAST_CHARACTERS:
+    if min(sum(len(document.text) for document in part) for part in (train, held_out)) < LEAST_CHARACTERS:
         raise DataError(f"{documents[0].name}: too little text to train on one part and validate on another")
     return train, held_out
 
 
 def _cut(document: Document) -> tuple[Document, Document]:
-    place = int(len(document.text) * (1 - 1 / HELD_OUT_SHARE))
+    index = int(len(document.text) * (1 - 1 / HELD_OUT_SHARE))
     return (
-        replace(document, text=document.text[:place], ends=False),
-        replace(document, text=document.text[place:], begins=False),
+        replace(document, text=document.text[:index], ends=False),
+        replace(document, text=document.text[index:], begins=False),
     )
 
 
@@ -100,13 +100,13 @@ def _hash(text: str, seed: int) -> bytes:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    found = sorted(each for each in _below(path) if each.stat().st_size)
-    if not found:
+    files = sorted(file for file in _below(path) if file.stat().st_size)
+    if not files:
         names = ", ".join(f"*{suffix}" for suffix in TEXT_SUFFIXES)
         raise MissingInputError(
             f"{path}: holds no text: no file with anything in it is named {names} (each also packed)"
         )
-    return found
+    return files
 
 
 def _below(folder: Path) -> Iterable[Path]:

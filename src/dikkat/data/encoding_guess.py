@@ -1,4 +1,4 @@
-"""Which encoding a line that is not UTF-8 is likely written in, and the command that converts its file."""
+"""Guess the encoding of a line that is not UTF-8, and name the command that converts its file."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 import shlex
 
 _LETTERS_OF_1250 = re.compile(rb"[A-Za-z][\xb3\xb9\xbf\x9c\x9a\x9d\x9e\x9f][a-z\xe0-\xff]")
-"""Polish, Czech and Slovak letters inside of words, where Western text has a superscript or a quotation mark."""
+"""Polish, Czech and Slovak letters inside words, where Western text has a superscript or a quotation mark."""
 _TURKISH, _ICELANDIC = b"\xfd\xfe\xf0\xdd\xde\xd0", b"\xe1\xe9\xed\xf3\xfa\xe6\xc1\xc9\xcd\xd3\xda\xc6"
-"""Letters that are Turkish in windows-1254 and Icelandic in windows-1252, and those that tell that it is Icelandic."""
+"""Letters that are Turkish in windows-1254 and Icelandic in windows-1252, and those that only Icelandic has."""
 
 
 def guess_encoding(raw: bytes) -> str:
-    """The likely encoding of a line that is not valid UTF-8; empty where its bytes tell nothing.
+    """Return the likely encoding of a line that is not valid UTF-8; empty where its bytes do not tell.
 
     Told apart are the Western, Central European, Turkish, Greek and Cyrillic ones of one byte a letter.
     """
@@ -40,7 +40,7 @@ def _of_latin_letters(raw: bytes) -> str:
 
 
 def conversion(raw: bytes, name: str) -> str:
-    """What to do with the file `name`, in which the line `raw` is not valid UTF-8."""
+    """Return the advice for the file `name`, in which the line `raw` is not valid UTF-8."""
     encoding = guess_encoding(raw)
     if not encoding:
         return "correct the line, or convert the file with iconv -f ENCODING -t UTF-8"

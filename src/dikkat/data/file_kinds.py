@@ -1,4 +1,4 @@
-"""What a file is that is no plain text, told by how it begins, and what to do with it."""
+"""Recognise files that are no plain text by their beginning, with advice for each kind."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SUFFIXES = {
     ".json": "a JSON document; write it as .jsonl, an object a line",
     **dict.fromkeys((".srt", ".vtt"), "subtitles; name their translation right behind them"),
 }
-"""What a name that ends so stands for, with advice."""
+"""Kind of file that a suffix stands for, with advice."""
 _BZIP2 = re.compile(rb"BZh[1-9](?:1AY&SY|\x17\x72\x45\x38\x50\x90)")
 _LOOKED_AT = 4096
 _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\f\r\x1b")
@@ -71,7 +71,7 @@ _XML = ("an XML file", "export its texts as .tsv, or a sentence a line")
 
 
 def binary_kind(begin: bytes) -> str | None:
-    """What a file that begins with the line, or the bytes, `begin` is, with advice, when that is not text."""
+    """Return the kind of a binary file that begins with the bytes `begin`, with advice; None for text."""
     for magic, kind, advice in _MAGIC:
         if begin.startswith(magic) and (magic != b"BZh" or _BZIP2.match(begin)):
             return f"{kind}, not text; {advice}"
@@ -92,12 +92,12 @@ def binary_kind(begin: bytes) -> str | None:
 
 
 def named_kind(suffix: str) -> str | None:
-    """What a file of which the name ends in `suffix` is, with advice, when it is no form of text that can be read."""
+    """Return the kind of a file whose name ends in `suffix`, with advice; None if it can be read as text."""
     return _SUFFIXES.get(suffix)
 
 
 def is_utf16(raw: bytes) -> bool:
-    """Whether a line without a byte-order mark is of UTF-16 in a script of which every second byte is 0."""
+    """Return whether a line without a byte-order mark is UTF-16 of a script in which every second byte is 0."""
     zeros = raw.count(0)
     # a single one is a stray byte, but where it is the empty line of big-endian UTF-16
     if (zeros < 2 and raw != b"\0\n") or zeros * 4 < len(raw):
@@ -107,7 +107,7 @@ def is_utf16(raw: bytes) -> bool:
 
 
 def markup_kind(lines: Sequence[str]) -> str | None:
-    """What kind of file begins with `lines`, with advice, when it holds texts in a form of its own."""
+    """Return the kind of a file that begins with `lines`, with advice, if its texts need another reader; else None."""
     first = next((line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
     if re.match(r'(?:msgid|msgctxt|msgstr|domain)\s+"', first):
         return "a gettext catalog (.po), not lines of text; give it alone: its messages are pairs"
@@ -115,6 +115,6 @@ def markup_kind(lines: Sequence[str]) -> str | None:
         return None
     doctype = re.match(r"<!DOCTYPE\s+(\w+)", first, re.IGNORECASE)
     root = doctype or next(filter(None, (_XML_ROOT.search(line) for line in lines)), None)
-    kinds = {name.casefold(): found for name, found in _XML_KINDS.items()}
+    kinds = {name.casefold(): advice for name, advice in _XML_KINDS.items()}
     kind, advice = kinds.get(root[1].casefold() if root else "", _XML)
     return f"{kind}, not lines of text; {advice}"

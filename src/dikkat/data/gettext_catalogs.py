@@ -1,4 +1,4 @@
-"""English and its translations out of the gettext catalogs (`*.mo`) that installed programs bring along.
+"""Read English messages and their translations from the gettext catalogs (`*.mo`) of installed programs.
 
 What is in a catalog is not yet text: plural forms, contexts, mnemonics (`_File`), markup and hard line breaks are taken
 apart here. Placeholders (`%s`, `%1$s`, `{name}`) stay, since a translator of such messages has to carry them over.
@@ -29,14 +29,14 @@ _LISTED_LANGUAGES = 40
 
 
 class Message(NamedTuple):
-    """One entry as it stands in a catalog: singular and plural of the source, all forms of the translation."""
+    """Hold one entry as it stands in a catalog: singular and plural of the source, all forms of the translation."""
 
     sources: list[str]
     targets: list[str]
 
 
 def read_catalogs(language: str, roots: Sequence[Path] | None = None) -> Iterator[Pair]:
-    """Pairs of English and `language` from all catalogs under `roots` (by default the locale folders of this system).
+    """Yield pairs of English and `language` from all catalogs under `roots` (by default the system's locale folders).
 
     `fr` takes the folders `fr` and `fr_FR`; another region is taken only when named (`fr_CA`). Each pair comes once.
     A catalog that cannot be read is left out, and their number is logged as a warning.
@@ -47,7 +47,7 @@ def read_catalogs(language: str, roots: Sequence[Path] | None = None) -> Iterato
     folders = list(_system_roots() if roots is None else roots)
     catalogs = _find(language, folders)
     if not catalogs:
-        raise MissingInputError(_nothing_found(language, folders))
+        raise MissingInputError(_no_catalogs(language, folders))
     return _pairs(catalogs)
 
 
@@ -71,8 +71,8 @@ def _find(language: str, roots: Sequence[Path]) -> list[Path]:
     """Catalogs of a language, each file once however many links lead to it."""
     wanted = language.lower().replace("-", "_")
     names = {wanted, f"{wanted}_{wanted}"}
-    found = (catalog for root in roots for folder in _folders(root, names) for catalog in _catalogs(folder))
-    return list({catalog.resolve(): catalog for catalog in found}.values())
+    catalogs = (catalog for root in roots for folder in _folders(root, names) for catalog in _catalogs(folder))
+    return list({catalog.resolve(): catalog for catalog in catalogs}.values())
 
 
 def _folders(root: Path, names: set[str] | None = None) -> list[Path]:
@@ -92,7 +92,7 @@ def _catalogs(folder: Path) -> list[Path]:
     return sorted((folder / "LC_MESSAGES").glob("*.mo"))
 
 
-def _nothing_found(language: str, roots: Sequence[Path]) -> str:
+def _no_catalogs(language: str, roots: Sequence[Path]) -> str:
     counts = Counter({_language_of(f): len(_catalogs(f)) for root in roots for f in _folders(root) if _catalogs(f)})
     if not counts:
         looked = ", ".join(str(root) for root in roots)
@@ -144,7 +144,7 @@ def read_catalog(content: bytes) -> tuple[list[Message], tuple[int, int]]:
 
 
 def align(message: Message, forms: tuple[int, int]) -> Iterator[tuple[str, str]]:
-    """Pairs of lines that a message gives: the singular with the form of 1, the plural with the form of many."""
+    """Yield the pairs of lines of a message: the singular with the form of 1, the plural with the form of many."""
     if len(message.sources) == 1:
         yield from _align_lines(message.sources[0], message.targets[0])
         return

@@ -1,4 +1,4 @@
-"""What data of pairs looks like that is no parallel text: ids, copies, labels, one text twice."""
+"""Recognise pairs that are no parallel text: ids, copies, labels, one text twice."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SAMPLE_PAIRS = 2_000
 _MOST = 0.9
 _HALF = 0.5
 _FEWEST_PAIRS = 20
-"""Of fewer pairs it says nothing that a text comes again."""
+"""Fewest pairs for which a repeated text is unusual."""
 _PER_LABEL = 10
 _ROWS = 300
 _SIDES = ("source", "target")
 
 
 def odd_side(pairs: Sequence[Pair], data: Sequence[str]) -> str:
-    """What is odd about these pairs as they were read, and what to do, in one clause; "" where nothing is."""
+    """Return what is unusual about these pairs, and what to do, in one clause; "" where nothing is."""
     if not pairs:
         return ""
     return _ids(pairs, data) or _one_text_twice(pairs) or _labels_or_copies(pairs)

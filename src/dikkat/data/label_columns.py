@@ -1,4 +1,4 @@
-"""Which columns of a table hold label and text, where nobody said: by the names in its header, or by what is in them.
+"""Choose the columns of label and text in a table: by the names in its header, or by their content.
 
 Labels are few and short, texts are many and long. A number that counts the rows is neither.
 """
@@ -13,9 +13,9 @@ from dikkat.data.tables import read_table
 
 _SAMPLE_ROWS = 2_000
 _LEAST_ROWS = 8
-"""With fewer rows nothing follows from what repeats."""
+"""Fewest rows from which repetition is meaningful."""
 _FAR_LONGER = 3
-"""Times as long as the second column must a third be to be taken for the text."""
+"""A third column counts as the text if it is this many times as long as the second."""
 
 _CALLED_LABEL = """
 label labels class classes category categories tag tags topic topics intent sentiment polarity rating stars target
@@ -30,7 +30,7 @@ _TEXT_NAMES = frozenset(_CALLED_TEXT.split())
 
 
 def choose_columns(path: Path, separator: str | None, note: Callable[[str], None]) -> tuple[str, str]:
-    """Numbers from 1 of the columns of label and text; the first two where nothing says better.
+    """Return the columns of label and text, counted from 1; the first two where nothing says better.
 
     A choice that is not told with the dialect of the table goes to `note`. Raises what `read_table` does.
     """
@@ -48,7 +48,7 @@ def choose_columns(path: Path, separator: str | None, note: Callable[[str], None
 
 
 def are_swapped(rows: Sequence[Sequence[str]], separator: str | None) -> bool:
-    """Whether of two columns the second holds the labels."""
+    """Return whether the second of two columns holds the labels."""
     return _by_content(rows[:_SAMPLE_ROWS], separator) == (1, 0)
 
 

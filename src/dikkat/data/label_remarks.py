@@ -1,4 +1,4 @@
-"""What a table of labelled texts looks like, said before anything is trained on it."""
+"""Describe what is unusual about a table of labelled texts, before anything is trained on it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dikkat_runtime.errors import DataError
 
 _SHOWN = 5
 _LEAST_TEXTS = 10
-"""With fewer texts each may well have a class of its own."""
+"""Fewest texts for which nearly unique labels are unusual."""
 _ID_SHARE = 0.9
 _MANY_SHARE = 0.3
 
@@ -26,7 +26,7 @@ def require_classes(texts: Sequence[LabelledText], name: str) -> None:
 
 
 def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
-    """Lines on what is odd about all texts that were read."""
+    """Return lines on what is unusual about all texts that were read."""
     counts = _counts(texts)
     remarks = []
     first = texts[0]
@@ -61,7 +61,7 @@ def _alike_but_for_case(labels: Iterable[str]) -> list[str]:
 
 
 def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledText]) -> list[str]:
-    """Lines on what validation cannot tell."""
+    """Return lines on what validation cannot measure."""
     remarks = []
     if seen := texts_seen(train, validation):
         same = "all" if seen == len(validation) else f"{seen:,} of"
@@ -76,19 +76,23 @@ def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledTe
 
 
 def texts_seen(train: Sequence[LabelledText], validation: Sequence[LabelledText]) -> int:
-    """How many of the texts of `validation` are among those of `train`, whatever their label."""
-    known = {each.text for each in train}
-    return sum(each.text in known for each in validation)
+    """Return how many of the texts of `validation` are among those of `train`, whatever their label."""
+    known = {example.text for example in train}
+    return sum(example.text in known for example in validation)
 
 
 def _counts(texts: Sequence[LabelledText]) -> Counter[str]:
-    return Counter(label for each in texts for label in each.labels)
+    return Counter(label for example in texts for label in example.labels)
 
 
 def _ambiguous(texts: Sequence[LabelledText]) -> list[LabelledText]:
     """The texts that came before with other labels."""
     labels: dict[str, frozenset[str]] = {}
-    return [each for each in texts if labels.setdefault(each.text, frozenset(each.labels)) != frozenset(each.labels)]
+    return [
+        example
+        for example in texts
+        if labels.setdefault(example.text, frozenset(example.labels)) != frozenset(example.labels)
+    ]
 
 
 def _classes(labels: Sequence[str]) -> str:

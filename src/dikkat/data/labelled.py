@@ -1,4 +1,4 @@
-"""Texts with their labels: reading, normalising and cutting what is too long."""
+"""Read texts with their labels, normalise them and cut those that are too long."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _JSON_KEYS = ("label", "text")
 _ROLES = ("label", "text")
 
 Columns = tuple[str | None, str | None]
-"""Of label and text: names, or numbers from 1."""
+"""Columns of label and text: names, or numbers from 1."""
 Note = Callable[[str], None]
 
 
 class LabelledText(NamedTuple):
-    """A text, its labels, and where it stands: a 1-based line of its file."""
+    """Hold a text, its labels, and its 1-based line in its file."""
 
     labels: tuple[str, ...]
-    """One of a class; any number where a text may have several labels."""
+    """One label of a class; any number where a text may have several labels."""
     text: str
     line: int
 
     @property
     def label(self) -> str:
-        """The label of a text that has one."""
+        """Return the label of a text that has one."""
         return self.labels[0]
 
 
@@ -41,7 +41,7 @@ def read_labelled(
     separator: str | None = None,
     note: Note = lambda line: None,
 ) -> Iterator[LabelledText]:
-    """Labelled texts of one table (TSV, CSV, JSONL, each also packed), or of two aligned files, labels first.
+    """Yield labelled texts of one table (TSV, CSV, JSONL, each also packed), or of two aligned files, labels first.
 
     Columns that are not named are found by the header, or by what is in them (default: label 1, text 2); what was
     found is told to `note`. The keys of JSONL are by default `label` and `text`, and a label there may be a list. With
@@ -70,13 +70,13 @@ def _is_json(data: Sequence[str]) -> bool:
 
 
 def _json_rows(path: Path, columns: Columns) -> Iterator[tuple[str | list[str], str, int]]:
-    label_key, text_key = (given or default for given, default in zip(columns, _JSON_KEYS, strict=True))
+    label_key, text_key = (named or default for named, default in zip(columns, _JSON_KEYS, strict=True))
     for number, entry in json_entries(path):
         where = f"{path}:{number}"
         value = entry.get(label_key)
         field: str | list[str]
         if isinstance(value, list):
-            field = [text_of({label_key: each}, label_key, where) for each in value]
+            field = [text_of({label_key: label}, label_key, where) for label in value]
         else:
             field = text_of(entry, label_key, where)
         yield field, text_of(entry, text_key, where), number
@@ -104,19 +104,22 @@ def _table_rows(
 def with_known_labels(
     texts: Iterator[LabelledText], data: Sequence[str], labels: Sequence[str]
 ) -> Iterator[LabelledText]:
-    """The texts of `data`. Raises `DataError` with file and line for a label that is not in `labels`."""
-    for each in texts:
-        for label in each.labels:
+    """Yield the texts of `data`. Raises `DataError` with file and line for a label that is not in `labels`."""
+    for example in texts:
+        for label in example.labels:
             if label not in labels:
                 raise DataError(
-                    f'{" ".join(data)}:{each.line}: the label "{label}" was not in the training data'
+                    f'{" ".join(data)}:{example.line}: the label "{label}" was not in the training data'
                     f"{nearest(label, labels)}; known: {', '.join(labels)}"
                 )
-        yield each
+        yield example
 
 
 def shortened(ids: Sequence[int], most: int, beginning: float) -> list[int]:
-    """At most `most` ids: of more, the first ones up to the share `beginning` of `most`, then the last ones."""
+    """Return at most `most` ids.
+
+    Of more, the first ones up to the share `beginning` of `most` are kept, then the last ones.
+    """
     if len(ids) <= most:
         return list(ids)
     first = round(most * beginning)

@@ -1,4 +1,4 @@
-"""Which language texts are in, guessed from the texts themselves."""
+"""Guess the language of texts from the texts themselves."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from py3langid.langid import LanguageIdentifier
 
 CONFIDENT = 0.9
-"""Least probability of a guess that is told."""
+"""Least probability of a guess that is reported."""
 _CERTAIN = 0.99
 """Least probability of a guess that may contradict a name."""
 _SAMPLE = 400
 _SAMPLE_CHARACTERS = 20_000
 _FEWEST_CHARACTERS = 200
-"""Of less text no guess is worth anything."""
+"""Fewest characters for a guess."""
 _ALIKE = (
     frozenset(("bs", "hr", "sr", "sl", "mk", "bg")),
     frozenset(("no", "nb", "nn", "da")),
@@ -32,17 +32,17 @@ _ALIKE = (
     frozenset(("fa", "ps", "ur", "ku")),
     frozenset(("ru", "uk", "be")),
 )
-"""Languages that are taken for each other."""
+"""Languages that are mistaken for each other."""
 
 
 def guess_language(texts: Sequence[str]) -> str:
-    """The two-letter code of the language that `texts` are in, "" where that is not clear."""
+    """Return the two-letter code of the language that `texts` are in, "" where that is not clear."""
     code, probability = _guess(texts)
     return code if probability >= CONFIDENT else ""
 
 
 def contradicted_by(texts: Sequence[str], named: str) -> str:
-    """The language that `texts` are in, when it is certainly not the one `named`; else ""."""
+    """Return the language that `texts` are in, when it is certainly not the one `named`; else ""."""
     own = named.lower().replace("-", "_").partition("_")[0]
     code, probability = _guess(texts)
     is_known = own in _identifier().nb_classes

@@ -1,4 +1,4 @@
-"""How much a translator reads in one piece: what its training lines were like, kept in the run."""
+"""Measure the length and sentences of a translator's training lines, which limit what it reads in one piece."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dikkat_runtime.text.sentences import split_sentences
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 _EXAMINED = 2_000
-"""Lines of which the sentences are counted, evenly spread over the training data."""
+"""Lines whose sentences are counted, evenly spread over the training data."""
 
 
 def source_profile(lengths: NDArray[np.int64], texts: Sequence[str], language: str) -> dict[str, Any]:
-    """What the source side of the training data is like, for `config.json`: tokens of its lines, and sentences."""
+    """Return the profile of the source side for `config.json`: tokens of its lines, and sentences."""
     chosen = np.unique(np.linspace(0, len(texts) - 1, _EXAMINED).astype(int)).tolist()
     several = sum(len(split_sentences(texts[index], language)) > 1 for index in chosen)
     return {
@@ -32,7 +32,7 @@ def source_profile(lengths: NDArray[np.int64], texts: Sequence[str], language: s
 
 
 def reading_limits(run: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -> ReadingLimits:
-    """The limits of the run at a path from its settings; of an older one, from the corpus beside it.
+    """Return the limits of the run at a path from its settings; of an older run, from the corpus beside it.
 
     Raises `DataError` for settings that are damaged.
     """

@@ -1,4 +1,4 @@
-"""What a language model is asked about a window of text: the next tokens, the hidden ones, or those after a prefix."""
+"""Turn windows of text into training examples: predict the next tokens, the hidden ones, or those after a prefix."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from dikkat.data.packing import IntArray, Packed
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
 
 MASK_ID = UNK_ID
-"""What stands for a hidden token: one that nothing is known of."""
+"""Id in place of a hidden token: that of the unknown token."""
 
 BoolArray = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Example:
-    """B windows to learn from, int64."""
+    """Hold B windows to learn from, int64."""
 
     tokens: IntArray
-    """(B, T): what the model reads."""
+    """(B, T): input of the model."""
     wanted: IntArray
-    """(B, T): what it should say at each position."""
+    """(B, T): target at each position."""
     predicted: BoolArray | None
-    """(B, T): where that counts; None is everywhere."""
+    """(B, T): where the target counts; None is everywhere."""
     documents: IntArray | None
     """(B, T): number of the document of each token, none of which sees another's; None where there is only one."""
     prefix: IntArray | None = None
-    """(B,): so many first tokens are seen by all."""
+    """(B,): number of first tokens that are seen by all."""
 
     @property
     def places(self) -> IntArray | None:
-        """(B, T): positions that begin anew at each document; None where they are 0 ... T-1."""
+        """Return (B, T) positions that begin anew at each document; None where they are 0 ... T-1."""
         if self.documents is None:
             return None
         columns = np.broadcast_to(np.arange(self.documents.shape[1]), self.documents.shape)
@@ -43,7 +43,7 @@ class Example:
 
 
 def next_tokens(packed: Packed) -> Example:
-    """Every token from those before it; the first of a document is not predicted."""
+    """Predict every token from those before it; the first of a document is not predicted."""
     tokens, wanted = packed.tokens[:, :-1], packed.tokens[:, 1:]
     if packed.documents is None:
         return Example(tokens, wanted, None, None)
@@ -52,7 +52,7 @@ def next_tokens(packed: Packed) -> Example:
 
 
 def hidden_tokens(packed: Packed, share: float, vocab_size: int, generator: np.random.Generator) -> Example:
-    """A `share` of the tokens of each window, at least one, special ones excepted, from all the others.
+    """Predict a `share` of the tokens of each window, at least one, special ones excepted, from all the others.
 
     Of ten such tokens eight are hidden, one is replaced by a random one, one stays (Devlin et al. 2019, section 3.1).
     """
@@ -69,7 +69,7 @@ def hidden_tokens(packed: Packed, share: float, vocab_size: int, generator: np.r
 
 
 def after_prefix(packed: Packed, generator: np.random.Generator) -> Example:
-    """Every token behind a prefix of random length from those before it; inside the prefix all see all."""
+    """Predict every token after a prefix of random length from those before it; inside the prefix all see all."""
     example = next_tokens(packed)
     prefix = generator.integers(0, example.tokens.shape[1], len(example.tokens))
     # a position inside the prefix has seen what follows it

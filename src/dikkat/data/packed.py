@@ -1,4 +1,4 @@
-"""The bytes of a file, unpacked on the way where it is packed with gzip, bzip2, xz, zstd or zip.
+"""Read the bytes of a file, unpacked on the way where it is packed with gzip, bzip2, xz, zstd or zip.
 
 The first bytes tell how a file is packed; its name does not count. Unpacking streams, and a file that unpacks to far
 more than text does is given up before it fills memory or disk.
@@ -20,9 +20,9 @@ from typing import Any, BinaryIO, Protocol
 from dikkat_runtime.errors import DataError
 
 SUFFIXES = (".gz", ".bz2", ".xz", ".zst", ".zip")
-"""What the name of a packed file ends in."""
+"""Suffixes of packed files."""
 MOST_RATIO = 200
-"""Text becomes a tenth or a thirtieth of its size; a file that unpacks to more than this many times is no text."""
+"""Largest ratio of unpacked to packed size; text is packed to a tenth or a thirtieth."""
 UNPACKED_ALWAYS = 1 << 26
 """Bytes that are unpacked whatever the ratio."""
 _XZ_MEMORY = 1 << 28
@@ -50,7 +50,7 @@ class _Decompressor(Protocol):
 
 
 def open_unpacked(path: Path) -> BinaryIO:
-    """A stream of what is in a file, of which nothing is unpacked before it is read.
+    """Return a stream of the content of a file, unpacked while it is read.
 
     Reading raises `DataError` for a damaged file, for one that unpacks to too much, and for a zip archive of anything
     but one file; opening raises `OSError`.
@@ -68,7 +68,9 @@ def open_unpacked(path: Path) -> BinaryIO:
 
 
 def without_packing(path: Path) -> str:
-    """The name of what is in a file: without `.gz` and the like, and of a zip archive that of the file in it."""
+    """Return the name of the content of a file: without `.gz` and the like, and for a zip archive that of the file in
+    it.
+    """
     name = path.name
     if name.lower().endswith(".zip") and path.is_file():
         try:
@@ -112,8 +114,8 @@ class _Unpacked(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        found = b""
-        while not found:
+        unpacked = b""
+        while not unpacked:
             packed = b""
             if self._decompressor.eof:
                 # xz pads its streams with zeros
@@ -125,9 +127,9 @@ class _Unpacked(io.RawIOBase):
                 packed = self._file.read(_CHUNK)
                 if not packed:
                     raise EOFError("it ends too early")
-            found = self._decompressor.decompress(packed, len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+            unpacked = self._decompressor.decompress(packed, len(buffer))
+        buffer[: len(unpacked)] = unpacked
+        return len(unpacked)
 
 
 class _Checked(io.RawIOBase):

@@ -1,4 +1,4 @@
-"""Documents packed into one stream and cut into windows, in an order that is arithmetic: the position is all the state.
+"""Pack documents into one stream and cut it into windows, in an order that is a function of the position alone.
 
 A document is `<bos>`, its ids, `<eos>`; a `Corpus` holds it as a source with nothing to translate into. Windows of one
 length cover the stream from an offset that is drawn anew in each epoch, and are shuffled.
@@ -20,16 +20,16 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Packed:
-    """B windows of the stream, each one token longer than what is read of it: the last is only predicted."""
+    """Hold B windows of the stream, each one token longer than the input: the last is only predicted."""
 
     tokens: IntArray
     """(B, T+1)."""
     documents: IntArray | None
-    """(B, T+1): number of the document that a token is of; None where the stream is one document."""
+    """(B, T+1): number of each token's document; None where the stream is one document."""
 
 
 class Windows:
-    """All windows of a corpus of documents: a pure function of stream, context, batch size, seed and epoch."""
+    """Cut a corpus of documents into windows: a pure function of stream, context, batch size, seed and epoch."""
 
     def __init__(self, corpus: Corpus, context: int, tokens_per_batch: int, seed: int) -> None:
         self._ids = corpus.ids
@@ -44,21 +44,21 @@ class Windows:
 
     @property
     def ids(self) -> Ids:
-        """The tokens of the stream, `(num_tokens,)`."""
+        """Return the tokens of the stream, `(num_tokens,)`."""
         return self._ids
 
     @property
     def num_tokens(self) -> int:
-        """Tokens of the stream."""
+        """Return the number of tokens of the stream."""
         return int(self._ids.size)
 
     @property
     def batches_per_epoch(self) -> int:
-        """Batches in any epoch; what does not fill the last one is left to the next epochs."""
+        """Return the batches in any epoch; what does not fill the last one is left to the next epochs."""
         return self._count // self.batch_size
 
     def at(self, position: int) -> Packed:
-        """The batch that comes after `position` batches."""
+        """Return the batch that comes after `position` batches."""
         epoch, within = divmod(position, self.batches_per_epoch)
         if self._cached[0] != epoch:
             self._cached = (epoch, self._starts(epoch))
@@ -66,7 +66,10 @@ class Windows:
         return self._packed(starts, self.length)
 
     def in_order(self, most_tokens: int) -> Iterator[Packed]:
-        """Windows side by side from the start of the stream; at most `most_tokens` tokens, evenly spread over it."""
+        """Yield windows side by side from the start of the stream.
+
+        There are at most `most_tokens` tokens, evenly spread over it.
+        """
         last = self.num_tokens - 1
         starts = np.arange(0, last, self.length)
         most = max(1, most_tokens // self.length)
@@ -88,6 +91,6 @@ class Windows:
 
     def _packed(self, starts: IntArray, length: int) -> Packed:
         # (B, 1) + (T+1,) -> (B, T+1)
-        places = starts[:, None] + np.arange(length + 1)
-        documents = None if len(self._ends) == 1 else np.searchsorted(self._ends, places, side="right")
-        return Packed(self._ids[places].astype(np.int64), documents)
+        indices = starts[:, None] + np.arange(length + 1)
+        documents = None if len(self._ends) == 1 else np.searchsorted(self._ends, indices, side="right")
+        return Packed(self._ids[indices].astype(np.int64), documents)

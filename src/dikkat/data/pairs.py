@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Pair(NamedTuple):
-    """A source text, its translation, and where it stands: a 1-based line of its file, or a running number."""
+    """Hold a source text, its translation, and its line: 1-based in its file, or a running number."""
 
     source: str
     target: str

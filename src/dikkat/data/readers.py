@@ -1,4 +1,4 @@
-"""Pairs from what a user has: aligned files, tables, memories (.tmx), XLIFF, catalogs (.po), documents, in any number.
+"""Read pairs from two aligned files, one table, catalog (.po) or memory (.tmx), or installed catalogs.
 
 Reading streams; memory does not grow with the file. A pair is two lines of text: a line break inside a CSV or JSON
 field becomes a space. Lines of a table with nothing in them are skipped.
@@ -55,7 +55,7 @@ def read_pairs(
     roles: tuple[str, str] = ("source", "target"),
     note: Note = lambda line: None,
 ) -> Iterator[Pair]:
-    """Pairs of all `data`, one file after the other; two files of lines, or of documents, are read side by side.
+    """Yield the pairs of `data`: two paths of aligned files, the path of one table, .po or .tmx, or `gettext:LANGUAGE`.
 
     Columns choose the sides of a table: TSV and CSV take a 1-based number or a name in the first line (default: those
     called source and target, or src and tgt, else 1 and 2); JSONL takes keys, looked up in "translation" too. What
@@ -64,6 +64,11 @@ def read_pairs(
     Raises `UsageError` at once, and `DataError` or `MissingInputError` with file and line while reading.
     """
     inputs = read_inputs(data, source_column, target_column, languages=languages, roles=roles, note=note)
+    return numbered_pairs(inputs)
+
+
+def numbered_pairs(inputs: Sequence[tuple[str, Iterator[Pair]]]) -> Iterator[Pair]:
+    """All pairs of `read_inputs`, whose lines tell of which file they are where there are several."""
     if len(inputs) == 1:
         return inputs[0][1]
     return chain.from_iterable(_numbered(pairs, lines_of(name)) for name, pairs in inputs)
@@ -81,8 +86,12 @@ def read_inputs(
     languages: LanguageChoice | None = None,
     roles: tuple[str, str] = ("source", "target"),
     note: Note = lambda line: None,
+    lenient: bool = False,
 ) -> list[tuple[str, Iterator[Pair]]]:
-    """The pairs of `read_pairs`, apart for each file, or two files, with its name."""
+    """The pairs of `read_pairs`, apart for each file, or two files, with its name.
+
+    With `lenient`, bytes of lines and tables that are not UTF-8 become the replacement character.
+    """
     columns, choice = (source_column, target_column), languages or LanguageChoice()
     groups = _groups(data)
     if columns != (None, None) and not any(table_kind(names[0]) for names in groups):
@@ -93,14 +102,14 @@ def read_inputs(
         if name.startswith(GETTEXT):
             pairs = _read_catalogs(name.removeprefix(GETTEXT))
         elif len(names) == 2:
-            read = _read_documents if _is_document(name) else _read_aligned
-            pairs = read(Path(name), Path(names[1]))
+            paths = Path(name), Path(names[1])
+            pairs = _read_documents(*paths) if _is_document(name) else _read_aligned(*paths, lenient)
         elif kind in SUFFIXES:
             pairs = _counted(Path(name), kind, choice, note)
         elif kind == ".jsonl":
             pairs = _read_json_lines(Path(name), columns)
         else:
-            pairs = _read_table(Path(name), columns, roles, note)
+            pairs = _read_table(Path(name), columns, roles, note, lenient)
         inputs.append((" ".join(names), pairs))
     return inputs
 
@@ -179,7 +188,7 @@ def _unreadable(name: str) -> DikkatError:
 
 
 def table_kind(name: str) -> str:
-    """`.tsv`, `.csv` or `.jsonl`; empty for what is no table."""
+    """Return `.tsv`, `.csv` or `.jsonl`; empty for what is no table."""
     suffix = _suffix(name)
     return suffix if suffix in (".tsv", ".csv", ".jsonl") else ""
 
@@ -194,8 +203,8 @@ def _read_catalogs(language: str) -> Iterator[Pair]:
     return read_catalogs(language)
 
 
-def _read_aligned(source: Path, target: Path) -> Iterator[Pair]:
-    sources, targets = read_text_lines(source), read_text_lines(target)
+def _read_aligned(source: Path, target: Path, lenient: bool) -> Iterator[Pair]:
+    sources, targets = read_text_lines(source, lenient=lenient), read_text_lines(target, lenient=lenient)
     for number, (ours, theirs) in enumerate(zip_longest(sources, targets), start=1):
         if ours is None:
             raise _unequal((source, target), (number - 1, number + sum(1 for _ in targets)))
@@ -210,14 +219,16 @@ def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
         line = shift_line(read_lines(paths[0]), read_lines(paths[1]))
         shorter = paths[counts[1] < counts[0]]
         at_the_end = line > min(counts)
-        found = f"{shorter} seems to be cut off" if at_the_end else f"the pairing seems to shift near line {line}"
-        message += f"; {found}"
+        explanation = f"{shorter} seems to be cut off" if at_the_end else f"the pairing seems to shift near line {line}"
+        message += f"; {explanation}"
     return DataError(f"{message}; line N of one file must translate line N of the other")
 
 
-def _read_table(path: Path, columns: tuple[Column, Column], roles: tuple[str, str], note: Note) -> Iterator[Pair]:
+def _read_table(
+    path: Path, columns: tuple[Column, Column], roles: tuple[str, str], note: Note, lenient: bool
+) -> Iterator[Pair]:
     numbers = [_number(column) for column in columns]
-    return _read_columns(path, columns, numbers, roles, note)
+    return _read_columns(path, columns, numbers, roles, note, lenient)
 
 
 def _number(column: Column) -> int | None:
@@ -235,8 +246,9 @@ def _read_columns(
     numbers: list[int | None],
     roles: tuple[str, str],
     note: Note,
+    lenient: bool,
 ) -> Iterator[Pair]:
-    dialect, rows = read_table(path)
+    dialect, rows = read_table(path, lenient=lenient)
     are_named = any(column is not None and index is None for column, index in zip(columns, numbers, strict=True))
     if are_named or dialect.header:
         header = [cell.strip() for cell in next(rows)[1]]
@@ -290,7 +302,10 @@ def _read_objects(path: Path, keys: tuple[str, str] | None) -> Iterator[Pair]:
 
 
 def json_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a JSONL file with the lines that they stand on; raises `DataError` for another line."""
+    """Yield the objects of a JSONL file with their line numbers.
+
+    Raises `DataError` for another line.
+    """
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip():
             yield number, _json_object(line, f"{path}:{number}")
@@ -328,7 +343,10 @@ def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
 
 
 def text_of(entry: dict[str, Any], key: str, where: str) -> str:
-    """The text under `key`, on one line; raises `DataError` where there is none."""
+    """Return the text under `key`, on one line.
+
+    Raises `DataError` where there is none.
+    """
     if key not in entry:
         raise DataError(f'{where}: no key is called "{key}"{nearest(key, entry)}; known: {", ".join(entry)}')
     text = entry[key]

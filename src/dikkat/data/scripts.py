@@ -1,4 +1,4 @@
-"""Words and lengths of text in scripts that put no spaces between words, or much into one character."""
+"""Count words and lengths of text in scripts without spaces between words, or with much in one character."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ _HANGUL = re.compile("[\u1100-\u11ff\uac00-\ud7af]")
 _UNSPACED = re.compile("[\u0e01-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff]")
 """Thai and Lao, Tibetan, Burmese, Khmer."""
 _FIRST = "\u0e01"
-"""No character before it is of these scripts."""
+"""First character of these scripts."""
 
 HAN_WIDTH, SYLLABLE_WIDTH = 3, 2
-"""Letters that say as much as a character of Han, and as one of kana or Hangul. Rounded from the lengths of
+"""Letters that carry as much as a character of Han, and as one of kana or Hangul. They are rounded from the lengths of
 translations: 10 characters of Chinese are about 30 letters of English."""
 _HAN_PER_WORD, _KANA_PER_WORD, _UNSPACED_PER_WORD = 2, 3, 4
 
 
 def num_words(text: str) -> int:
-    """Words of a text, in scripts without spaces by the characters that a word has on average."""
+    """Return the number of words of a text, in scripts without spaces estimated from the characters."""
     words = len(text.split())
     if not text or max(text) < _FIRST:
         return words
@@ -32,7 +32,7 @@ def num_words(text: str) -> int:
 
 
 def width(text: str) -> int:
-    """Length of a text in characters, where one that says more counts as several."""
+    """Return the length of a text in characters, where one that carries more counts as several."""
     length = len(text)
     if not text or max(text) < _FIRST:
         return length

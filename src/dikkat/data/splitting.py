@@ -1,4 +1,4 @@
-"""Train, validation and test parts between which no near-duplicate leaks.
+"""Split pairs into training, validation and test parts between which no near-duplicate leaks.
 
 Pairs that share a near key on either side belong to one group, and a group goes to one part as a whole. A random
 split of the pairs themselves would put "I have 2 dogs." into training and "I have 3 dogs!" into the test.
@@ -34,7 +34,7 @@ _NUMBERS = re.compile(r"\d+(?:[.,:\u00a0\u202f]\d+)*")
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Indexes of the pairs of each part, ascending; each pair is in exactly one."""
+    """Hold the indices of the pairs of each part, ascending; each pair is in exactly one."""
 
     train: list[int]
     validation: list[int]
@@ -42,7 +42,7 @@ class Split:
 
 
 def near_key(text: str) -> str:
-    """What is left of a text when case, numbers, punctuation, markup, placeholders and mnemonics are taken away.
+    """Return a text without case, numbers, punctuation, markup, placeholders and mnemonics.
 
     Numbers become 0. The four Turkish letters I, ı, İ, i become one, since which of them is meant by a capital
     depends on the language.
@@ -63,7 +63,7 @@ def split_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int) -> Split:
 
 
 def split_texts(texts: Sequence[str], config: DataConfig, seed: int) -> Split:
-    """`split_pairs` for texts that have a label instead of a translation: near-duplicates of a text stay together."""
+    """Split texts that have a label instead of a translation; near-duplicates of a text stay together."""
     return _split([(_hash("source", text, seed),) for text in texts], "text", config, texts)
 
 

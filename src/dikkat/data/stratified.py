@@ -1,4 +1,4 @@
-"""A split of labelled texts in which, where it can be, every class is trained on and every class is validated on."""
+"""Split labelled texts so that, where possible, every class is both trained and validated on."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from dikkat.data.labelled import LabelledText
 from dikkat.data.splitting import Split, near_key, split_texts
 
 MOST_SHARE = 0.2
-"""Of the texts that are held out for validation, when many classes are rare."""
+"""Largest share of the texts that is held out for validation, when many classes are rare."""
 
 
 def split_labelled(texts: Sequence[LabelledText], config: DataConfig, seed: int) -> Split:
-    """`split_texts`, after which groups of near-duplicates move until no class is missing that has two groups.
+    """Split with `split_texts`, then move groups of near-duplicates until no class with two groups is missing.
 
     A class that training lacks gets its smallest group back from where it is held out; one that validation lacks gets
     its smallest group from training, as long as validation has at most a fifth of the texts. Raises as `split_texts`.
     """
-    split = split_texts([each.text for each in texts], config, seed)
+    split = split_texts([example.text for example in texts], config, seed)
     if not split.validation:
         return split
     train, validation, test = set(split.train), set(split.validation), set(split.test)
@@ -49,8 +49,8 @@ def split_labelled(texts: Sequence[LabelledText], config: DataConfig, seed: int)
 def _groups(texts: Sequence[LabelledText]) -> list[list[int]]:
     """Near-duplicates together, the smallest groups first."""
     groups: dict[str, list[int]] = {}
-    for index, each in enumerate(texts):
-        groups.setdefault(near_key(each.text), []).append(index)
+    for index, example in enumerate(texts):
+        groups.setdefault(near_key(example.text), []).append(index)
     return sorted(groups.values(), key=lambda group: (len(group), group))
 
 

@@ -1,4 +1,4 @@
-"""Whether the first row of a table names its columns."""
+"""Decide whether the first row of a table names its columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLUMN_NAMES = """
     texto frase traducción origen destino etiqueta idioma reseña clase
 """
 _NAMES = frozenset(_COLUMN_NAMES.split())
-"""Words that columns are called by."""
+"""Words that name columns."""
 
 _LANGUAGE_NAMES = """
     english french german spanish italian portuguese turkish dutch russian ukrainian polish czech greek arabic hebrew
@@ -37,16 +37,16 @@ _LANGUAGES = frozenset(_LANGUAGE_NAMES.split())
 _WORD = re.compile(r"[^\W_]+")
 _NUMBER = re.compile(r"[-+]?\d+(?:[.,:/\u00a0-]\d+)*\s?%?")
 _FEW_WORDS = 4
-"""A name of a column has no more words."""
+"""Most words in the name of a column."""
 _LEAST_ROWS = 8
-"""With fewer rows, what the first one has in contrast to the others says nothing."""
+"""Fewest rows for which a contrast to the first one is meaningful."""
 _MOST_CLASSES = 30
 _ALIKE = 0.02
 """Share of rows below that may look like names as well."""
 
 
 def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first of `rows` names the columns: by the words in it, or by its contrast to the rows below."""
+    """Return whether the first of `rows` names the columns: by its words, or by its contrast to the rows below."""
     first, others = rows[0], rows[1:]
     cells = [cell.strip() for cell in first if cell.strip()]
     # a text that is its own translation is no header, but of several columns two may have one name
@@ -60,16 +60,16 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     if any(_all_numbers(column) for column in columns):
         return True
     below = [(cell.strip(), column) for cell, column in zip(first, columns, strict=False) if cell.strip()]
-    if any(_names_long_text(*each) for each in below) and any(
+    if any(_names_long_text(*cells) for cells in below) and any(
         _is_name(cell) or _names_classes(cell, column) for cell, column in below
     ):
         return True
-    is_unlike = _is_alone(others) or any(_is_of_another_script(*each) for each in below)
-    return is_unlike and all(_names_long_text(*each, times=1.5) for each in below)
+    is_unlike = _is_alone(others) or any(_is_of_another_script(*cells) for cells in below)
+    return is_unlike and all(_names_long_text(*cells, times=1.5) for cells in below)
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell holds a number, a date or a time, and no words."""
+    """Return whether a cell holds a number, a date or a time, and no words."""
     return _NUMBER.fullmatch(text.strip()) is not None
 
 
@@ -105,8 +105,8 @@ def _is_of_another_script(cell: str, column: Sequence[str]) -> bool:
 def _script(text: str) -> str:
     """The script of most letters, as Unicode names them; that of Chinese and Japanese is one."""
     names = (unicodedata.name(letter, "").partition(" ")[0] for letter in text if letter.isalpha())
-    found = Counter("CJK" if name in ("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA") else name for name in names)
-    return max(found, key=lambda name: found[name], default="")
+    counts = Counter("CJK" if name in ("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA") else name for name in names)
+    return max(counts, key=lambda name: counts[name], default="")
 
 
 def _names_classes(cell: str, column: Sequence[str]) -> bool:

@@ -1,4 +1,4 @@
-"""How a table of text is written: what separates its columns, whether quotation marks mean anything, and its header.
+"""Detect how a table of text is written: its separator, whether quotation marks count, and its header.
 
 The separator is the one that gives the same number of columns to nearly all of the first few hundred records, counted
 outside quotation marks. Nothing else is read of a table than these records before its rows are.
@@ -20,7 +20,7 @@ from dikkat.data.text_files import read_text_lines
 from dikkat_runtime.errors import DataError
 
 SAMPLE_LINES = 400
-"""Lines that are looked at to find the dialect."""
+"""Lines that are read to detect the dialect."""
 _SAMPLE_CHARACTERS = 2_000_000
 _CONSISTENT = 0.9
 """Least share of records with the same number of columns."""
@@ -36,13 +36,13 @@ Row = tuple[int, list[str]]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a table is written."""
+    """Hold how a table is written."""
 
     delimiter: str
     is_quoted: bool
     """Whether a cell may stand in quotation marks, with separators and line breaks in it."""
     num_columns: int
-    """Of nearly every row."""
+    """Number of columns of nearly every row."""
     header: tuple[str, ...] = ()
     """Names of the columns, empty where the first row is data."""
 
@@ -54,34 +54,34 @@ class Dialect:
 
     @property
     def separator(self) -> str:
-        """The delimiter as it is told."""
+        """Return the delimiter by name, for messages."""
         return _NAMES[self.delimiter]
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is what a .tsv is expected to be: tabs, no quotation marks, no header."""
+        """Return whether it is what a .tsv is expected to be: tabs, no quotation marks, no header."""
         return self.delimiter == "\t" and not self.is_quoted and not self.header
 
 
 def sniff(path: Path) -> Dialect:
-    """The dialect of a table in a file; raises what `read_table` raises at its first row."""
+    """Return the dialect of a table in a file. Raises what `read_table` raises at its first row."""
     return read_table(path)[0]
 
 
-def read_table(path: Path) -> tuple[Dialect, Iterator[Row]]:
-    """The dialect of the table in a file, and an iterator over all its rows, a header among them.
+def read_table(path: Path, *, lenient: bool = False) -> tuple[Dialect, Iterator[Row]]:
+    """Return the dialect of the table in a file, and an iterator over all its rows, a header among them.
 
     Empty lines are no rows. Raises `DataError` where no separator gives the rows the same number of columns, and the
     iterator for bad quotation marks and for a row of too many columns, with file and line.
     """
-    lines = _one_row_each(read_text_lines(path), path)
+    lines = _one_row_each(read_text_lines(path, lenient=lenient), path)
     sample = _sample(lines)
     dialect = find_dialect(sample, path)
     return dialect, _checked(_rows(chain(sample, lines), dialect, path), dialect, path)
 
 
 def find_dialect(sample: Sequence[str], path: Path) -> Dialect:
-    """The dialect of a table that begins with the lines of `sample`; raises `DataError` naming `path`."""
+    """Return the dialect of a table that begins with the lines of `sample`. Raises `DataError` naming `path`."""
     plain = [line.split("\t") for line in sample if line]
     by_tabs = without_packing(path).lower().endswith(".tsv")
     delimiter, is_quoted = _choose(sample, plain, by_tabs)
@@ -138,9 +138,9 @@ def _marks_join_lines(sample: Sequence[str], num_lines: int) -> bool:
 
 def _agreement(counts: Iterable[int]) -> tuple[float, int]:
     """Share of the rows with the commonest number of columns, and that number."""
-    found = Counter(counts)
-    columns, rows = max(found.items(), key=lambda item: item[1], default=(0, 0))
-    return rows / max(1, found.total()), columns
+    counter = Counter(counts)
+    columns, rows = max(counter.items(), key=lambda item: item[1], default=(0, 0))
+    return rows / max(1, counter.total()), columns
 
 
 def _are_quotes_meant(rows: list[list[str]]) -> bool:
@@ -191,12 +191,13 @@ def _checked(rows: Iterator[Row], dialect: Dialect, path: Path) -> Iterator[Row]
 
 
 def _no_columns(path: Path, sample: Sequence[str]) -> DataError:
-    found = {delimiter: [len(row) for row in _records(sample, delimiter)] for delimiter in _DELIMITERS}
+    lengths = {delimiter: [len(row) for row in _records(sample, delimiter)] for delimiter in _DELIMITERS}
     best = max(
-        _DELIMITERS, key=lambda delimiter: sum(count > 1 for count in found[delimiter]) / (len(found[delimiter]) or 1)
+        _DELIMITERS,
+        key=lambda delimiter: sum(count > 1 for count in lengths[delimiter]) / (len(lengths[delimiter]) or 1),
     )
-    share, columns = _agreement(found[best])
-    row, count = next(((row, count) for row, count in enumerate(found[best], 1) if count != columns), (1, columns))
+    share, columns = _agreement(lengths[best])
+    row, count = next(((row, count) for row, count in enumerate(lengths[best], 1) if count != columns), (1, columns))
     first = next((line for line in sample if line.strip()), "")
     if columns < 2:
         return DataError(

@@ -1,8 +1,8 @@
-"""Lines of UTF-8 text from a file, a packed file or standard input, strictly decoded, in constant memory.
+"""Read lines of UTF-8 text from a file, a packed file or standard input, strictly decoded, in constant memory.
 
-A line ends at "\\n" and nowhere else: U+2028, form feeds and their like are part of the text, so that the number of
-lines is what `wc -l` says. One "\\r" before the "\\n" (or at the end of the file) belongs to the line end of Windows
-and is dropped; any other "\\r" is kept. A byte-order mark at the start of UTF-8 is dropped.
+A line ends at "\n" and nowhere else: U+2028, form feeds and their like are part of the text, so that the number of
+lines is what `wc -l` says. One "\r" before the "\n" (or at the end of the file) belongs to the line end of Windows
+and is dropped; any other "\r" is kept. A byte-order mark at the start of UTF-8 is dropped.
 """
 
 from __future__ import annotations
@@ -24,30 +24,35 @@ MAX_LINE_BYTES = 1_000_000
 
 _MARKUP_LINES = 20
 _UTF8_MARK = b"\xef\xbb\xbf"
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+_UTF16_BYTE_ORDER = (b"\xff\xfe", b"\xfe\xff")
 _COUNT_UP_TO = 100_000_000
 """A line over the limit is measured up to this many bytes: standard input may never end."""
 
 
 class ByteLines(Protocol):
-    """What is asked of a stream: the binary files of `open` and `sys.stdin.buffer` have it."""
+    """Describe a stream of bytes: the binary files of `open` and `sys.stdin.buffer` fit."""
 
     def readline(self, size: int, /) -> bytes:
-        """The next line with its end, or its first `size` bytes; nothing at the end of the stream."""
+        """Return the next line with its end, or its first `size` bytes; nothing at the end of the stream."""
         ...
 
 
 def read_lines(
-    path: Path, max_line_bytes: int = MAX_LINE_BYTES, skip: Callable[[DataError], None] | None = None
+    path: Path,
+    max_line_bytes: int = MAX_LINE_BYTES,
+    skip: Callable[[DataError], None] | None = None,
+    *,
+    lenient: bool = False,
 ) -> Iterator[str]:
-    """Lines of a plain or packed file (see `packed`), without their ends; the file is opened at the first `next`.
+    """Yield lines of a plain or packed file (see `packed`), without their ends; the file is opened at the first `next`.
 
     Raises `MissingInputError` (no such file, a folder, unreadable) or `DataError` (empty, no text, not UTF-8, a line of
-    more than `max_line_bytes`, badly packed), each naming the place.
+    more than `max_line_bytes`, badly packed), each naming the place. Of a `lenient` reader bytes that are not UTF-8
+    become the replacement character instead.
     """
     empty = True
     with reading_errors(path), open_unpacked(path) as stream:
-        for line in decode_lines(stream, str(path), max_line_bytes, skip):
+        for line in decode_lines(stream, str(path), max_line_bytes, skip, lenient=lenient):
             empty = False
             yield line
     if empty:
@@ -56,7 +61,7 @@ def read_lines(
 
 @contextmanager
 def reading_errors(path: Path) -> Iterator[None]:
-    """Errors of the system while a file is read, as `MissingInputError`."""
+    """Turn errors of the system while a file is read into `MissingInputError`."""
     try:
         yield
     except FileNotFoundError:
@@ -67,9 +72,12 @@ def reading_errors(path: Path) -> Iterator[None]:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
 
 
-def read_text_lines(path: Path) -> Iterator[str]:
-    """The lines of `read_lines` of a file that is to hold one text a line; raises `DataError` for markup too."""
-    lines = read_lines(path)
+def read_text_lines(path: Path, *, lenient: bool = False) -> Iterator[str]:
+    """Yield the lines of a file that is to hold one text a line.
+
+    Raises the errors of `read_lines`, and `DataError` for markup.
+    """
+    lines = read_lines(path, lenient=lenient)
     begin = list(islice(lines, _MARKUP_LINES))
     if (kind := markup_kind(begin)) is not None:
         raise DataError(f"{path}: is {kind}")
@@ -87,8 +95,10 @@ def decode_lines(
     name: str,
     max_line_bytes: int = MAX_LINE_BYTES,
     skip: Callable[[DataError], None] | None = None,
+    *,
+    lenient: bool = False,
 ) -> Iterator[str]:
-    """Lines of an open binary stream called `name` in messages; no lines and empty lines are allowed.
+    """Yield lines of an open binary stream called `name` in messages; no lines and empty lines are allowed.
 
     With `skip`, which is told the error instead, a line of more than `max_line_bytes` is an empty one.
 
@@ -111,11 +121,12 @@ def decode_lines(
                 raise error
             skip(error)
             raw = b""
-        yield _decode(raw.removesuffix(b"\n").removesuffix(b"\r"), name, number)
+        line = raw.removesuffix(b"\n").removesuffix(b"\r")
+        yield line.decode("utf-8", "replace") if lenient else _decode(line, name, number)
 
 
 def _check_start(raw: bytes, name: str) -> bytes:
-    if raw.startswith(_UTF16_MARKS):
+    if raw.startswith(_UTF16_BYTE_ORDER):
         raise _looks_like_utf16(name)
     if (kind := binary_kind(raw)) is not None:
         raise DataError(f"{name}: is {kind}")

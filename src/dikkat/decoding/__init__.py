@@ -1,4 +1,4 @@
-"""From a model and source ids to target ids: greedy, beam search and sampling, a batch or an endless stream at a time.
+"""Decode source ids to target ids with a model: greedy, beam search and sampling, for a batch or a stream.
 
 Decoding knows ids and tensors, never text. `R` is the number of decoder rows: sentences times rows per sentence.
 """

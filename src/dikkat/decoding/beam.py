@@ -1,4 +1,4 @@
-"""Beam search: the best hypotheses of every sentence side by side, all sentences at once.
+"""Beam search: the best hypotheses of every sentence side by side, all sentences in one batch.
 
 A sentence has `k` places. At each step its `k` live hypotheses are continued, and the continuations ranked by
 log-probability:
@@ -34,46 +34,48 @@ _NEVER = float("-inf")
 
 @dataclass(slots=True)
 class Live:
-    """Hypotheses still growing, best first, of L tokens each."""
+    """Hold the hypotheses that still grow, best first, of L tokens each."""
 
     tokens: Int[Tensor, "B k L"]
     log_probability: Float[Tensor, "B k"]
     """Minus infinity where there is none."""
 
-    def select(self, places: Int[Tensor, "N"]) -> Live:
-        """Only these sentences."""
-        return Live(self.tokens[places], self.log_probability[places])
+    def select(self, indices: Int[Tensor, "N"]) -> Live:
+        """Keep only the sentences with these indices."""
+        return Live(self.tokens[indices], self.log_probability[indices])
 
 
 @dataclass(slots=True)
 class Finished:
-    """The store of ended hypotheses, best first."""
+    """Hold the ended hypotheses, best first."""
 
     tokens: Int[Tensor, "B k L"]
-    """Without the end mark."""
+    """Tokens without the end token."""
     lengths: Int[Tensor, "B k"]
-    """With the end mark."""
+    """Lengths with the end token."""
     log_probability: Float[Tensor, "B k"]
     scores: Float[Tensor, "B k"]
-    """Minus infinity where a place is free."""
+    """Minus infinity in a free slot."""
 
-    def select(self, places: Int[Tensor, "N"]) -> Finished:
-        """Only these sentences."""
-        return Finished(self.tokens[places], self.lengths[places], self.log_probability[places], self.scores[places])
+    def select(self, indices: Int[Tensor, "N"]) -> Finished:
+        """Keep only the sentences with these indices."""
+        return Finished(
+            self.tokens[indices], self.lengths[indices], self.log_probability[indices], self.scores[indices]
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The best 2k continuations of every sentence, best first."""
+    """Hold the best 2k continuations of every sentence, best first."""
 
     log_probability: Float[Tensor, "B m"]
     parents: Int[Tensor, "B m"]
-    """Place of the live hypothesis that is continued."""
+    """Index of the live hypothesis that is continued."""
     tokens: Int[Tensor, "B m"]
 
 
 Watcher = Callable[[Int[Tensor, "B"], Candidates], None]
-"""Shown every step after its ranking: the numbers of the sentences still in the batch, and their candidates."""
+"""Receives, every step after its ranking, the numbers of the sentences still in the batch and their candidates."""
 
 
 @torch.inference_mode()
@@ -84,7 +86,7 @@ def beam_search(
     options: BeamOptions,
     watcher: Watcher | None = None,
 ) -> list[list[Hypothesis]]:
-    """At most `n_best` hypotheses a sentence: ended ones by falling score, then ones cut at the cap by falling score.
+    """Return at most `n_best` hypotheses a sentence: ended ones by falling score, then ones cut at the cap.
 
     `source_mask` is True at real tokens. Fewer than `n_best` come back only when no more exist within the cap. The
     result of a sentence does not depend on the rest of its batch, nor on who watches.
@@ -117,10 +119,10 @@ def beam_search(
 
 def _start(batch_size: int, beam_size: int, device: torch.device) -> tuple[Live, Finished]:
     """One empty live hypothesis a sentence: its other rows would only repeat it."""
-    places = (batch_size, beam_size)
-    tokens = torch.empty((*places, 0), dtype=torch.int64, device=device)
-    log_probability = torch.full(places, _NEVER, device=device)
-    lengths = torch.ones(places, dtype=torch.int64, device=device)
+    shape = (batch_size, beam_size)
+    tokens = torch.empty((*shape, 0), dtype=torch.int64, device=device)
+    log_probability = torch.full(shape, _NEVER, device=device)
+    lengths = torch.ones(shape, dtype=torch.int64, device=device)
     free = Finished(tokens, lengths, log_probability, log_probability)
     log_probability = log_probability.clone()
     log_probability[:, 0] = 0.0
@@ -128,27 +130,30 @@ def _start(batch_size: int, beam_size: int, device: torch.device) -> tuple[Live,
 
 
 def best_continuations(following: NextTokens, live: Live) -> Candidates:
-    """Step 1."""
-    found = following.best(live.log_probability, 2 * live.log_probability.shape[1])
-    return Candidates(found.values, found.rows, found.places)
+    """Rank the best 2k continuations of each sentence (step 1)."""
+    sums = following.best(live.log_probability, 2 * live.log_probability.shape[1])
+    return Candidates(sums.values, sums.rows, sums.places)
 
 
 def finish(finished: Finished, ranked: Candidates, live: Live, length: int, penalties: Float[Tensor, "P"]) -> Finished:
-    """Step 2. `length` counts the end mark. Of equal scores the earlier finish ranks first."""
+    """Move ended hypotheses into the finished store (step 2).
+
+    `length` counts the end token. Of equal scores the earlier finish ranks first.
+    """
     beam_size = finished.scores.shape[1]
     first = slice(0, beam_size)
     log_probability = ranked.log_probability[:, first]
     ends = ranked.tokens[:, first] == EOS
     scores = (log_probability / penalties[length]).masked_fill(~ends, _NEVER)
-    kept, places = top(torch.cat([finished.scores, scores], dim=1), beam_size)
+    kept, indices = top(torch.cat([finished.scores, scores], dim=1), beam_size)
     tokens = torch.cat([_wider(finished.tokens, length - 1), _rows(live.tokens, ranked.parents[:, first])], dim=1)
     lengths = torch.cat([finished.lengths, torch.full_like(finished.lengths, length)], dim=1)
     log_probabilities = torch.cat([finished.log_probability, log_probability], dim=1)
-    return Finished(_rows(tokens, places), lengths.gather(1, places), log_probabilities.gather(1, places), kept)
+    return Finished(_rows(tokens, indices), lengths.gather(1, indices), log_probabilities.gather(1, indices), kept)
 
 
 def survive(ranked: Candidates, live: Live) -> tuple[Live, Int[Tensor, "B k"], Int[Tensor, "B k"]]:
-    """Step 3. The new live hypotheses, their last tokens, and the places of their parents."""
+    """Return the new live hypotheses, their last tokens, and the indices of their parents (step 3)."""
     num_candidates = ranked.tokens.shape[1]
     beam_size = live.log_probability.shape[1]
     # Candidates that end go behind all others; every rank occurs once, so the sort has one answer.
@@ -214,6 +219,6 @@ def _wider(tokens: Int[Tensor, "B k L"], length: int) -> Int[Tensor, "B k L2"]:
     return F.pad(tokens, (0, length - tokens.shape[2]), value=PAD)
 
 
-def _rows(tokens: Int[Tensor, "B n L"], places: Int[Tensor, "B m"]) -> Int[Tensor, "B m L"]:
+def _rows(tokens: Int[Tensor, "B n L"], indices: Int[Tensor, "B m"]) -> Int[Tensor, "B m L"]:
     """Rows of each sentence by their places."""
-    return tokens.gather(1, places.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
+    return tokens.gather(1, indices.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))

@@ -1,4 +1,4 @@
-"""How a beam search went: at each step what every live hypothesis could be continued with, and what became of it.
+"""Record a beam search: at each step the candidates of every live hypothesis, and their fate.
 
 tree = BeamTree(batch_size, options)
 beam_search(model, source, source_mask, options, tree.watch)
@@ -23,28 +23,28 @@ Fate = Literal["lives", "ends", "falls"]
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One candidate of one step."""
+    """Hold one candidate of one step."""
 
     parent: int
-    """Place of the hypothesis it continues among those that live on from the step before, 0 the best."""
+    """Index of the hypothesis it continues among those that survive the step before, 0 the best."""
     token: int
     log_probability: float
-    """Of the whole hypothesis, in nats."""
+    """Log-probability of the whole hypothesis, in nats."""
     score: float
     """`log_probability / length ** alpha`, the length being the number of the step."""
     fate: Fate
-    """Goes on, enters the finished store, or is lost: too low, or ended behind the first k."""
+    """Survives, enters the finished store, or is lost: too low, or ended behind the first k."""
 
 
 class BeamTree:
-    """Watches one beam search; `steps[sentence][step]` are its candidates, best first."""
+    """Record one beam search; `steps[sentence][step]` are its candidates, best first."""
 
     def __init__(self, batch_size: int, options: BeamOptions) -> None:
         self.steps: list[list[list[Branch]]] = [[] for _ in range(batch_size)]
         self._options = options
 
     def watch(self, sentences: Int[Tensor, "B"], ranked: Candidates) -> None:
-        """Note one step of the sentences of these numbers; this is the `Watcher` to give to `beam_search`."""
+        """Record one step of the sentences with these numbers; this is the `Watcher` for `beam_search`."""
         rows = zip(ranked.parents.tolist(), ranked.tokens.tolist(), ranked.log_probability.tolist(), strict=True)
         for number, row in zip(sentences.tolist(), rows, strict=True):
             self.steps[number].append(self._branches(len(self.steps[number]) + 1, *row))
@@ -68,16 +68,16 @@ class BeamTree:
 
 
 def path_of(hypothesis: Hypothesis, steps: Sequence[Sequence[Branch]]) -> list[int]:
-    """The rank of `hypothesis` among the candidates of each step of its sentence, up to its end.
+    """Return the rank of `hypothesis` among the candidates of each step of its sentence, up to its end.
 
     Raises `ValueError` if these steps did not come to it.
     """
     path: list[int] = []
-    place = 0
+    parent = 0
     for step, token in zip(steps, (*hypothesis.tokens, *((EOS,) if hypothesis.finished else ())), strict=False):
-        rank = next((i for i, each in enumerate(step) if (each.parent, each.token) == (place, token)), None)
+        rank = next((i for i, branch in enumerate(step) if (branch.parent, branch.token) == (parent, token)), None)
         if rank is None:
             raise ValueError(f"step {len(path) + 1} of this search has no such hypothesis")
         path.append(rank)
-        place = sum(each.fate == "lives" for each in step[:rank])
+        parent = sum(branch.fate == "lives" for branch in step[:rank])
     return path

@@ -1,4 +1,4 @@
-"""Writing on: rows of tokens that grow side by side, one token a step, in memory that does not grow."""
+"""Generate text: rows of tokens grow side by side, one token a step, in constant memory."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from dikkat_runtime.engine.options import GenerationOptions
 
 
 class RowCache(Protocol):
-    """What a model remembers of the rows."""
+    """Hold what a model has read of each row."""
 
     @property
     def length(self) -> int:
-        """Tokens of every row that were read so far."""
+        """Return how many tokens of every row were read so far."""
         ...
 
     def reorder(self, index: Int[Tensor, "R2"]) -> None:
-        """Row `r` continues what row `index[r]` had; a shorter index drops rows."""
+        """Let row `r` continue row `index[r]`; a shorter index drops rows."""
         ...
 
 
@@ -32,25 +32,25 @@ CacheT = TypeVar("CacheT", bound=RowCache)
 
 
 class WritingModel(Protocol[CacheT]):
-    """A model that reads any number of tokens at a time, with a cache of its own kind."""
+    """Read any number of tokens at a time, with a cache of its own kind."""
 
     def start_cache(self) -> CacheT:
-        """A cache of rows that have read nothing."""
+        """Return a cache of rows that have read nothing."""
         ...
 
     def read(self, tokens: Int[Tensor, "R T"], cache: CacheT) -> Float[Tensor, "R V"]:
-        """Logits of the next token after `tokens`, which come behind what `cache` holds."""
+        """Return the logits of the next token after `tokens`, which follow what `cache` holds."""
         ...
 
 
 class Generation:
-    """R rows that begin with `prompts` (R, P).
+    """Continue R rows that begin with `prompts` (R, P).
 
-    A row sees at most `context` tokens. When there is no room for one more, the older half is forgotten and the newer
-    half read anew from position 0 on: whatever the positions are, the model meets only those that it was trained on,
-    and what it writes is the same as without a cache. `forbidden` ids are never written. What is drawn for a row is
-    decided by the seed and by its number in `numbers`, by default 0 for each, not by its neighbours. Raises
-    `ValueError` for prompts without tokens or longer than the context.
+    A row sees at most `context` tokens. When one more would exceed it, the older half is forgotten and the newer half
+    read again from position 0: the model meets only positions that it was trained on, and its output is the same as
+    without a cache. `forbidden` ids are never written. The random numbers of a row depend on the seed and on its number
+    in `numbers`, by default 0, not on its neighbours. Raises `ValueError` for prompts without tokens or longer than the
+    context.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Generation:
         self._streams = [np.random.default_rng((options.seed, number)) for number in numbers]
 
     def step(self) -> list[int]:
-        """One more token for every row."""
+        """Generate one more token for every row."""
         with torch.inference_mode():
             if self._cache.length + self._unread.shape[1] > self._context:
                 self._unread = self._in_sight = self._in_sight[:, -(self._context // 2) :]
@@ -91,7 +91,7 @@ class Generation:
         return tokens
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Only the rows at these places go on."""
+        """Keep only the rows with these indices."""
         index = torch.tensor(list(rows), dtype=torch.int64, device=self._unread.device)
         self._unread, self._in_sight = self._unread[index], self._in_sight[index]
         self._cache.reorder(index)

@@ -1,4 +1,4 @@
-"""Greedy decoding: always the most probable next token."""
+"""Greedy decoding: always take the most probable next token."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dikkat_runtime.engine.options import DecodingOptions
 def greedy(
     model: CachedModel[Any], source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"], options: DecodingOptions
 ) -> list[Hypothesis]:
-    """One hypothesis a sentence, the most probable token at each step, the lowest id of equals.
+    """Return one hypothesis a sentence, of the most probable token at each step, the lowest id of equals.
 
     `source_mask` is True at real tokens. The result of a sentence does not depend on the rest of its batch.
     """

@@ -1,4 +1,4 @@
-"""Finished pieces of output in tensors, and the collector that brings them back into Python."""
+"""Finished hypotheses in tensors, and their conversion to Python objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dikkat_runtime.engine.contract import Hypothesis
 
 
 def length_penalties(max_length: int, alpha: float, device: torch.device) -> Float[Tensor, "L"]:
-    """Divisors `length ** alpha` for every length from 0 to `max_length`, in float32.
+    """Return the divisors `length ** alpha` for every length from 0 to `max_length`, in float32.
 
     Of the normalisations in Wu et al. 2016, section 7, this is the plain one; with alpha 1 it is the mean
     log-probability of a token.
@@ -24,21 +24,21 @@ def length_penalties(max_length: int, alpha: float, device: torch.device) -> Flo
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Hypotheses of the `N` sentences that ended at one step, `n` places for each, best first."""
+    """Hold hypotheses of the `N` sentences that ended at one step, `n` slots for each, best first."""
 
     sentences: Int[Tensor, "N"]
     """Number of each sentence in its batch."""
     tokens: Int[Tensor, "N n L"]
     lengths: Int[Tensor, "N n"]
-    """Emitted tokens, the end mark included."""
+    """Emitted tokens, the end token included."""
     log_probability: Float[Tensor, "N n"]
     scores: Float[Tensor, "N n"]
-    """Minus infinity marks a place without a hypothesis."""
+    """Minus infinity marks a slot without a hypothesis."""
     finished: Bool[Tensor, "N n"]
 
 
 def gather_hypotheses(outcomes: list[Outcome], batch_size: int) -> list[list[Hypothesis]]:
-    """The hypotheses of every sentence of the batch, in the order of the batch."""
+    """Return the hypotheses of every sentence of the batch, in the order of the batch."""
     collected: list[list[Hypothesis]] = [[] for _ in range(batch_size)]
     for outcome in outcomes:
         for number, hypotheses in zip(outcome.sentences.tolist(), _read(outcome), strict=True):
@@ -52,8 +52,8 @@ def _read(outcome: Outcome) -> list[list[Hypothesis]]:
     return [
         [
             Hypothesis(tuple(tokens[: length - finished]), score, log_probability, finished)
-            for tokens, length, log_probability, score, finished in zip(*places, strict=True)
+            for tokens, length, log_probability, score, finished in zip(*slots, strict=True)
             if score != float("-inf")
         ]
-        for places in sentences
+        for slots in sentences
     ]

@@ -1,4 +1,4 @@
-"""The ids of a batch side by side."""
+"""Pad the ids of a batch to one length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dikkat_runtime.special_tokens import EOS_ID, PAD_ID
 def pad_sources(
     sentences: Sequence[Sequence[int]], device: torch.device
 ) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
-    """Source ids with their end marks, padded to the longest, and the mask that is True at real tokens."""
+    """Return source ids with their end tokens, padded to the longest, and the mask that is True at real tokens."""
     width = max(len(sentence) for sentence in sentences) + 1
     rows = [[*sentence, EOS_ID] + [PAD_ID] * (width - len(sentence) - 1) for sentence in sentences]
     lengths = torch.tensor([len(sentence) + 1 for sentence in sentences])

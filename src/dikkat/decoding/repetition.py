@@ -1,4 +1,4 @@
-"""Repetition: which tokens a row must not write again."""
+"""Keep a row from repeating tokens."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from torch import Tensor
 
 
 def penalized(logits: Float[Tensor, "R V"], seen: Int[Tensor, "R T"], penalty: float) -> Float[Tensor, "R V"]:
-    """Logits with those of `seen` tokens moved down by `penalty`, once each (Keskar et al. 2019, section 4.1)."""
+    """Return logits with those of `seen` tokens lowered by `penalty`, once each (Keskar et al. 2019, section 4.1)."""
     present = torch.zeros_like(logits, dtype=torch.bool).scatter(1, seen, True)
-    moved = torch.where(logits > 0, logits / penalty, logits * penalty)
-    return torch.where(present, moved, logits)
+    lowered = torch.where(logits > 0, logits / penalty, logits * penalty)
+    return torch.where(present, lowered, logits)
 
 
 def completing_ngrams(written: Int[Tensor, "R T"], size: int, vocab_size: int) -> Bool[Tensor, "R V"]:
-    """True at the tokens that would end an n-gram of `size` tokens which the row has already written."""
+    """Return True at the tokens that would end an n-gram of `size` tokens which the row already has."""
     blocked = torch.zeros(len(written), vocab_size + 1, dtype=torch.bool, device=written.device)
     if written.shape[1] >= size:
         # (R, T) -> (R, T - size + 1, size)

@@ -1,4 +1,4 @@
-"""Sampling: the next token is drawn from the model's distribution, sharpened and cut as the options say."""
+"""Sample the next token from the model's distribution, sharpened and truncated by the options."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ def sample(
     options: SamplingOptions,
     numbers: Sequence[int] | None = None,
 ) -> list[Hypothesis]:
-    """One drawn hypothesis a sentence; with the seed, its own number decides what is drawn, not its batch.
+    """Return one sampled hypothesis a sentence, decided by the seed and its own number, not by its batch.
 
-    `numbers` are the sentences' numbers, by default their places in the batch. Scores are the model's own
-    log-probabilities, whatever was cut or sharpened for drawing.
+    `numbers` are the sentences' numbers, by default their indices in the batch. Scores are the model's own
+    log-probabilities, whatever was truncated or sharpened for sampling.
     """
     caps = length_caps(source_mask, options)
     uniforms = _uniforms(options.seed, range(len(caps)) if numbers is None else numbers, caps).to(source.device)
 
     def draw_next(following: NextTokens, stepper: Stepper) -> Tensor:
         probabilities, ids = candidates(following.logits, options)
-        places = draw(probabilities, uniforms[stepper.sentences, stepper.length - 1])
-        return ids.gather(1, places.unsqueeze(1)).squeeze(1)
+        indices = draw(probabilities, uniforms[stepper.sentences, stepper.length - 1])
+        return ids.gather(1, indices.unsqueeze(1)).squeeze(1)
 
     return decode_single(model, source, source_mask, options, draw_next)
 
@@ -43,7 +43,7 @@ def sample(
 def candidates(
     logits: Float[Tensor, "B V"], options: SamplingOptions
 ) -> tuple[Float[Tensor, "B C"], Int[Tensor, "B C"]]:
-    """Probabilities to draw with, and the ids they belong to; what top-p and min-p cut has probability 0.
+    """Return probabilities to sample with, and their ids; what top-p and min-p cut has probability 0.
 
     They sum to 1 before top-p and are not normalised again after it. Temperature 0 leaves the one best.
     """
@@ -67,7 +67,10 @@ def candidates(
 
 
 def draw(probabilities: Float[Tensor, "B C"], uniforms: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
-    """The place that each number of [0, 1) falls on when the probabilities lie end to end; their sum may be any."""
+    """Return the index that each uniform number of [0, 1) falls on when the probabilities lie end to end.
+
+    Their sum may be any positive number.
+    """
     ends = probabilities.cumsum(dim=-1)
     total = ends[:, -1]
     # uniform * total may round up to total, behind which lies nothing

@@ -1,4 +1,4 @@
-"""One hypothesis a sentence, token by token: what greedy decoding and sampling have in common."""
+"""Decode one hypothesis a sentence, token by token: the common part of greedy decoding and sampling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import DecodingOptions
 
 Choose = Callable[[NextTokens, Stepper], Tensor]
-"""From what a model says and the stepper that tells of whom to one token each (B,)."""
+"""Maps the model's output and the stepper to one token for each sentence (B,)."""
 
 
 @torch.inference_mode()
@@ -27,7 +27,7 @@ def decode_single(
     options: DecodingOptions,
     choose: Choose,
 ) -> list[Hypothesis]:
-    """Follow the tokens that `choose` picks; a sentence leaves the batch at its end mark or at its own length cap."""
+    """Follow the tokens that `choose` picks; a sentence leaves the batch at its end token or length cap."""
     if source.shape[0] == 0:
         return []
     stepper = Stepper(model, source, source_mask, options, scored=options.scores)

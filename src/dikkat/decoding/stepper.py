@@ -16,24 +16,24 @@ from dikkat.decoding.repetition import completing_ngrams, penalized
 from dikkat_runtime.engine.options import DecodingOptions
 
 PAD, BOS, EOS = 0, 1, 2
-"""Ids of padding, begin mark and end mark."""
+"""Ids of padding, begin token and end token."""
 
 
 @runtime_checkable
 class DecoderCache(Protocol):
-    """Keys and values of what was decoded so far (self-attention) and of the source (cross-attention)."""
+    """Hold keys and values of what was decoded so far (self-attention) and of the source (cross-attention)."""
 
     @property
     def length(self) -> int:
-        """Tokens that every row was fed so far."""
+        """Return how many tokens every row was fed so far."""
         ...
 
     def reorder(self, index: Int[Tensor, "R"]) -> None:
-        """Row `r` continues what row `index[r]` had; `index` never crosses sentences."""
+        """Let row `r` continue row `index[r]`; `index` never crosses sentences."""
         ...
 
     def drop(self, keep: Int[Tensor, "N"]) -> None:
-        """Only the sentences numbered in `keep` (rising) stay, with all their rows."""
+        """Keep only the sentences numbered in `keep` (rising), with all their rows."""
         ...
 
 
@@ -42,30 +42,36 @@ CacheT = TypeVar("CacheT", bound=DecoderCache)
 
 @runtime_checkable
 class CachedModel(Protocol[CacheT]):
-    """A model that decodes step by step, with a cache of its own kind."""
+    """Decode step by step, with a cache of its own kind."""
 
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-        """Read the source; `source_mask` is True at real tokens."""
+        """Encode the source; `source_mask` is True at real tokens."""
         ...
 
     def start_cache(
         self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], *, rows_per_sentence: int = 1
     ) -> CacheT:
-        """An empty `DecoderCache` of `B * rows_per_sentence` rows; the rows of sentence `b` stand together."""
+        """Return an empty `DecoderCache` of `B * rows_per_sentence` rows; rows of one sentence are adjacent."""
         ...
 
     def step(self, tokens: Int[Tensor, "R"], cache: CacheT) -> Float[Tensor, "R V"]:
-        """Feed every row a token at position `cache.length`; logits of the next, in a tensor the caller may change."""
+        """Feed every row a token at position `cache.length`, and return the logits of the next.
+
+        The caller may change the returned tensor.
+        """
         ...
 
 
 def length_caps(source_mask: Bool[Tensor, "B S"], options: DecodingOptions) -> list[int]:
-    """Most tokens, end mark included, that each sentence may emit: from its own source, never from its batch."""
+    """Return the most tokens, end token included, that each sentence may emit.
+
+    The cap depends on the sentence's own source, never on its batch.
+    """
     return [options.length_cap(length) for length in source_mask.sum(dim=1).tolist()]
 
 
 class Stepper:
-    """Walks a batch of sentences through a model, each on `rows_per_sentence` rows.
+    """Run a batch of sentences through a model step by step, each on `rows_per_sentence` rows.
 
     `sentences` (B,) holds the numbers, in the batch it began with, of those still in it; `caps` (B,) their length caps.
     """
@@ -95,11 +101,14 @@ class Stepper:
 
     @property
     def length(self) -> int:
-        """Tokens that every row has emitted once the pending choice is made."""
+        """Return how many tokens every row has emitted once the pending choice is made."""
         return self._cache.length
 
     def next_tokens(self, written: Int[Tensor, "R L"]) -> NextTokens:
-        """Run the model on the last tokens; `written` are all that each row has emitted, for limits on repetition."""
+        """Run the model on the last tokens.
+
+        `written` are all tokens that each row has emitted, for limits on repetition.
+        """
         logits, blocked = self._model.step(self._tokens, self._cache), None
         if self._options.repetition_penalty != 1.0:
             logits = penalized(logits, written, self._options.repetition_penalty)
@@ -126,11 +135,14 @@ class Stepper:
 
 
 def split_ended(ended: Bool[Tensor, "B"]) -> tuple[Tensor, Tensor] | None:
-    """Places of the ended and of the other sentences, or None when none has ended. The one host sync of a step."""
+    """Return the indices of the ended and of the other sentences, or None when none has ended.
+
+    This is the only synchronisation with the host in a step.
+    """
     flags: list[bool] = ended.tolist()
     if not any(flags):
         return None
-    leaving = [place for place, flag in enumerate(flags) if flag]
-    staying = [place for place, flag in enumerate(flags) if not flag]
-    as_indices = [torch.tensor(places, dtype=torch.int64, device=ended.device) for places in (leaving, staying)]
+    leaving = [index for index, flag in enumerate(flags) if flag]
+    staying = [index for index, flag in enumerate(flags) if not flag]
+    as_indices = [torch.tensor(indices, dtype=torch.int64, device=ended.device) for indices in (leaving, staying)]
     return as_indices[0], as_indices[1]

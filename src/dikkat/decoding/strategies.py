@@ -1,4 +1,4 @@
-"""One call for all three ways of decoding: the type of the options says which."""
+"""Choose the way of decoding by the type of the options."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 
 DecodeBatch = Callable[[Tensor, Tensor, Sequence[int]], list[list[Hypothesis]]]
-"""From source (B, S), source mask (B, S) and the numbers of the sentences to the hypotheses of each, best first."""
+"""Maps source (B, S), source mask (B, S) and the numbers of the sentences to the hypotheses of each, best first."""
 
 
 def batch_decoder(model: CachedModel[Any], options: DecodingOptions) -> DecodeBatch:
-    """How to decode a batch: `BeamOptions` search a beam, `SamplingOptions` draw; plain ones, or a beam of one, are
-    greedy.
+    """Return the function that decodes a batch: beam search for `BeamOptions`, sampling for `SamplingOptions`.
+
+    Plain options, or a beam of one, are greedy.
     """
 
     def decode(source: Tensor, source_mask: Tensor, numbers: Sequence[int]) -> list[list[Hypothesis]]:

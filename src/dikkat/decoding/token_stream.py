@@ -1,4 +1,4 @@
-"""One sentence, token by token as it is written: for whoever shows the output while it grows."""
+"""Decode one sentence greedily and yield each token as it is chosen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dikkat_runtime.engine.options import DecodingOptions
 def token_stream(
     model: CachedModel[Any], source: Int[Tensor, "1 S"], source_mask: Bool[Tensor, "1 S"], options: DecodingOptions
 ) -> Iterator[int]:
-    """The tokens of `greedy`, each as soon as it is chosen; ends at the end mark (not yielded) or at the cap."""
+    """Yield the tokens of `greedy`, each as soon as it is chosen; ends at the end token (not yielded) or the cap."""
     with torch.inference_mode():
         stepper = Stepper(model, source, source_mask, options, scored=False)
     written = torch.empty((1, 0), dtype=torch.int64, device=source.device)

@@ -1,4 +1,4 @@
-"""How good a translation is: standard scores with their signatures, and baselines to judge a low number by."""
+"""Measure how good a model is: standard scores with their signatures, and baselines for comparison."""
 
 from __future__ import annotations
 

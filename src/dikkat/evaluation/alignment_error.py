@@ -1,4 +1,4 @@
-"""Alignment error rate: how far found word alignments are from those that people made."""
+"""Alignment error rate: the distance of predicted word alignments from human ones."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _LINK = re.compile(r"(\d+)([-p?])(\d+)", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class GoldAlignment:
-    """What people linked in one pair of sentences (Och and Ney 2003, section 5)."""
+    """Hold the links that people made in one pair of sentences (Och and Ney 2003, section 5)."""
 
     sure: frozenset[Link]
-    """Links that must be found."""
+    """Links that must be predicted."""
     possible: frozenset[Link]
-    """Links that may be found; the sure ones are among them."""
+    """Links that may be predicted; the sure ones are among them."""
     where: str
     """`file:line`, for messages."""
 
@@ -38,33 +38,49 @@ class GoldAlignment:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentScores:
-    """Shares from 0 to 1, over all sentences together."""
+    """Hold shares from 0 to 1, over all sentences together."""
 
     error: float
     """Alignment error rate, AER; lower is better."""
     precision: float
-    """Share of the found links that are possible; 1 when nothing was found."""
+    """Share of the predicted links that are possible; 1 when there are none."""
     recall: float
-    """Share of the sure links that were found; 1 when there are none."""
+    """Share of the sure links that were predicted; 1 when there are none."""
 
 
 def parse_alignments(lines: Iterable[str], name: str) -> list[GoldAlignment]:
-    """One alignment a line, in the Pharaoh format: `0-0 1-2`, words counted from 0, the source first.
+    """Parse one alignment a line, in the Pharaoh format: `0-0 1-2`, words counted from 0, the source first.
 
     `1-2` is sure, `1p2` or `1?2` only possible; an empty line links nothing. Raises `DataError` with `name:line`.
     """
     return [_parse(line, f"{name}:{number}") for number, line in enumerate(lines, start=1)]
 
 
-def alignment_error(found: Sequence[Collection[Link]], gold: Sequence[GoldAlignment]) -> AlignmentScores:
-    """AER = 1 - (|A∩S| + |A∩P|) / (|A| + |S|), with precision and recall (Och and Ney 2003, section 5).
+def alignment_error(predicted: Sequence[Collection[Link]], gold: Sequence[GoldAlignment]) -> AlignmentScores:
+    """Return AER = 1 - (
+
+    A∩S
+
+     +
+
+    A∩P
+
+    ) / (
+
+    A
+
+     +
+
+    S
+
+    ), with precision and recall (Och and Ney 2003, section 5).
 
     Raises `ValueError` when the two are not of one length.
     """
-    pairs = [(set(links), each) for links, each in zip(found, gold, strict=True)]
-    links, sure = sum(len(ours) for ours, _ in pairs), sum(len(each.sure) for _, each in pairs)
-    right = sum(len(ours & each.possible) for ours, each in pairs)
-    surely_right = sum(len(ours & each.sure) for ours, each in pairs)
+    pairs = [(set(links), alignment) for links, alignment in zip(predicted, gold, strict=True)]
+    links, sure = sum(len(ours) for ours, _ in pairs), sum(len(alignment.sure) for _, alignment in pairs)
+    right = sum(len(ours & alignment.possible) for ours, alignment in pairs)
+    surely_right = sum(len(ours & alignment.sure) for ours, alignment in pairs)
     return AlignmentScores(
         error=1.0 - _share(surely_right + right, links + sure),
         precision=_share(right, links),

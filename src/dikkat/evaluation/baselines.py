@@ -1,20 +1,20 @@
-"""Translators that have learned nothing: what a score must be compared with before it means something."""
+"""Translate without learning, as the baseline that a score is compared with."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 MOST_SENTENCES = 100_000
-"""Distinct target sentences counted at once, overall and for each source sentence."""
+"""Distinct target sentences counted, overall and for each source sentence."""
 
 
 def copy_source(sources: Sequence[str]) -> list[str]:
-    """The source itself as its translation: what names, numbers and related languages give for nothing."""
+    """Return each source as its own translation: what names, numbers and related languages score for free."""
     return list(sources)
 
 
 def most_frequent_translation(pairs: Iterable[tuple[str, str]], sources: Sequence[str]) -> list[str]:
-    """For each source the training target it had most often, else the most frequent target of all (ties: the first).
+    """Return for each source its most frequent training target, else the most frequent target of all.
 
     `pairs` are the training pairs, read once. A high score means that test sentences occur in training. Memory is
     bounded by the sources and `MOST_SENTENCES`, not by the training data. No pairs give empty translations.

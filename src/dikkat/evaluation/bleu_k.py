@@ -10,7 +10,7 @@ from collections import Counter
 
 
 def bleu_k(prediction: str, reference: str, k: int = 2) -> float:
-    """exp(min(0, 1 - R/P)) · Π_{n=1..k} p_n^(1/2^n) over words split at white space, from 0 to 1.
+    """Return exp(min(0, 1 - R/P)) · Π_{n=1..k} p_n^(1/2^n) over words split at white space, from 0 to 1.
 
     P and R are the lengths in words, p_n the share of the prediction's n-grams found in the reference, each of the
     reference's used once. A prediction shorter than k words is scored up to its own length; an empty one gets 0,

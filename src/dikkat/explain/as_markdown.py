@@ -1,23 +1,23 @@
-"""A story as Markdown (GitHub's, which has tables)."""
+"""Write an explanation as GitHub Markdown."""
 
 from __future__ import annotations
 
 import re
 
-from dikkat.explain.story import Story, Table
+from dikkat.explain.explanation import Explanation, Table
 
 
-def as_markdown(story: Story) -> str:
-    """The story with headings and tables; nothing that a user typed is read as markup."""
-    blocks = [f"# {_escaped(story.title)}", *map(_escaped, story.introduction)]
-    if story.vectors is not None:
-        blocks.append(_table(story.vectors))
-    for step in story.steps:
+def as_markdown(explanation: Explanation) -> str:
+    """Return the explanation with headings and tables; nothing that a user typed is read as markup."""
+    blocks = [f"# {_escaped(explanation.title)}", *map(_escaped, explanation.introduction)]
+    if explanation.vectors is not None:
+        blocks.append(_table(explanation.vectors))
+    for step in explanation.steps:
         blocks += [f"## {_escaped(step.heading)}", *map(_escaped, step.text)]
         if step.table is not None:
             blocks.append(_table(step.table))
         blocks += map(_escaped, step.after)
-    blocks += map(_escaped, story.ending)
+    blocks += map(_escaped, explanation.ending)
     return "\n\n".join(blocks) + "\n"
 
 

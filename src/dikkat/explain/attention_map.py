@@ -1,4 +1,4 @@
-"""The attention weights of one head on one sentence, together with what their rows and columns stand for."""
+"""The attention weights of one head on one sentence, with the labels of their rows and columns."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ Kind = Literal["self", "cross"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AttentionMap:
-    """Weights (T, S) of one head; row t is how query token t spreads its attention over the key tokens.
+    """Hold the weights (T, S) of one head; row t is how query token t spreads its attention over the keys.
 
     Raises `ValueError` when the weights do not have one row a query token and one column a key token.
     """
 
     # Not "T S": the run-time shape checks of tests would hide the constructor's own message.
     weights: Float[np.ndarray, "..."]
-    """(T, S), as drawn: queries down, keys across."""
+    """(T, S): queries are rows, keys are columns."""
     query_tokens: tuple[str, ...]
-    """T tokens that look."""
+    """Labels of the T queries."""
     key_tokens: tuple[str, ...]
-    """S tokens that are looked at."""
+    """Labels of the S keys."""
     stack: Stack
     layer: int
-    """Counted from 0."""
+    """Layer, from 0."""
     head: int | None
-    """Counted from 0; None for the mean of all heads."""
+    """Head, from 0; None for the mean of all heads."""
     kind: Kind
 
     def __post_init__(self) -> None:
@@ -64,6 +64,6 @@ class AttentionMap:
         head: int | None,
         kind: Kind,
     ) -> AttentionMap:
-        """A map of weights from any device, in any float type, with or without gradient; see the class."""
+        """Make a map of weights from any device, in any float type, with or without gradient; see the class."""
         array: np.ndarray[Any, np.dtype[np.float32]] = weights.detach().float().cpu().numpy()
         return cls(array, tuple(query_tokens), tuple(key_tokens), stack, layer, head, kind)

@@ -1,4 +1,4 @@
-"""Queries, keys, values, mask and output of one attention of a model, as it runs."""
+"""Record queries, keys, values, mask and output of one attention layer of a model while it runs."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from dikkat_runtime.errors import UsageError
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Capture:
-    """One attention, all its heads, in one forward call of one sentence."""
+    """Hold one attention layer with all its heads, in one forward call on one sentence."""
 
     name: MapName
     module: MultiHeadAttention
     seen: Observation
     query_input: Tensor
-    """(T, D), what the query projection got."""
+    """(T, D), the input of the query projection."""
     output: Tensor
-    """(T, H * K), the heads' own outputs side by side, before the output projection."""
+    """(T, H * K), the outputs of the heads side by side, before the output projection."""
 
     def trace(
         self,
@@ -38,7 +38,7 @@ class Capture:
         *,
         positions_added: bool,
     ) -> ModelTrace:
-        """The arithmetic of one head (from 0) at one query (from 0). Raises `UsageError` for a head there is not."""
+        """Return the arithmetic of one head (from 0) at one query (from 0). Raises `UsageError` for an unknown head."""
         num_heads = self.seen.query.shape[1]
         if not 0 <= head < num_heads:
             raise UsageError(f"there is no head {head + 1}: choose from 1 to {num_heads}")
@@ -95,7 +95,7 @@ class Capture:
 
 
 def capture_attention(model: nn.Module, name: MapName, run: Callable[[], object]) -> Capture:
-    """Let `run` call `model` once on one sentence, and keep what the attention called `name` did.
+    """Let `run` call `model` once on one sentence, and record the attention layer called `name`.
 
     Raises `UsageError` when the model has no such attention, naming what it has.
     """
@@ -125,13 +125,15 @@ def capture_attention(model: nn.Module, name: MapName, run: Callable[[], object]
 
 
 def _find(model: nn.Module, name: MapName) -> MultiHeadAttention:
-    found = {name_of(path): module for path, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
-    if name in found:
-        return found[name]
-    stacks = sorted({each.stack for each in found})
+    attentions = {
+        name_of(path): module for path, module in model.named_modules() if isinstance(module, MultiHeadAttention)
+    }
+    if name in attentions:
+        return attentions[name]
+    stacks = sorted({known.stack for known in attentions})
     if name.stack not in stacks:
         raise UsageError(f'there is no stack "{name.stack}"; choose from {", ".join(stacks)}')
-    layers = [each.layer for each in found if (each.stack, each.kind) == (name.stack, name.kind)]
+    layers = [known.layer for known in attentions if (known.stack, known.kind) == (name.stack, name.kind)]
     if not layers:
         raise UsageError(f"there is no {name.kind}-attention in the {name.stack}; only a decoder attends to a source")
     raise UsageError(f"there is no layer {name.layer + 1} in the {name.stack}: choose from 1 to {max(layers) + 1}")

@@ -1,4 +1,4 @@
-"""Pictures of a classifier: the confusion matrix, and the words that decided."""
+"""Draw the confusion matrix of a classifier, and the words that decided."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _CELL_INCHES = 0.6
 _LARGEST_INCHES = 30.0
 _NUMBERED_UP_TO = 20
-"""Classes up to which the counts are written into the cells."""
+"""Largest number of classes for which counts are written into the cells."""
 _LONGEST_LABEL, _LONGEST_TITLE = 40, 90
 _FOR, _AGAINST = "#c03a2b", "#3a6ea5"
 
 
 def plot_confusion(labels: Sequence[str], confusion: NDArray[np.int64], path: Path) -> None:
-    """Draw (C, C) counts, rows the right class, columns the guess; colours are shares of a row.
+    """Draw (C, C) counts; rows are the right class, columns the prediction, colours the shares of a row.
 
     Raises `UsageError` for a suffix that is not .png or .svg, `DiskError` or `CannotCreateError`.
     """
@@ -60,13 +60,14 @@ def plot_words(
     title: str,
     most: int = 25,
 ) -> None:
-    """Draw the words that decided, each as two bars: what hiding it takes away, and the attention it got.
+    """Draw the words that decided, each as two bars: the effect of hiding it, and its attention.
 
-    Of more than `most` words those with the largest effect, in the order of the text. Raises as `plot_confusion`.
+    Of more than `most` words those with the largest effect are shown, in the order of the text. Raises the errors of
+    `plot_confusion`.
     """
     check_format(path)
     chosen = np.sort(np.argsort(-np.abs(occlusion), kind="stable")[:most])
-    names = [printable(words[place], _LONGEST_LABEL) for place in chosen]
+    names = [printable(words[index], _LONGEST_LABEL) for index in chosen]
     with fonts_with([title, *names], path):
         save_figure(_words(names, occlusion[chosen], attention[chosen], printable(title, _LONGEST_TITLE)), path)
 
@@ -74,13 +75,13 @@ def plot_words(
 def _words(names: Sequence[str], occlusion: NDArray[np.float64], attention: NDArray[np.float64], title: str) -> Figure:
     figure = new_figure((7.5, 1.2 + 0.24 * len(names)))
     left, right = figure.subplots(1, 2, sharey=True)
-    places = np.arange(len(names))
-    left.barh(places, occlusion, color=[_FOR if value > 0 else _AGAINST for value in occlusion])
+    heights = np.arange(len(names))
+    left.barh(heights, occlusion, color=[_FOR if value > 0 else _AGAINST for value in occlusion])
     left.axvline(0.0, color="black", linewidth=0.6)
     left.set_xlabel("evidence for the label (nats)")
-    right.barh(places, 100 * attention, color="gray")
+    right.barh(heights, 100 * attention, color="gray")
     right.set_xlabel("attention (%)")
-    left.set_yticks(places, names, fontsize=8, parse_math=False)
+    left.set_yticks(heights, names, fontsize=8, parse_math=False)
     left.invert_yaxis()
     figure.suptitle(title, parse_math=False)
     return figure

@@ -1,4 +1,4 @@
-"""How numbers, vectors and sums of products are written out."""
+"""Format numbers, vectors and sums of products."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dikkat.explain.trace import Array
 SHOWN = 3
 """Numbers of a wide vector that are written unless all are asked for."""
 WRITTEN_OUT = 8
-"""Vectors up to this width are always written out in full."""
+"""Width up to which vectors are always written in full."""
 
 
 def fixed(number: float) -> str:
-    """Four decimals, or powers of ten where those would hide the number."""
+    """Return a number with four decimals, or with a power of ten where four decimals would hide it."""
     if abs(number) >= 1e6 or 0 < abs(number) < 5e-5:
         return f"{number:.2e}"
     # a rounded "-0.0000" would be a sign without a number
@@ -21,25 +21,25 @@ def fixed(number: float) -> str:
 
 
 def trimmed(number: float) -> str:
-    """A number without trailing zeros, as its author would write it."""
+    """Return a number without trailing zeros, as its author would write it."""
     text = fixed(number)
     return text if "e" in text else text.rstrip("0").rstrip(".")
 
 
 def vector(numbers: Array, *, full: bool = False, write: Callable[[float], str] = fixed) -> str:
-    """`[0.3990, 0.3854, 0.8610]`; a wide one is cut after a few numbers unless `full`."""
+    """Return `[0.3990, 0.3854, 0.8610]`; a wide vector is cut after a few numbers unless `full`."""
     shown = _shown(len(numbers), full)
     rest = ["…"] if shown < len(numbers) else []
     return f"[{', '.join([*map(write, numbers[:shown].tolist()), *rest])}]"
 
 
 def plain(numbers: Array) -> str:
-    """`0.3990 0.3854 0.8610`."""
+    """Return `0.3990 0.3854 0.8610`."""
     return " ".join(fixed(float(number)) for number in numbers)
 
 
 def dot_product(left: Array, right: Array, *, full: bool = False) -> str:
-    """`0.53·0.34 + 0.34·0.22` and, below, the products: `= 0.1802 + 0.0748`.
+    """Return `0.53·0.34 + 0.34·0.22` and, below, the products: `= 0.1802 + 0.0748`.
 
     A long sum is cut after a few terms, with the number of the others, and without the products, unless `full`.
     """
@@ -52,7 +52,7 @@ def dot_product(left: Array, right: Array, *, full: bool = False) -> str:
 
 
 def additive_score(scale: Array, left: Array, right: Array, *, full: bool = False) -> str:
-    """`0.5·tanh(0.1 + 0.2) + …`, cut like a dot product."""
+    """Return `0.5·tanh(0.1 + 0.2) + …`, cut like a dot product."""
     shown = _shown(len(left), full)
     numbers = zip(scale[:shown].tolist(), left[:shown].tolist(), right[:shown].tolist(), strict=True)
     terms = [f"{_bracketed(trimmed(v))}·tanh({trimmed(a)} + {_bracketed(trimmed(b))})" for v, a, b in numbers]

@@ -1,4 +1,4 @@
-"""Which installed fonts have the characters of a text, and which Debian package brings one for those that none has."""
+"""Find installed fonts for the characters of a text, or the Debian package that has one."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _CJK_NAMES = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "IDEOGRAPHIC", "BOPOMOFO"
 
 @contextmanager
 def fonts_with(texts: Iterable[str], picture: Path) -> Iterator[None]:
-    """Within, matplotlib draws with fonts that have the characters of `texts`, and keeps its warnings to itself.
+    """Let matplotlib draw with fonts that have the characters of `texts`, and silence its warnings.
 
     Characters that no installed font has are named in one line on standard error, with the Debian package of a font
     that has them.
     """
     import matplotlib
 
-    characters = {character for text in texts for character in text if _is_drawn(character)}
+    characters = {character for text in texts for character in text if _is_visible(character)}
     families, missing = choose_families(characters)
     if missing:
         print(f"{picture}: {missing_note(missing)}", file=sys.stderr)
@@ -43,7 +43,7 @@ def fonts_with(texts: Iterable[str], picture: Path) -> Iterator[None]:
 
 
 def choose_families(characters: Iterable[str]) -> tuple[list[str], set[str]]:
-    """Families that together have `characters`, the default first, and the characters that none has."""
+    """Return families that together have `characters`, the default first, and the characters that none has."""
     from matplotlib import font_manager
 
     wanted = set(characters)
@@ -57,7 +57,7 @@ def choose_families(characters: Iterable[str]) -> tuple[list[str], set[str]]:
 
 
 def missing_note(missing: Iterable[str]) -> str:
-    """One line about characters that no installed font has: which, and what to install."""
+    """Return one line about characters that no installed font has, with the package to install."""
     characters = sorted(missing)
     named = " ".join(characters[:_MOST_NAMED]) + (" …" if len(characters) > _MOST_NAMED else "")
     packages = " ".join(sorted({debian_package(character) for character in characters}))
@@ -65,14 +65,14 @@ def missing_note(missing: Iterable[str]) -> str:
 
 
 def debian_package(character: str) -> str:
-    """The Debian package of a scalable font that has `character`."""
+    """Return the Debian package of a scalable font that has `character`."""
     name = unicodedata.name(character, "")
     if name.startswith(_CJK_NAMES) or (unicodedata.east_asian_width(character) == "W" and character.isalpha()):
         return "fonts-noto-cjk"
     return "fonts-noto-core" if unicodedata.category(character)[0] in "LMN" else "fonts-symbola"
 
 
-def _is_drawn(character: str) -> bool:
+def _is_visible(character: str) -> bool:
     """Whether it leaves a mark: spaces, controls, joiners and variation selectors do not."""
     return unicodedata.category(character)[0] not in "CZ" and "VARIATION SELECTOR" not in unicodedata.name(
         character, ""
@@ -83,9 +83,9 @@ def _add_families(families: list[str], missing: set[str], fonts: Sequence[FontEn
     """Append to `families` each that has some of the `missing` characters; returns those that are left."""
     left, region = set(missing), _cjk_region(missing)
     for font in sorted(fonts, key=lambda font: _rank(font.name, region)):
-        if font.name not in families and (found := _covered(font.fname, getattr(font, "index", 0), left)):
+        if font.name not in families and (covered := _covered(font.fname, getattr(font, "index", 0), left)):
             families.append(font.name)
-            left -= found
+            left -= covered
             if not left:
                 break
     return left

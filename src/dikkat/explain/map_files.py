@@ -1,4 +1,4 @@
-"""Attention maps as files, for whoever computes on with them: JSON, npz and Pharaoh word alignments.
+"""Write attention maps to files for other programs: JSON, npz and Pharaoh word alignments.
 
 The first two hold one document, in JSON or as the array `document` of the npz:
 
@@ -39,22 +39,22 @@ _Weights = np.ndarray[Any, np.dtype[np.float32]]
 
 
 def write_json(sentences: Iterable[SentenceMaps], path: Path) -> None:
-    """Write all maps; every weight comes back bit by bit.
+    """Write all maps; every weight is read back bit for bit.
 
     Raises `DataError` for more weights than `MOST_JSON_WEIGHTS`, `DiskError` or `CannotCreateError`.
     """
     weights_so_far = 0
 
-    def as_rows(number: int, each: AttentionMap) -> list[list[float]]:
+    def as_rows(number: int, attention_map: AttentionMap) -> list[list[float]]:
         nonlocal weights_so_far
-        weights_so_far += each.weights.size
+        weights_so_far += attention_map.weights.size
         if weights_so_far > MOST_JSON_WEIGHTS:
             raise DataError(
                 f"{path}: these are more than the {MOST_JSON_WEIGHTS:,} weights that JSON takes;"
                 " choose one layer or head, or write .npz"
             )
         # the shortest digits that name the float32, not those of the float64 that it is widened to
-        rows: list[list[float]] = each.weights.astype(np.float32).astype(str).astype(np.float64).tolist()
+        rows: list[list[float]] = attention_map.weights.astype(np.float32).astype(str).astype(np.float64).tolist()
         return rows
 
     document = _document(sentences, as_rows)
@@ -62,7 +62,7 @@ def write_json(sentences: Iterable[SentenceMaps], path: Path) -> None:
 
 
 def read_json(path: Path) -> tuple[SentenceMaps, ...]:
-    """What `write_json` wrote. Raises `MissingInputError`, or `DataError` for a damaged or foreign file."""
+    """Read what `write_json` wrote. Raises `MissingInputError`, or `DataError` for a damaged or foreign file."""
     try:
         document = json.loads(_content(path))
     except (ValueError, RecursionError) as error:
@@ -79,10 +79,10 @@ def write_npz(sentences: Iterable[SentenceMaps], path: Path) -> None:
     """Write all maps, compressed. Raises `DiskError` or `CannotCreateError`."""
     arrays: dict[str, _Weights] = {}
 
-    def as_name(number: int, each: AttentionMap) -> str:
-        head = "mean" if each.head is None else f"head{each.head + 1}"
-        name = f"{number}.{each.stack}.{each.kind}.layer{each.layer + 1}.{head}"
-        arrays[name] = each.weights.astype(np.float32)
+    def as_name(number: int, attention_map: AttentionMap) -> str:
+        head = "mean" if attention_map.head is None else f"head{attention_map.head + 1}"
+        name = f"{number}.{attention_map.stack}.{attention_map.kind}.layer{attention_map.layer + 1}.{head}"
+        arrays[name] = attention_map.weights.astype(np.float32)
         return name
 
     document = json.dumps(_document(sentences, as_name), ensure_ascii=False)
@@ -93,11 +93,11 @@ def write_npz(sentences: Iterable[SentenceMaps], path: Path) -> None:
 
 def write_alignment(sentences: Iterable[SentenceMaps], path: Path) -> None:
     """Write the `word_links` of each sentence as a Pharaoh line. Raises `DiskError` or `CannotCreateError`."""
-    write_atomically(path, "".join(as_pharaoh(word_links(found)) + "\n" for found in sentences).encode())
+    write_atomically(path, "".join(as_pharaoh(word_links(sentence)) + "\n" for sentence in sentences).encode())
 
 
 def read_npz(path: Path) -> tuple[SentenceMaps, ...]:
-    """What `write_npz` wrote. Raises `MissingInputError`, or `DataError` for a damaged or foreign file."""
+    """Read what `write_npz` wrote. Raises `MissingInputError`, or `DataError` for a damaged or foreign file."""
     try:
         with np.load(io.BytesIO(_content(path)), allow_pickle=False) as arrays:
             document = json.loads(str(arrays["document"]))
@@ -115,22 +115,22 @@ def _document(sentences: Iterable[SentenceMaps], weights: Callable[[int, Attenti
         "version": VERSION,
         "sentences": [
             {
-                "source": found.source,
-                "output": found.output,
-                "source_tokens": found.source_tokens,
-                "output_tokens": found.output_tokens,
+                "source": sentence.source,
+                "output": sentence.output,
+                "source_tokens": sentence.source_tokens,
+                "output_tokens": sentence.output_tokens,
                 "maps": [
                     {
-                        "stack": each.stack,
-                        "kind": each.kind,
-                        "layer": each.layer + 1,
-                        "head": None if each.head is None else each.head + 1,
-                        "weights": weights(number, each),
+                        "stack": attention_map.stack,
+                        "kind": attention_map.kind,
+                        "layer": attention_map.layer + 1,
+                        "head": None if attention_map.head is None else attention_map.head + 1,
+                        "weights": weights(number, attention_map),
                     }
-                    for each in found.maps
+                    for attention_map in sentence.maps
                 ],
             }
-            for number, found in enumerate(sentences, 1)
+            for number, sentence in enumerate(sentences, 1)
         ],
     }
 
@@ -152,14 +152,14 @@ def _sentence(entry: dict[str, Any], weights: Callable[[Any], _Weights]) -> Sent
     reads, writes = tuple(entry["source_tokens"]), tuple(entry["output_tokens"])
     maps = tuple(
         AttentionMap(
-            _finite(weights(each["weights"])),
-            *axes_of(each["stack"], each["kind"], reads, writes),
-            stack=each["stack"],
-            layer=each["layer"] - 1,
-            head=None if each["head"] is None else each["head"] - 1,
-            kind=each["kind"],
+            _finite(weights(map_entry["weights"])),
+            *axes_of(map_entry["stack"], map_entry["kind"], reads, writes),
+            stack=map_entry["stack"],
+            layer=map_entry["layer"] - 1,
+            head=None if map_entry["head"] is None else map_entry["head"] - 1,
+            kind=map_entry["kind"],
         )
-        for each in entry["maps"]
+        for map_entry in entry["maps"]
     )
     return SentenceMaps(entry["source"], entry["output"], reads, writes, maps)
 

@@ -1,4 +1,4 @@
-"""A matplotlib figure without global state, written whole or not at all."""
+"""Create a matplotlib figure without global state, and write it whole or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _FORMATS = (".png", ".svg")
 _JOINERS = "\u200c\u200d"
-"""Without marks of their own, they choose the forms of letters in Persian, Hindi and emoji."""
+"""Zero-width joiners, which choose the forms of letters in Persian, Hindi and emoji."""
 
 
 def check_format(path: Path) -> None:
@@ -25,13 +25,13 @@ def check_format(path: Path) -> None:
 
 
 def printable(text: str, longest: int) -> str:
-    """`text` with a dot for each control character, cut to `longest` characters."""
+    """Return `text` with a dot for each control character, cut to `longest` characters."""
     shown = "".join(mark if mark.isprintable() or mark in _JOINERS else "·" for mark in text)
     return shown if len(shown) <= longest else shown[: longest - 1] + "…"
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """An empty figure of so many inches."""
+    """Return an empty figure of `size` inches."""
     # Not pyplot: it keeps figures and a display in global state, a server thread has neither.
     from matplotlib.figure import Figure
 
@@ -39,7 +39,7 @@ def new_figure(size: tuple[float, float]) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path) -> None:
-    """Draw and write it, whole or not at all. Raises `DiskError` or `CannotCreateError`."""
+    """Draw the figure and write it, whole or not at all. Raises `DiskError` or `CannotCreateError`."""
     import matplotlib
 
     kind = path.suffix.lower().removeprefix(".")

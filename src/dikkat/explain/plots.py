@@ -1,4 +1,4 @@
-"""Pictures: heat maps of attention heads, and the curves of a training run, as PNG or SVG."""
+"""Draw heat maps of attention heads, and the curves of a training run, as PNG or SVG."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.fonts import fonts_with
+from dikkat.explain.max_pooling import max_pooled
 from dikkat.explain.pictures import check_format, new_figure, printable, save_figure
 from dikkat.explain.sentence_maps import with_written_rows
-from dikkat.explain.tiles import tiled
 from dikkat_runtime.errors import DataError
 
 if TYPE_CHECKING:
@@ -56,31 +56,38 @@ def plot_heads(
     check_format(path)
     if not maps:
         raise DataError("there is no attention map to draw; choose at least one head")
-    drawn, tiles = zip(*(tiled(with_written_rows(each), _MOST_TILES) for each in maps), strict=True)
-    labels = {_label(token) for each in drawn for token in (*each.query_tokens, *each.key_tokens)}
+    pooled, tiles = zip(
+        *(max_pooled(with_written_rows(attention_map), _MOST_TILES) for attention_map in maps), strict=True
+    )
+    labels = {
+        _label(token) for attention_map in pooled for token in (*attention_map.query_tokens, *attention_map.key_tokens)
+    }
     with fonts_with([title, *labels], path):
-        save_figure(_heads(drawn, max(tiles), title, colours, inches), path)
+        save_figure(_heads(pooled, max(tiles), title, colours, inches), path)
 
 
 def _heads(
-    drawn: Sequence[AttentionMap],
+    pooled: Sequence[AttentionMap],
     tile: tuple[int, int],
     title: str,
     colours: Colours,
     inches: tuple[float, float] | None,
 ) -> Figure:
-    grid = _Grid(drawn, inches)
+    grid = _Grid(pooled, inches)
     figure = new_figure(grid.size)
     cells = figure.subplots(grid.rows, grid.columns, squeeze=False).flatten()
-    largest = _largest(drawn, tile)
-    images = [_draw_map(axes, each, largest, grid, colours) for axes, each in zip(cells, drawn, strict=False)]
+    largest = _largest(pooled, tile)
+    images = [
+        _draw_map(axes, attention_map, largest, grid, colours)
+        for axes, attention_map in zip(cells, pooled, strict=False)
+    ]
     if grid.shares_tokens:
-        for index, axes in enumerate(cells[: len(drawn)]):
-            axes.tick_params(labelleft=index % grid.columns == 0, labelbottom=index + grid.columns >= len(drawn))
-    for axes in cells[len(drawn) :]:
+        for index, axes in enumerate(cells[: len(pooled)]):
+            axes.tick_params(labelleft=index % grid.columns == 0, labelbottom=index + grid.columns >= len(pooled))
+    for axes in cells[len(pooled) :]:
         axes.set_axis_off()
     figure.supxlabel("key: attended to", fontsize=_FONT_POINTS + 1)
-    is_cross = all(each.kind == "cross" for each in drawn)
+    is_cross = all(attention_map.kind == "cross" for attention_map in pooled)
     figure.supylabel("query: attending, to write this" if is_cross else "query: attending", fontsize=_FONT_POINTS + 1)
     if title:
         _set_title(figure, title, inches[1] if inches else _LARGEST_INCHES)
@@ -124,9 +131,9 @@ def _training(panels: Sequence[tuple[Mapping[str, _Curve], str]], scores: Mappin
     return figure
 
 
-def _largest(drawn: Sequence[AttentionMap], tile: tuple[int, int]) -> float:
+def _largest(pooled: Sequence[AttentionMap], tile: tuple[int, int]) -> float:
     """The darkest weight. In a map of thousands of tokens a single large weight would leave all others white."""
-    weights = np.concatenate([each.weights.ravel() for each in drawn])
+    weights = np.concatenate([attention_map.weights.ravel() for attention_map in pooled])
     if not weights.size:
         return 1.0
     return float(np.quantile(weights, _TILES_IN_SCALE) if tile > _ONE else weights.max()) or 1.0
@@ -136,14 +143,18 @@ class _Grid:
     """Rows, columns and size in inches of a picture of `maps`, large enough for every label."""
 
     def __init__(self, maps: Sequence[AttentionMap], inches: tuple[float, float] | None) -> None:
-        queries = max(len(each.query_tokens) for each in maps)
-        keys = max(len(each.key_tokens) for each in maps)
-        self.shares_tokens = len({(each.query_tokens, each.key_tokens) for each in maps}) == 1
-        self.several_layers = len({(each.stack, each.layer, each.kind) for each in maps}) > 1
+        queries = max(len(attention_map.query_tokens) for attention_map in maps)
+        keys = max(len(attention_map.key_tokens) for attention_map in maps)
+        self.shares_tokens = (
+            len({(attention_map.query_tokens, attention_map.key_tokens) for attention_map in maps}) == 1
+        )
+        self.several_layers = (
+            len({(attention_map.stack, attention_map.layer, attention_map.kind) for attention_map in maps}) > 1
+        )
         self.columns = min(4, len(maps)) if keys <= 16 else min(2, len(maps))
         self.rows = math.ceil(len(maps) / self.columns)
-        left = _label_inches({token for each in maps for token in each.query_tokens})
-        below = _label_inches({token for each in maps for token in each.key_tokens})
+        left = _label_inches({token for attention_map in maps for token in attention_map.query_tokens})
+        below = _label_inches({token for attention_map in maps for token in attention_map.key_tokens})
         label_columns, label_rows = (1, 1) if self.shares_tokens else (self.columns, self.rows)
         width = 1.3 + left * label_columns + 0.2 * self.columns
         height = 0.9 + below * label_rows + 0.4 * self.rows
@@ -160,14 +171,14 @@ class _Grid:
         self.label_every = math.ceil(_FONT_POINTS * 1.3 / 72 / cell)
 
 
-def _draw_map(axes: Axes, each: AttentionMap, largest: float, grid: _Grid, colours: Colours) -> AxesImage:
-    image = axes.imshow(each.weights, cmap=colours, vmin=0.0, vmax=largest, interpolation="nearest")
-    for axis, tokens in ((axes.xaxis, each.key_tokens), (axes.yaxis, each.query_tokens)):
-        places = range(0, len(tokens), grid.label_every)
-        labels = [_label(tokens[place]) for place in places]
-        axis.set_ticks(places, labels, fontsize=_FONT_POINTS, parse_math=False)
+def _draw_map(axes: Axes, attention_map: AttentionMap, largest: float, grid: _Grid, colours: Colours) -> AxesImage:
+    image = axes.imshow(attention_map.weights, cmap=colours, vmin=0.0, vmax=largest, interpolation="nearest")
+    for axis, tokens in ((axes.xaxis, attention_map.key_tokens), (axes.yaxis, attention_map.query_tokens)):
+        ticks = range(0, len(tokens), grid.label_every)
+        labels = [_label(tokens[tick]) for tick in ticks]
+        axis.set_ticks(ticks, labels, fontsize=_FONT_POINTS, parse_math=False)
     axes.tick_params(length=2)
-    axes.set_title(_map_title(each, grid.several_layers), fontsize=_FONT_POINTS + 1)
+    axes.set_title(_map_title(attention_map, grid.several_layers), fontsize=_FONT_POINTS + 1)
     for label in axes.get_xticklabels():
         label.set(rotation=90, rotation_mode="default", ha="center", va="top")
     return image
@@ -180,9 +191,9 @@ def _draw_scale(figure: Figure, image: AxesImage, cells: list[Axes], tile: tuple
     bar.ax.tick_params(labelsize=_FONT_POINTS - 1)
 
 
-def _map_title(each: AttentionMap, several_layers: bool) -> str:
-    head = "Mean of heads" if each.head is None else f"Head {each.head + 1}"
-    return f"{each.stack} {each.layer + 1}, {each.kind}\n{head}" if several_layers else head
+def _map_title(attention_map: AttentionMap, several_layers: bool) -> str:
+    head = "Mean of heads" if attention_map.head is None else f"Head {attention_map.head + 1}"
+    return f"{attention_map.stack} {attention_map.layer + 1}, {attention_map.kind}\n{head}" if several_layers else head
 
 
 def _label(token: str) -> str:

@@ -1,4 +1,4 @@
-"""How well each layer still knows where a token stands: its position, read by a linear probe."""
+"""Measure with a linear probe how well each layer still encodes the position of a token."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 def position_accuracies(blocks: Sequence[nn.Module], run: Callable[[], object]) -> list[float]:
-    """Accuracy of a probe on the input of the first block and on the output of each; `run` calls the model once.
+    """Return the accuracy of a probe on the input of the first block and on the output of each.
 
     The input should be many rows (B) of random tokens of one length (T), so that nothing but the position can be read.
     A chance guess has 1/T. Raises `ValueError` for fewer rows than the probe needs.
@@ -28,7 +28,8 @@ def position_accuracies(blocks: Sequence[nn.Module], run: Callable[[], object]) 
 
 
 def position_accuracy(hidden: Float[Tensor, "B T D"]) -> float:
-    """Share of the tokens of the second half of the rows whose position is right, by least squares on the first half.
+    """Return the share of tokens in the second half of the rows whose position a probe fitted to the first half
+    predicts.
 
     The probe has one weight vector and bias a position (a linear probe, Alain and Bengio 2017). Raises `ValueError`
     if the first half has fewer tokens than D + 1, the probe's weights a position.

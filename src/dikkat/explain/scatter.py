@@ -1,4 +1,4 @@
-"""Labelled points on a plane, as PNG or SVG: a label stands where it covers no other."""
+"""Draw labelled points on a plane, as PNG or SVG; no label covers another."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _INCHES = (9.0, 6.5)
 _LABEL_POINTS = 8.0
 _LONGEST_LABEL = 60
 _MOST_LABELS = 400
-"""More would leave no room and take long to place."""
-_PLACES = (
+"""Largest number of labels; more would not fit and take long to arrange."""
+_LABEL_POSITIONS = (
     ((5, 0), "left", "center"),
     ((-5, 0), "right", "center"),
     ((0, 5), "center", "bottom"),
@@ -32,13 +32,13 @@ _PLACES = (
     ((-4, 4), "right", "bottom"),
     ((-4, -4), "right", "top"),
 )
-"""Where a label may stand beside its point: offset in points, horizontal and vertical alignment."""
+"""Candidate positions of a label beside its point: offset in points, horizontal and vertical alignment."""
 
 
 def plot_points(
     points: NDArray[np.floating[Any]], labels: Sequence[str], path: Path, title: str = "", caption: str = ""
 ) -> int:
-    """Draw the points (N, 2) with their labels, and return how many labels found room; the other points stay bare.
+    """Draw the points (N, 2) with their labels, and return how many labels fit; the other points stay bare.
 
     Raises `UsageError` for a suffix that is not .png or .svg, `DiskError` or `CannotCreateError` when `path` cannot be
     written.
@@ -54,14 +54,14 @@ def plot_points(
         if title:
             axes.set_title(printable(title, _LONGEST_LABEL), fontsize=11, parse_math=False)
         figure.draw_without_rendering()
-        shown = _place_labels(axes, points, labels)
+        shown = _draw_labels(axes, points, labels)
         # what was placed is measured for this layout: it must not move again
         figure.set_layout_engine("none")
         save_figure(figure, path)
     return shown
 
 
-def _place_labels(axes: Axes, points: NDArray[np.floating[Any]], labels: Sequence[str]) -> int:
+def _draw_labels(axes: Axes, points: NDArray[np.floating[Any]], labels: Sequence[str]) -> int:
     """Each label takes the first place that is free of labels and points and inside the frame, or none."""
     scale = axes.figure.dpi / 72
     spots = axes.transData.transform(points)
@@ -82,13 +82,13 @@ def _place_labels(axes: Axes, points: NDArray[np.floating[Any]], labels: Sequenc
 
 
 def _first_free(text: Annotation, axes: Axes, taken: NDArray[np.floating[Any]]) -> NDArray[np.float64] | None:
-    for offset, horizontal, vertical in _PLACES:
+    for offset, horizontal, vertical in _LABEL_POSITIONS:
         text.set(position=offset, ha=horizontal, va=vertical)
-        found: Bbox = text.get_window_extent()
-        box = np.array([found.x0, found.y0, found.x1, found.y1])
+        extent: Bbox = text.get_window_extent()
+        box = np.array([extent.x0, extent.y0, extent.x1, extent.y1])
         frame = axes.bbox
         inside = frame.x0 <= box[0] and box[2] <= frame.x1 and frame.y0 <= box[1] and box[3] <= frame.y1
-        apart = (box[0] > taken[:, 2]) | (box[2] < taken[:, 0]) | (box[1] > taken[:, 3]) | (box[3] < taken[:, 1])
-        if inside and apart.all():
+        is_disjoint = (box[0] > taken[:, 2]) | (box[2] < taken[:, 0]) | (box[1] > taken[:, 3]) | (box[3] < taken[:, 1])
+        if inside and is_disjoint.all():
             return box
     return None

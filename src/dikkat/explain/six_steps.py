@@ -1,4 +1,4 @@
-"""One attention cell of a trained model told in six steps, from the three vectors to the sum."""
+"""Explain one attention cell of a trained model in six steps, from the three vectors to the sum."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import math
 from collections.abc import Sequence
 
 from dikkat.explain.digits import WRITTEN_OUT, additive_score, dot_product, fixed, vector
+from dikkat.explain.explanation import Column, Explanation, Step, Table
+from dikkat.explain.messages import Messages
 from dikkat.explain.sentence_maps import END
 from dikkat.explain.softmax_table import shift_note, softmax_table
-from dikkat.explain.story import Column, Step, Story, Table
 from dikkat.explain.trace import Array, Cell, ModelTrace, Trace
-from dikkat.explain.wording import Wording
 
 DROWNED = 0.001
-"""Below this weight a value has next to no part in the sum."""
+"""Weight below which a value has next to no part in the sum."""
 
 
-def tell_six_steps(
-    found: ModelTrace,
+def render_six_steps(
+    traced: ModelTrace,
     sentence: str,
     target: str | None,
     query_tokens: Sequence[str],
-    wording: Wording,
+    messages: Messages,
     *,
     full: bool = False,
-) -> Story:
-    """The story of `found`, a cell of a model that read `sentence` (and, in a decoder, `target`)."""
-    text, trace = wording.six, found.trace
-    cross = found.kind == "cross"
-    facts = _facts(found)
+) -> Explanation:
+    """Return the explanation of `traced`, a cell of a model that read `sentence` (and, in a decoder, `target`)."""
+    text, trace = messages.six, traced.trace
+    cross = traced.kind == "cross"
+    facts = _facts(traced)
     introduction = [text.sentence.format(sentence=sentence)]
     introduction += [text.target.format(target=target)] if target is not None else []
     introduction += [text.cross] if cross else []
@@ -37,81 +37,81 @@ def tell_six_steps(
         written = (*query_tokens, END)[trace.cell.query_number]
         introduction.append(text.queries.format(tokens=_numbered(query_tokens)))
         introduction.append(text.reading.format(read=trace.cell.query_token, written=written))
-    introduction.append(wording.rounding)
-    introduction += [wording.shortened] if len(found.query_input) > WRITTEN_OUT and not full else []
-    attention = text.attentions.get((found.stack, found.kind), f"{found.stack}, {found.kind}-attention")
-    return Story(
+    introduction.append(messages.rounding)
+    introduction += [messages.shortened] if len(traced.query_input) > WRITTEN_OUT and not full else []
+    attention = text.attentions.get((traced.stack, traced.kind), f"{traced.stack}, {traced.kind}-attention")
+    return Explanation(
         title=text.title.format(attention=attention, **facts),
         introduction=tuple(introduction),
         vectors=None,
         steps=(
-            _vectors(found, wording, full),
-            _scores(trace, wording, full),
-            _scaling(trace, wording, facts),
-            _softmax(trace, wording),
-            _weighting(trace, wording, full),
-            _total(found, wording, full),
+            _vectors(traced, messages, full),
+            _scores(trace, messages, full),
+            _scaling(trace, messages, facts),
+            _softmax(trace, messages),
+            _weighting(trace, messages, full),
+            _total(traced, messages, full),
         ),
-        ending=(_onward(found, wording),),
+        ending=(_onward(traced, messages),),
     )
 
 
-def _facts(found: ModelTrace) -> dict[str, str | int]:
-    cell = found.trace.cell
+def _facts(traced: ModelTrace) -> dict[str, str | int]:
+    cell = traced.trace.cell
     return {
         "query": cell.query_token,
-        "layer": found.layer + 1,
-        "head": found.head + 1,
-        "num_heads": found.num_heads,
+        "layer": traced.layer + 1,
+        "head": traced.head + 1,
+        "num_heads": traced.num_heads,
         "head_dim": len(cell.query),
-        "model_dim": len(found.query_input),
+        "model_dim": len(traced.query_input),
         "root": fixed(math.sqrt(len(cell.query))),
         "beta": fixed(cell.beta),
-        "below": found.layer,
+        "below": traced.layer,
     }
 
 
-def _vectors(found: ModelTrace, wording: Wording, full: bool) -> Step:
-    cell, head = found.trace.cell, wording.headings
-    if found.kind == "cross":
+def _vectors(traced: ModelTrace, messages: Messages, full: bool) -> Step:
+    cell, head = traced.trace.cell, messages.headings
+    if traced.kind == "cross":
         origin = "cross"
-    elif found.layer:
+    elif traced.layer:
         origin = "below"
     else:
-        origin = "embedding" if found.positions_added else "bare_embedding"
+        origin = "embedding" if traced.positions_added else "bare_embedding"
     rows = tuple(
         (str(number), token, vector(key, full=full), vector(value, full=full))
         for number, (token, key, value) in enumerate(zip(cell.key_tokens, cell.keys, cell.values, strict=True), start=1)
     )
-    title, sentence = wording.six.vectors
-    facts = _facts(found)
+    title, sentence = messages.six.vectors
+    facts = _facts(traced)
     texts = (
         sentence.format(**facts),
-        wording.six.inputs[origin].format(**facts),
-        f"x = {vector(found.query_input, full=full)}",
-        *(wording.six.turns[turn] for turn in found.turns),
-        f"{_formula(found)} = {vector(cell.query, full=full)}",
+        messages.six.inputs[origin].format(**facts),
+        f"x = {vector(traced.query_input, full=full)}",
+        *(messages.six.turns[turn] for turn in traced.turns),
+        f"{_formula(traced)} = {vector(cell.query, full=full)}",
     )
     columns = (Column("#", numeric=True), Column(head.token), Column(head.key), Column(head.value))
     return Step(title, texts, Table(columns, rows))
 
 
-def _formula(found: ModelTrace) -> str:
-    if found.turns:
+def _formula(traced: ModelTrace) -> str:
+    if traced.turns:
         return "q"
-    return "q = x·WQ + bQ" if found.has_bias else "q = x·WQ"
+    return "q = x·WQ + bQ" if traced.has_bias else "q = x·WQ"
 
 
-def _scores(trace: Trace, wording: Wording, full: bool) -> Step:
-    cell, head = trace.cell, wording.headings
+def _scores(trace: Trace, messages: Messages, full: bool) -> Step:
+    cell, head = trace.cell, messages.headings
     rows = tuple(
         (token, _written_score(cell, key, full), fixed(score))
         for token, key, score in zip(cell.key_tokens, cell.keys, trace.scores.tolist(), strict=True)
     )
-    title, sentence = wording.six.scores
+    title, sentence = messages.six.scores
     terms = head.products
     if cell.score_vector is not None:
-        sentence, terms = wording.six.additive, head.additive
+        sentence, terms = messages.six.additive, head.additive
     columns = (Column(head.token), Column(terms), Column(head.score, numeric=True))
     return Step(title, (sentence.format(query=cell.query_token),), Table(columns, rows))
 
@@ -122,8 +122,8 @@ def _written_score(cell: Cell, key: Array, full: bool) -> str:
     return dot_product(cell.query, key, full=full)
 
 
-def _scaling(trace: Trace, wording: Wording, facts: dict[str, str | int]) -> Step:
-    cell, head, text = trace.cell, wording.headings, wording.six
+def _scaling(trace: Trace, messages: Messages, facts: dict[str, str | int]) -> Step:
+    cell, head, text = trace.cell, messages.headings, messages.six
     hidden = int((~trace.allowed).sum())
     divided = math.isclose(cell.beta, len(cell.query) ** -0.5)
     operation = f"/ {facts['root']}" if divided else f"· {facts['beta']}"
@@ -144,29 +144,29 @@ def _scaling(trace: Trace, wording: Wording, facts: dict[str, str | int]) -> Ste
             for score, allowed in zip(trace.biased.tolist(), trace.allowed, strict=True)
         ]
         columns.append((head.mask, seen))
-    headings = tuple(Column(heading, numeric=place > 0) for place, (heading, _) in enumerate(columns))
+    headings = tuple(Column(heading, numeric=index > 0) for index, (heading, _) in enumerate(columns))
     return Step(
         text.scaling[0], tuple(texts), Table(headings, tuple(zip(*(cells for _, cells in columns), strict=True)))
     )
 
 
-def _softmax(trace: Trace, wording: Wording) -> Step:
-    title, sentence = wording.six.hard if trace.cell.hard else wording.six.softmax
+def _softmax(trace: Trace, messages: Messages) -> Step:
+    title, sentence = messages.six.hard if trace.cell.hard else messages.six.softmax
     if not trace.allowed.any():
-        texts: tuple[str, ...] = (wording.six.all_masked,)
+        texts: tuple[str, ...] = (messages.six.all_masked,)
     else:
-        texts = (sentence,) if trace.cell.hard else (sentence, *shift_note(trace, wording))
-    table = softmax_table(trace, wording, wording.headings.token)
+        texts = (sentence,) if trace.cell.hard else (sentence, *shift_note(trace, messages))
+    table = softmax_table(trace, messages, messages.headings.token)
     if trace.cell.hard:
         # no exponential is taken
         kept = (0, 1, 4)
-        rows = tuple(tuple(row[place] for place in kept) for row in table.rows)
-        table = Table(tuple(table.columns[place] for place in kept), rows)
+        rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
+        table = Table(tuple(table.columns[index] for index in kept), rows)
     return Step(title, texts, table)
 
 
-def _weighting(trace: Trace, wording: Wording, full: bool) -> Step:
-    cell, head, text = trace.cell, wording.headings, wording.six
+def _weighting(trace: Trace, messages: Messages, full: bool) -> Step:
+    cell, head, text = trace.cell, messages.headings, messages.six
     rows = tuple(
         (token, fixed(weight), vector(value, full=full), vector(weighted, full=full))
         for token, weight, value, weighted in zip(
@@ -184,21 +184,21 @@ def _weighting(trace: Trace, wording: Wording, full: bool) -> Step:
     return Step(title, (sentence,), Table(columns, rows), (after,) if trace.allowed.any() else ())
 
 
-def _total(found: ModelTrace, wording: Wording, full: bool) -> Step:
-    title, sentence = wording.six.total
+def _total(traced: ModelTrace, messages: Messages, full: bool) -> Step:
+    title, sentence = messages.six.total
     texts = (
-        sentence.format(query=found.trace.cell.query_token),
-        f"z = {vector(found.trace.total, full=full)}",
-        wording.six.check.format(difference=f"{found.difference:.1e}"),
+        sentence.format(query=traced.trace.cell.query_token),
+        f"z = {vector(traced.trace.total, full=full)}",
+        messages.six.check.format(difference=f"{traced.difference:.1e}"),
     )
     return Step(title, texts)
 
 
-def _onward(found: ModelTrace, wording: Wording) -> str:
-    to_cross = found.stack == "decoder" and found.kind == "self"
-    onward = wording.six.onward["cross_attention" if to_cross else "feed_forward"]
-    joined = found.num_heads * len(found.trace.total)
-    return wording.six.heads.format(**_facts(found), joined=joined, onward=onward)
+def _onward(traced: ModelTrace, messages: Messages) -> str:
+    to_cross = traced.stack == "decoder" and traced.kind == "self"
+    onward = messages.six.onward["cross_attention" if to_cross else "feed_forward"]
+    joined = traced.num_heads * len(traced.trace.total)
+    return messages.six.heads.format(**_facts(traced), joined=joined, onward=onward)
 
 
 def _numbered(tokens: Sequence[str]) -> str:

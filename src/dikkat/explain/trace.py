@@ -1,4 +1,4 @@
-"""One attention cell, digit by digit: everything between a query and its output, in float64."""
+"""Trace one attention cell: everything between a query and its output, in float64."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Array = NDArray[np.float64]
 _MOST_NAMED = 40
 """Tokens that a message lists."""
 PLAIN_EXPONENTIAL_LIMIT = 30.0
-"""Up to this largest score the exponentials are taken as they are; beyond, the largest score is subtracted first."""
+"""Largest score up to which exponentials are taken directly; beyond, the largest score is subtracted first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Cell:
-    """What one query attends with: itself, the keys and the values. Raises `ValueError` for widths that do not fit."""
+    """Hold one query with the keys and values it attends to. Raises `ValueError` for widths that do not fit."""
 
     query_number: int
-    """Place of the query in its own sequence, counted from 1."""
+    """Position of the query in its own sequence, from 1."""
     query_token: str
     key_tokens: tuple[str, ...]
-    """S names of the keys."""
+    """S labels of the keys."""
     query: Array
     """(K,)"""
     keys: Array
@@ -36,15 +36,15 @@ class Cell:
     values: Array
     """(S, E)"""
     beta: float = 1.0
-    """What the scores are multiplied by before the exponential."""
+    """Factor of the scores before the exponential."""
     allowed: NDArray[np.bool_] | None = None
     """(S,), True = may attend; None: every key."""
     bias: Array | None = None
-    """(S,), added to the scores after `beta`: what positions have to say."""
+    """(S,), added to the scores after `beta`: the position bias."""
     score_vector: Array | None = None
     """(K,), of the additive score (Bahdanau et al. 2015): v in v . tanh(q + k); None: the dot product."""
     hard: bool = False
-    """All weight on the highest score, the first on a tie, instead of softmax."""
+    """Whether all weight is on the highest score, the first on a tie, instead of softmax."""
 
     def __post_init__(self) -> None:
         if self.keys.shape[1:] != self.query.shape:
@@ -61,7 +61,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trace:
-    """The arithmetic of one cell, in the order in which it is done (Vaswani et al. 2017, section 3.2.1)."""
+    """Hold the arithmetic of one cell, in the order of computation (Vaswani et al. 2017, section 3.2.1)."""
 
     cell: Cell
     terms: Array
@@ -87,7 +87,7 @@ class Trace:
     """(E,), the sum of the weighted values: the output of the cell."""
 
     def as_dict(self) -> dict[str, Any]:
-        """All numbers with all digits, as JSON can hold them."""
+        """Return all numbers with all digits, as JSON can hold them."""
         cell = self.cell
         return {
             "query": {"number": cell.query_number, "token": cell.query_token, "vector": cell.query.tolist()},
@@ -112,36 +112,36 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelTrace:
-    """The trace of a cell of a trained model, and where in the model it lies."""
+    """Hold the trace of a cell of a trained model, and its position in the model."""
 
     trace: Trace
     stack: str
     layer: int
-    """Counted from 0."""
+    """Layer, from 0."""
     head: int
-    """Counted from 0."""
+    """Head, from 0."""
     kind: str
     """"self" or "cross"."""
     num_heads: int
     query_input: Array
-    """(D,), what the layer's query projection got for the query's token."""
+    """(D,), the input of the layer's query projection for the query's token."""
     module_output: Array
     """(K,), what the model itself computed in this head for this query, before the output projection."""
     has_bias: bool
     """Whether the projections add a bias."""
     turns: tuple[str, ...]
-    """What q goes through after its projection: "rotary" (k too), "bilinear"."""
+    """Operations on q after its projection: "rotary" (k too), "bilinear"."""
     positions_added: bool
     """Whether positions were added to the embeddings."""
 
     @property
     def difference(self) -> float:
-        """Largest distance between the trace's total and what the model itself computed."""
+        """Return the largest distance between the trace's total and what the model itself computed."""
         return float(np.abs(self.trace.total - self.module_output).max())
 
 
 def trace_cell(cell: Cell) -> Trace:
-    """Do the arithmetic of `cell`, keeping every step. Raises `UsageError` when it leaves the finite numbers."""
+    """Compute the trace of `cell`. Raises `UsageError` when a number is no longer finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         trace = _trace(cell)
     if not (np.isfinite(trace.scores).all() and np.isfinite(trace.biased).all() and np.isfinite(trace.weighted).all()):
@@ -186,7 +186,7 @@ def _trace(cell: Cell) -> Trace:
 
 
 def find_query(wanted: str, tokens: Sequence[str]) -> int:
-    """The place, from 0, of the query `wanted`: a number counted from 1, or a token (its leading "▁" may be left out).
+    """Return the index, from 0, of the query `wanted`: a number from 1, or a token (without its leading "▁").
 
     Raises `UsageError` when there is none, or a token stands at more than one place.
     """
@@ -198,11 +198,11 @@ def find_query(wanted: str, tokens: Sequence[str]) -> int:
         if len(wanted) > 9 or not 1 <= int(wanted) <= len(tokens):
             raise UsageError(f"there is no query {shown(wanted)}; choose from {listed}")
         return int(wanted) - 1
-    exact = [place for place, token in enumerate(tokens) if token == wanted]
-    found = exact or [place for place, token in enumerate(tokens) if token.removeprefix("▁") == wanted]
-    if not found:
+    exact = [index for index, token in enumerate(tokens) if token == wanted]
+    matches = exact or [index for index, token in enumerate(tokens) if token.removeprefix("▁") == wanted]
+    if not matches:
         raise UsageError(f'there is no query "{shown(wanted)}"; choose from {listed}')
-    if len(found) > 1:
-        places = " and ".join(str(place + 1) for place in found[:_MOST_NAMED])
-        raise UsageError(f'"{shown(wanted)}" stands at {places}; give the number')
-    return found[0]
+    if len(matches) > 1:
+        numbers = " and ".join(str(index + 1) for index in matches[:_MOST_NAMED])
+        raise UsageError(f'"{shown(wanted)}" stands at {numbers}; give the number')
+    return matches[0]

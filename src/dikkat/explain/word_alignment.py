@@ -1,4 +1,4 @@
-"""Word alignment read off cross-attention, in the Pharaoh form: `0-0 1-2`, source word and target word from 0."""
+"""Read a word alignment off cross-attention, in the Pharaoh form: `0-0 1-2`, source word and target word from 0."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ Links = tuple[tuple[int, int], ...]
 """Pairs of source word and target word, both from 0, in order."""
 
 
-def written_map(each: AttentionMap) -> AttentionMap:
-    """A cross-attention map with each row under the token that it wrote, not the one that it was fed.
+def written_map(attention_map: AttentionMap) -> AttentionMap:
+    """Return a cross-attention map with each row under the token that it wrote, not the one that it was fed.
 
     Row t, fed token t, wrote token t + 1; the last, which wrote the end mark, is left out.
     """
-    return replace(each, weights=each.weights[:-1], query_tokens=each.query_tokens[1:])
+    return replace(attention_map, weights=attention_map.weights[:-1], query_tokens=attention_map.query_tokens[1:])
 
 
-def word_links(found: SentenceMaps) -> Links:
-    """For every target word the source word with the largest weight in the mean of the cross-attention maps there are.
+def word_links(sentence: SentenceMaps) -> Links:
+    """Return for every target word the source word with the largest mean cross-attention.
 
     A word's weight is the mean over the steps that wrote its subwords, summed over the subwords of the source word;
     of equal weights the first counts. Special tokens are no words. Raises `UsageError` without cross-attention.
     """
-    mean = written_map(mean_of_heads(found.select("decoder", "cross")))
-    spaced = has_spaces(found.source_tokens)
-    writes = Words.of(mean.query_tokens, found.output, spaced=spaced)
-    joined = join_map(mean, writes, Words.of(mean.key_tokens, found.source, spaced=spaced))
-    sources = [place for place, name in enumerate(joined.key_tokens) if name not in (BEGIN, END)]
+    mean = written_map(mean_of_heads(sentence.select("decoder", "cross")))
+    spaced = has_spaces(sentence.source_tokens)
+    writes = Words.of(mean.query_tokens, sentence.output, spaced=spaced)
+    joined = join_map(mean, writes, Words.of(mean.key_tokens, sentence.source, spaced=spaced))
+    sources = [index for index, name in enumerate(joined.key_tokens) if name not in (BEGIN, END)]
     best = joined.weights[:, sources].argmax(axis=1).tolist() if sources else []
     return tuple(sorted((source, target) for target, source in enumerate(best)))
 
 
 def as_pharaoh(links: Links) -> str:
-    """`0-0 1-2`: the form that alignment tools read, one line a sentence pair."""
+    """Return `0-0 1-2`: the form that alignment tools read, one line a sentence pair."""
     return " ".join(f"{source}-{target}" for source, target in links)

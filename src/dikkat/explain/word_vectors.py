@@ -1,4 +1,4 @@
-"""Words and their vectors as a user types them: built-in examples, options of the command line, a small file."""
+"""Read words and their vectors as a user types them: built-in examples, options, or a small file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _MOST_NAMED = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WordVectors:
-    """The words of a sentence with their vectors."""
+    """Hold the words of a sentence with their vectors."""
 
     sentence: str
     words: tuple[str, ...]
@@ -46,13 +46,14 @@ class WordVectors:
     """Punctuation marks of the sentence that have no vector (fault F23)."""
 
     def cell(self, query: str | None = None, beta: float = 1.0) -> Cell:
-        """The cell in which `query` (word, or number from 1) looks at every word; each is query, key and value.
+        """Return the cell in which `query` attends to every word; each word is query, key and value.
 
-        Without `query` it is the textbook's own, else the first word. Raises `UsageError` for an unknown one.
+        `query` is a word, or a number from 1; by default it is the textbook's own, else the first word. Raises
+        `UsageError` for an unknown one.
         """
-        place = self._default_query() if query is None else find_query(query, self.words)
+        index = self._default_query() if query is None else find_query(query, self.words)
         vectors = self.vectors
-        return Cell(place + 1, self.words[place], self.words, vectors[place], vectors, vectors, beta)
+        return Cell(index + 1, self.words[index], self.words, vectors[index], vectors, vectors, beta)
 
     def _default_query(self) -> int:
         known = [word.casefold() for word in self.words]
@@ -60,7 +61,7 @@ class WordVectors:
 
 
 def split_words(sentence: str) -> list[str]:
-    """Words (Unicode form NFC) and the marks around them. Raises `DataError` when there is none, or no text."""
+    """Return words (Unicode form NFC) and the marks around them. Raises `DataError` when there is none, or no text."""
     if any("\ud800" <= character <= "\udfff" for character in sentence):
         raise DataError(f"{shown(repr(sentence))}: not text: it holds half of a surrogate pair")
     tokens = [token for chunk in unicodedata.normalize("NFC", sentence).split() for token in _peeled(chunk)]
@@ -70,7 +71,7 @@ def split_words(sentence: str) -> list[str]:
 
 
 def typed_vectors(sentence: str, typed: Sequence[str]) -> WordVectors:
-    """Vectors given one by one, in the order of the words; punctuation may go without.
+    """Pair the words of `sentence` with vectors typed in their order; punctuation may go without.
 
     Raises `UsageError` when their number does not fit, or they are not of one width.
     """
@@ -88,7 +89,7 @@ def typed_vectors(sentence: str, typed: Sequence[str]) -> WordVectors:
 
 
 def known_vectors(sentence: str, path: Path | None = None) -> WordVectors:
-    """Vectors of a file (`.json`, else lines of word, tab, numbers), or without one the built-in ones.
+    """Look the words of `sentence` up in a file (`.json`, else lines of word, tab, numbers), or in the built-in ones.
 
     Raises `UsageError` for a word without vector or for unequal widths, `DataError` or `MissingInputError` for the
     file.
@@ -98,9 +99,9 @@ def known_vectors(sentence: str, path: Path | None = None) -> WordVectors:
     keys = [token.casefold() if path is None else token for token in tokens]
     named = [(token, table[key]) for token, key in zip(tokens, keys, strict=True) if key in table]
     missing = [token for token, key in zip(tokens, keys, strict=True) if key not in table]
-    wordless = [token for token in missing if _is_word(token)]
-    if wordless or not named:
-        raise UsageError(_no_vector(wordless or missing, path))
+    words_without_vector = [token for token in missing if _is_word(token)]
+    if words_without_vector or not named:
+        raise UsageError(_no_vector(words_without_vector or missing, path))
     words = [token for token, _ in named]
     return WordVectors(
         " ".join(sentence.split()), tuple(words), _stacked(words, [vector for _, vector in named]), tuple(missing)
@@ -108,7 +109,7 @@ def known_vectors(sentence: str, path: Path | None = None) -> WordVectors:
 
 
 def read_vectors(path: Path) -> dict[str, tuple[float, ...]]:
-    """Word to vector, from JSON ({"word": [0.1, 0.2]}) or from lines of word, tab, numbers."""
+    """Read word vectors from JSON ({"word": [0.1, 0.2]}) or from lines of word, tab, numbers."""
     table: dict[str, tuple[float, ...]] = {}
     for where, word, vector in _json_rows(path) if path.suffix.lower() == ".json" else _lines(path):
         if word in table:
@@ -118,7 +119,10 @@ def read_vectors(path: Path) -> dict[str, tuple[float, ...]]:
 
 
 def parse_vector(text: str, where: str, error: type[DataError | UsageError] = UsageError) -> tuple[float, ...]:
-    """Numbers with a decimal point, between them spaces, or commas with a space after them; "[…]" may stand around."""
+    """Parse numbers with a decimal point, separated by spaces, or by commas with a space after them.
+
+    "[…]" may stand around them.
+    """
     parts = re.split(r",?\s+", text.strip().removeprefix("[").removesuffix("]").strip())
     return _finite(parts, where, error)
 
@@ -129,8 +133,8 @@ def _finite(parts: Sequence[Any], where: str, error: type[DataError | UsageError
     except (TypeError, ValueError):
         vector = ()
     if not vector or not all(map(math.isfinite, vector)):
-        given = shown(" ".join(str(part) for part in parts[:_MOST_NAMED]))
-        raise error(f'{where}: "{given}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3')
+        typed = shown(" ".join(str(part) for part in parts[:_MOST_NAMED]))
+        raise error(f'{where}: "{typed}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3')
     return vector
 
 
@@ -161,8 +165,8 @@ def _json_rows(path: Path) -> list[tuple[str, str, tuple[float, ...]]]:
     where = [f'{path}: "{word}"' for word, _ in loaded]
     lists = [value if isinstance(value, list) else [value] for _, value in loaded]
     return [
-        (place, word, _finite(value, place, DataError))
-        for place, (word, _), value in zip(where, loaded, lists, strict=True)
+        (position, word, _finite(value, position, DataError))
+        for position, (word, _), value in zip(where, loaded, lists, strict=True)
     ]
 
 
@@ -185,7 +189,7 @@ def _no_vector(words: Sequence[str], path: Path | None) -> str:
 
 def _peeled(chunk: str) -> Iterator[str]:
     """The marks before a word one by one, the word with all inside it ("don't"), the marks after it."""
-    words = [place for place, character in enumerate(chunk) if not _is_mark(character)]
+    words = [index for index, character in enumerate(chunk) if not _is_mark(character)]
     first, last = (words[0], words[-1] + 1) if words else (len(chunk), len(chunk))
     yield from chunk[:first]
     if words:

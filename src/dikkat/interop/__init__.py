@@ -1,1 +1,1 @@
-"""Models of other toolkits: their checkpoints read into ours, weight by weight and back."""
+"""Read the checkpoints of other toolkits into our models, weight by weight, and write them back."""

@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019) as Hugging Face stores it: its names for our weights, its settings for ours.
+"""BERT (Devlin et al. 2019) as stored by Hugging Face: its names of weights and settings, and ours.
 
 Token types are our segments, kept as a table of their own, so that nothing is folded and the way back is exact.
 """
@@ -12,10 +12,10 @@ from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.models.key_table import Row, layer, stacked
 
 PREFIX = "bert."
-"""Before every name of a checkpoint that has a head."""
+"""Prefix of every name in a checkpoint that has a head."""
 
 HEADS = ("cls.", "classifier.", "qa_outputs.")
-"""What other tasks put on top: no part of an encoder."""
+"""Heads of other tasks, which are no part of an encoder."""
 
 CONSTANTS = ("embeddings.position_ids", "embeddings.token_type_ids")
 """The numbers 0, 1, 2, … and zeros, which old checkpoints store."""
@@ -41,13 +41,13 @@ _POOLER = layer("pooler.dense", "pooler.dense")
 
 
 def rows(model: ModelConfig, encoder: EncoderConfig) -> list[Row]:
-    """The table for an encoder of these settings."""
+    """Return the table for an encoder of these settings."""
     blocks = stacked(_BLOCK, "encoder.blocks", "encoder.layer", model.encoder_layers)
     return [*_EMBEDDINGS, *blocks, *(_POOLER if encoder.pooler else ())]
 
 
 def model_settings(theirs: ForeignSettings) -> dict[str, object]:
-    """Settings of our model that computes the same. Raises `DataError` for one that it could not."""
+    """Return the settings of our model that computes the same. Raises `DataError` where there is none."""
     theirs.require("position_embedding_type", "absolute")
     theirs.require("is_decoder", False)
     theirs.require("add_cross_attention", False)
@@ -70,5 +70,5 @@ def model_settings(theirs: ForeignSettings) -> dict[str, object]:
 
 
 def encoder_settings(theirs: ForeignSettings, names: Sequence[str]) -> dict[str, object]:
-    """Settings of what stands around the blocks; whether there is a pooler is seen by the `names` of the weights."""
+    """Return the settings of what is around the blocks; the `names` of the weights show whether there is a pooler."""
     return {"segments": theirs.number("type_vocab_size", 2), "pooler": "pooler.dense.weight" in names}

@@ -1,4 +1,4 @@
-"""The folder of a Hugging Face checkpoint: its weights, by the names that a trunk has."""
+"""Read the weights of a Hugging Face checkpoint folder, by the names of a backbone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WEIGHTS = "model.safetensors"
 PICKLE = "pytorch_model.bin"
 
 _OLD_SPELLINGS = ((".gamma", ".weight"), (".beta", ".bias"))
-"""Of the norms, from the time of TensorFlow."""
+"""Names of norm parameters from the time of TensorFlow."""
 
 
 _TYPES = {
@@ -26,23 +26,23 @@ _TYPES = {
     "I64": torch.int64, "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8,
 }  # fmt: skip
 _MOST_HEADER_BYTES = 4 * 2**20
-"""Of some 30,000 weights."""
+"""Largest header: that of some 30,000 weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The weights of a trunk, at first their shapes and types alone, and what of the file is none of it."""
+    """Hold the weights of a backbone, at first their shapes and types alone, and the names of the other weights."""
 
     path: Path
     weights: dict[str, Tensor]
-    """On the meta device, until `loaded`."""
+    """Weights on the meta device, until `loaded`."""
     left_out: tuple[str, ...]
     """Weights of other tasks' heads."""
     stored: Mapping[str, str]
-    """For each weight its name in the file."""
+    """Name of each weight in the file."""
 
     def loaded(self) -> Checkpoint:
-        """The same with the numbers. Raises `DataError` for a weight that is not finite."""
+        """Return the checkpoint with the values of its weights. Raises `DataError` for a weight that is not finite."""
         weights = {}
         with safe_open(self.path, framework="pt") as file:
             for name, full in self.stored.items():
@@ -53,7 +53,7 @@ class Checkpoint:
 
 
 def read_checkpoint(folder: Path, prefix: str, heads: Sequence[str], constants: Sequence[str]) -> Checkpoint:
-    """The weights without `prefix`, without their numbers; names that start with one of `heads` are set aside.
+    """Return the weights without `prefix` and without values; names that start with one of `heads` are set aside.
 
     Names that end with one of `constants` are passed over: computed, never trained. Raises `MissingInputError`, or
     `DataError` for a damaged file; a pickle is never opened.
@@ -85,20 +85,20 @@ def _header(path: Path) -> dict[str, Tensor]:
             raise DataError(f"{path}: not a readable safetensors file (a header of {size:,} bytes)")
         with safe_open(path, framework="pt") as opened:
             slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
-            return {name: _without_numbers(path, name, each) for name, each in slices.items()}
+            return {name: _without_numbers(path, name, tensor_slice) for name, tensor_slice in slices.items()}
     except (SafetensorError, OSError, ValueError) as error:
         raise DataError(f"{path}: not a readable safetensors file ({shown(str(error))})") from None
 
 
-def _without_numbers(path: Path, name: str, found: Any) -> Tensor:
-    kind = found.get_dtype()
+def _without_numbers(path: Path, name: str, tensor_slice: Any) -> Tensor:
+    kind = tensor_slice.get_dtype()
     if kind not in _TYPES:
         raise DataError(f"{path}: the weight {shown(name)} is of the type {shown(str(kind))}, which is not read")
-    return torch.empty(found.get_shape(), dtype=_TYPES[kind], device="meta")
+    return torch.empty(tensor_slice.get_shape(), dtype=_TYPES[kind], device="meta")
 
 
 def same(one: Tensor, other: Tensor) -> bool:
-    """Whether two weights are one, stored twice; without their numbers, whether they could be."""
+    """Return whether two weights are one, stored twice; without their values, whether they could be."""
     return one.shape == other.shape and (one.is_meta or torch.equal(one, other))
 
 

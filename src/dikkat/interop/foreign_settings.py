@@ -1,4 +1,4 @@
-"""The config.json of a foreign checkpoint: read strictly, so that no setting that changes the result is passed over."""
+"""Read the config.json of a foreign checkpoint strictly, so that no setting that changes the result is ignored."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from dikkat_runtime.errors import DataError
 
 @dataclass(frozen=True, slots=True)
 class ForeignSettings:
-    """The settings in the file `path`."""
+    """Hold the settings in the file `path`."""
 
     path: Path
     values: Mapping[str, Any]
 
     @classmethod
     def read(cls, path: Path) -> ForeignSettings:
-        """Raises `MissingInputError` or `DataError` naming the file."""
+        """Read the settings from `path`. Raises `MissingInputError` or `DataError` naming the file."""
         values = read_json(path)
         if not isinstance(values, dict):
             raise DataError(f"{path}: must be one object of settings")
         return cls(path, values)
 
     def number(self, name: str, default: int | float | None = None) -> Any:
-        """A number that is there, or `default`. Raises `DataError` without either, and for another type."""
+        """Return a number that is there, or `default`. Raises `DataError` without either, and for another type."""
         value = self.values.get(name)
         value = default if value is None else value
         if isinstance(value, bool) or not isinstance(value, int | float):
@@ -35,21 +35,23 @@ class ForeignSettings:
         return value
 
     def choice(self, name: str, default: str, known: Mapping[str, str]) -> str:
-        """Our name for their choice. Raises `DataError` for one that has none."""
+        """Return our name for their choice. Raises `DataError` for one that has none."""
         value = self.values.get(name, default)
         if not isinstance(value, str) or value not in known:
             raise DataError(f"{self.path}: {name} must be one of {', '.join(known)}, not {shown(repr(value))}")
         return known[value]
 
     def require(self, name: str, only: object) -> None:
-        """Raises `DataError` if the setting is there and not the `only` value that our models compute."""
+        """Raise `DataError` if the setting is there and not the `only` value that our models compute."""
         if (value := self.values.get(name, only)) != only:
-            given = shown(repr(value))
-            raise DataError(f"{self.path}: {name} = {given} is not something that dikkat computes; only {only!r} is")
+            value_shown = shown(repr(value))
+            raise DataError(
+                f"{self.path}: {name} = {value_shown} is not something that dikkat computes; only {only!r} is"
+            )
 
     def family(self, known: Collection[str]) -> str:
-        """The model type. Raises `DataError` for one that is not `known`."""
-        found = self.values.get("model_type")
-        if not isinstance(found, str) or found not in known:
-            raise DataError(f"{self.path}: model_type must be one of {', '.join(known)}, not {shown(repr(found))}")
-        return found
+        """Return the model type. Raises `DataError` for one that is not `known`."""
+        model_type = self.values.get("model_type")
+        if not isinstance(model_type, str) or model_type not in known:
+            raise DataError(f"{self.path}: model_type must be one of {', '.join(known)}, not {shown(repr(model_type))}")
+        return model_type

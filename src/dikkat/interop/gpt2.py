@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al. 2019) as Hugging Face stores it: its names for our weights, its settings for ours.
+"""GPT-2 (Radford et al. 2019) as stored by Hugging Face: its names of weights and settings, and ours.
 
 Its matrices are those of `Conv1D`, which keeps them as (inputs, outputs); query, key and value are packed as ours are.
 """
@@ -12,10 +12,10 @@ from dikkat.models.key_table import Row, layer, stacked
 from dikkat_runtime.errors import DataError
 
 PREFIX = "transformer."
-"""Before every name of a checkpoint that has a head."""
+"""Prefix of every name in a checkpoint that has a head."""
 
 HEADS = ("score.",)
-"""What other tasks put on top: no part of a language model."""
+"""Heads of other tasks, which are no part of a language model."""
 
 CONSTANTS = (".attn.bias", ".attn.masked_bias")
 """The causal mask, which old checkpoints store."""
@@ -35,7 +35,7 @@ _BLOCK = (
 
 
 def rows(model: ModelConfig) -> list[Row]:
-    """The table for a language model of these settings."""
+    """Return the table for a language model of these settings."""
     embedding = Row("output_weight", ("wte.weight",))
     untied = (Row("embedding.weight", ("wte.weight",)), Row("output_weight", (OUTPUT,)))
     return [
@@ -47,7 +47,7 @@ def rows(model: ModelConfig) -> list[Row]:
 
 
 def model_settings(theirs: ForeignSettings) -> dict[str, object]:
-    """Settings of our model that computes the same. Raises `DataError` for one that it could not."""
+    """Return the settings of our model that computes the same. Raises `DataError` where there is none."""
     theirs.require("scale_attn_weights", True)
     theirs.require("scale_attn_by_inverse_layer_idx", False)
     theirs.require("add_cross_attention", False)
@@ -71,7 +71,7 @@ def model_settings(theirs: ForeignSettings) -> dict[str, object]:
 
 
 def without_copy(checkpoint: Checkpoint) -> None:
-    """Take away the output matrix of a tied model, which is its embedding stored twice.
+    """Remove the output matrix of a tied model, which is its embedding stored twice.
 
     Raises `DataError` if it is another one.
     """

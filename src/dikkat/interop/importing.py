@@ -1,4 +1,4 @@
-"""A Hugging Face checkpoint folder in, an ordinary run directory out."""
+"""Turn a Hugging Face checkpoint folder into an ordinary run directory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dikkat.config import EncoderConfig, LanguageModelConfig, ModelConfig, first
 from dikkat.interop import bert, gpt2, scratch_gpt
 from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint
 from dikkat.interop.foreign_settings import ForeignSettings
-from dikkat.interop.sentence_transformers import around_the_trunk, trunk_folder
+from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
 from dikkat.models.factory import Factory
 from dikkat.models.key_table import Row, to_ours
 from dikkat.run_directory import RunDirectory
@@ -37,25 +37,26 @@ _LAYER = re.compile(r"^((?:encoder|decoder)\.blocks)\.\d+\.")
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What was found in a checkpoint folder, ready to be written as a run."""
+    """Hold the content of a checkpoint folder, ready to be written as a run."""
 
     task: str
     model: ModelConfig
-    around: EncoderConfig | LanguageModelConfig
+    head_config: EncoderConfig | LanguageModelConfig
     weights: Mapping[str, Tensor]
     rows: tuple[Row, ...]
     """The table: `to_theirs(rows, weights)` is the checkpoint again."""
     tokenizer: Path
     left_out: tuple[str, ...]
-    """Weights of heads, which have no place in a trunk."""
+    """Weights of heads, which are no part of a backbone."""
 
     @property
     def parameters(self) -> int:
+        """Return the number of parameters."""
         return sum(tensor.numel() for tensor in self.weights.values())
 
 
 def read_foreign(folder: Path, layout: str | None = None) -> Imported:
-    """The model in a folder of the BERT or GPT-2 family: config.json, model.safetensors and tokenizer.json.
+    """Read the model in a folder of the BERT or GPT-2 family: config.json, model.safetensors and tokenizer.json.
 
     With the `layout` "scratch" it is the language model of that book, and config.json its dictionary of settings.
 
@@ -65,47 +66,47 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported:
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "there is no such folder"
         raise MissingInputError(f"{folder}: {what}; {_DOWNLOAD}")
-    trunk = trunk_folder(folder)
-    theirs = ForeignSettings.read(trunk / "config.json")
+    backbone = backbone_folder(folder)
+    theirs = ForeignSettings.read(backbone / "config.json")
     if layout is not None:
         check_layout(layout)
-        found = _scratch(theirs)
+        imported = _scratch(theirs)
     else:
-        found = _bert(folder, theirs) if theirs.family(FAMILIES) == "bert" else _gpt2(theirs)
-    size = ForeignTokenizer.load(found.tokenizer).vocab_size
-    if size > found.model.vocab_size:
-        raise DataError(f"{found.tokenizer}: has {size} entries, but the model only {found.model.vocab_size}")
-    return found
+        imported = _bert(folder, theirs) if theirs.family(FAMILIES) == "bert" else _gpt2(theirs)
+    size = ForeignTokenizer.load(imported.tokenizer).vocab_size
+    if size > imported.model.vocab_size:
+        raise DataError(f"{imported.tokenizer}: has {size} entries, but the model only {imported.model.vocab_size}")
+    return imported
 
 
-def write_run(found: Imported, out: Path, source: Path, command: str) -> None:
-    """Make the run directory `out`. Raises `CannotCreateError` or `DiskError`."""
+def write_run(imported: Imported, out: Path, source: Path, command: str) -> None:
+    """Write the run directory `out`. Raises `CannotCreateError` or `DiskError`."""
     run = RunDirectory.create(out)
-    section = "encoder" if isinstance(found.around, EncoderConfig) else "language_model"
+    section = "encoder" if isinstance(imported.head_config, EncoderConfig) else "language_model"
     settings = {
-        "model": found.model.model_dump(),
-        section: found.around.model_dump(),
-        "task": found.task,
+        "model": imported.model.model_dump(),
+        section: imported.head_config.model_dump(),
+        "task": imported.task,
         "imported_from": str(source),
     }
     with run.alone():
-        write_atomically(run.tokenizer, found.tokenizer.read_bytes())
+        write_atomically(run.tokenizer, imported.tokenizer.read_bytes())
         run.write_config(settings)
-        run.save_weights(found.weights, {"imported_from": str(source)})
-        run.write_card(_card(found, out.name, source, command))
+        run.save_weights(imported.weights, {"imported_from": str(source)})
+        run.write_card(_card(imported, out.name, source, command))
 
 
 def _bert(folder: Path, theirs: ForeignSettings) -> Imported:
-    trunk = theirs.path.parent
-    checkpoint = read_checkpoint(trunk, bert.PREFIX, bert.HEADS, bert.CONSTANTS)
+    backbone = theirs.path.parent
+    checkpoint = read_checkpoint(backbone, bert.PREFIX, bert.HEADS, bert.CONSTANTS)
     model = _checked(ModelConfig, bert.model_settings(theirs), theirs.path)
     _check_layers(model.encoder_layers, "num_hidden_layers", theirs, checkpoint)
-    around = {
+    head_config = {
         "max_length": model.max_positions,
         **bert.encoder_settings(theirs, list(checkpoint.weights)),
-        **around_the_trunk(folder),
+        **encoder_settings_of(folder),
     }
-    encoder = _checked(EncoderConfig, around, theirs.path)
+    encoder = _checked(EncoderConfig, head_config, theirs.path)
     shapes = _shapes(model, lambda factory: factory.sentence_encoder(encoder), theirs)
     return _imported("encoder", model, encoder, shapes, bert.rows(model, encoder), checkpoint)
 
@@ -114,18 +115,18 @@ def _gpt2(theirs: ForeignSettings) -> Imported:
     checkpoint = read_checkpoint(theirs.path.parent, gpt2.PREFIX, gpt2.HEADS, gpt2.CONSTANTS)
     model = _checked(ModelConfig, gpt2.model_settings(theirs), theirs.path)
     _check_layers(model.decoder_layers, "n_layer", theirs, checkpoint)
-    around = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
-    shapes = _shapes(model, lambda factory: factory.language_model(around.objective), theirs)
-    return _imported("lm", model, around, shapes, gpt2.rows(model), checkpoint)
+    head_config = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
+    shapes = _shapes(model, lambda factory: factory.language_model(head_config.objective), theirs)
+    return _imported("lm", model, head_config, shapes, gpt2.rows(model), checkpoint)
 
 
 def _scratch(theirs: ForeignSettings) -> Imported:
     checkpoint = read_checkpoint(theirs.path.parent, "", (), scratch_gpt.CONSTANTS)
     model = _checked(ModelConfig, scratch_gpt.model_settings(theirs), theirs.path)
     _check_layers(model.decoder_layers, "n_layers", theirs, checkpoint)
-    around = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
-    shapes = _shapes(model, lambda factory: factory.language_model(around.objective), theirs)
-    return _imported("lm", model, around, shapes, scratch_gpt.rows(model), checkpoint)
+    head_config = _checked(LanguageModelConfig, {"context": model.max_positions}, theirs.path)
+    shapes = _shapes(model, lambda factory: factory.language_model(head_config.objective), theirs)
+    return _imported("lm", model, head_config, shapes, scratch_gpt.rows(model), checkpoint)
 
 
 def check_layout(layout: str) -> None:
@@ -160,7 +161,7 @@ def _shapes(model: ModelConfig, build: Callable[[Factory], nn.Module], theirs: F
 def _imported(
     task: str,
     model: ModelConfig,
-    around: EncoderConfig | LanguageModelConfig,
+    head_config: EncoderConfig | LanguageModelConfig,
     shapes: Mapping[str, Size],
     rows: list[Row],
     checkpoint: Checkpoint,
@@ -169,7 +170,7 @@ def _imported(
     _ours(model, shapes, rows, checkpoint)
     weights = _ours(model, shapes, rows, checkpoint.loaded())
     tokenizer = checkpoint.path.parent / "tokenizer.json"
-    return Imported(task, model, around, weights, tuple(rows), tokenizer, checkpoint.left_out)
+    return Imported(task, model, head_config, weights, tuple(rows), tokenizer, checkpoint.left_out)
 
 
 def _ours(model: ModelConfig, shapes: Mapping[str, Size], rows: list[Row], checkpoint: Checkpoint) -> dict[str, Tensor]:
@@ -186,11 +187,11 @@ def _checked(kind: Any, values: Mapping[str, object], path: Path) -> Any:
         raise DataError(f"{path}: {first_complaint(error)}") from None
 
 
-def _card(found: Imported, name: str, source: Path, command: str) -> str:
-    kind = "sentence encoder" if found.task == "encoder" else "language model"
-    heads = ", ".join(found.left_out[:_MOST_NAMED]) + (", …" if len(found.left_out) > _MOST_NAMED else "")
+def _card(imported: Imported, name: str, source: Path, command: str) -> str:
+    kind = "sentence encoder" if imported.task == "encoder" else "language model"
+    heads = ", ".join(imported.left_out[:_MOST_NAMED]) + (", …" if len(imported.left_out) > _MOST_NAMED else "")
     left_out = f"\nLeft out, since they are heads of other tasks: {heads}.\n" if heads else ""
     return (
-        f"# {name}\n\nA {kind} of {found.parameters:,} parameters, imported from `{source}` and not trained here."
+        f"# {name}\n\nA {kind} of {imported.parameters:,} parameters, imported from `{source}` and not trained here."
         f" Its data, scores and licence are those of the source.\n{left_out}\n```\n{command}\n```\n"
     )

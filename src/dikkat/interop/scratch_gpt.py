@@ -1,4 +1,4 @@
-"""The language model of *Build a Large Language Model (From Scratch)*, chapter 4: its parameters and its settings."""
+"""The language model of *Build a Large Language Model (From Scratch)*, chapter 4: its parameters and settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _BLOCK = (
 
 
 def rows(model: ModelConfig) -> list[Row]:
-    """The table for a language model of these settings."""
+    """Return the table for a language model of these settings."""
     block = [row for row in _BLOCK if model.attention_bias or row.ours != "self_attention.in_projection.bias"]
     return [
         Row("embedding.weight", ("tok_emb.weight",)),
@@ -39,7 +39,7 @@ def rows(model: ModelConfig) -> list[Row]:
 
 
 def model_settings(theirs: ForeignSettings) -> dict[str, object]:
-    """Settings of our model that computes the same, from the book's dictionary GPT_CONFIG_124M or one like it."""
+    """Return the settings of our model that computes the same, from a dictionary like GPT_CONFIG_124M."""
     bias = theirs.values.get("qkv_bias", False)
     if not isinstance(bias, bool):
         raise DataError(f"{theirs.path}: qkv_bias must be true or false, not {bias!r}")

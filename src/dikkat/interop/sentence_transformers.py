@@ -1,4 +1,4 @@
-"""What the `sentence-transformers` library keeps beside a trunk: pooling, normalisation and the longest text."""
+"""Settings that the `sentence-transformers` library stores beside a backbone: pooling, normalisation, longest text."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from dikkat.text.foreign_json import read_json, shown
 from dikkat_runtime.errors import DataError
 
 MODULES = "modules.json"
-"""The file that lists the modules; a folder without it is a plain checkpoint."""
+"""File that lists the modules; a folder without it is a plain checkpoint."""
 
 _MOST_MODULES = 16
 _POOLINGS = {"mean_tokens": "mean", "mean": "mean", "cls_token": "first", "cls": "first"}
 
 
-def trunk_folder(folder: Path) -> Path:
-    """Where the trunk lies: `folder` itself, or the subfolder that its list of modules names."""
+def backbone_folder(folder: Path) -> Path:
+    """Return the folder of the backbone: `folder` itself, or the subfolder that its list of modules names."""
     return folder / next((path for kind, path in _modules(folder) if kind == "Transformer"), "")
 
 
-def around_the_trunk(folder: Path) -> dict[str, object]:
-    """Our settings for what the folder says beside the trunk's own; nothing for a plain checkpoint.
+def encoder_settings_of(folder: Path) -> dict[str, object]:
+    """Return our settings for what is around the backbone; nothing for a plain checkpoint.
 
     Raises `DataError` for a module that we have no counterpart for.
     """
-    found: dict[str, object] = {}
+    settings: dict[str, object] = {}
     for kind, path in _modules(folder):
         if kind == "Transformer":
-            found |= _longest(folder / path / "sentence_bert_config.json")
+            settings |= _longest(folder / path / "sentence_bert_config.json")
         elif kind == "Pooling":
-            found["pooling"] = _pooling(ForeignSettings.read(folder / path / "config.json"))
+            settings["pooling"] = _pooling(ForeignSettings.read(folder / path / "config.json"))
         elif kind == "Normalize":
-            found["normalize"] = True
+            settings["normalize"] = True
         else:
             raise DataError(f'{folder / MODULES}: the module "{shown(kind)}" is not something that dikkat computes')
-    return found
+    return settings
 
 
 def _modules(folder: Path) -> list[tuple[str, str]]:
@@ -45,7 +45,7 @@ def _modules(folder: Path) -> list[tuple[str, str]]:
         return []
     listed = read_json(path, "a list of modules")
     try:
-        modules = [(str(each["type"]).rpartition(".")[2], str(each["path"])) for each in listed]
+        modules = [(str(module["type"]).rpartition(".")[2], str(module["path"])) for module in listed]
     except (LookupError, TypeError) as error:
         raise DataError(f"{path}: not a list of modules ({shown(str(error))})") from None
     if len(modules) > _MOST_MODULES:

@@ -1,1 +1,1 @@
-"""Models as visible expressions of bricks; they know ids and tensors, no optimizer, tokenizer or file."""
+"""Models as visible expressions of modules; they know ids and tensors, no optimizer, tokenizer or file."""

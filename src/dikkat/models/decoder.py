@@ -14,7 +14,7 @@ from dikkat.nn.masks import causal_mask, key_mask
 
 
 class Decoder(nn.Module):
-    """Blocks in order, then `final_norm`: a LayerNorm for pre-norm blocks, `Identity` for post-norm ones."""
+    """Run decoder blocks, then `final_norm`: a LayerNorm for pre-norm blocks, `Identity` for post-norm ones."""
 
     def __init__(self, blocks: Sequence[DecoderBlock], final_norm: nn.Module) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class Decoder(nn.Module):
         memory: Float[Tensor, "B S D"],
         memory_mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """All positions at once; the causal mask is always on, in training and evaluation (fault F36)."""
+        """Return hidden states (B, T, D) of all positions, under the causal mask (fault F36)."""
         mask = causal_mask(x.shape[1], device=x.device)
         for block in self.blocks:
             x = block(x, memory, mask, memory_mask)
@@ -36,14 +36,16 @@ class Decoder(nn.Module):
     def read_source(
         self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"]
     ) -> tuple[list[CrossAttentionCache], Bool[Tensor, "B 1 1 S"]]:
-        """Keys and values of the source for every layer, and where they may be attended to."""
+        """Return keys and values of the source for every layer, and the mask (B, 1, 1, S) of where they may be attended
+        to.
+        """
         cross = [cast(DecoderBlock, block).cross_attention.project_memory(memory) for block in self.blocks]
         return cross, key_mask(source_mask)
 
     def start_cache(
         self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], rows_per_sentence: int = 1
     ) -> DecoderCache:
-        """Project keys and values of the source once for every layer."""
+        """Project keys and values of the source once for every layer, and return the cache."""
         cross, mask = self.read_source(memory, source_mask)
         for layer in cross:
             # every step multiplies by these: laid out by head once, not copied at each step
@@ -51,7 +53,7 @@ class Decoder(nn.Module):
         return DecoderCache(cross, mask, rows_per_sentence)
 
     def step(self, x: Float[Tensor, "R 1 D"], cache: DecoderCache) -> Float[Tensor, "R 1 D"]:
-        """One more position of R hypotheses."""
+        """Return the hidden states (R, 1, D) of one more position of R hypotheses."""
         for block, own, cross in zip(self.blocks, cache.self_attention, cache.cross_attention, strict=True):
             x = cast(DecoderBlock, block).step(x, own, cross, cache.mask)
         return self.final_norm(x)

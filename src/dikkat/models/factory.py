@@ -1,4 +1,4 @@
-"""From configuration to model: one short method a part, to be read as a table of contents."""
+"""Build a model from its configuration: one short method a part, to be read as a table of contents."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ LARGEST = {
     "decoder_layers": 1 << 10,
     "max_positions": 1 << 24,
 }
-"""Largest sizes of a model, each far beyond what was ever trained: beyond them it is a slip or an attack."""
+"""Largest sizes of a model, each far beyond what was ever trained: anything larger is a typing error or an attack."""
 
 
 class Factory:
-    """Builds the parts of the model that a `ModelConfig` describes."""
+    """Build the parts of the model that a `ModelConfig` describes."""
 
     def __init__(self, config: ModelConfig) -> None:
         self.config = config
 
     def encoder_decoder(self) -> EncoderDecoder:
+        """Build the encoder-decoder."""
         source = self.embedding()
         joint = self.config.tie_embeddings and self.config.target_vocab_size is None
         target = source if joint else self.embedding(self._target_vocab_size())
@@ -63,18 +64,20 @@ class Factory:
             self.output_bias(),
         )
 
-    def sentence_encoder(self, around: EncoderConfig) -> SentenceEncoder:
+    def sentence_encoder(self, head_config: EncoderConfig) -> SentenceEncoder:
+        """Build the sentence encoder; `head_config` describes what is around its blocks."""
         return SentenceEncoder(
             self.embedding(),
-            around.segments,
+            head_config.segments,
             self.positions(),
             self.embedding_norm(),
             self.encoder(),
-            Pooler(self.config.model_dim) if around.pooler else nn.Identity(),
+            Pooler(self.config.model_dim) if head_config.pooler else nn.Identity(),
             self.config.dropout,
         )
 
     def language_model(self, objective: Objective) -> LanguageModel:
+        """Build the language model."""
         embedding = self.embedding()
         blocks = [_initialized(self.writing_block(objective, layer)) for layer in range(self.config.decoder_layers)]
         return LanguageModel(
@@ -88,8 +91,9 @@ class Factory:
             self.output_bias(),
         )
 
-    def classifier(self, around: ClassifierConfig, num_classes: int) -> EncoderClassifier:
-        output = nn.Linear(self.config.model_dim, 1 if around.objective == "binary" else num_classes)
+    def classifier(self, head_config: ClassifierConfig, num_classes: int) -> EncoderClassifier:
+        """Build the classifier; `head_config` describes its pooling and output."""
+        output = nn.Linear(self.config.model_dim, 1 if head_config.objective == "binary" else num_classes)
         # at zero no class is likelier than another before anything is learned
         nn.init.zeros_(output.weight)
         nn.init.zeros_(output.bias)
@@ -98,60 +102,73 @@ class Factory:
             self.positions(),
             self.embedding_norm(),
             self.encoder(),
-            named_pooling(around.pooling, self.config.model_dim),
+            named_pooling(head_config.pooling, self.config.model_dim),
             output,
             self.config.dropout,
-            around.word_dropout,
+            head_config.word_dropout,
         )
 
     def embedding(self, vocab_size: int | None = None) -> TokenEmbedding:
+        """Build a token embedding."""
         vocab_size = self.config.vocab_size if vocab_size is None else vocab_size
         return TokenEmbedding(vocab_size, self.config.model_dim, scaled=self.config.scale_embeddings)
 
     def positions(self) -> Positions:
+        """Build the position encoding of the embeddings."""
         return embedding_positions(self.config.positions, self.config.model_dim, self.config.max_positions)
 
     def embedding_norm(self) -> nn.Module:
+        """Build the norm of the embeddings, or `Identity`."""
         return self.norm() if self.config.embedding_norm else nn.Identity()
 
     def encoder(self) -> Encoder:
+        """Build the encoder stack."""
         blocks = [_initialized(self.encoder_block(layer)) for layer in range(self.config.encoder_layers)]
         return Encoder(blocks, self.final_norm())
 
     def decoder(self) -> Decoder:
+        """Build the decoder stack."""
         blocks = [_initialized(self.decoder_block(layer)) for layer in range(self.config.decoder_layers)]
         return Decoder(blocks, self.final_norm())
 
     def encoder_block(self, layer: int, *, causal: bool = False) -> EncoderBlock:
+        """Build one encoder block."""
         if self._adds_positions(layer):
             return PositionedEncoderBlock(self.positions(), *self._sizes(), self.block_settings(), causal=causal)
         return EncoderBlock(*self._sizes(), self.block_settings(), causal=causal)
 
     def writing_block(self, objective: Objective, layer: int) -> EncoderBlock:
+        """Build one block of a language model."""
         return self.encoder_block(layer, causal=objective == "causal")
 
     def decoder_block(self, layer: int) -> DecoderBlock:
+        """Build one decoder block."""
         if self._adds_positions(layer):
             return PositionedDecoderBlock(self.positions(), *self._sizes(), self.block_settings())
         return DecoderBlock(*self._sizes(), self.block_settings())
 
     def block_settings(self) -> BlockSettings:
         # a choice has one name, from the configuration to the part
+        """Return the settings that all blocks share."""
         return BlockSettings(**{field.name: getattr(self.config, field.name) for field in fields(BlockSettings)})
 
     def final_norm(self) -> nn.Module:
+        """Build the norm after the last block: a norm for pre-norm blocks, `Identity` for post-norm ones."""
         return nn.Identity() if self.config.norm_placement == "post" else self.norm()
 
     def norm(self) -> nn.Module:
+        """Build one norm."""
         return named_norm(self.config.norm, self.config.model_dim, self.config.norm_eps)
 
     def output(self, target: TokenEmbedding) -> nn.Parameter:
+        """Return the output matrix (V, D), which may be that of the embedding."""
         if self.config.tie_embeddings:
             return target.weight
         weight = torch.empty(self._target_vocab_size(), self.config.model_dim)
         return nn.Parameter(nn.init.xavier_uniform_(weight))
 
     def output_bias(self) -> nn.Parameter | None:
+        """Return the bias (V,) of the logits, or None."""
         return nn.Parameter(torch.zeros(self._target_vocab_size())) if self.config.output_bias else None
 
     def _target_vocab_size(self) -> int:
@@ -166,7 +183,10 @@ class Factory:
 
 
 def check_dimensions(config: ModelConfig, most_layers: int | None = None) -> None:
-    """Refuse a model that no machine could hold. Raises `UsageError` naming the setting and its limit."""
+    """Refuse a model that no machine could hold.
+
+    Raises `UsageError` naming the setting and its limit.
+    """
     for name, most in LARGEST.items():
         size = getattr(config, name)
         if size is not None and size > most:
@@ -179,7 +199,7 @@ def check_dimensions(config: ModelConfig, most_layers: int | None = None) -> Non
 
 
 def most_parameters(config: ModelConfig) -> int:
-    """An upper bound of the number of parameters of any model of `config`, without building it."""
+    """Return an upper bound of the number of parameters of any model of `config`, without building it."""
     dim, heads, hidden = config.model_dim, config.num_heads, config.feed_forward_dim
     head_dim = config.head_dim or dim // heads
     inner = heads * head_dim
@@ -192,24 +212,26 @@ def most_parameters(config: ModelConfig) -> int:
 
 
 def build_model(config: ModelConfig, seed: int) -> EncoderDecoder:
-    """The encoder-decoder of `config` with initial weights drawn from `seed`."""
+    """Build the encoder-decoder of `config` with initial weights drawn from `seed`."""
     check_dimensions(config)
     torch.manual_seed(seed)
     return Factory(config).encoder_decoder()
 
 
 def build_language_model(config: ModelConfig, objective: Objective, seed: int) -> LanguageModel:
-    """The language model of `config` with initial weights drawn from `seed`."""
+    """Build the language model of `config` with initial weights drawn from `seed`."""
     check_dimensions(config)
     torch.manual_seed(seed)
     return Factory(config).language_model(objective)
 
 
-def build_classifier(config: ModelConfig, around: ClassifierConfig, num_classes: int, seed: int) -> EncoderClassifier:
-    """The classifier of `config` and `around` with initial weights drawn from `seed`."""
+def build_classifier(
+    config: ModelConfig, head_config: ClassifierConfig, num_classes: int, seed: int
+) -> EncoderClassifier:
+    """Build the classifier of `config` and `head_config` with initial weights drawn from `seed`."""
     check_dimensions(config)
     torch.manual_seed(seed)
-    return Factory(config).classifier(around, num_classes)
+    return Factory(config).classifier(head_config, num_classes)
 
 
 def _initialized(block: Block) -> Block:

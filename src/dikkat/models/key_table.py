@@ -1,4 +1,4 @@
-"""Names of weights in another toolkit's checkpoints and in our models, as one table that is read in both directions."""
+"""Map the names of weights between another toolkit's checkpoints and our models, with one table for both directions."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ Weights = Mapping[str, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One weight of ours, and where the other toolkit keeps it."""
+    """Map one of our weights to the other toolkit's names."""
 
     ours: str
     theirs: tuple[str, ...]
-    """Equal parts that make ours when they stand one above the other."""
+    """Equal parts that make our weight when they are stacked on each other."""
     transposed: bool = False
-    """They keep the matrix as (inputs, outputs)."""
+    """Whether they store the matrix as (inputs, outputs)."""
 
     def within(self, ours: str, theirs: str) -> Row:
-        """The same row with a prefix to the names of both sides."""
+        """Return the row with a prefix to the names of both sides."""
         return replace(self, ours=ours + self.ours, theirs=tuple(theirs + name for name in self.theirs))
 
 
 def layer(ours: str, *theirs: str, transposed: bool = False) -> tuple[Row, Row]:
-    """The rows of a module that has a weight and a bias, such as a linear layer or a norm."""
+    """Return the rows of a module that has a weight and a bias, such as a linear layer or a norm."""
     weight = Row(f"{ours}.weight", tuple(f"{name}.weight" for name in theirs), transposed)
     return weight, Row(f"{ours}.bias", tuple(f"{name}.bias" for name in theirs))
 
 
 def stacked(block: Sequence[Row], ours: str, theirs: str, layers: int) -> Iterator[Row]:
-    """The rows of `block` for each of `layers` blocks, numbered from 0 in lists called `ours` and `theirs`."""
+    """Yield the rows of `block` for each of `layers` blocks, numbered from 0 in lists called `ours` and `theirs`."""
     for number in range(layers):
         for row in block:
             yield row.within(f"{ours}.{number}.", f"{theirs}.{number}.")
@@ -49,7 +49,7 @@ def to_ours(
     where: str,
     described_by: str = "its config.json",
 ) -> dict[str, Tensor]:
-    """Our weights, of the given `shapes` and in float32, from all of theirs.
+    """Return our weights, of the given `shapes` and in float32, from all of theirs.
 
     Raises `DataError` naming the first weight that is missing, left over, or of another shape.
     """
@@ -66,7 +66,7 @@ def to_ours(
 
 
 def to_theirs(rows: Sequence[Row], ours: Weights) -> dict[str, Tensor]:
-    """Their weights from all of ours: what `to_ours` was given, bit for bit, if that was float32."""
+    """Return their weights from all of ours: the input of `to_ours`, bit for bit, if it was float32."""
     theirs: dict[str, Tensor] = {}
     for row in rows:
         parts = ours[row.ours].chunk(len(row.theirs))

@@ -1,4 +1,4 @@
-"""The sentence encoder: ids in, a vector for each token and for the whole out (the trunk of BERT)."""
+"""The sentence encoder: ids in, a vector for each token and for the whole out (the backbone of BERT)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dikkat.nn.named_positions import Positions
 
 
 class Pooler(nn.Sequential):
-    """A linear layer and a tanh on the first position, trained to tell whether two sentences follow each other."""
+    """Apply a linear layer and a tanh to the first position, as trained to tell whether two sentences are adjacent."""
 
     def __init__(self, model_dim: int) -> None:
         super().__init__(OrderedDict(dense=nn.Linear(model_dim, model_dim), tanh=nn.Tanh()))
 
 
 class SentenceEncoder(nn.Module):
-    """Embeddings of tokens, positions and segments, their norm, and the encoder (Devlin et al. 2019, figure 2)."""
+    """Embed tokens, positions and segments, normalise, and run the encoder (Devlin et al. 2019, figure 2)."""
 
     def __init__(
         self,
@@ -50,11 +50,11 @@ class SentenceEncoder(nn.Module):
         mask: Bool[Tensor, "B S"],
         segments: Int[Tensor, "B S"] | None = None,
     ) -> Float[Tensor, "B S D"]:
-        """Hidden states; `mask` is True at real tokens, and without `segments` all tokens are of the first."""
+        """Return hidden states (B, S, D); `mask` is True at real tokens, and `segments` default to the first."""
         segment = self.segment_embedding[0] if segments is None else self.segment_embedding[segments]
         x = self.positions(self.embedding(tokens) + segment)
         return self.encoder(self.dropout(self.embedding_norm(x)), key_mask(mask))
 
     def summary(self, hidden: Float[Tensor, "B S D"]) -> Float[Tensor, "B D"]:
-        """The first position after the pooler."""
+        """Return the first position (B, D) after the pooler."""
         return self.pooler(hidden[:, 0])

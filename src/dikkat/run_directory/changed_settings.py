@@ -1,4 +1,4 @@
-"""Settings that were edited by hand in a run of an older dikkat, which has no manifest of checksums."""
+"""Detect settings that were edited by hand in a run without a manifest of checksums."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dikkat_runtime.native.notices import note
 
 
 def note_changed_settings(run: RunDirectory) -> None:
-    """Tell when a run that has no manifest, of an older dikkat, has other settings than its scores were measured with.
+    """Note when a run without a manifest has other settings than its scores were measured with.
 
     What changes no shape, as the number of heads, changes what a model computes without any other sign.
     """

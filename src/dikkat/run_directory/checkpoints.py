@@ -40,23 +40,23 @@ _SHORTAGES = frozenset({errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A sound checkpoint: its checksums were right when it was opened."""
+    """Hold a sound checkpoint, whose checksums were right when it was opened."""
 
     step: int
     """Updates done when it was saved."""
     path: Path
     """Its folder."""
     state: dict[str, Any]
-    """What is not a tensor, as it was given to `save_checkpoint`."""
+    """The state that is not a tensor, as passed to `save_checkpoint`."""
     problems: tuple[str, ...] = ()
     """One line for each later checkpoint that is damaged and was passed over."""
 
     def tensors(self, name: str) -> dict[str, Tensor]:
-        """The tensors saved under `name`, on the CPU. Raises `MissingInputError` or `DataError`."""
+        """Return the tensors saved under `name`, on the CPU. Raises `MissingInputError` or `DataError`."""
         return read_tensors(self.path / f"{name}.safetensors")
 
     def copy_of(self, name: str) -> bytes | None:
-        """The copy of a file of the run that was saved with it, None where there is none."""
+        """Return the copy of a file of the run that was saved with it, or None."""
         path = self.path / name
         return read_regular(path, LIMITS[name]) if check_file(path) is not None else None
 
@@ -69,7 +69,7 @@ def save_checkpoint(
     keep: int,
     copies: Mapping[str, bytes] | None = None,
 ) -> Path:
-    """Save `parent/step-…`, then remove all but the `keep` newest and those of a future given up by a resume.
+    """Save `parent/step-…`, then remove all but the `keep` newest and those later than this step.
 
     `copies` are files of the run to keep with it. Raises `DiskError` or `CannotCreateError`; the checkpoints that were
     there are then untouched.
@@ -83,7 +83,7 @@ def save_checkpoint(
         try:
             temporary.mkdir()
             _write_files(temporary, step, tensors_by_file, state, copies or {})
-            _put_in_place(temporary, folder)
+            _replace_folder(temporary, folder)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
@@ -93,7 +93,10 @@ def save_checkpoint(
 
 
 def prune_checkpoints(parent: Path, keep: int) -> None:
-    """Remove all but the `keep` newest: a removal that failed is made good. Raises `DiskError`, `CannotCreateError`."""
+    """Remove all but the `keep` newest checkpoints, those left by a failed removal too.
+
+    Raises `DiskError` or `CannotCreateError`.
+    """
     check_folder(parent)
     if parent.is_dir() and (steps := [step for step, _ in _list(parent)]):
         with write_errors(parent):
@@ -102,7 +105,7 @@ def prune_checkpoints(parent: Path, keep: int) -> None:
 
 
 def latest_checkpoint(parent: Path) -> Checkpoint | None:
-    """The newest sound checkpoint with the `problems` of the damaged ones after it; None when there is none at all.
+    """Return the newest sound checkpoint, with the `problems` of later damaged ones; None when there is none.
 
     Raises `DataError` when there are checkpoints and every one is damaged, and `MemoryError` or `OSError` where this
     process lacks memory or files to look: what it cannot read now is not damaged, and must not be given up.
@@ -125,13 +128,16 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
 
 
 def checkpoint_folders(parent: Path) -> list[Path]:
-    """All folders of checkpoints, the newest first, sound or not. Raises `DataError` when `parent` is no folder."""
+    """Return all folders of checkpoints, the newest first, sound or not.
+
+    Raises `DataError` when `parent` is no folder.
+    """
     check_folder(parent)
     return [folder for _, folder in reversed(_list(parent))] if parent.is_dir() else []
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Clear away what an interrupted save left: half-written folders go, a folder moved aside comes back."""
+    """Remove what an interrupted save left: half-written folders go, a folder moved aside comes back."""
     for entry in parent.iterdir():
         if entry.name.startswith(TEMPORARY_PREFIX):
             _remove(entry)
@@ -177,7 +183,7 @@ def _write_files(
     sync_directory(folder)
 
 
-def _put_in_place(temporary: Path, folder: Path) -> None:
+def _replace_folder(temporary: Path, folder: Path) -> None:
     if not folder.exists():
         temporary.rename(folder)
         return
@@ -195,9 +201,9 @@ def _put_in_place(temporary: Path, folder: Path) -> None:
 
 
 def _prune(parent: Path, step: int, keep: int) -> None:
-    found = _list(parent)
-    kept = [folder for number, folder in found if number <= step][-keep:]
-    for _, folder in found:
+    folders = _list(parent)
+    kept = [folder for number, folder in folders if number <= step][-keep:]
+    for _, folder in folders:
         if folder not in kept:
             # Renamed first: a removal that is interrupted must not leave half a checkpoint under a good name.
             half_removed = temporary_beside(folder)

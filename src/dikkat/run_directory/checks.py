@@ -1,4 +1,4 @@
-"""What is looked at before a file of a run is used: that it is a file, inside the run, and what was written."""
+"""Check a file of a run before it is used: a regular file, inside the run, with the content that was written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dikkat_runtime.files import TEMPORARY_PREFIX
 
 
 def checked(run: Path, name: str) -> Path:
-    """The path of a file of the run, compared with the manifest where it is listed there.
+    """Return the path of a file of the run, compared with the manifest where it is listed there.
 
     Raises `DataError` when it is damaged, and `MissingInputError` when it alone is missing.
     """
@@ -24,7 +24,7 @@ def checked(run: Path, name: str) -> Path:
 
 
 def listed(run: Path) -> dict[str, Entry]:
-    """What the manifest says of the files that do not change any more: nothing before the preparation has ended.
+    """Return the manifest of the files that do not change any more; empty before the preparation has ended.
 
     Raises `DataError` or `MissingInputError`.
     """
@@ -36,7 +36,7 @@ def listed(run: Path) -> dict[str, Entry]:
 
 
 def check_kinds(run: Path) -> None:
-    """Nothing in the run is a link, a pipe or a device. Raises `DataError` or `MissingInputError`."""
+    """Check that nothing in the run is a link, a pipe or a device. Raises `DataError` or `MissingInputError`."""
     for name in (*FOLDERS, "checkpoints"):
         check_folder(run / name)
     for name in (*PREPARED, *ENDED, MANIFEST, "model.safetensors"):

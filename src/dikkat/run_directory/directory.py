@@ -1,4 +1,4 @@
-"""One run on disk: where each part lies, who may write it, and how it is read back."""
+"""One run on disk: the path of each part, who may write it, and how it is read back."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
-"""What a run writes before its config.json, which ends the preparation of the data."""
+"""Files that a run writes before its config.json, which ends the preparation of the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """The folder of one run. Everything is written beside, fsynced and renamed; nothing is pickled."""
+    """Read and write the folder of one run; files are written beside, fsynced and renamed, nothing is pickled."""
 
     path: Path
 
     @classmethod
     def create(cls, path: Path, *, resume: bool = False) -> RunDirectory:
-        """Make the folder, or take up the unfinished run in it when `resume` is set.
+        """Make the folder, or resume the unfinished run in it when `resume` is set.
 
         Raises `CannotCreateError` when something is there that must not be overwritten or the place cannot be
         written, `MissingInputError` when there is nothing to resume, `DataError` when its config.json is damaged.
@@ -76,7 +76,10 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """An existing run. Raises `MissingInputError` when it is none, `DataError` when config.json is no good."""
+        """Open an existing run. Raises `MissingInputError`, or `DataError` when config.json is damaged.
+
+        Raises `MissingInputError` when there is none, `DataError` when config.json is damaged.
+        """
         if not path.exists():
             raise MissingInputError(f"{path}: there is no such run directory")
         if not path.is_dir():
@@ -88,7 +91,7 @@ class RunDirectory:
 
     @contextmanager
     def alone(self) -> Iterator[bool]:
-        """Keep other processes from writing this run, and clear away what a killed one left half-written.
+        """Keep other processes from writing this run, and remove what a killed one left half-written.
 
         What is yielded is False where no lock is to be had. Raises `CannotCreateError` when another process writes it
         or it may not be written, and `DiskError`.
@@ -100,7 +103,10 @@ class RunDirectory:
             yield is_locked
 
     def make_folder(self, name: Literal["corpus", "held_out"]) -> Path:
-        """A folder of the run, made where it is missing. Raises `DiskError` or `CannotCreateError`."""
+        """Return a folder of the run, created if it is missing.
+
+        Raises `DiskError` or `CannotCreateError`.
+        """
         folder = self.path / name
         with write_errors(folder):
             make_folder(folder)
@@ -108,12 +114,12 @@ class RunDirectory:
 
     @property
     def config(self) -> Path:
-        """Format version, dikkat version and the settings."""
+        """Return the path of format version, dikkat version and settings."""
         return self.path / "config.json"
 
     @property
     def tokenizer(self) -> Path:
-        """The tokenizer, in the format of the `tokenizers` library; raises as `checked`."""
+        """Return the path of the tokenizer, in the format of the `tokenizers` library; raises as `checked`."""
         return checked(self.path, "tokenizer.json")
 
     @property
@@ -123,32 +129,37 @@ class RunDirectory:
 
     @property
     def initial(self) -> Path:
-        """The weights to begin with, where they are not drawn; raises as `checked`."""
+        """Return the path of the initial weights, where they are not random; raises as `checked`."""
         return checked(self.path, "initial.safetensors")
 
     @property
     def weights(self) -> Path:
-        """The weights to use."""
+        """Return the path of the weights to use."""
         return self.path / "model.safetensors"
 
     @property
     def card(self) -> Path:
-        """What the run is and how good; the last file a run writes, so its presence means finished."""
+        """Return the path of the model card, the last file that a run writes."""
         return checked(self.path, "card.md")
 
     @property
+    def precision(self) -> Path:
+        """What eight bits cost on the validation part, if that was measured; raises as `checked`."""
+        return checked(self.path, "precision.json")
+
+    @property
     def metrics(self) -> Path:
-        """One line for each validation; raises as `checked`."""
+        """Return the path of the metrics, one line for each validation; raises as `checked`."""
         return checked(self.path, "metrics.jsonl")
 
     @property
     def checkpoints(self) -> Path:
-        """The folder of the checkpoints."""
+        """Return the folder of the checkpoints."""
         return self.path / "checkpoints"
 
     @property
     def corpus(self) -> Path:
-        """The folder of the memory-mapped training data; raises as `checked`."""
+        """Return the folder of the memory-mapped training data; raises as `checked`."""
         folder = self.path / "corpus"
         check_folder(folder)
         for name in CORPUS:
@@ -158,22 +169,25 @@ class RunDirectory:
         return folder
 
     def held_out(self, part: Literal["validation", "test"], side: Literal["source", "target"]) -> Path:
-        """The text file of one side of a part that is never trained on; raises as `checked`."""
+        """Return the text file of one side of a part that is never trained on; raises as `checked`."""
         check_folder(self.path / "held_out")
         return checked(self.path, f"held_out/{part}.{side}.txt")
 
     @property
     def is_finished(self) -> bool:
-        """Whether the run came to its end."""
+        """Return whether the run is finished."""
         return (self.path / "card.md").exists()
 
     @property
     def has_config(self) -> bool:
-        """Whether the preparation of the data came to its end."""
+        """Return whether the preparation of the data is finished."""
         return self.config.exists()
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
-        """Write config.json: versions, then `settings`. Raises `DiskError` or `CannotCreateError`."""
+        """Write config.json: versions, then `settings`.
+
+        Raises `DiskError` or `CannotCreateError`.
+        """
         versions = {"format_version": FORMAT_VERSION, "dikkat_version": installed_version()}
         content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False) + "\n"
         with write_errors(self.config):
@@ -188,7 +202,10 @@ class RunDirectory:
                 write_manifest(self.path, PREPARED, new)
 
     def write_card(self, text: str) -> None:
-        """Write card.md, which ends the run. Raises `DiskError` or `CannotCreateError`."""
+        """Write card.md, which ends the run.
+
+        Raises `DiskError` or `CannotCreateError`.
+        """
         name = "card.md"
         with write_errors(self.path / name):
             write_manifest(self.path, (*PREPARED, *ENDED), {name: text.encode()})
@@ -198,7 +215,7 @@ class RunDirectory:
         self.write_text(name, text)
 
     def read_config(self) -> dict[str, Any]:
-        """The settings as given to `write_config`, without the versions.
+        """Return the settings as passed to `write_config`, without the versions.
 
         Raises `MissingInputError`, or `DataError` for a damaged file or one of a newer format.
         """
@@ -216,7 +233,10 @@ class RunDirectory:
         return settings
 
     def labels(self) -> tuple[str, ...]:
-        """The classes of a classifier, in the order of their ids. Raises as `read_config`."""
+        """Return the classes of a classifier, in the order of their ids.
+
+        Raises as `read_config`.
+        """
         labels = self.read_config().get("labels")
         if not labels:
             raise DataError(f"{self.config}: damaged: names no labels; restore the file")
@@ -226,18 +246,21 @@ class RunDirectory:
         return tuple(labels)
 
     def append_metrics(self, row: Mapping[str, Any]) -> None:
-        """Append one row to metrics.jsonl with the hash of the settings, on the disk when this returns.
+        """Append one row to metrics.jsonl with the hash of the settings, and sync it to disk.
 
         Raises as `read_config`, `DiskError` or `CannotCreateError`.
         """
         append_metrics(self.metrics, {**row, SETTINGS_HASH: settings_hash(self.read_config())})
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """All rows of metrics.jsonl, as given to `append_metrics`. Raises `DataError` with file and line."""
+        """Return all rows of metrics.jsonl, as passed to `append_metrics`.
+
+        Raises `DataError` with file and line.
+        """
         return [{key: value for key, value in row.items() if key != SETTINGS_HASH} for row in self._rows()]
 
     def foreign_metrics(self) -> list[int]:
-        """Numbers (from 1) of the rows that were measured under other settings than those in config.json."""
+        """Return the numbers (from 1) of rows that were measured under other settings than those in config.json."""
         own = settings_hash(self.read_config())
         rows = self._rows()
         # a row of an older dikkat says nothing about its settings
@@ -247,7 +270,7 @@ class RunDirectory:
         """Drop the rows later than the step that a run resumes from."""
         truncate_metrics(self.metrics, after_step)
 
-    def take_up(self, checkpoint: Checkpoint | None) -> list[str]:
+    def resume_from(self, checkpoint: Checkpoint | None) -> list[str]:
         """Check all that is trained on, and bring metrics.jsonl to where `checkpoint` (None: the beginning) was saved.
 
         Returns what a user should know. Raises as `checked`, and `DataError` for damaged rows without a copy.
@@ -260,25 +283,40 @@ class RunDirectory:
         return notes + restore_metrics(self.metrics, checkpoint)
 
     def write_text(self, name: str, text: str) -> None:
-        """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""
+        """Replace the text file `name` (UTF-8).
+
+        Raises `DiskError` or `CannotCreateError`.
+        """
         write_atomically(self.path / name, text.encode())
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
-        """Replace the safetensors file `name`. Raises `DiskError` or `CannotCreateError`."""
+        """Replace the safetensors file `name`.
+
+        Raises `DiskError` or `CannotCreateError`.
+        """
         write_atomically(self.path / name, encode_tensors(tensors, {}))
 
     def save_weights(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-        """Replace model.safetensors. Raises `DiskError` or `CannotCreateError`; the old weights then stay."""
+        """Replace model.safetensors.
+
+        Raises `DiskError` or `CannotCreateError`; the old weights then stay.
+        """
         write_atomically(self.weights, encode_tensors(tensors, metadata))
 
     def load_weights(self) -> dict[str, Tensor]:
-        """The weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
+        """Return the weights, on the CPU.
+
+        Raises `MissingInputError`, or `DataError` when a single bit is wrong.
+        """
         if not self.weights.exists():
             raise MissingInputError(f"{self.weights}: no weights yet; train on with --resume until a validation")
         return read_tensors(self.weights)
 
     def weights_metadata(self) -> dict[str, str]:
-        """What was noted with the weights when they were saved. Raises `MissingInputError` or `DataError`."""
+        """Return the metadata that was saved with the weights.
+
+        Raises `MissingInputError` or `DataError`.
+        """
         return read_metadata(self.weights)
 
     def save_checkpoint(
@@ -294,18 +332,21 @@ class RunDirectory:
         return save_checkpoint(self.checkpoints, step, tensors_by_file, state, keep, copies)
 
     def latest_checkpoint(self) -> Checkpoint | None:
-        """The newest sound checkpoint; its `problems` name the damaged ones passed over, to be shown as warnings.
+        """Return the newest sound checkpoint; its `problems` name the damaged ones that were passed over.
 
         Raises `DataError` when there are checkpoints and every one is damaged.
         """
         return latest_checkpoint(self.checkpoints)
 
     def checkpoint_folders(self) -> list[Path]:
-        """The folders of the checkpoints, the newest first, whether sound or not. Raises as `checked`."""
+        """Return the folders of the checkpoints, the newest first, sound or not.
+
+        Raises as `checked`.
+        """
         return checkpoint_folders(self.checkpoints)
 
     def remove_if_empty(self) -> None:
-        """Take the folder away again if nothing was written into it."""
+        """Remove the folder if nothing was written into it."""
         with suppress(OSError):
             self.path.rmdir()
 

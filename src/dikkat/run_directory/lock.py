@@ -1,4 +1,4 @@
-"""One process at a time writes a run."""
+"""Lock a run, so that one process at a time writes it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dikkat_runtime.files import write_errors
 
 @contextmanager
 def locked(folder: Path) -> Iterator[bool]:
-    """Hold `folder` against all others; what is yielded is False where the system has no lock for a folder.
+    """Hold `folder` against all other processes; yield False where the system has no lock for a folder.
 
     The lock is the kernel's, on the folder itself: it leaves no file, and ends with the process however that ends.
     Raises `CannotCreateError` when another holds it or it may not be read.

@@ -1,4 +1,4 @@
-"""`manifest.json`: sizes and checksums of the files of a run that do not change, so that none changes unnoticed.
+"""`manifest.json`: sizes and checksums of the files of a run that do not change.
 
 It is written when the preparation ends, and once more with the last file of the run. A file is compared with it when
 it is first used: its size, then its SHA-256. A run without a manifest, of an older dikkat, is used unchecked.
@@ -28,18 +28,18 @@ _known: dict[tuple[str, int, int, int, int], str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What is known of a file."""
+    """Hold size and checksum of a file."""
 
     size: int
     sha256: str
     before: str = ""
-    """SHA-256 of what the file held before, while it is being replaced."""
+    """SHA-256 of the previous content, while the file is being replaced."""
 
 
 def write_manifest(
     folder: Path, names: Iterable[str], contents: Mapping[str, bytes], before: bytes | None = None
 ) -> None:
-    """List the files `names` that are there, and those of `contents`, which are about to be written over `before`.
+    """List the existing files `names`, and those of `contents`, which are about to be written over `before`.
 
     Raises `OSError`, `DiskError` or `CannotCreateError`.
     """
@@ -59,14 +59,14 @@ def write_manifest(
 
 
 def read_manifest(folder: Path) -> dict[str, Entry] | None:
-    """The files that are listed, None where there is no manifest. Raises `DataError` or `MissingInputError`."""
+    """Return the listed files, or None where there is no manifest. Raises `DataError` or `MissingInputError`."""
     path = folder / MANIFEST
     if check_file(path) is None:
         return None
     try:
-        found = parse_json(read_regular(path, LIMITS[MANIFEST]))
-        files = found["files"]
-        if found["sha256"] != _own_checksum(files):
+        manifest = parse_json(read_regular(path, LIMITS[MANIFEST]))
+        files = manifest["files"]
+        if manifest["sha256"] != _own_checksum(files):
             raise ValueError("its content does not match its checksum")
         return {name: _entry(name, value) for name, value in files.items()}
     except OSError as error:
@@ -94,7 +94,7 @@ def verify(folder: Path, name: str, entry: Entry) -> None:
 
 
 def verify_content(path: Path, content: bytes, entry: Entry) -> None:
-    """Compare what was read of a file with its entry. Raises `DataError`."""
+    """Compare the content of a file with its entry. Raises `DataError`."""
     if hashlib.sha256(content).hexdigest() not in (entry.sha256, entry.before):
         raise DataError(f"{path}: damaged: its content does not match its checksum; {_ADVICE}")
 

@@ -21,26 +21,26 @@ from dikkat_runtime.files import append_line, read_regular, write_atomically
 from dikkat_runtime.text.strict_json import parse_json
 
 SETTINGS_HASH = "settings_sha256"
-"""The key of the hash of the settings in a row."""
+"""Key of the hash of the settings in a row."""
 _DIGEST = "sha256"
 _SEALED = re.compile(rb'(, "sha256": "([0-9a-f]{64})")\}')
 _LONGEST_LINE = 1 << 16
 
 
 def settings_hash(settings: Mapping[str, Any]) -> str:
-    """SHA-256 of settings as JSON can hold them, whatever their order and spacing, and whatever command gave them."""
+    """Return the SHA-256 of settings as JSON, independent of order, spacing and the command that set them."""
     kept = {key: value for key, value in settings.items() if key != "command"}
     return hashlib.sha256(json.dumps(kept, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def append_metrics(path: Path, row: Mapping[str, Any]) -> None:
-    """Append one row, on the disk when this returns. Raises `DiskError` or `CannotCreateError`."""
+    """Append one row, and sync it to disk. Raises `DiskError` or `CannotCreateError`."""
     before = b"".join(line + b"\n" for line in _lines(path))
     append_line(path, _sealed(_to_line(row), hashlib.sha256(before)))
 
 
 def read_metrics(path: Path, *, sealed: bool = False) -> list[dict[str, Any]]:
-    """All rows; none when there is no file yet. A last line cut short by a crash is not a row.
+    """Return all rows; none when there is no file yet. A last line cut short by a crash is not a row.
 
     Rows of an older dikkat have no checksum; `sealed` says that each must have one. Raises `DataError` with file and
     line for a line that is not a row of numbers, or does not match its checksum.
@@ -82,7 +82,7 @@ def truncate_metrics(path: Path, after_step: int) -> None:
 
 
 def restore_metrics(path: Path, checkpoint: Checkpoint | None) -> list[str]:
-    """Bring the rows to where `checkpoint` was saved, or to none; returns what a user should know.
+    """Bring the rows to where `checkpoint` was saved, or to none, and return notes for the user.
 
     A checkpoint has a copy of the rows, so that none is lost; one of an older dikkat has none, and its rows are read.
     Raises as `read_metrics`.

@@ -16,7 +16,7 @@ from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
 
 MANIFEST = "manifest.json"
 FOLDERS = ("corpus", "held_out")
-"""Folders of what a run is trained and measured on."""
+"""Folders of the data that a run is trained and measured on."""
 CORPUS = tuple(f"corpus/{part}.{kind}.npy" for part in ("train", "validation") for kind in ("ids", "offsets"))
 PREPARED = (
     "tokenizer.json",
@@ -26,19 +26,20 @@ PREPARED = (
     *(f"held_out/{part}.{side}.txt" for part in ("validation", "test") for side in ("source", "target")),
     "config.json",
 )
-"""What is written before training and never changed."""
-ENDED = ("metrics.jsonl", "card.md")
-"""What does not change once a run has come to its end."""
+"""Files that are written before training and never changed."""
+ENDED = ("metrics.jsonl", "precision.json", "card.md")
+"""Files that do not change once a run is finished."""
 LIMITS = {
     MANIFEST: 1 << 16,
     "config.json": 1 << 20,
     "state.json": 1 << 20,
     "card.md": 1 << 20,
+    "precision.json": 1 << 12,
     "metrics.jsonl": 8 << 20,
     "tokenizer.json": 32 << 20,
     TARGET_TOKENIZER: 32 << 20,
 }
-"""Most bytes of a file, by its name; others are bounded by what is compared with them."""
+"""Largest size of a file in bytes, by name; others are bounded by what they are compared with."""
 _CHECKPOINT_FILE = re.compile(r"[a-z_]{1,40}\.safetensors|state\.json|metrics\.jsonl")
 _ARRAY_HEADER = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '<[ui]([248])', 'fortran_order': False, 'shape': \((\d{1,15}),\), \} *\n",
@@ -47,7 +48,10 @@ _ARRAY_HEADER = re.compile(
 
 
 def check_folder(path: Path) -> None:
-    """A folder of a run is a folder, or not there. Raises `DataError` for a link or a file, `MissingInputError`."""
+    """Check that a folder of a run is a folder, or missing.
+
+    Raises `DataError` for a link or a file, `MissingInputError`.
+    """
     try:
         kind = what_is_at(path)
     except OSError as error:
@@ -57,7 +61,7 @@ def check_folder(path: Path) -> None:
 
 
 def check_file(path: Path) -> int | None:
-    """Bytes of a file of a run, None where there is none.
+    """Return the bytes of a file of a run, or None where there is none.
 
     Raises `DataError` for a link, a folder, a pipe or a device, and for a file that is larger than its kind ever is.
     """
@@ -74,7 +78,7 @@ def check_file(path: Path) -> int | None:
 
 
 def check_array(path: Path) -> None:
-    """An array of a corpus, if there is one, has the header that was written and as many bytes as that says.
+    """Check that an array of a corpus, if there is one, has the header that was written and as many bytes.
 
     The header is an expression of Python, which numpy would evaluate. Raises `DataError` or `MissingInputError`.
     """
@@ -92,5 +96,5 @@ def check_array(path: Path) -> None:
 
 
 def is_checkpoint_file(name: object) -> bool:
-    """Whether a checkpoint may list a file of this name."""
+    """Return whether a checkpoint may list a file of this name."""
     return isinstance(name, str) and _CHECKPOINT_FILE.fullmatch(name) is not None

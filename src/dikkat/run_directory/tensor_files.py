@@ -1,4 +1,4 @@
-"""Named tensors as the bytes of one safetensors file that notices its own damage.
+"""Encode named tensors as one safetensors file that detects its own damage.
 
 The checksum stands in the file itself, not beside it: two files cannot be renamed in one step, and a file that is
 copied elsewhere keeps its proof. It covers names, types, shapes, values and notes.
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 LARGEST_FILE = 1 << 40
 LARGEST_HEADER = 4 << 20
-"""Bytes of the header of a file: 20,000 tensors and more."""
+"""Largest header of a file in bytes: 20,000 tensors and more."""
 _WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 # One metadata key: safetensors writes several in random order, and equal weights should give equal files.
 _NOTES = "dikkat"
 
 
 def encode_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
-    """The safetensors file of `tensors` (any shapes, any device); a tensor with several names is stored once."""
+    """Return the safetensors file of `tensors` (any shapes, any device); a tensor with several names is stored once."""
     import safetensors.torch
 
     stored, aliases = _store_once(tensors)
@@ -42,7 +42,7 @@ def encode_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -
 
 
 def decode_tensors(content: bytes, where: Path) -> dict[str, Tensor]:
-    """The tensors of such a file, on the CPU. Raises `DataError` naming `where` when a single bit differs."""
+    """Return the tensors of such a file, on the CPU. Raises `DataError` naming `where` when a single bit differs."""
     import safetensors.torch
 
     try:
@@ -57,7 +57,7 @@ def decode_tensors(content: bytes, where: Path) -> dict[str, Tensor]:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """`decode_tensors` of a file. Raises `MissingInputError` or `DataError`."""
+    """Read a file with `decode_tensors`. Raises `MissingInputError` or `DataError`."""
     try:
         content = read_regular(path, LARGEST_FILE)
     except OSError as error:
@@ -67,15 +67,15 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """What the header of a file says of a tensor."""
+    """Hold type and shape of a tensor in the header of a file."""
 
     dtype: str
-    """As safetensors writes it: F32, BF16, I64, …"""
+    """Name in safetensors: F32, BF16, I64, …"""
     shape: tuple[int, ...]
 
 
 def read_header(path: Path) -> dict[str, Described]:
-    """Types and shapes of the tensors of a file and of their aliases, without reading a single value.
+    """Return types and shapes of the tensors of a file and of their aliases, without reading a value.
 
     What it tells is bounded by the size of the file: bytes are there for every entry of every tensor. Raises
     `MissingInputError` or `DataError`.
@@ -92,7 +92,7 @@ def read_header(path: Path) -> dict[str, Described]:
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The metadata that a file was written with. Raises `MissingInputError` or `DataError`."""
+    """Return the metadata that a file was written with. Raises `MissingInputError` or `DataError`."""
     try:
         return {str(key): str(value) for key, value in _read_notes(_header(path)[0])["metadata"].items()}
     except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -129,8 +129,8 @@ def _store_once(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[
     first_name: dict[tuple[object, ...], str] = {}
     for name in sorted(tensors):
         tensor = tensors[name].detach()
-        place = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
-        owner = first_name.setdefault(place, name) if tensor.numel() else name
+        storage = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
+        owner = first_name.setdefault(storage, name) if tensor.numel() else name
         if owner == name:
             # A clone, because safetensors refuses tensors that overlap, such as two slices of a packed projection.
             stored[name] = tensor.cpu().clone(memory_format=torch.contiguous_format)

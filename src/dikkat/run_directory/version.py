@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def installed_version() -> str:
-    """The version of the installed distribution, as config.json notes it."""
+    """Return the version of the installed distribution, as noted in config.json."""
     # its import takes as long as that of all else that reads a run
     from importlib.metadata import PackageNotFoundError, version
 

@@ -1,4 +1,4 @@
-"""Text in, text out: the jobs that users ask for, built from all lower layers."""
+"""Train, load and use models from text to text; one folder for each kind of model."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ class Kind:
 
     load: str
     """From the path of a run to the object that a user works with."""
-    backbone: str
-    """From a `RunDirectory` to the `Backbone` whose hidden states are its vectors."""
+    embedder: str
+    """From a `RunDirectory`, the names of engine and precision, and a device to the `Embedder` over the model."""
     build: str = ""
     """From a `RunDirectory` and its `RunConfig` to a new model with random weights."""
     heads: str = ""
@@ -32,27 +32,27 @@ class Kind:
 KINDS = {
     "translator": Kind(
         load="translation.translator:Translator.load",
-        backbone="translation.backbone:translator_backbone",
+        embedder="translation.embedder:translator_embedder",
         build="translation.build:new_translator",
         report="translation.report:translator_report",
     ),
     "classifier": Kind(
         load="classification.classifier:Classifier.load",
-        backbone="classification.backbone:classifier_run_backbone",
+        embedder="classification.embedder:classifier_embedder",
         build="classification.build:new_classifier",
         heads="classification.heads:classifier_heads",
         report="classification.report:classifier_report",
     ),
     "lm": Kind(
         load="language_model.language_model:LanguageModel.load",
-        backbone="language_model.backbone:language_model_backbone",
+        embedder="language_model.embedder:language_model_embedder",
         build="language_model.build:new_language_model",
         heads="language_model.heads:language_model_heads",
         report="language_model.report:language_model_report",
     ),
     "encoder": Kind(
         load="embedding.embedder:Embedder.load",
-        backbone="embedding.backbone:encoder_backbone",
+        embedder="embedding.encoder:encoder_embedder",
     ),
 }
 """By the name that stands as "task" in the config.json of a run."""

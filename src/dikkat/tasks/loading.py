@@ -1,4 +1,4 @@
-"""Load the model of a run directory, whatever was trained into it."""
+"""Load the model of a run directory, whatever its kind."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def load(path: str | Path) -> Translator | LanguageModel | Classifier | Embedder:
-    """Load what was trained into the run directory `path`. Raises `UsageError` for a kind that is not known."""
+    """Load the model of the run directory `path`. Raises `UsageError` for an unknown kind."""
     run = RunDirectory.open(Path(path))
     model: Translator | LanguageModel | Classifier | Embedder
     model = part_of(run, "load", "which this version cannot load")(path)

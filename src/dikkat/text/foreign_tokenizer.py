@@ -13,7 +13,7 @@ from pathlib import Path
 import tokenizers
 
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.special_tokens import SPECIAL_TOKENS
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS, SpecialTokens
 from dikkat_runtime.text.labels import whole_characters
 from dikkat_runtime.text.tokenizer import Tokenizer, byte_label, read_tokenizer
 
@@ -122,6 +122,14 @@ def load_tokenizer(path: Path, vocab_size: int | None = None) -> AnyTokenizer:
     if ours:
         return Tokenizer.checked(path, settings, inner, vocab_size)
     return ForeignTokenizer.checked(path, inner, vocab_size)
+
+
+def special_tokens_of(tokenizer: AnyTokenizer) -> SpecialTokens:
+    """The special tokens that a language model begins and ends a text with."""
+    if isinstance(tokenizer, Tokenizer):
+        return SpecialTokens()
+    # of a foreign vocabulary every entry may be text
+    return SpecialTokens(begin=tokenizer.bos_id, end=tokenizer.eos_id, never_written=())
 
 
 def _first_known(inner: tokenizers.Tokenizer, names: Sequence[str]) -> int | None:

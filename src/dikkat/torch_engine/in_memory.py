@@ -2,27 +2,80 @@
 
 from __future__ import annotations
 
-import torch
+from typing import Any
 
-from dikkat.config import ModelConfig
+import torch
+from torch import nn
+
+from dikkat.config import ClassifierConfig, ModelConfig
+from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.models.language_model import LanguageModel
 from dikkat.torch_engine.engine import TorchEngine
-from dikkat_runtime.engine.choose import why_not_native
+from dikkat.torch_engine.texts import TorchClassifier, TorchLanguageModel
+from dikkat_runtime.engine.choose import COMPUTED, why_not_native
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.native import NativeEngine
-from dikkat_runtime.engine.settings import NATIVE, model_settings
+from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel
+from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.settings import ModelSettings, model_settings
+from dikkat_runtime.engine.text_contract import ClassifyingEngine, WritingEngine
+from dikkat_runtime.native.arrays import Array
 
 _WHERE = "the model"
 
 
-def engine_in_memory(model: EncoderDecoder, config: ModelConfig) -> Engine:
+def engine_in_memory(model: EncoderDecoder, config: ModelConfig, precision: Precision = "float32") -> Engine:
     """The native engine with the weights that `model`, built by `config`, has now; else the torch engine over it."""
-    settings = {"model": config.model_dump()}
-    why = why_not_native(settings, _WHERE)
-    if why is None and model.output_weight.device.type != "cpu":
-        why = f"the model is on {model.output_weight.device.type}"
-    if why is not None:
+    if why := _why_not(model, config, "translator"):
         return TorchEngine(model, why_not_native=why)
+    settings, threads = _settings(config, "translator"), torch.get_num_threads()
+    return NativeEngine(settings, _arrays(model), _WHERE, precision=precision, threads=threads)
+
+
+def classifier_in_memory(
+    model: EncoderClassifier, config: ModelConfig, around: ClassifierConfig, precision: Precision = "float32"
+) -> ClassifyingEngine:
+    """The same for a classifier, built by `config` and `around`."""
+    if why := _why_not(model, config, "classifier"):
+        return TorchClassifier(model, why_not_native=why)
+    outputs: nn.Linear = model.output
+    return NativeClassifier(
+        _settings(config, "classifier"),
+        _arrays(model),
+        _WHERE,
+        pooling=around.pooling,
+        outputs=outputs.weight.shape[0],
+        precision=precision,
+        threads=torch.get_num_threads(),
+    )
+
+
+def language_model_in_memory(
+    model: LanguageModel, config: ModelConfig, precision: Precision = "float32"
+) -> WritingEngine:
+    """The same for a language model, built by `config`."""
+    if why := _why_not(model, config, "lm"):
+        return TorchLanguageModel(model, why_not_native=why)
+    settings, threads = _settings(config, "lm"), torch.get_num_threads()
+    arrays = _arrays(model)
+    return NativeLanguageModel(
+        settings, arrays, _WHERE, objective=model.objective, precision=precision, threads=threads
+    )
+
+
+def _why_not(model: nn.Module, config: ModelConfig, task: str) -> str:
+    """Why the native engine cannot compute the model; empty where it can."""
+    why = why_not_native({"model": config.model_dump(), "task": task}, _WHERE)
+    device = next(model.parameters()).device.type
+    return why or ("" if device == "cpu" else f"the model is on {device}")
+
+
+def _settings(config: ModelConfig, task: str) -> ModelSettings:
+    settings: dict[str, Any] = {"model": config.model_dump()}
+    return model_settings(settings, _WHERE, COMPUTED[task])
+
+
+def _arrays(model: nn.Module) -> dict[str, Array]:
     # a model in training may be computed with in bfloat16, which numpy does not have
-    arrays = {name: parameter.detach().float().numpy() for name, parameter in model.named_parameters()}
-    return NativeEngine(model_settings(settings, _WHERE, NATIVE), arrays, _WHERE, threads=torch.get_num_threads())
+    return {name: parameter.detach().float().numpy() for name, parameter in model.named_parameters()}

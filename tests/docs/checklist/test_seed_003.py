@@ -22,9 +22,9 @@ from dikkat.decoding.token_stream import token_stream
 from dikkat.explain.as_table import as_table
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.capture import capture_attention
-from dikkat.explain.languages import wording_of
+from dikkat.explain.languages import messages_for
 from dikkat.explain.plots import plot_heads
-from dikkat.explain.six_steps import tell_six_steps
+from dikkat.explain.six_steps import render_six_steps
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn import MapName, MultiHeadAttention, SinusoidalPositions, TokenEmbedding, record_attention
@@ -157,7 +157,7 @@ def test_D06_the_row_of_it_is_shown(reader: Reader, tmp_path: Path) -> None:
     tokens = torch.tensor([[WORDS.index(word) for word in words]])
     capture = capture_attention(reader, MapName("self_attention", 0, "self"), lambda: reader(tokens))
     found = capture.trace(0, 9, words, words, positions_added=True)
-    story = tell_six_steps(found, " ".join(words), None, words, wording_of("en"))
+    story = render_six_steps(found, " ".join(words), None, words, messages_for("en"))
     table = story.steps[3].table
     assert table is not None
     rows = {row[0]: float(row[-1]) for row in table.rows if row[0] in words}

@@ -15,8 +15,8 @@ from tests.docs.pages import blocks
 from torch import Tensor, nn
 
 from dikkat.explain.as_table import as_table
-from dikkat.explain.languages import wording_of
-from dikkat.explain.three_steps import tell_three_steps
+from dikkat.explain.languages import messages_for
+from dikkat.explain.three_steps import render_three_steps
 from dikkat.explain.trace import trace_cell
 from dikkat.explain.word_vectors import known_vectors, split_words
 from dikkat.nn import DecoderBlock, EncoderBlock, MultiHeadAttention
@@ -88,7 +88,7 @@ def silently_shortened(sentence: str) -> str:
 
 def ours(sentence: str, language: str = "en") -> str:
     words = known_vectors(sentence)
-    return as_table(tell_three_steps(words, trace_cell(words.cell()), wording_of(language)))
+    return as_table(render_three_steps(words, trace_cell(words.cell()), messages_for(language)))
 
 
 def test_F23_a_word_without_a_vector_is_named() -> None:
@@ -114,7 +114,7 @@ def test_F29_a_word_need_not_look_at_itself_most() -> None:
         assert told.weights[row] < told.weights[1]
     claim = re.compile(r"(own|itself|same) (word|token|position)?[^.]{0,30}highest|kendisi[^.]{0,30}en yüksek")
     assert claim.search("this word itself will have the highest softmax score")
-    told_texts = [str(wording_of(language)) for language in ("en", "tr")]
+    told_texts = [str(messages_for(language)) for language in ("en", "tr")]
     assert not any(claim.search(text) for text in told_texts)
 
 
@@ -148,7 +148,7 @@ def test_F24_turkish_terms_are_those_of_the_field() -> None:
         "dikkat havuz",
     ]
     texts = turkish_texts()
-    assert {"README.tr.md", "src/dikkat/explain/wording_turkish.py"} <= set(texts)
+    assert {"README.tr.md", "src/dikkat/explain/messages_turkish.py"} <= set(texts)
     assert {path: misused(text) for path, text in texts.items() if misused(text)} == {}
     everything = " ".join(lower(" ".join(texts.values()), "tr").split())
     assert [term for term in RIGHT if term not in everything] == []

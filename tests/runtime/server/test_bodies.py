@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import resource
+import time
+import zipfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -85,3 +90,74 @@ def test_no_answer_repeats_a_whole_hostile_field(server: Served) -> None:
     answer = server.client.post("/v1/embeddings", json={"model": "x" * 100_000, "input": "a"})
     assert answer.status_code == 404
     assert len(answer.text) < 1000
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"content-type": "\xff\xfe"},
+        {"content-type": "application/json; charset=utf-7"},
+        {"content-length": "1e9"},
+        {"content-length": "9" * 400},
+        {"content-encoding": "br, gzip"},
+        {"accept-language": ";" * 5000},
+        {"authorization": "Bearer " + "\xe9" * 3000},
+        {"x-deadline-ms": "-1"},
+        {"x-deadline-ms": "9" * 50},
+        {"accept": "text/html" * 500},
+        {"host": "localhost:99999"},
+        {"host": "[::1"},
+        {"origin": "null"},
+        {"origin": "http://[::1"},
+    ],
+    ids=range(14),
+)
+def test_hostile_headers_are_no_error_of_ours(server: Served, headers: dict[str, str]) -> None:
+    encoded = {name: value.encode("latin-1") for name, value in headers.items()}
+    for path in ("/translate", "/", "/page/models", "/v1/embeddings"):
+        content = b'{"q": "1", "source": "en", "target": "fr"}'
+        for method in ("GET", "POST"):
+            answer = server.client.request(method, path, content=content, headers=encoded)  # type: ignore[arg-type]
+            assert answer.status_code < 500, (path, answer.text)
+
+
+def bomb() -> bytes:
+    """A Word document of 600 megabytes of spaces in less than one, made without ever holding them."""
+    data, spaces = io.BytesIO(), b" " * 1_000_000
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in ("word/document.xml", "word/footnotes.xml"):
+            with archive.open(name, "w") as member:
+                for _ in range(300):
+                    member.write(spaces)
+    return data.getvalue()
+
+
+def told(server: Served, name: str, data: bytes) -> str:
+    """What a document that is sent comes to."""
+    sent = server.client.post("/page/documents", files={"file": (name, data)}, data={"model": "en-fr"})
+    if sent.status_code != 200:
+        return str(sent.json()["error"])
+    path, key = f"/page/documents/{sent.json()['id']}", {"key": sent.json()["key"]}
+    while (state := server.client.get(path, params=key).json())["status"] in ("queued", "translating"):
+        time.sleep(0.02)
+    return str(state.get("problem", state["status"]))
+
+
+def test_a_bomb_in_an_archive_is_not_blown_up(server: Served) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    assert "done" not in told(server, "a.docx", bomb())
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../../etc/a.txt", "/etc/a.txt", "C:\\a.txt", "a\x00.txt", "..", "\u202egpj.txt", "x" * 4000 + ".txt"],
+    ids=range(7),
+)
+def test_the_name_of_a_file_is_never_a_path(server: Served, name: str) -> None:
+    before = set(Path().iterdir())
+    told(server, name, b"One.\n")
+    assert set(Path().iterdir()) == before
+    for job in server.services.documents._jobs.values():
+        assert "/" not in job.name
+        assert len(job.name) <= 200

@@ -15,7 +15,9 @@ from tests.runtime.server.asking import Served, served
 
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.page_files import page_files, wanted_language
+from dikkat_runtime.server.page_views import shown_confidence
 from dikkat_runtime.tasks.aligner import Aligner
+from dikkat_runtime.tasks.confidence import Confidence, WordConfidence
 
 FIRST, SECOND = SENTENCES[0], SENTENCES[1]
 PAIR: dict[str, Any] = {"source": "en", "target": "fr"}
@@ -120,6 +122,17 @@ def test_terms_of_the_field_are_in_the_translation_and_a_wrong_line_is_named(ser
     assert "clefs à molette" in answer["parts"][0]["target"]
     wrong = server.post("/page/translate", status=400, text="a", glossary="a = b\nno term", **PAIR)
     assert "line 2" in wrong["error"]
+
+
+def test_the_confidence_of_words_is_that_of_the_judge_at_their_place() -> None:
+    shown = shown_confidence(
+        "a 😀 b a", Confidence(0.5, (WordConfidence("a", 0.2), WordConfidence("a", 0.9)), ("loop",))
+    )
+    assert shown == {
+        "probability": 0.5,
+        "words": [{"start": 0, "end": 1, "probability": 0.2}, {"start": 6, "end": 7, "probability": 0.9}],
+        "flags": ["loop"],
+    }
 
 
 def test_a_translation_that_was_begun_goes_on(server: Served) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from dikkat.cli import progress
 from dikkat.cli.progress import Announced
-from dikkat.cli.streams import tell_written
+from dikkat.cli.streams import print_written
 
 
 def test_what_takes_long_is_said_after_a_while(
@@ -45,5 +45,5 @@ def test_what_is_short_or_fails_at_once_is_not_announced(
 
 
 def test_files_that_were_written_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_written(Path("a b.png"), None, Path("x\x1b.svg"))
+    print_written(Path("a b.png"), None, Path("x\x1b.svg"))
     assert capsys.readouterr().err == "wrote a b.png\nwrote x\\x1b.svg\n"

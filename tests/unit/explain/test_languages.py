@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 
 import pytest
 
-from dikkat.explain.languages import wording_of
+from dikkat.explain.languages import messages_for
 from dikkat_runtime.errors import UsageError
 
 
@@ -32,7 +32,7 @@ def blanks(text: str) -> set[str]:
     return {name for _, name, _, _ in string.Formatter().parse(text) if name is not None}
 
 
-ENGLISH, TURKISH = (dict(texts(wording_of(language))) for language in ("en", "tr"))
+ENGLISH, TURKISH = (dict(texts(messages_for(language))) for language in ("en", "tr"))
 
 
 def test_both_languages_have_the_same_texts() -> None:
@@ -56,4 +56,4 @@ def test_D18_F24_turkish_uses_the_terms_of_the_turkish_textbook() -> None:
 
 def test_an_unknown_language() -> None:
     with pytest.raises(UsageError, match='there is no explanation in "de"; choose from en, tr'):
-        wording_of("de")
+        messages_for("de")

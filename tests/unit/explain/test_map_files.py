@@ -18,7 +18,7 @@ import pytest
 from dikkat.explain import map_files
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.map_files import read_json, read_npz, write_alignment, write_json, write_npz
-from dikkat.explain.sentence_maps import SentenceMaps, place_of
+from dikkat.explain.sentence_maps import SentenceMaps, map_key
 from dikkat_runtime.errors import CannotCreateError, DataError, DiskError, MissingInputError
 
 READS, WRITES = ("▁a", "</script>", '"', "\x00\u202e", "<eos>"), ("<bos>", "▁b")
@@ -65,7 +65,7 @@ def test_everything_comes_back_bit_by_bit(
         for field in ("source", "output", "source_tokens", "output_tokens"):
             assert getattr(one, field) == getattr(other, field)
         for mine, its in zip(one.maps, other.maps, strict=True):
-            assert place_of(mine) == place_of(its)
+            assert map_key(mine) == map_key(its)
             assert (mine.query_tokens, mine.key_tokens) == (its.query_tokens, its.key_tokens)
             assert its.weights.dtype == np.float32
             assert np.array_equal(mine.weights, its.weights)

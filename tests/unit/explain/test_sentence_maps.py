@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dikkat.explain.attention_map import AttentionMap, Kind, Stack
-from dikkat.explain.sentence_maps import SentenceMaps, axes_of, mean_of_heads, place_of
+from dikkat.explain.sentence_maps import SentenceMaps, axes_of, map_key, mean_of_heads
 from dikkat_runtime.errors import UsageError
 
 READS, WRITES = ("▁A", "▁dog", "<eos>"), ("<bos>", "▁Ein")
@@ -75,7 +75,7 @@ def test_a_model_without_cross_attention_says_so() -> None:
 
 def test_of_means_no_head_can_be_chosen() -> None:
     found = SentenceMaps("A dog", "Ein", READS, WRITES, tuple(maps_of("decoder", "cross", [0], [None])))
-    assert [place_of(each) for each in found.select("decoder", "cross")] == [("decoder", "cross", 0, None)]
+    assert [map_key(each) for each in found.select("decoder", "cross")] == [("decoder", "cross", 0, None)]
     with pytest.raises(UsageError, match=r"there is no head 1 in the cross-attention: .*only the mean of heads"):
         found.select("decoder", "cross", 0, 0)
 
@@ -97,7 +97,7 @@ def test_the_mean_of_heads(found: SentenceMaps) -> None:
     first, second = found.select("decoder", "cross", 1)
     mean = mean_of_heads([first, second])
     np.testing.assert_allclose(mean.weights, (first.weights.astype(np.float64) + second.weights) / 2, rtol=0, atol=1e-7)
-    assert place_of(mean) == ("decoder", "cross", 1, None)
+    assert map_key(mean) == ("decoder", "cross", 1, None)
     assert (mean.query_tokens, mean.key_tokens) == (WRITES, READS)
     with pytest.raises(ValueError, match="no attention map to take the mean of"):
         mean_of_heads([])

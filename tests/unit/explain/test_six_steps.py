@@ -12,9 +12,9 @@ import pytest
 from dikkat.explain.as_json import as_json
 from dikkat.explain.as_markdown import as_markdown
 from dikkat.explain.as_table import as_table
-from dikkat.explain.languages import wording_of
-from dikkat.explain.six_steps import tell_six_steps
-from dikkat.explain.story import Story
+from dikkat.explain.explanation import Explanation
+from dikkat.explain.languages import messages_for
+from dikkat.explain.six_steps import render_six_steps
 from dikkat.explain.trace import Cell, ModelTrace, trace_cell
 
 KEYS = ("▁the", "▁cat", "<eos>")
@@ -32,9 +32,9 @@ def cell_of_a_model(stack: str = "encoder", kind: str = "self", layer: int = 1, 
     return ModelTrace(trace, stack, layer, 1, kind, 3, np.arange(36.0), trace.total + 1e-7, True, (), True)
 
 
-def told(found: ModelTrace, language: str = "en", full: bool = False) -> Story:
+def told(found: ModelTrace, language: str = "en", full: bool = False) -> Explanation:
     target = "le chat" if found.stack == "decoder" else None
-    return tell_six_steps(found, "the cat", target, ("<bos>", "▁cat"), wording_of(language), full=full)
+    return render_six_steps(found, "the cat", target, ("<bos>", "▁cat"), messages_for(language), full=full)
 
 
 ATTENTIONS = [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]
@@ -147,14 +147,14 @@ def test_D12_F31_what_happens_to_the_sum(stack: str, kind: str, onward: str) -> 
     assert ending.endswith(f"to the {onward}.")
 
 
-def retold(language: str = "en", turns: tuple[str, ...] = (), **changes: object) -> Story:
+def retold(language: str = "en", turns: tuple[str, ...] = (), **changes: object) -> Explanation:
     """The story when the cell computes in another way than the paper's."""
     found = cell_of_a_model("decoder", "self")
     trace = trace_cell(replace(found.trace.cell, **changes))  # type: ignore[arg-type]
     return told(replace(found, trace=trace, turns=turns), language)
 
 
-def cells(story: Story, step: int) -> list[tuple[str, ...]]:
+def cells(story: Explanation, step: int) -> list[tuple[str, ...]]:
     table = story.steps[step - 1].table
     assert table is not None
     return [tuple(column.heading for column in table.columns), *table.rows]

@@ -70,8 +70,8 @@ def test_a_bert_without_a_pooler_has_none(tmp_path: Path) -> None:
     folder = bert_folder(tmp_path / "theirs")
     change_weights(folder, pooler__dense__weight=None, pooler__dense__bias=None)
     found = read_foreign(folder)
-    assert isinstance(found.around, EncoderConfig)
-    assert not found.around.pooler
+    assert isinstance(found.head_config, EncoderConfig)
+    assert not found.head_config.pooler
 
 
 def test_gpt2_may_store_its_output_matrix_twice_or_have_another_one(tmp_path: Path) -> None:
@@ -106,16 +106,16 @@ def sentence_transformer(folder: Path) -> Path:
 def test_pooling_normalisation_and_longest_text_of_sentence_transformers(tmp_path: Path) -> None:
     folder = sentence_transformer(tmp_path / "theirs")
     first = EncoderConfig(segments=2, pooler=True, pooling="first", normalize=True, max_length=9)
-    assert read_foreign(folder).around == first
+    assert read_foreign(folder).head_config == first
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}')
-    assert read_foreign(folder).around == first.model_copy(update={"pooling": "mean"})
+    assert read_foreign(folder).head_config == first.model_copy(update={"pooling": "mean"})
     (folder / "0_Transformer").mkdir()
     for name in ("config.json", "model.safetensors", "tokenizer.json", "sentence_bert_config.json"):
         (folder / name).rename(folder / "0_Transformer" / name)
     (folder / "modules.json").write_text(
         (folder / "modules.json").read_text().replace('"path": ""', '"path": "0_Transformer"')
     )
-    assert read_foreign(folder).around == first.model_copy(update={"pooling": "mean"})
+    assert read_foreign(folder).head_config == first.model_copy(update={"pooling": "mean"})
 
 
 def edit(path: Path, **changes: object) -> None:

@@ -22,6 +22,7 @@ from dikkat.nn.masks import causal_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of
 from dikkat.tasks.inspection.reader_attention import AttendingReader
+from dikkat.torch_engine.texts import TorchEncoder
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -105,16 +106,14 @@ def test_an_imported_encoder(tmp_path: Path) -> None:
     found = AttendingReader.of(trained).read(TEXT)
     assert found.source_tokens == ("[CLS]", *TEXT.split(), "[SEP]")
     tokens = torch.tensor([[2, 4, 5, 7, 9, 6, 3]])
-    model = trained.backbone.model
+    assert isinstance(trained.engine, TorchEncoder)
+    model = trained.engine.module
     require_reference(found, model, lambda: model(tokens, torch.ones_like(tokens, dtype=torch.bool)))
 
 
-def test_an_embedder_of_another_model_shows_the_stack_that_it_reads_with(untrained: Path) -> None:
-    attending = AttendingReader.of(Embedder.load(untrained))
-    assert attending.layers == {("encoder", "self"): 2}
-    found = attending.read("go !")
-    assert {(each.stack, each.kind) for each in found.maps} == {("encoder", "self")}
-    assert found.source_tokens[-1] == "<eos>"
+def test_an_embedder_of_another_model_is_refused(untrained: Path) -> None:
+    with pytest.raises(UsageError, match="only an imported encoder; load the run itself"):
+        AttendingReader.of(Embedder.load(untrained))
 
 
 def test_only_what_is_wanted(tokenizer: Tokenizer) -> None:

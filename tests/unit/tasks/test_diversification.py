@@ -15,6 +15,7 @@ from dikkat.tasks.translation.diversify import BEAM, check_directions, diversify
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.confidence import Judge
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.text.glossary import Glossary
@@ -40,6 +41,7 @@ class Parrot(Translator):
         notes: TranslationNotes | None = None,
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
+        confidence: Judge | None = None,
     ) -> Iterator[Translation]:
         self.asked += [options, batch_size]
         return (Translation(self.texts[line], 0.0, ()) for line in lines)
@@ -49,7 +51,7 @@ def test_what_is_new_follows_what_was_given() -> None:
     forward = Parrot({"a dog": "der Hund", "a cat": "eine Katze"})
     backward = Parrot({"ein Hund": "one dog", "eine Katze": " "})
     told: list[int] = []
-    found = diversify(forward, backward, PAIRS, told=told.append)
+    found = diversify(forward, backward, PAIRS, on_progress=told.append)
     assert found.pairs == [
         ("a dog", "ein Hund"),
         ("a cat", "eine Katze"),
@@ -57,7 +59,7 @@ def test_what_is_new_follows_what_was_given() -> None:
         ("a dog", "der Hund"),
         ("one dog", "ein Hund"),
     ]
-    assert (found.given, found.by_forward, found.by_backward) == (3, 1, 1)
+    assert (found.original, found.by_forward, found.by_backward) == (3, 1, 1)
     assert told == [1, 2, 3, 4, 5, 6]
 
 

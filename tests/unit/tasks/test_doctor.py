@@ -31,7 +31,7 @@ def test_a_checkpoint_has_its_own_weights(run: RunDirectory) -> None:
         assert torch.equal(parameter, weights[name])
         assert torch.equal(checkpoint.get_parameter(name), 2.0 * weights[name])
     assert not best.training
-    assert all(proof.passed for proof in examine_path(folder, seed=4))
+    assert all(proof.passed for proof in examine_path(folder, seed=4)[0])
 
 
 def test_a_checkpoint_needs_no_weights_of_its_run(run: RunDirectory) -> None:

@@ -19,11 +19,12 @@ from dikkat.models.factory import Factory
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.embedding.embedder import Embedder, Vector
-from dikkat.tasks.embedding.vector_files import tsv_line, write_vectors
+from dikkat.tasks.embedding.vector_files import write_vectors
 from dikkat.tasks.language_model.language_model import LanguageModel
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.tasks.embedder import tsv_line
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 LINES = ["the dog runs", "a cat sees the dog and the cat .", "", "dog", "the dog runs", "  \t", "a " * 40]
@@ -174,7 +175,7 @@ def test_A20_vectors_of_lines_and_tokens_are_those_of_the_model_alone(
             continue
         ids, hidden, pooled = reference(vector.text.strip())
         torch.testing.assert_close(torch.from_numpy(vector.values), pooled, rtol=0, atol=1e-5)
-        expected_tokens += [(vector.line, piece) for piece in embedder.backbone.pieces(ids)]
+        expected_tokens += [(vector.line, piece) for piece in embedder.reading.labels(ids)]
         states.append(hidden)
     assert [vector.left_out > 0 for vector in found[2:]] == [False] * 2 + [found[0].left_out > 0, False, True]
     tokens = list(embedder.tokens(LINES))

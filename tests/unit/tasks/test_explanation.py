@@ -29,12 +29,12 @@ def test_every_cell_has_the_weights_of_its_map(translator: Translator) -> None:
         query = len(each.query_tokens) - 1
         assert each.head is not None
         explained = explain_cell(translator, SOURCE, name, each.head, str(query + 1), target)
-        trace = explained.found.trace
+        trace = explained.trace.trace
         assert_allclose(trace.weights, each.weights[query], rtol=0, atol=1e-6)
         assert trace.cell.key_tokens == each.key_tokens
         assert explained.query_tokens == each.query_tokens
-        assert explained.found.difference <= 1e-6
-        assert explained.found.positions_added
+        assert explained.trace.difference <= 1e-6
+        assert explained.trace.positions_added
 
 
 def test_the_decoder_reads_the_models_own_translation_unless_given_one(translator: Translator) -> None:

@@ -12,7 +12,7 @@ from tests.unit.training.toy import Recorder
 from dikkat.config import RunConfig, build_config, merge
 from dikkat.tasks.common import speed
 from dikkat.tasks.common.fitting import advised_minutes, needed_updates
-from dikkat.tasks.common.pace_watcher import PaceWatcher
+from dikkat.tasks.common.time_limit_watcher import TimeLimitWatcher
 from dikkat.tasks.common.train import _minutes_needed
 from dikkat.tasks.common.verdict import longer_run
 from dikkat.tasks.language_model import defaults as language_model_defaults
@@ -26,7 +26,7 @@ from dikkat_runtime.engine.options import Device
 def told(seconds: Sequence[float], minutes: float | None, *, can_shrink: bool = True, batches: int = 30) -> list[str]:
     """Notes of a run whose first updates take so long."""
     config = build_config({"training": {"minutes": minutes}})
-    watcher = PaceWatcher(inner := Recorder(), config, batches, can_shrink)
+    watcher = TimeLimitWatcher(inner := Recorder(), config, batches, can_shrink)
     left = None if minutes is None else 60.0 * minutes
     for number, each in enumerate(seconds, start=1):
         left = None if left is None else left - each

@@ -17,7 +17,7 @@ from dikkat.tasks.translation import watch as watching
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.tasks.translation.translator import Translator
-from dikkat.tasks.translation.watch import MapDiary, train_watched
+from dikkat.tasks.translation.watch import TrainingPage, train_watched
 from dikkat_runtime.errors import CannotCreateError, UsageError
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -109,7 +109,7 @@ def test_what_is_shown_is_what_the_model_does(
     monkeypatch.setattr(watching, "MOST_SHOWN", 3)
     run, _ = watched
     translator = Translator.load(run.path)
-    diary = MapDiary(tmp_path / "watch.html", run, Watcher())
+    diary = TrainingPage(tmp_path / "watch.html", run, Watcher())
     for step in range(1, 6):
         diary.look(translator.model)
         diary.record({"step": step})
@@ -134,7 +134,7 @@ def test_looking_leaves_the_random_state_and_the_model_as_they_are(
     run, _ = watched
     model = Translator.load(run.path).model
     before, state = [each.detach().clone() for each in model.parameters()], torch.get_rng_state()
-    MapDiary(tmp_path / "watch.html", run, Watcher()).look(model)
+    TrainingPage(tmp_path / "watch.html", run, Watcher()).look(model)
     assert torch.equal(torch.get_rng_state(), state)
     assert all(map(torch.equal, model.parameters(), before))
     assert not model.training
@@ -145,7 +145,7 @@ def test_a_page_that_cannot_be_written_any_more_is_told_and_training_goes_on(
 ) -> None:
     folder, watcher = tmp_path / "folder", Watcher()
     folder.mkdir()
-    diary = MapDiary(folder / "watch.html", watched[0], watcher)
+    diary = TrainingPage(folder / "watch.html", watched[0], watcher)
     folder.rmdir()
     diary.record({"step": 1})
     assert watcher.notes == [

@@ -95,17 +95,14 @@ def _decoding_options(options: Namespace) -> DecodingOptions:
 
 def classify(options: Namespace) -> None:
     """Lines in, label and probability out."""
-    from dikkat_runtime.tasks.classifier import WINDOW, Classifier
+    from dikkat_runtime.tasks.classifier import WINDOW, Classifier, written
 
-    classifier = Classifier.load(options.run)
-    _say("numpy engine, float32")
+    classifier = Classifier.load(options.run, precision=options.precision, threads=options.threads)
+    _say(str(classifier.info))
     window = 1 if is_interactive(options.file) else WINDOW
     out = Output()
     for number, found in enumerate(classifier.stream(lines(options.file), window=window), start=1):
-        shown = [(found.label, found.probability)]
-        if options.all and found.label:
-            shown = sorted(found.probabilities.items(), key=lambda item: -item[1])
-        out.write("\t".join(f"{label}\t{probability:.4f}" for label, probability in shown) + "\n")
+        out.write(written(found, found.probabilities if options.all else found.labels) + "\n")
         if number % window == 0:
             out.flush()
     out.flush()
@@ -124,8 +121,8 @@ def generate(options: Namespace) -> None:
         repetition_penalty=options.repetition_penalty,
         seed=options.seed,
     )
-    generator = Generator.load(options.run)
-    _say("numpy engine, float32")
+    generator = Generator.load(options.run, precision=options.precision, threads=options.threads)
+    _say(str(generator.info))
     prompt = options.prompt
     if prompt is None:
         prompt = "" if is_interactive(None) else text(None)
@@ -142,21 +139,15 @@ def generate(options: Namespace) -> None:
 
 def embed(options: Namespace) -> None:
     """Lines in, each with its vector out: text, tab, numbers."""
-    from dikkat_runtime.tasks.embedder import WINDOW, Embedder
+    from dikkat_runtime.tasks.embedder import WINDOW, Embedder, tsv_line
 
-    embedder = Embedder.load(options.run)
+    embedder = Embedder.load(options.run, precision=options.precision, threads=options.threads)
+    _say(str(embedder.info))
     window = 1 if is_interactive(options.file) else WINDOW
-    out, read = Output(), list[str]()
-
-    def remembered() -> object:
-        for line in lines(options.file):
-            read.append(line)
-            yield line
-
-    for number, vector in enumerate(embedder.stream(remembered(), window=window), start=1):  # type: ignore[arg-type]
-        shown = read.pop(0).replace("\t", " ")
-        out.write(f"{shown}\t{' '.join(map(str, vector))}\n")
-        if number % window == 0:
+    out = Output()
+    for vector in embedder.sentences(lines(options.file), window=window):
+        out.write(tsv_line(vector) + "\n")
+        if vector.line % window == 0:
             out.flush()
     out.flush()
 

@@ -8,8 +8,9 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.server.settings import Limits, ServeSettings
 
@@ -39,6 +40,7 @@ class Option:
         return next(each.default for each in fields(owner) if each.name == self.field)
 
 
+_PRECISIONS: tuple[str, ...] = get_args(PrecisionName)
 _WHERE, _WHO, _HOW = "where", "who may ask", "how to compute"
 _ONE, _ALL = "what one request may ask for", "what all together may ask for"
 
@@ -55,7 +57,7 @@ OPTIONS = (
     Option("open", "is_open", bool, "Answer anybody who reaches --host, without a key.", _WHO),
     Option("allow-host", "allowed_hosts", str, "One more name that the server has.", _WHO, "NAME", many=True),
     Option("allow-origin", "allowed_origins", str, "Pages of this origin may ask; * is all.", _WHO, "URL", many=True),
-    Option("precision", "precision", str, "int8 is faster.", _HOW, choices=("float32", "int8")),
+    Option("precision", "precision", str, "int8 is faster; auto as training measured it.", _HOW, choices=_PRECISIONS),
     Option("beam", "beam_size", int, "Hypotheses followed side by side; 1 is greedy.", _HOW, "N"),
     Option("threads", "threads", int, "Threads to compute with; all processors if absent.", _HOW, "N"),
     _limit("batch-tokens", "batch_tokens", int, "Source tokens computed together; 1 is a text at a time.", _HOW),

@@ -6,9 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from dikkat_runtime.engine.settings import NATIVE, NeedsTorchError, model_settings
+from dikkat_runtime.engine.settings import NATIVE, STACK, Allowed, NeedsTorchError, model_settings
 from dikkat_runtime.errors import AbsentError, UsageError
 from dikkat_runtime.native.library import library
+
+COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm": STACK}
+"""What the native engine computes of each kind of model, by the name in config.json."""
 
 
 def why_not_native(config: Mapping[str, Any], where: str) -> str | None:
@@ -19,8 +22,11 @@ def why_not_native(config: Mapping[str, Any], where: str) -> str | None:
     """
     if os.environ.get("DIKKAT_NATIVE", "1") == "0":
         return "DIKKAT_NATIVE=0"
+    task = config.get("task", "translator")
+    if task not in COMPUTED:
+        return f"it does not compute models of the kind {task}"
     try:
-        model_settings(config, where, NATIVE)
+        model_settings(config, where, COMPUTED[task])
     except NeedsTorchError as error:
         return error.reason
     except UsageError as error:

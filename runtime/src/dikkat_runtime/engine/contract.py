@@ -27,13 +27,16 @@ class EngineInfo:
     """Level of the processor's instruction set that the native kernels were compiled for."""
     why_not_native: str = ""
     """Why it is another engine, where nobody asked for that."""
+    why_precision: str = ""
+    """Why it is this precision, where nobody asked for one."""
 
     def __str__(self) -> str:
         threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
         levels = {"": "", "native": " (compiled on this computer)"}
         kernels = levels.get(self.instructions, f" (for {self.instructions})")
         why = f"; not native: {self.why_not_native}" if self.why_not_native else ""
-        return f"{self.name} engine{kernels}, {self.precision}, {threads}{why}"
+        precision = f"{self.precision} ({self.why_precision})" if self.why_precision else self.precision
+        return f"{self.name} engine{kernels}, {precision}, {threads}{why}"
 
 
 @dataclass(frozen=True, slots=True)

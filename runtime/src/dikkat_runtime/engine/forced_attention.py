@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from dikkat_runtime.engine.activations import softmax
-from dikkat_runtime.engine.settings import NUMPY, Allowed, ModelSettings
+from dikkat_runtime.engine.settings import STACK, Allowed, ModelSettings
 from dikkat_runtime.engine.stack import Block, Linear, Norm, Stack, causal_mask, split_heads
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 FORCED: Allowed = {
-    **NUMPY,
+    **STACK,
     "positions": ("sinusoidal", "sinusoidal_concatenated", "learned"),
     "embedding_norm": (False,),
     "output_bias": (False, True),

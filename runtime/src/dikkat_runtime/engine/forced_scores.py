@@ -56,7 +56,8 @@ def forced_scores(
         tokens = [wanted[rows[place]][position - 1] for place in staying]
         rows = [rows[place] for place in staying]
         steps.continue_from(staying, rows)
-    return [
-        ForcedScores(*np.array(column, np.float64).T, np.array(look, np.float64))
-        for column, look in zip(columns, looks, strict=True)
-    ]
+    found = []
+    for column, look in zip(columns, looks, strict=True):
+        log_probabilities, margins, spread = np.array(column, np.float64).T
+        found.append(ForcedScores(log_probabilities, margins, spread, np.array(look, np.float64)))
+    return found

@@ -69,6 +69,8 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
         rows = [json.loads(line) for line in lines if line]
+    except FileNotFoundError:
+        rows = []
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
@@ -102,10 +104,30 @@ def read_weights(path: Path) -> dict[str, Array]:
 
 def read_step(path: Path) -> str | None:
     """The update at which weights that `read_weights` has read were saved; None for those of an older dikkat."""
-    with path.open("rb") as file:
-        header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-    step = json.loads(header["__metadata__"][_NOTES])["metadata"].get("step")
+    step = _read_notes(path)["metadata"].get("step")
     return None if step is None else str(step)
+
+
+def read_checksum(path: Path) -> str:
+    """The checksum that weights were saved with, without comparing it. Raises `MissingInputError` or `DataError`."""
+    try:
+        return str(_read_notes(path)["sha256"])
+    except FileNotFoundError:
+        raise MissingInputError(f"{path}: no weights yet; train on with --resume until a validation") from None
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path}: damaged, or not weights written by dikkat ({error}); restore the file") from None
+
+
+def _read_notes(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if not 2 <= length <= LARGEST_HEADER:
+            raise ValueError("its header does not fit into the file")
+        header = parse_json(file.read(length))
+    notes: dict[str, Any] = parse_json(header["__metadata__"][_NOTES].encode())
+    return notes
 
 
 def _parse(content: bytes) -> tuple[dict[str, Array], dict[str, Any]]:

@@ -25,15 +25,15 @@ NATIVE: Allowed = {
     "positions_in_every_layer": (False,),
 }
 """What the kernels compute."""
-NUMPY: Allowed = {
+STACK: Allowed = {
     **NATIVE,
     "activation": ("relu", "gelu", "gelu_tanh", "geglu", "swiglu"),
     "norm": ("layer", "rms"),
     "positions": ("sinusoidal", "sinusoidal_concatenated", "learned", "rotary"),
     "embedding_norm": (False, True),
-    "output_bias": (False,),
+    "output_bias": (False, True),
 }
-"""What stacks over numpy compute."""
+"""What stacks of classifiers and language models compute."""
 _IGNORED = frozenset({"dropout", "attention_dropout", "global_tokens", "attention_bias", "attention_output_bias"})
 """What matters in training alone, or is seen from the weights."""
 LARGEST = 1 << 24

@@ -1,4 +1,4 @@
-"""A stack of Transformer blocks over numpy arrays: what classifiers and language models compute with."""
+"""A stack of Transformer blocks over numpy arrays and C kernels: what classifiers and language models compute with."""
 
 from __future__ import annotations
 
@@ -7,40 +7,64 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dikkat_runtime.engine.activations import GATED, PLAIN, softmax
+from dikkat_runtime.engine.activations import GATED, PLAIN
 from dikkat_runtime.engine.positions import rotated, rotations, sinusoids
+from dikkat_runtime.engine.products import attend, linear
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
 
+FIRST_CAPACITY = 32
+"""Positions that a cache holds before it first grows."""
+
 
 @dataclass
 class KeyValueCache:
-    """Keys and values (R, G, T, K) of each layer, which grow with every token."""
+    """Keys and values (R, G, capacity, K) of each layer, of which `length` positions are filled."""
 
+    length: int = 0
+    """Positions that every row has read."""
     layers: list[tuple[Array, Array]] = field(default_factory=list)
 
-    @property
-    def length(self) -> int:
-        """Positions held."""
-        return int(self.layers[0][0].shape[2]) if self.layers else 0
+    def append(self, layer: int, key: Array, value: Array) -> tuple[Array, Array]:
+        """All keys and values of a layer, with these (R, G, T, K) at the end; `advance` follows the last layer."""
+        end = self.length + key.shape[2]
+        if layer == len(self.layers):
+            self.layers.append((key[:, :, :0], value[:, :, :0]))
+        if end > self.layers[layer][0].shape[2]:
+            capacity = max(FIRST_CAPACITY, 2 * end)
+            self.layers[layer] = (
+                self._grown(self.layers[layer][0], capacity),
+                self._grown(self.layers[layer][1], capacity),
+            )
+        keys, values = self.layers[layer]
+        keys[:, :, self.length : end], values[:, :, self.length : end] = key, value
+        return keys[:, :, :end], values[:, :, :end]
+
+    def advance(self, count: int) -> None:
+        """All layers have read so many more positions."""
+        self.length += count
 
     def keep(self, rows: list[int]) -> None:
         """Only these rows go on."""
         self.layers = [(key[rows], value[rows]) for key, value in self.layers]
 
+    def _grown(self, before: Array, capacity: int) -> Array:
+        rows, groups, _, width = before.shape
+        grown = np.empty((rows, groups, capacity, width), np.float32)
+        grown[:, :, : self.length] = before[:, :, : self.length]
+        return grown
+
 
 class Linear:
-    """`x @ weight.T + bias`, with a bias where there is one."""
+    """`x @ weight.T + bias`, with a bias where there is one; in eight bits where the weights are."""
 
     def __init__(self, weights: Weights, name: str, outputs: int, inputs: int) -> None:
-        self.weight = weights.array(f"{name}.weight", outputs, inputs)
-        self.bias = weights.array(f"{name}.bias", outputs) if weights.has(f"{name}.bias") else None
+        self._layer, self._weights = weights.linear(name, outputs, inputs), weights
 
     def __call__(self, x: Array) -> Array:
-        product = x @ self.weight.T
-        return product if self.bias is None else product + self.bias
+        return linear(self._layer, x, self._weights.threads)
 
 
 class Norm:
@@ -63,7 +87,7 @@ class Block:
     """Self-attention and the feed-forward network, each in its residual sum."""
 
     def __init__(self, weights: Weights, name: str, settings: ModelSettings) -> None:
-        self.settings = settings
+        self.settings, self._threads = settings, weights.threads
         width, hidden, head = settings.model_dim, settings.feed_forward_dim, settings.head_dim
         joined, groups = settings.num_heads * head, settings.num_kv_heads * head
         self.splits = joined, joined + groups
@@ -99,20 +123,11 @@ class Block:
         if angles is not None:
             query, key = rotated(query, *angles), rotated(key, *angles)
         if cache is not None:
-            if layer < len(cache.layers):
-                before = cache.layers[layer]
-                key, value = (np.concatenate(pair, axis=2) for pair in zip(before, (key, value), strict=True))
-                cache.layers[layer] = key, value
-            else:
-                cache.layers.append((key, value))
+            key, value = cache.append(layer, key, value)
         if settings.num_kv_heads != settings.num_heads:
             group = settings.num_heads // settings.num_kv_heads
             key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
-        # (B, H, T, K) x (B, H, K, S) -> (B, H, T, S)
-        scores = query @ key.swapaxes(2, 3) * np.float32(settings.inverse_temperature)
-        context = softmax(np.where(mask, scores, np.float32(-np.inf))) @ value
-        # (B, H, T, K) -> (B, T, H * K)
-        return self.out_projection(context.swapaxes(1, 2).reshape(*x.shape[:2], -1))
+        return self.out_projection(attend(query, key, value, mask, settings.inverse_temperature, self._threads))
 
     def _feed_forward(self, x: Array) -> Array:
         inner = self.inner(x)
@@ -174,6 +189,8 @@ class Stack:
         angles = self._angles(start, end)
         for layer, block in enumerate(self.blocks):
             x = block(x, mask, angles, cache, layer)
+        if cache is not None:
+            cache.advance(tokens.shape[1])
         return x if self.final_norm is None else self.final_norm(x)
 
     def _table(self, end: int) -> Array | None:

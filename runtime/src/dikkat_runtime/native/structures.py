@@ -33,6 +33,31 @@ class Linear(ctypes.Structure):
     ]
 
 
+class Rotation(ctypes.Structure):
+    """`Rotation` of rotation.h."""
+
+    _fields_ = [*_addresses("cosines", "sines"), ("positions", c_int64), ("position_ids", c_void_p)]
+
+
+class Attention(ctypes.Structure):
+    """`Attention` of attention.h."""
+
+    _fields_ = [
+        *_numbers("batch", "heads", "queries", "keys", "width", "value_width"),
+        *_addresses("query", "key", "value"),
+        *((f"{name}_strides", c_int64 * 3) for name in ("query", "key", "value")),
+        ("mask", c_void_p),
+        ("mask_strides", c_int64 * 4),
+        ("random_bits", c_void_p),
+        ("threshold", c_int64),
+        ("beta", c_float),
+        ("scale", c_float),
+        ("rotation", Rotation),
+        ("weights_out", c_void_p),
+        *_numbers("is_float32", "threads"),
+    ]
+
+
 class Norm(ctypes.Structure):
     """`Norm` of layers.h."""
 

@@ -55,7 +55,7 @@ class Access:
 
     def check_origin(self, origin: str, host: str) -> None:
         """Raise `RequestError` for a request that a page of another origin makes."""
-        if urlsplit(origin).netloc.lower() != host.lower() and not self.allows_origin(origin):
+        if _place(origin) != host.lower() and not self.allows_origin(origin):
             raise RequestError(
                 "forbidden", "pages of this origin may not ask; start the server with --allow-origin URL"
             )
@@ -82,6 +82,14 @@ def _presented(request: Request, values: Mapping[str, object]) -> str | None:
         *(values.get(name) for name in KEY_FIELDS),
     ]
     return next((each for each in named if isinstance(each, str) and each), None)
+
+
+def _place(origin: str) -> str:
+    """Host and port of an origin, empty where it has none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
 
 
 def _host_name(host: str) -> str:

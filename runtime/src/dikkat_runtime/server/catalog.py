@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DikkatError, UsageError
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.models import SAMPLE, ModelKind, ServedModel, load_model, split_spec
@@ -14,7 +14,7 @@ from dikkat_runtime.server.request_error import RequestError
 class Catalog:
     """The models of some runs."""
 
-    def __init__(self, specs: Sequence[str], precision: Precision = "float32", threads: int | None = None) -> None:
+    def __init__(self, specs: Sequence[str], precision: PrecisionName = "auto", threads: int | None = None) -> None:
         """Load DIR or NAME=DIR of each of `specs`. Raises `UsageError` for two of one name, or one pair unnamed."""
         self._specs, self._precision, self._threads = tuple(specs), precision, threads
         self.models = [self._load(spec) for spec in self._specs]

@@ -26,7 +26,7 @@ def prompt_ids(generator: Generator, prompt: str) -> list[int]:
 def write(generator: Generator, ids: list[int], options: SamplingOptions, stop: Sequence[str]) -> Iterator[Piece]:
     """Pieces of text as they become sure; the last one says why it is the last."""
     stream, written, fresh = TextStream(generator.tokenizer, ids, stop), 0, 0
-    for token in generator._tokens(ids, options):
+    for token in generator.tokens(ids, options):
         written, fresh = written + 1, fresh + 1
         text = stream.feed(token)
         if stream.stopped:

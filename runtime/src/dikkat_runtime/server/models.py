@@ -11,13 +11,15 @@ from typing import Any, Literal
 import numpy as np
 
 from dikkat_runtime.documents.words import word_spans
-from dikkat_runtime.engine.options import BeamOptions, Precision
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.run_directory import read_config
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.languages import normal
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classification, Classifier
+from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translation, Translator
@@ -42,8 +44,12 @@ class ServedModel:
     """When its weights were written, in seconds since 1970."""
     tokens_per_byte: float = 0.3
     """Of a short English text."""
+    precision: PrecisionName = "float32"
+    threads: int | None = None
     has_attention: bool = False
     """Whether it is a translator that tells where it looked for each word."""
+    judge: Judge | None = None
+    """What tells the confidence in translations, where it has been fitted for the run."""
     _embedder: Embedder | None = field(default=None, repr=False)
     _aligner: Aligner | None = field(default=None, repr=False)
     _tasks: dict[tuple[int, int], Translate] = field(default_factory=dict, repr=False)
@@ -66,7 +72,7 @@ class ServedModel:
     def embedder(self) -> Embedder:
         """The model as a source of vectors, loaded when it is first asked for; in the engine thread."""
         if self._embedder is None:
-            self._embedder = Embedder.load(self.path)
+            self._embedder = Embedder.load(self.path, precision=self.precision, threads=self.threads)
         return self._embedder
 
     def aligner(self) -> Aligner:
@@ -172,6 +178,24 @@ class Attend:
 
 
 @dataclass(frozen=True, slots=True)
+class Judged:
+    """Translations are judged."""
+
+    model: ServedModel
+
+    @property
+    def pace(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
+    def run(self, pairs: Sequence[tuple[str, str]]) -> list[Confidence]:
+        """The confidence in the translation of each source."""
+        assert self.model.judge is not None
+        sources, targets = zip(*pairs, strict=True)
+        return self.model.judge(sources, targets)
+
+
+@dataclass(frozen=True, slots=True)
 class AlignWords:
     """The words of sentences are linked to those of their translations."""
 
@@ -188,24 +212,27 @@ class AlignWords:
         return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
 
-Task = Translate | Complete | Classify | Embed | Attend | AlignWords
+Task = Translate | Complete | Classify | Embed | Attend | Judged | AlignWords
 
 
-def load_model(spec: str, precision: Precision, threads: int | None) -> ServedModel:
+def load_model(spec: str, precision: PrecisionName, threads: int | None) -> ServedModel:
     """The run of DIR or NAME=DIR. Raises as the loading of its kind, and `UsageError` for unknown languages."""
     name, path = split_spec(spec)
     kind: ModelKind = read_config(path)["task"]
     loaders: dict[str, Callable[[], Any]] = {
         "translator": lambda: Translator.load(path, precision=precision, threads=threads),
-        "classifier": lambda: Classifier.load(path),
-        "lm": lambda: Generator.load(path),
+        "classifier": lambda: Classifier.load(path, precision=precision, threads=threads),
+        "lm": lambda: Generator.load(path, precision=precision, threads=threads),
     }
     model = ServedModel(name or path.resolve().name, kind, path, loaders[kind]())
+    model.precision, model.threads = precision, threads
     model.created = int((path / "model.safetensors").stat().st_mtime)
     model.tokens_per_byte = model.count_tokens([SAMPLE])[0] / len(SAMPLE)
     if kind == "translator":
         model.source, model.target = _languages(name, path)
         model.has_attention = Aligner.computes(path)
+        if Calibration.read(path) is not None:
+            model.judge = model.model.judge(path)
     return model
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from dikkat_runtime.documents.words import Span, word_shares, word_spans
 from dikkat_runtime.tasks.aligner import CrossAttention
+from dikkat_runtime.tasks.confidence import Confidence
 
 
 def shown_attention(attention: CrossAttention) -> dict[str, Any]:
@@ -23,6 +24,17 @@ def shown_attention(attention: CrossAttention) -> dict[str, Any]:
         "heads": heads,
         "weights": base64.b64encode(weights.tobytes()).decode(),
     }
+
+
+def shown_confidence(target: str, confidence: Confidence) -> dict[str, Any]:
+    """Probability of the whole and of each word of a translation, with the characters of the word, and its faults."""
+    words, position = [], 0
+    for word in confidence.words:
+        start = target.find(word.text, position)
+        if start >= 0:
+            position = start + len(word.text)
+            words.append({"start": start, "end": position, "probability": word.probability})
+    return {"probability": confidence.probability, "words": words, "flags": list(confidence.flags)}
 
 
 def _side(text: str, tokens: Sequence[Span]) -> dict[str, Any]:

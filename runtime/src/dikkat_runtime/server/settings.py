@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -65,7 +65,7 @@ class ServeSettings:
     """Answer anybody who reaches the port."""
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
-    precision: Precision = "float32"
+    precision: PrecisionName = "auto"
     threads: int | None = None
     beam_size: int = 5
     drain_seconds: float = 30.0

@@ -1,9 +1,9 @@
-"""The classifier: lines of text in, labels and probabilities out."""
+"""The classifier: lines of text in, labels and probabilities out, by any engine."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -12,18 +12,24 @@ from typing import Any
 import numpy as np
 
 from dikkat_runtime.engine.activations import softmax
+from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.run_directory import read_config, read_metrics, read_step, section
-from dikkat_runtime.engine.settings import ModelSettings
-from dikkat_runtime.engine.stack import Linear, Stack
-from dikkat_runtime.engine.weights import Weights
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.engine.text_contract import ClassifyingEngine, Rows
+from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID
-from dikkat_runtime.tasks.loading import load_stack_weights, load_tokenizer, padded
+from dikkat_runtime.tasks.batches import length_batches
+from dikkat_runtime.tasks.loading import load_tokenizer
+from dikkat_runtime.tasks.opening import labels_of, open_classifier_engine
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 BATCH_SIZE, WINDOW = 64, 1024
 """Texts classified at once, and lines read ahead, so that texts of like length share a batch."""
+BATCH_TOKENS = 16384
+"""Tokens of a batch, padding included; a longer text goes alone."""
+LEAST_PROBABILITY = 0.5
+"""Of a label that a text gets, where it may get several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,40 +42,15 @@ class Classification:
     """Of that class, calibrated on the validation part; NaN for a text without words."""
     probabilities: dict[str, float]
     """Of every class, in the order of training; empty for a text without words."""
+    labels: tuple[str, ...] = ()
+    """What the text gets, the likeliest first: its class, or where it may have several labels those of at least a half.
+    """
+    num_tokens: int = 0
+    """Tokens of the text; of more than `max_tokens` only the beginning and the end were read."""
 
 
 NOTHING = Classification("", math.nan, {})
-
-
-class ClassifierModel:
-    """Encoder, pooling and output layer."""
-
-    def __init__(self, settings: ModelSettings, weights: Weights, config: Mapping[str, Any], num_classes: int) -> None:
-        around = config["classifier"]
-        self.stack = Stack(weights, settings, "encoder", settings.encoder_layers, "embedding.weight")
-        self.pooling = str(around.get("pooling", "mean"))
-        outputs = 1 if around.get("objective") == "binary" else num_classes
-        self.output = Linear(weights, "output", outputs, settings.model_dim)
-        self.query = weights.array("pooling.query", settings.model_dim) if self.pooling == "attention" else None
-        weights.check_all_used()
-
-    def pooled(self, tokens: Array, mask: Array) -> Array:
-        """(B, D): one vector from the states of a text, in which padding has no part."""
-        states = self.stack(tokens, mask[:, None, None, :])
-        if self.pooling == "first":
-            return states[:, 0]
-        if self.query is not None:
-            scores = states @ self.query * np.float32(states.shape[-1] ** -0.5)
-            shares = softmax(np.where(mask, scores, np.float32(-np.inf)))
-        else:
-            shares = (mask / mask.sum(axis=1, keepdims=True)).astype(np.float32)
-        # (B, 1, S) x (B, S, D) -> (B, D)
-        return (shares[:, None, :] @ states)[:, 0]
-
-    def logits(self, tokens: Array, mask: Array) -> Array:
-        """(B, C); of a single output, the logit of the second of two classes, that of the first is 0."""
-        logits = self.output(self.pooled(tokens, mask))
-        return np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits
+"""The answer to a text without words."""
 
 
 class Classifier:
@@ -77,37 +58,41 @@ class Classifier:
 
     def __init__(
         self,
-        model: ClassifierModel,
+        engine: ClassifyingEngine,
         tokenizer: Tokenizer,
         labels: Sequence[str],
         settings: Mapping[str, Any],
-        temperature: float,
+        temperature: float = 1.0,
+        *,
+        language: str | None = None,
     ) -> None:
-        """`settings` are those of the section `classifier`; `temperature` divides the logits (Guo et al. 2017)."""
-        self.model, self.tokenizer, self.labels = model, tokenizer, tuple(labels)
+        """`settings` are those of the section `classifier`; `language` is that of the texts, else the tokenizer's."""
+        self.engine, self.tokenizer, self.labels = engine, tokenizer, tuple(labels)
+        self.language = tokenizer.language if language is None else language
         self.max_tokens, self.beginning = int(settings["max_tokens"]), float(settings["beginning"])
         self.temperature = temperature
+        """Divides the logits; found on the validation part (Guo et al. 2017)."""
+        self.is_multi_label = settings.get("objective") == "multi_label"
+        """Whether a text gets any number of labels."""
 
     @classmethod
-    def load(cls, path: str | Path) -> Classifier:
-        """The classifier of a run directory, in float32.
+    def load(cls, path: str | Path, *, precision: PrecisionName = "float32", threads: int | None = None) -> Classifier:
+        """The classifier of a run directory, by the native engine.
 
         Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a
         model of another kind or with a setting that needs PyTorch.
         """
         run = Path(path)
         config = read_config(run, "classifier")
-        around, labels = section(config, "classifier", run), config.get("labels")
-        if around.get("objective", "cross_entropy") not in ("cross_entropy", "binary"):
-            raise UsageError(f"{run}: this runtime does not compute classifier.objective = {around['objective']}")
-        if (pooling := around.get("pooling", "mean")) not in ("mean", "first", "attention"):
-            raise UsageError(f"{run}: this runtime does not compute classifier.pooling = {pooling}; use dikkat")
-        if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
-            raise DataError(f"{run / 'config.json'}: damaged: names no labels; restore the file")
-        settings, weights = load_stack_weights(run, config)
-        model = ClassifierModel(settings, weights, config, len(labels))
-        tokenizer = load_tokenizer(run, config, settings.vocab_size)
-        return cls(model, tokenizer, labels, around, _temperature(run, bool(around.get("balance"))))
+        engine = open_classifier_engine(run, config, precision, threads)
+        tokenizer = load_tokenizer(run, config, engine.stack.settings.vocab_size)
+        settings = section(config, "classifier", run)
+        return Classifier(engine, tokenizer, labels_of(run, config), settings, temperature_of(run, settings))
+
+    @property
+    def info(self) -> EngineInfo:
+        """What computes, at what precision, with how many threads."""
+        return self.engine.info
 
     def classify(self, texts: Iterable[str]) -> list[Classification]:
         """Classify all of `texts`; one without words is answered by `NOTHING`."""
@@ -116,20 +101,24 @@ class Classifier:
     def stream(
         self, lines: Iterable[str], *, batch_size: int = BATCH_SIZE, window: int = WINDOW
     ) -> Iterator[Classification]:
-        """Classify lines in their order; at most `window` of them are read ahead."""
+        """Classify an endless stream in order, in constant memory.
+
+        At most `window` lines are read ahead; a window of 1 answers each line before it reads the next. Batch size and
+        neighbours do not change a probability by more than rounding.
+        """
         reader = iter(lines)
-        while texts := [line.strip() for line in islice(reader, window)]:
-            found = [NOTHING] * len(texts)
-            rows = [self.read(ids) if ids else [] for ids in self.tokenizer.encode_batch(texts)]
-            order = sorted((number for number, row in enumerate(rows) if row), key=lambda number: -len(rows[number]))
-            for start in range(0, len(order), batch_size):
-                batch = order[start : start + batch_size]
-                shares = self.probabilities([rows[number] for number in batch])
-                for number, row in zip(batch, shares.tolist(), strict=True):
-                    best = max(range(len(row)), key=row.__getitem__)
-                    by_label = dict(zip(self.labels, row, strict=True))
-                    found[number] = Classification(self.labels[best], row[best], by_label)
-            yield from found
+        while texts := list(islice(reader, window)):
+            encoded = self.encode(texts)
+            answers = [NOTHING] * len(texts)
+            rows = [self.read(ids) if ids else [] for ids in encoded]
+            for batch in length_batches([len(row) for row in rows], batch_size, BATCH_TOKENS):
+                for index, shares in zip(batch, self.probabilities([rows[index] for index in batch]), strict=True):
+                    answers[index] = self._classification(shares, len(encoded[index]))
+            yield from answers
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """All ids of each text; none for a text without words."""
+        return self.tokenizer.encode_batch([text.strip() for text in texts], self.language)
 
     def read(self, ids: Sequence[int]) -> list[int]:
         """What the model reads of a text: the begin mark, and of a long text its beginning and its end."""
@@ -138,21 +127,48 @@ class Classifier:
             ids = [*ids[:first], *ids[len(ids) - (self.max_tokens - first) :]]
         return [BOS_ID, *ids]
 
-    def probabilities(self, rows: list[list[int]]) -> Array:
-        """(B, C) of what the model reads of B texts."""
-        tokens, mask = map(np.array, padded(rows))
-        return softmax(self.model.logits(tokens, mask).astype(np.float64) / self.temperature)
+    def probabilities(self, rows: Rows) -> Array:
+        """(B, C) of what the model reads of B texts, in float64."""
+        scaled = self.engine.logits(rows).astype(np.float64) / self.temperature
+        # the logistic function, where each label is a decision of its own
+        return 0.5 * (1.0 + np.tanh(0.5 * scaled)) if self.is_multi_label else softmax(scaled)
+
+    def _classification(self, shares: Array, num_tokens: int) -> Classification:
+        best = int(shares.argmax())
+        by_label = dict(zip(self.labels, shares.tolist(), strict=True))
+        order = np.argsort(-shares, kind="stable")
+        chosen = [index for index in order if shares[index] >= LEAST_PROBABILITY] if self.is_multi_label else [best]
+        labels = tuple(self.labels[index] for index in chosen)
+        return Classification(self.labels[best], float(shares[best]), by_label, labels, num_tokens)
 
 
-def _temperature(run: Path, balanced: bool) -> float:
+def written(answer: Classification, labels: Collection[str]) -> str:
+    """A line of output: the `labels` with their probabilities, likeliest first; a text without words has none."""
+    if not answer.label:
+        return f"\t{answer.probability:.4f}"
+    ordered = sorted(labels, key=lambda label: -answer.probabilities[label])
+    return "\t".join(f"{label}\t{answer.probabilities[label]:.4f}" for label in ordered)
+
+
+def score_column(settings: Mapping[str, Any]) -> str:
+    """The column of metrics.jsonl by which weights are kept, from the section `classifier`."""
+    if settings.get("objective") == "multi_label":
+        return "micro_f1"
+    return "macro_f1" if settings.get("balance") else "accuracy"
+
+
+def temperature_of(run: Path, settings: Mapping[str, Any]) -> float:
     """The temperature that was found for the weights that were kept. Raises `DataError` where it is not recorded."""
-    where, step = run / "metrics.jsonl", read_step(run / "model.safetensors")
-    score = "macro_f1" if balanced else "accuracy"
+    where, step, rows = run / "metrics.jsonl", read_step(run / "model.safetensors"), read_metrics(run)
+    # weights of an older dikkat do not say of which validation they are
+    kept = [row for row in rows if step in (None, str(row.get("step")))]
+    if not kept:
+        raise DataError(f"{where}: has no row of update {step}, whose weights were kept; go on with --resume")
     try:
-        kept = [row for row in read_metrics(run) if step in (None, str(row["step"]))]
-        temperature = float(max(kept, key=lambda row: float(row[score]))["temperature"])
+        best = max(kept, key=lambda row: float(row[score_column(settings)]))
+        temperature = float(best["temperature"])
     except (LookupError, TypeError, ValueError):
-        raise DataError(f"{where}: has no temperature of the weights that were kept; restore the file") from None
+        raise DataError(f"{where}: damaged: a row has no score or no temperature; restore the file") from None
     if not 0.0 < temperature < math.inf:
         raise DataError(f"{where}: damaged: the temperature is {temperature}; restore the file")
     return temperature

@@ -106,13 +106,14 @@ class Calibration:
 class PairScorer:
     """Reads sources and given translations with the model."""
 
-    def __init__(self, engine: Engine, tokenizer: Tokenizer, languages: tuple[str, str]) -> None:
-        self._engine, self._tokenizer, self.languages = engine, tokenizer, languages
+    def __init__(self, engine: Engine, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
+        """`tokenizers` are those of source and target, which may be one."""
+        self._engine, (self._source, self._target), self.languages = engine, tokenizers, languages
 
     def scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedScores | None]:
         """What the model thinks of each pair; None where the source has no tokens."""
-        ids = self._tokenizer.encode_batch(list(sources), self.languages[0])
-        written = self._tokenizer.encode_batch(list(targets), self.languages[1])
+        ids = self._source.encode_batch(list(sources), self.languages[0])
+        written = self._target.encode_batch(list(targets), self.languages[1])
         found: list[ForcedScores | None] = [None] * len(ids)
         for batch in length_batches([len(each) for each in ids], BATCH_SIZE):
             own = forced_scores(self._engine, [ids[place] for place in batch], [written[place] for place in batch])
@@ -122,7 +123,7 @@ class PairScorer:
 
     def spans(self, target: str) -> list[tuple[int, int]]:
         """Where each token of a translation stands, without the space before it."""
-        written, spans = self._tokenizer.spans(target, self.languages[1])
+        written, spans = self._target.spans(target, self.languages[1])
         return [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]
 
 
@@ -130,14 +131,14 @@ class Judge:
     """Tells how probable it is that translations are right."""
 
     def __init__(self, scorer: PairScorer, calibration: Calibration) -> None:
-        self._scorer, self.calibration = scorer, calibration
+        self.scorer, self.calibration = scorer, calibration
 
     def __call__(
         self, sources: Sequence[str], targets: Sequence[str], finished: Sequence[bool] | None = None
     ) -> list[Confidence]:
         """The confidence in each translation; `finished` tells whether the model ended it itself."""
         finished = [True] * len(sources) if finished is None else finished
-        scores = self._scorer.scores(sources, targets)
+        scores = self.scorer.scores(sources, targets)
         return [self._of(*each) for each in zip(sources, targets, scores, finished, strict=True)]
 
     def _of(self, source: str, target: str, scores: ForcedScores | None, finished: bool) -> Confidence:
@@ -145,13 +146,13 @@ class Judge:
             return CERTAIN
         calibration = self.calibration
         words = words_of(target)
-        flags = faults(source, target, self._scorer.languages, finished=finished)
+        flags = faults(source, target, self.scorer.languages, finished=finished)
         probability = float(calibration.sentence.probabilities(np.array([sentence_features(scores)]))[0])
         if flags:
             probability = min(probability, MOST_WHEN_FLAGGED)
         if not words:
             return Confidence(probability, (), flags)
-        features = np.array(word_features(scores, words, self._scorer.spans(target)))
+        features = np.array(word_features(scores, words, self.scorer.spans(target)))
         shown = zip(words, calibration.word.probabilities(features).tolist(), strict=True)
         return Confidence(probability, tuple(WordConfidence(word.text, each) for word, each in shown), flags)
 

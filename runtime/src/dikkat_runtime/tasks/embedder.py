@@ -1,114 +1,211 @@
-"""Vectors of lines of text, by any trained model."""
+"""Vectors of lines of text, and of their tokens, by any trained model and any engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dikkat_runtime.engine.contract import Engine, EngineInfo, Memory
+from dikkat_runtime.engine.native_texts import mean
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.run_directory import read_config, section
-from dikkat_runtime.engine.stack import Stack, causal_mask
+from dikkat_runtime.engine.text_contract import Rows, TextEngine
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
-from dikkat_runtime.tasks.loading import padded
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text.tokenizer import Tokenizer
 
-BATCH_SIZE, WINDOW = 32, 512
-"""Lines computed at once, and lines read ahead."""
+BATCH_SIZE, BATCH_TOKENS = 32, 8192
+"""Lines computed at once, and their tokens, padding included."""
+WINDOW = 512
+"""Lines read ahead, among which those of like length share a batch."""
 
-Read = Callable[[list[int]], list[int]]
-"""From the ids of a text to those that the model is given."""
-Pool = Callable[[list[list[int]]], Array]
-"""From rows of ids to a vector (D,) for each, (B, D)."""
+
+@dataclass(frozen=True, slots=True)
+class Vector:
+    """What a model makes of a line or of one of its tokens."""
+
+    line: int
+    """Counted from 1."""
+    text: str
+    """The line, or the label of the token."""
+    values: Array
+    """(D,), float32."""
+    left_out: int = 0
+    """Tokens of the line that were too many for the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextReading:
+    """How a kind of model reads a text."""
+
+    encode: Callable[[Sequence[str]], list[list[int]]]
+    """Ids of texts that are not empty, without special tokens."""
+    frame: Callable[[list[int]], list[int]]
+    """The ids that the model is given: not more than it can read, between the special tokens that it expects."""
+    longest: int
+    """Most ids of a text that are read."""
+    labels: Callable[[Sequence[int]], list[str]]
+    """A label for each id."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    number: int
+    text: str
+    ids: list[int]
+    left_out: int
+
+
+_OfText = Callable[[_Line, Array, Array], list[Vector]]
+_OfNothing = Callable[[_Line], list[Vector]]
 
 
 class Embedder:
-    """A trained translator (its encoder), classifier or language model, as a source of vectors."""
+    """A trained translator (its encoder), classifier, language model or imported encoder, as a source of vectors."""
 
-    def __init__(self, tokenizer: Tokenizer, read: Read, pool: Pool, width: int) -> None:
-        """`width` is D, the numbers in a vector."""
-        self._tokenizer, self._read, self._pool, self.width = tokenizer, read, pool, width
+    def __init__(self, engine: TextEngine, reading: TextReading) -> None:
+        self.engine, self.reading = engine, reading
 
     @classmethod
-    def load(cls, path: str | Path) -> Embedder:
-        """The model of a run directory, in float32. Raises as the `load` of its kind."""
+    def load(cls, path: str | Path, *, precision: PrecisionName = "float32", threads: int | None = None) -> Embedder:
+        """The model of a run directory, by the native engine. Raises as the `load` of its kind."""
         run = Path(path)
         config = read_config(run)
-        return _LOADERS[config["task"]](run, config)
+        if config["task"] == "classifier":
+            return of_classifier(Classifier.load(run, precision=precision, threads=threads))
+        if config["task"] == "lm":
+            generator = Generator.load(run, precision=precision, threads=threads)
+            return of_language_model(generator, longest_text(run, config, generator.context, special=1))
+        translator = Translator.load(run, precision=precision, threads=threads)
+        most = int(section(config, "data", run)["max_length"])
+        width = int(section(config, "model", run)["model_dim"])
+        return of_translator(translator, longest_text(run, config, most, special=1), width)
+
+    @property
+    def info(self) -> EngineInfo:
+        """What computes, at what precision, with how many threads."""
+        return self.engine.info
+
+    @property
+    def width(self) -> int:
+        """D, the numbers of a vector."""
+        return self.engine.width
 
     def stream(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Array]:
-        """One vector (D,) a line, in order; that of a line of white space is zero."""
-        reader = iter(lines)
-        while texts := [line.strip() for line in islice(reader, window)]:
-            vectors = np.zeros((len(texts), self.width), np.float32)
-            rows = [self._read(ids) if ids else [] for ids in self._tokenizer.encode_batch(texts)]
-            order = sorted((number for number, row in enumerate(rows) if row), key=lambda number: -len(rows[number]))
-            for start in range(0, len(order), BATCH_SIZE):
-                batch = order[start : start + BATCH_SIZE]
-                vectors[batch] = self._pool([rows[number] for number in batch])
-            yield from vectors
+        """The vector (D,) alone of each line; see `sentences`."""
+        return (vector.values for vector in self.sentences(lines, window=window))
+
+    def sentences(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
+        """One vector a line, in order and in constant memory; that of a line of white space is zero.
+
+        Neighbours and batches do not change a vector by more than rounding. At most `window` lines are read ahead.
+        """
+        nothing = np.zeros(self.width, np.float32)
+
+        def vectors(line: _Line, states: Array, pooled: Array) -> list[Vector]:
+            return [Vector(line.number, line.text, pooled, line.left_out)]
+
+        return self._stream(lines, vectors, lambda line: [Vector(line.number, line.text, nothing)], window)
+
+    def tokens(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
+        """A vector a token, special ones included, line by line; a line of white space has no tokens."""
+
+        def vectors(line: _Line, states: Array, pooled: Array) -> list[Vector]:
+            rows = zip(self.reading.labels(line.ids), states, strict=True)
+            return [Vector(line.number, label, values, line.left_out) for label, values in rows]
+
+        return self._stream(lines, vectors, lambda line: [], window)
+
+    def _stream(self, lines: Iterable[str], of_text: _OfText, of_nothing: _OfNothing, window: int) -> Iterator[Vector]:
+        numbered = enumerate(lines, start=1)
+        while some := list(islice(numbered, window)):
+            batch = self._read(some)
+            vectors = [of_nothing(line) if not line.ids else [] for line in batch]
+            for indices in length_batches([len(line.ids) for line in batch], BATCH_SIZE, BATCH_TOKENS):
+                memory = self.engine.hidden([batch[index].ids for index in indices])
+                for index, states, pooled in zip(indices, memory.states, self.engine.pool(memory), strict=True):
+                    line = batch[index]
+                    vectors[index] = of_text(line, states[: len(line.ids)], pooled)
+            for each in vectors:
+                yield from each
+
+    def _read(self, numbered: Sequence[tuple[int, str]]) -> list[_Line]:
+        texts = iter(self.reading.encode([text.strip() for _, text in numbered if text.strip()]))
+        lines = []
+        for number, text in numbered:
+            ids = next(texts) if text.strip() else []
+            read = self.reading.frame(ids) if ids else []
+            lines.append(_Line(number, text, read, max(0, len(ids) - self.reading.longest)))
+        return lines
 
 
-def _translator(run: Path, config: Mapping[str, Any]) -> Embedder:
+@dataclass(frozen=True, slots=True)
+class EncoderOfTranslator:
+    """The encoder of a translator's engine, which puts the end mark behind a source itself."""
+
+    engine: Engine
+    width: int
+
+    @property
+    def info(self) -> EngineInfo:
+        """What computes, and with what."""
+        return self.engine.info
+
+    def hidden(self, rows: Rows) -> Memory:
+        """The state of every id, the last of which is the end mark."""
+        return self.engine.encode([row[:-1] for row in rows])
+
+    def pool(self, memory: Memory) -> Array:
+        """(B, D): the mean."""
+        return mean(memory)
+
+
+def tsv_line(vector: Vector, with_line: bool = False) -> str:
+    """`text<TAB>0.1 0.2 …`, of a token with the number of its line before it; tabs in the text become spaces.
+
+    Every number has as many digits as float32 needs to be read back exactly.
+    """
+    text = vector.text.replace("\t", " ")
+    numbers = " ".join(map(str, vector.values))
+    return f"{vector.line}\t{text}\t{numbers}" if with_line else f"{text}\t{numbers}"
+
+
+def of_translator(translator: Translator, longest: int, width: int) -> Embedder:
     """The encoder, which reads as in training, with the end mark; the vector of a line is the mean."""
-    translator = Translator.load(run)
-    engine = translator.engine
-    longest = _longest(config, int(section(config, "data", run)["max_length"]), special=1)
-
-    def pool(rows: list[list[int]]) -> Array:
-        # the engine puts the end mark there itself
-        memory = engine.encode([row[:-1] for row in rows])
-        lengths = np.array(memory.lengths, np.float32)[:, None]
-        return np.asarray(memory.states.sum(axis=1) / lengths)
-
-    width = int(section(config, "model", run)["model_dim"])
-    return Embedder(translator.tokenizer, lambda ids: [*ids[:longest], EOS_ID], pool, width)
+    reading = TextReading(
+        encode=lambda texts: translator.tokenizer.encode_batch(texts, translator.language),
+        frame=lambda ids: [*ids[:longest], EOS_ID],
+        longest=longest,
+        labels=translator.tokenizer.labels,
+    )
+    return Embedder(EncoderOfTranslator(translator.engine, width), reading)
 
 
-def _classifier(run: Path, config: Mapping[str, Any]) -> Embedder:
+def of_classifier(classifier: Classifier) -> Embedder:
     """The encoder with its own pooling: the vector of a line is what its class is read off."""
-    classifier = Classifier.load(run)
-
-    def pool(rows: list[list[int]]) -> Array:
-        tokens, mask = map(np.array, padded(rows))
-        return classifier.model.pooled(tokens, mask)
-
-    width = classifier.model.stack.settings.model_dim
-    return Embedder(classifier.tokenizer, classifier.read, pool, width)
+    reading = TextReading(classifier.encode, classifier.read, classifier.max_tokens, classifier.tokenizer.labels)
+    return Embedder(classifier.engine, reading)
 
 
-def _language_model(run: Path, config: Mapping[str, Any]) -> Embedder:
-    """States before the output matrix, each of which knows what stands before it; the vector of a line is the mean."""
-    generator = Generator.load(run)
-    longest = _longest(config, generator.context, special=1)
-    width = generator.stack.settings.model_dim
-    return Embedder(generator.tokenizer, lambda ids: [BOS_ID, *ids[:longest]], _causal_mean(generator.stack), width)
+def of_language_model(generator: Generator, longest: int, begin: Sequence[int] = (BOS_ID,)) -> Embedder:
+    """States before the output matrix; a causal model's token knows only what stands before it. A line has the mean.
+
+    `begin` is what a text begins with.
+    """
+    tokenizer: Any = generator.tokenizer
+    reading = TextReading(tokenizer.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, tokenizer.labels)
+    return Embedder(generator.engine, reading)
 
 
-def _causal_mean(stack: Stack) -> Pool:
-    def pool(rows: list[list[int]]) -> Array:
-        tokens, mask = map(np.array, padded(rows))
-        states = stack(tokens, mask[:, None, None, :] & causal_mask(tokens.shape[1], tokens.shape[1]))
-        shares = (mask / mask.sum(axis=1, keepdims=True)).astype(np.float32)
-        return np.asarray((shares[:, None, :] @ states)[:, 0])
-
-    return pool
-
-
-_LOADERS: dict[str, Callable[[Path, Mapping[str, Any]], Embedder]] = {
-    "translator": _translator,
-    "classifier": _classifier,
-    "lm": _language_model,
-}
-
-
-def _longest(config: Mapping[str, Any], limit: int, special: int) -> int:
+def longest_text(run: Path, config: Mapping[str, Any], limit: int, special: int) -> int:
     """Ids of a text that fit beside the special ones: what was trained on, or less where positions end before."""
-    model = config["model"]
-    return (min(limit, model["max_positions"]) if model["positions"] == "learned" else limit) - special
+    model = section(config, "model", run)
+    return (min(limit, int(model["max_positions"])) if model.get("positions") == "learned" else limit) - special

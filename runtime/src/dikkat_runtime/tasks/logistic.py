@@ -46,9 +46,8 @@ class Logistic:
 
     def logits(self, features: Matrix) -> Matrix:
         """(N,) from (N, F)."""
-        return np.clip(
-            (features - self.means) / self.scales @ self.weights[:-1] + self.weights[-1], -_LARGEST, _LARGEST
-        )
+        scores: Matrix = (features - self.means) / self.scales @ self.weights[:-1] + self.weights[-1]
+        return np.clip(scores, -_LARGEST, _LARGEST)
 
     def probabilities(self, features: Matrix) -> Matrix:
         """(N,) from (N, F)."""
@@ -70,4 +69,4 @@ class Logistic:
 
 
 def _sigmoid(logits: Matrix) -> Matrix:
-    return 1.0 / (1.0 + np.exp(-np.clip(logits, -_LARGEST, _LARGEST)))
+    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(logits, -_LARGEST, _LARGEST))))

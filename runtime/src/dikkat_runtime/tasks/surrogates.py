@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dikkat_runtime.text.demanded import Demanded, unmet
+from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.placeholders import protected_spans
 
 SURROGATES = (
@@ -122,12 +122,13 @@ def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[
     surrogate_of = dict(filled.names)
     for mark in filled.marks:
         name = surrogate_of.get(mark)
-        if name is not None and not unmet(text, [Demanded((name,), 1, "placeholder")], suffixes=False):
-            text = re.sub(_standing(name), mark, text, count=1)
-            continue
-        if name is not None:
+        standing = None if name is None else re.compile(_standing(name), re.IGNORECASE)
+        if standing is not None:
+            if len(standing.findall(text)) == 1:
+                text = standing.sub(mark, text)
+                continue
             # once too often is as wrong as not at all
-            text = re.sub(rf"\s?{_standing(name)}", "", text)
+            text = re.sub(rf"\s?{standing.pattern}", "", text, flags=re.IGNORECASE)
         lost.append(mark)
     for mark in lost:
         share = piece.index(mark) / max(1, len(piece))

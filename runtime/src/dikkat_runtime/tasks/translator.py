@@ -9,7 +9,8 @@ from pathlib import Path
 
 from dikkat_runtime.engine.contract import Engine, EngineInfo
 from dikkat_runtime.engine.native import NativeEngine
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.engine.precision import PrecisionName, choose_precision
 from dikkat_runtime.engine.run_directory import read_config, read_weights
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.errors import UsageError
@@ -70,7 +71,7 @@ class Translator:
         cls,
         path: str | Path,
         *,
-        precision: Precision = "float32",
+        precision: PrecisionName = "float32",
         threads: int | None = None,
         limits: ReadingLimits | None = None,
     ) -> Translator:
@@ -84,7 +85,9 @@ class Translator:
         where = str(run / "config.json")
         settings = model_settings(config, where, NATIVE)
         weights = run / "model.safetensors"
-        engine = NativeEngine(settings, read_weights(weights), str(weights), precision=precision, threads=threads)
+        chosen, why = choose_precision(run, precision)
+        engine = NativeEngine(settings, read_weights(weights), str(weights), precision=chosen, threads=threads)
+        engine.info = replace(engine.info, why_precision=why)
         source, target = load_tokenizers(run, config, settings)
         return Translator(engine, source, limits or limits_of_run(config, where), target_tokenizer=target)
 
@@ -186,7 +189,8 @@ class Translator:
         At first use it is fitted on the validation part there, which takes as long as to translate it, and kept in
         confidence.json; `told` hears of that. Raises `MissingInputError` where there is neither.
         """
-        path, scorer = Path(run), PairScorer(self.engine, self.tokenizer, (self.language, self.target_language))
+        tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
+        path, scorer = Path(run), PairScorer(self.engine, tokenizers, languages)
         calibration = Calibration.read(path)
         if calibration is None:
             pairs = held_out_pairs(path)

@@ -31,7 +31,7 @@ from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS
 from dikkat_runtime.text.casing import has_dotted_i, lower
 from dikkat_runtime.text.labels import whole_characters
 from dikkat_runtime.text.tokenizer_check import LARGEST_FILE, checked_tokenizer
-from dikkat_runtime.text.vocabulary_bytes import VocabularyBytes
+from dikkat_runtime.text.vocabulary_bytes import EntryKind, VocabularyBytes
 
 # Pieces that no merge may cross. A word keeps its inner apostrophes, so that the data decides whether the cut comes
 # after it (French l'|eau), before it (Turkish İstanbul|'da) or not at all (English don't). A digit stands alone.
@@ -215,12 +215,8 @@ class Tokenizer:
     def token_bytes(self) -> VocabularyBytes:
         """What each id adds to a text."""
         entries = [str(self._inner.id_to_token(number)) for number in range(self.vocab_size)]
-        before = b" " if self._joins_with_spaces else b""
-        found = [before + entry.encode() for entry in entries]
-        if self._is_bytes:
-            found = [bytes(_BYTE_OF.get(character, 0) for character in entry) for entry in entries]
-        marks = [b"", b"", b"", found[UNK_ID] if not self._is_bytes else b""]
-        return VocabularyBytes([*marks, *found[len(marks) :]], leading_space=self._leading_space)
+        kind: EntryKind = "bytes" if self._is_bytes else "words" if self._joins_with_spaces else "characters"
+        return VocabularyBytes.of(entries, kind, _BYTE_OF, leading_space=self._leading_space)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
         """`pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""

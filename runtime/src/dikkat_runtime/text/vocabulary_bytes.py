@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
+
 Ids = NDArray[np.int64]
+EntryKind = Literal["bytes", "words", "characters"]
+"""How entries become text: byte by byte, joined by spaces, or as they are."""
 _OPENERS = "\"'“‘’„«‹([{¿¡-–—/"
 _MOST_KEPT = 4096
 """Answers that are remembered."""
@@ -28,6 +33,19 @@ class VocabularyBytes:
         self._longest = max(map(len, tokens), default=0)
         self._id_of = {token: number for number, token in reversed(list(enumerate(tokens))) if token}
         self._continuing: dict[bytes, Ids] = {}
+
+    @classmethod
+    def of(cls, entries: Sequence[str], kind: EntryKind, byte_of: Mapping[str, int], *, leading_space: bool) -> Self:
+        """Those of a vocabulary whose first entries are the special ones; `byte_of` is the byte of each character."""
+        tokens = [entry.encode() for entry in entries]
+        if kind == "bytes":
+            tokens = [bytes(byte_of.get(character, 0) for character in entry) for entry in entries]
+        elif kind == "words":
+            tokens = [b" " + token for token in tokens]
+        # only a word that is not known is seen in a text
+        unknown = b"" if kind == "bytes" else tokens[UNK_ID]
+        specials = [unknown if number == UNK_ID else b"" for number in range(len(SPECIAL_TOKENS))]
+        return cls([*specials, *tokens[len(specials) :]], leading_space=leading_space)
 
     def continuing(self, rest: bytes) -> Ids:
         """The tokens that `rest` begins with, and those that begin with it; rising."""

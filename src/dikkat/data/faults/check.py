@@ -34,7 +34,8 @@ _CHECKED_LATER = frozenset((Fault.MARKUP, Fault.PLACEHOLDERS, Fault.NUMBERS, Fau
 class Example:
     """A pair with a fault."""
 
-    line: int
+    line: str
+    """Where it stands: a number, with the name of its file where there are several."""
     source: str
     target: str
 
@@ -95,7 +96,7 @@ class _Checker:
         self, lexicon: Lexicon, languages: SideLanguages, held_out: tuple[frozenset[int], frozenset[int]]
     ) -> None:
         self._lexicon, self._languages, self._held_out = lexicon, languages, held_out
-        self._faults, self._later, self._lines = array("B"), array("B"), array("Q")
+        self._faults, self._later, self._lines = array("B"), array("B"), list[int]()
         self._sides = (SketchBuilder(), SketchBuilder())
         self._seen: set[int] = set()
         self._examples: dict[Fault, list[Example]] = {}
@@ -114,9 +115,9 @@ class _Checker:
         number = len(self._faults)
         self._faults.append(fault)
         self._later.append(later)
-        self._lines.append(int(pair.line))
+        self._lines.append(pair.line)
         if fault or later:
-            example = Example(pair.line, source[:_EXAMPLE_WIDTH], target[:_EXAMPLE_WIDTH])
+            example = Example(str(pair.line), source[:_EXAMPLE_WIDTH], target[:_EXAMPLE_WIDTH])
             if fault and len(self._examples.setdefault(fault, [])) < EXAMPLES:
                 self._examples[fault].append(example)
             if later and len(self._recent[later]) < 10 * EXAMPLES:
@@ -137,7 +138,6 @@ class _Checker:
     def finish(self) -> DataCheck:
         """Find what only the whole shows."""
         faults = np.array(self._faults, np.uint8)
-        lines = np.frombuffer(self._lines, np.uint64) if len(self._lines) else np.zeros(0, np.uint64)
         found = find_shifts(self._sides[0].sketches(), self._sides[1].sketches())
         shifted = np.zeros(len(faults), bool)
         for shift in found:
@@ -147,7 +147,7 @@ class _Checker:
         faults = np.where(faults != Fault.NONE, faults, np.where(shifted, np.uint8(Fault.SHIFTED), later))
         for fault, recent in self._recent.items():
             self._examples[fault] = [example for number, example in recent if faults[number] == fault][:EXAMPLES]
-        shifts = [(shift, int(lines[shift.first])) for shift in found]
+        shifts = [(shift, self._lines[shift.first]) for shift in found]
         return DataCheck(faults, self._examples, shifts, self._languages.codes, self._languages.notes)
 
 
@@ -159,7 +159,7 @@ def without_faults(pairs: Iterable[Pair], check: DataCheck) -> Iterator[tuple[Pa
 def shift_lines(check: DataCheck) -> Sequence[str]:
     """Where each shift begins, in words."""
     return [
-        f"from line {line:,} on, {shift.last - shift.first:,} targets answer the source {abs(shift.places)}"
+        f"from line {line} on, {shift.last - shift.first:,} targets answer the source {abs(shift.places)}"
         f" line{'s' * (abs(shift.places) > 1)} {'behind' if shift.places > 0 else 'before'}"
         for shift, line in check.shifts
     ]

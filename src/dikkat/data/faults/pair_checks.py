@@ -12,8 +12,10 @@ from dikkat_runtime.text.placeholders import spans
 COPY_WORDS = 3
 """Words from which on equal sides are taken for an untranslated line; shorter ones are names and the like."""
 RATIO = 3.0
-RATIO_FROM = 24
-"""Length of the longer side from which on a ratio says anything."""
+_SLACK = 6
+"""Characters that a short text may be longer than its translation without a reason."""
+_WRITTEN_OUT = 3
+"""Digits of a number that may stand in words on the other side."""
 SENTENCES_FROM = 2
 
 _BROKEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ufffe\uffff\ud800-\udfff]")
@@ -108,7 +110,7 @@ def numbers_differ(source: str, target: str) -> bool:
         # 1.000,5 and 1,000.5 are one number, 12:30 may be 12.30, and 3 may be written as a word
         rest = [list((one - other).elements()) for one, other in ((ours, theirs), (theirs, ours))]
         return bool(rest[0] and rest[1]) or any(len(number) > 1 for side in rest for number in side)
-    return any(len(number) > 1 for number in (ours or theirs))
+    return any(len(number) > _WRITTEN_OUT for number in (ours or theirs))
 
 
 def _numbers(text: str) -> Counter[str]:
@@ -126,6 +128,6 @@ def sentences_differ(source: str, target: str) -> bool:
 
 
 def ratio(source: str, target: str) -> float:
-    """How many times longer the longer side is; 1 where both are short."""
+    """How many times longer the longer side is, to which a few characters of the shorter one are added."""
     shorter, longer = sorted((width(source), width(target)))
-    return longer / max(1, shorter) if longer > RATIO_FROM else 1.0
+    return longer / (shorter + _SLACK)

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dikkat.data.language_guess import are_alike, language_scores, languages_known
 
-MOST_WORDS = 60_000
+_FEWEST_LETTERS = 10
+MOST_WORDS = 30_000
 """Words that are remembered; those met later say nothing."""
 _LEAST_MARGIN = 8.0
 """Logarithm by which another language must be likelier than a text's own."""
@@ -31,7 +32,7 @@ class WordLanguages:
 
     def is_foreign(self, words: Sequence[str]) -> bool:
         """Whether words are of a text in another language."""
-        if self._own is None:
+        if self._own is None or sum(map(len, words)) < _FEWEST_LETTERS:
             return False
         margins = [self._margin(word) for word in words]
         # no language is likelier in the whole than the likeliest one of each word

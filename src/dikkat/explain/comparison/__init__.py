@@ -1,1 +1,1 @@
-"""Convolution, recurrence and self-attention side by side: counted, measured, differentiated and trained."""
+"""Compare convolution, recurrence and self-attention: counted, measured, differentiated and trained."""

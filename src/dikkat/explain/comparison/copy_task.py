@@ -1,4 +1,4 @@
-"""A task that shows the path length: at the last position, name the first token."""
+"""A task that shows the path length: name the first token at the last position."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ _LARGEST_GRADIENT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """One layer after its training at one length."""
+    """Hold the result of one layer trained at one length."""
 
     kind: Kind
     length: int
     accuracy: float
     """Share of `TESTED` fresh random sequences whose first token was named."""
     parameters: int
-    """Of the layer alone; what stands around it is the same for all."""
+    """Parameters of the layer alone; the rest of the model is the same for all."""
     seconds: float
 
 
 class FirstTokenModel(nn.Module):
-    """Embedding, positions, one layer, and the vocabulary at the last position."""
+    """Predict the first token at the last position with embedding, positions and one layer."""
 
     def __init__(self, layer: nn.Module, width: int, seed: int) -> None:
         super().__init__()
@@ -51,6 +51,7 @@ class FirstTokenModel(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         # (B, S) -> (B, S, D) -> (B, D) -> (B, V)
+        """Return logits (B, V) for tokens (B, S)."""
         hidden = self.layer(self.positions(self.embedding(tokens)))
         logits: Tensor = self.output(hidden[:, -1])
         return logits
@@ -89,10 +90,10 @@ def copy_over(
     seed: int,
     watch: Callable[[str], None],
 ) -> tuple[Copied, ...]:
-    """The task at each length with each kind; `watch` hears of each before it is trained."""
-    found = []
+    """Train and test each kind at each length; `watch` receives the name of each run before it starts."""
+    results = []
     for length in lengths:
         for kind in KINDS:
             watch(f"training {kind} to copy the first of {length:,} tokens")
-            found.append(copy_first(kind, length, width, kernel=kernel, cell=cell, updates=updates, seed=seed))
-    return tuple(found)
+            results.append(copy_first(kind, length, width, kernel=kernel, cell=cell, updates=updates, seed=seed))
+    return tuple(results)

@@ -1,4 +1,4 @@
-"""What a layer costs on paper: multiply-adds, steps that must wait for each other, and the longest path.
+"""Count the cost of a layer: multiply-adds, sequential steps and the longest path.
 
 The rows of Vaswani et al. (2017, table 1) with the constants that their O(...) leaves out, and with the projections
 that it leaves out too: `n^2 d` is attention without its four D x D matrices, which cost more while n < 2 d.
@@ -15,35 +15,36 @@ from dikkat.explain.comparison.kinds import KINDS, MATRIX_PAIRS, Cell, Kind
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """One layer of width d over n positions."""
+    """Hold the cost of one layer of width d over n positions."""
 
     kind: Kind
     length: int
     width: int
     without_projections: int
-    """Multiply-adds of what joins positions: the kernel; the state's own matrices; scores and weighted values."""
+    """Multiply-adds of the part that joins positions: the kernel; the state's own matrices; scores and weighted values.
+    """
     with_projections: int
     """All multiply-adds of the layer; biases, softmax and activations are not counted."""
     sequential_steps: int
-    """Steps of which each needs the one before."""
+    """Steps that each need the step before."""
     path_length: int
-    """Layers, or steps of a recurrence, that the first input passes through to reach the last output."""
+    """Layers, or steps of a recurrence, between the first input and the last output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Formulas:
-    """A cost as it is written in n, d and k, and its order."""
+    """Hold a cost as a formula in n, d and k, with its order."""
 
     without_projections: str
     with_projections: str
     sequential_steps: str
     path_length: str
     order: str
-    """The orders of operations, sequential steps and path length."""
+    """Orders of operations, sequential steps and path length."""
 
 
 def cost(kind: Kind, length: int, width: int, *, kernel: int, cell: Cell) -> Cost:
-    """The cost of one layer of `kind`; of a convolution's path, a stack of them."""
+    """Return the cost of one layer of `kind`; the path of a convolution is that of a stack."""
     if kind == "convolution":
         operations = kernel * length * width**2
         return Cost(kind, length, width, operations, operations, 1, layers_to_join(length, kernel))
@@ -55,22 +56,25 @@ def cost(kind: Kind, length: int, width: int, *, kernel: int, cell: Cell) -> Cos
 
 
 def costs(length: int, width: int, *, kernel: int, cell: Cell) -> dict[Kind, Cost]:
-    """The cost of each kind."""
+    """Return the cost of each kind."""
     return {kind: cost(kind, length, width, kernel=kernel, cell=cell) for kind in KINDS}
 
 
 def receptive_field(layers: int, kernel: int) -> int:
-    """How many inputs one output of a stack of convolutions sees: 1 + L(k - 1)."""
+    """Return how many inputs one output of a stack of convolutions depends on: 1 + L(k - 1)."""
     return 1 + layers * (kernel - 1)
 
 
 def layers_to_join(length: int, kernel: int) -> int:
-    """The fewest layers of convolution whose field holds `length` positions; for a kernel of at least 2."""
+    """Return the fewest layers of convolution whose receptive field holds `length` positions.
+
+    `kernel` must be at least 2.
+    """
     return max(1, -(-(length - 1) // (kernel - 1)))
 
 
 def formulas(cell: Cell) -> Mapping[Kind, Formulas]:
-    """The costs as text."""
+    """Return the costs as text."""
     gates = "" if MATRIX_PAIRS[cell] == 1 else f"{MATRIX_PAIRS[cell]} "
     return {
         "convolution": Formulas("k n d²", "k n d²", "1", "⌈(n−1)/(k−1)⌉", "k n d², 1, n/k"),

@@ -1,4 +1,4 @@
-"""Forms of attention for long inputs: time, memory and error against the exact whole matrix (Tay et al. 2022)."""
+"""Compare forms of attention for long inputs by time, memory and error (Tay et al. 2022)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dikkat.nn.sliding_window import sliding_window_attention
 WINDOW: Final = 64
 WHOLE: Final = "whole matrix"
 LONGEST_MATRIX: Final = 8192
-"""Beyond, the whole matrix and its copies would take gigabytes."""
+"""Longest input for the whole matrix; beyond, its copies would take gigabytes."""
 
 Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
 FORMS: Final[dict[str, Attend]] = {
@@ -34,7 +34,7 @@ FORMS: Final[dict[str, Attend]] = {
 
 @dataclass(frozen=True, slots=True)
 class FormPoint:
-    """One form at one length."""
+    """Hold the measurements of one form at one length."""
 
     form: str
     length: int
@@ -45,7 +45,7 @@ class FormPoint:
 
 @dataclass(frozen=True, slots=True)
 class FormGrowth:
-    """The exponents of a form in the length."""
+    """Hold the exponents of a form in the length."""
 
     form: str
     seconds: Exponent | None
@@ -54,21 +54,21 @@ class FormGrowth:
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """All forms over all lengths, one head of `width`, standard normal queries, keys and values."""
+    """Hold all forms over all lengths, for one head of `width` and standard normal queries, keys and values."""
 
     width: int
     points: tuple[FormPoint, ...]
     growth: tuple[FormGrowth, ...]
 
     def of(self, form: str) -> list[FormPoint]:
-        """The points of one form, by length."""
+        """Return the points of one form, by length."""
         return [point for point in self.points if point.form == form]
 
 
 def compare_forms(lengths: Sequence[int], width: int, *, seed: int, watch: Callable[[str], None]) -> Forms:
-    """Measure every form at each of the ascending `lengths`; `watch` hears of each before it is measured."""
+    """Measure every form at each of the ascending `lengths`; `watch` receives the name of each before it starts."""
     calls: list[tuple[str, Callable[[], Tensor]]] = []
-    places: list[tuple[str, int, float | None]] = []
+    configurations: list[tuple[str, int, float | None]] = []
     for length in lengths:
         generator = torch.Generator().manual_seed(seed)
         query, key, value = (torch.randn(1, 1, length, width, generator=generator) for _ in range(3))
@@ -77,15 +77,18 @@ def compare_forms(lengths: Sequence[int], width: int, *, seed: int, watch: Calla
             if form != WHOLE or exact is not None:
                 call = partial(attend, query, key, value)
                 calls.append((f"attention, {form}, n = {length:,}", call))
-                places.append((form, length, _error(call(), exact)))
-    found = measure(calls, watch)
-    points = [FormPoint(form, n, each, error) for (form, n, error), each in zip(places, found, strict=True)]
+                configurations.append((form, length, _error(call(), exact)))
+    measurements = measure(calls, watch)
+    points = [
+        FormPoint(form, n, measured, error)
+        for (form, n, error), measured in zip(configurations, measurements, strict=True)
+    ]
     growth = tuple(_growth(form, [point for point in points if point.form == form]) for form in FORMS)
     return Forms(width, tuple(points), growth)
 
 
 def count_forms(lengths: Sequence[int]) -> int:
-    """How many forms are measured in all."""
+    """Return how many forms are measured in all."""
     return sum(len(FORMS) - (length > LONGEST_MATRIX) for length in lengths)
 
 

@@ -1,4 +1,4 @@
-"""The three ways to let positions of a sequence exchange what they hold, and the cells of a recurrence."""
+"""The three kinds of layers that join the positions of a sequence, and the cells of a recurrence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The three layers themselves, each from (B, S, D) to (B, S, D): any of them can stand in another's place."""
+"""The three layers, each from (B, S, D) to (B, S, D), so that they can replace each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ _CELLS: dict[Cell, type[nn.GRU] | type[nn.RNN]] = {"gru": nn.GRU, "rnn": nn.RNN}
 
 
 class CausalConvolution(nn.Module):
-    """Output t from the inputs t-k+1 ... t; zeros stand before the first (van den Oord et al. 2016, section 2.1)."""
+    """Compute output t from the inputs t-k+1 ... t; the input is padded with zeros (van den Oord et al.
+
+    2016, section 2.1).
+    """
 
     def __init__(self, width: int, kernel: int) -> None:
         super().__init__()
@@ -21,27 +24,29 @@ class CausalConvolution(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         # (B, S, D) -> (B, D, k - 1 + S) -> (B, D, S) -> (B, S, D)
+        """Convolve x (B, S, D) to (B, S, D)."""
         padded = F.pad(x.transpose(1, 2), (self.convolution.kernel_size[0] - 1, 0))
         output: Tensor = self.convolution(padded)
         return output.transpose(1, 2)
 
 
 class Recurrence(nn.Module):
-    """State t from state t-1 and input t, by a gated recurrent unit (Cho et al. 2014) or Elman's cell."""
+    """Compute state t from state t-1 and input t, with a gated recurrent unit (Cho et al. 2014) or Elman's cell."""
 
     def __init__(self, width: int, cell: Cell) -> None:
         super().__init__()
         self.cell = _CELLS[cell](width, width, batch_first=True)
 
     def forward(self, x: Tensor) -> Tensor:
+        """Run the recurrence over x (B, S, D); return all states (B, S, D)."""
         states: Tensor = self.cell(x)[0]
         return states
 
 
 def build_layer(kind: Kind, width: int, *, kernel: int, cell: Cell, seed: int) -> nn.Module:
-    """A layer with PyTorch's own initial weights, drawn from `seed`; attention has one head, all positions in sight.
+    """Build a layer with PyTorch's own initial weights, drawn from `seed`; attention has one head and no mask.
 
-    The generator of the rest of the program is left as it was.
+    The state of the global generator is left unchanged.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
@@ -51,5 +56,5 @@ def build_layer(kind: Kind, width: int, *, kernel: int, cell: Cell, seed: int) -
 
 
 def count_parameters(module: nn.Module) -> int:
-    """How many numbers a module learns."""
+    """Return the number of parameters of `module`."""
     return sum(parameter.numel() for parameter in module.parameters())

@@ -1,4 +1,4 @@
-"""Time and memory of calls, measured: the fastest of several repetitions, and the most that was allocated at once.
+"""Measure time and memory of calls: the fastest repetition, and the peak of allocated bytes.
 
 Memory is what PyTorch's own allocator handed out, read from the memory events of its profiler. Those hold the working
 memory inside its kernels too, which a count of the tensors that Python sees would miss.
@@ -23,7 +23,7 @@ HOW_MEMORY: Final = (
 )
 
 ROUNDS: Final = 3
-"""What else runs on the machine comes in bursts: a call that meets one in one round escapes it in another."""
+"""Rounds of measurement. Other processes come in bursts, so a call that is slowed in one round is not in another."""
 
 _SECONDS = 0.05
 _LEAST, _MOST = 2, 10
@@ -32,17 +32,17 @@ _PROFILER_LOG = "KINETO_LOG_LEVEL"
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What one call took."""
+    """Hold time and memory of one call."""
 
     seconds: float
-    """The fastest repetition."""
+    """Time of the fastest repetition, in seconds."""
     repetitions: int
     peak_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Exponent:
-    """The p of y ~ x^p by least squares between the logarithms, over `first` ... `last` of x."""
+    """Hold the p of y ~ x^p, fitted by least squares to the logarithms over `first` ... `last` of x."""
 
     value: float
     first: int
@@ -50,7 +50,10 @@ class Exponent:
 
 
 def measure(calls: Sequence[tuple[str, Callable[[], object]]], watch: Callable[[str], None]) -> list[Measured]:
-    """Time and peak memory of named calls, all of them in each of `ROUNDS`; `watch` hears each name before its turn."""
+    """Measure time and peak memory of named calls, all of them in each of `ROUNDS`.
+
+    `watch` receives each name before its call.
+    """
     taken: list[list[float]] = [[] for _ in calls]
     with torch.no_grad():
         for _ in range(ROUNDS):
@@ -73,7 +76,7 @@ def _repeat(call: Callable[[], object]) -> list[float]:
 
 
 def peak_bytes(call: Callable[[], object]) -> int:
-    """The most bytes that PyTorch's CPU allocator held at once for `call`, its result included."""
+    """Return the most bytes that PyTorch's CPU allocator held at once for `call`, its result included."""
     # otherwise the profiler tells standard error that it has started and stopped
     os.environ.setdefault(_PROFILER_LOG, "99")
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiled:
@@ -90,11 +93,11 @@ def peak_bytes(call: Callable[[], object]) -> int:
 
 
 FITTED_POINTS: Final = 3
-"""An exponent is that of the largest sizes, where what grows fastest has overtaken the rest."""
+"""An exponent is fitted to the largest sizes, where the fastest-growing part dominates."""
 
 
 def fit_exponent(sizes: list[int], values: list[float]) -> Exponent | None:
-    """The exponent over the largest three of ascending `sizes`; None for fewer than two."""
+    """Return the exponent over the largest three of ascending `sizes`; None for fewer than two."""
     x, y = sizes[-FITTED_POINTS:], values[-FITTED_POINTS:]
     if len(x) < 2 or min(y) <= 0:
         return None

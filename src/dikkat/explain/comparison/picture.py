@@ -1,4 +1,4 @@
-"""The comparison as one picture of six panels: counted, measured, differentiated and trained."""
+"""Draw the comparison as one picture of six panels."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _MARKERS: Final[dict[Kind, str]] = {"convolution": "s", "recurrence": "^", "self
 _WHOLE = "#CC79A7"
 _INK, _FRAME = "#333333", "#888888"
 _SMALL, _LABEL = 8.5, 9.5
-_Place = Literal["upper left", "lower left"] | tuple[float, float]
+_LegendPosition = Literal["upper left", "lower left"] | tuple[float, float]
 
 
-def draw_comparison(found: Comparison, path: Path) -> None:
+def draw_comparison(comparison: Comparison, path: Path) -> None:
     """Write the picture as PNG or SVG, by the suffix of `path`.
 
     Raises `UsageError` for another suffix, `DiskError` or `CannotCreateError` when `path` cannot be written.
@@ -35,13 +35,13 @@ def draw_comparison(found: Comparison, path: Path) -> None:
     figure = new_figure((13.5, 8.4))
     figure.set_layout_engine("constrained", w_pad=0.12, h_pad=0.12)
     panels = figure.subplots(2, 3).flatten()
-    settings = found.settings
-    _draw_operations(panels[0], found)
-    _draw_sweep(panels[1], found.over_length)
-    _draw_memory(panels[2], found)
-    _draw_sweep(panels[3], found.over_width)
-    _draw_reach(panels[4], found)
-    _draw_copied(panels[5], found)
+    settings = comparison.settings
+    _draw_operations(panels[0], comparison)
+    _draw_sweep(panels[1], comparison.over_length)
+    _draw_memory(panels[2], comparison)
+    _draw_sweep(panels[3], comparison.over_width)
+    _draw_reach(panels[4], comparison)
+    _draw_copied(panels[5], comparison)
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
         axes.spines[["bottom", "left"]].set_color(_FRAME)
@@ -54,15 +54,17 @@ def draw_comparison(found: Comparison, path: Path) -> None:
     save_figure(figure, path)
 
 
-def _draw_operations(axes: Axes, found: Comparison) -> None:
-    lengths = found.settings.lengths
+def _draw_operations(axes: Axes, comparison: Comparison) -> None:
+    lengths = comparison.settings.lengths
     for kind in KINDS:
-        of_kind = [each for each in found.costs if each.kind == kind]
-        _line(axes, kind, lengths, [each.with_projections for each in of_kind], kind)
-    bare = [each.without_projections for each in found.costs if each.kind == "self-attention"]
+        of_kind = [cost for cost in comparison.costs if cost.kind == kind]
+        _line(axes, kind, lengths, [cost.with_projections for cost in of_kind], kind)
+    bare = [cost.without_projections for cost in comparison.costs if cost.kind == "self-attention"]
     axes.plot(lengths, bare, ":", color=_COLOURS["self-attention"], linewidth=1.5, label="without its projections")
     _sizes(axes, lengths, "n", log_values=True)
-    _describe(axes, f"Operations over length, d = {found.settings.width:,}", "multiply-adds, counted", "upper left")
+    _describe(
+        axes, f"Operations over length, d = {comparison.settings.width:,}", "multiply-adds, counted", "upper left"
+    )
 
 
 def _draw_sweep(axes: Axes, sweep: Sweep) -> None:
@@ -74,11 +76,11 @@ def _draw_sweep(axes: Axes, sweep: Sweep) -> None:
     _describe(axes, f"Time over {swept}, {held} = {sweep.fixed:,}", "milliseconds, measured", "upper left")
 
 
-def _draw_memory(axes: Axes, found: Comparison) -> None:
-    sweep = found.over_length
-    whole = found.forms.of(WHOLE)
+def _draw_memory(axes: Axes, comparison: Comparison) -> None:
+    sweep = comparison.over_length
+    whole = comparison.forms.of(WHOLE)
     if whole:
-        exponent = next(each.bytes for each in found.forms.growth if each.form == WHOLE)
+        exponent = next(growth.bytes for growth in comparison.forms.growth if growth.form == WHOLE)
         axes.plot(
             [point.length for point in whole],
             [point.measured.peak_bytes / 2**20 for point in whole],
@@ -94,23 +96,23 @@ def _draw_memory(axes: Axes, found: Comparison) -> None:
     _describe(axes, f"Memory over length, d = {sweep.fixed:,}", "MiB at the peak, measured", "upper left")
 
 
-def _draw_reach(axes: Axes, found: Comparison) -> None:
-    for each in found.reaches:
-        if each.layers == 1:
-            back = range(each.length - 1, -1, -1)
-            reached = [(distance, size) for distance, size in zip(back, each.sizes, strict=True) if size > 0.0]
+def _draw_reach(axes: Axes, comparison: Comparison) -> None:
+    for reach in comparison.reaches:
+        if reach.layers == 1:
+            back = range(reach.length - 1, -1, -1)
+            reached = [(distance, size) for distance, size in zip(back, reach.sizes, strict=True) if size > 0.0]
             x, y = zip(*reached, strict=True)
-            label = each.kind if each.reached == each.length else f"{each.kind}: exactly 0 further back"
-            axes.plot(x, y, color=_COLOURS[each.kind], marker=_MARKERS[each.kind], markersize=4, label=label)
+            label = reach.kind if reach.reached == reach.length else f"{reach.kind}: exactly 0 further back"
+            axes.plot(x, y, color=_COLOURS[reach.kind], marker=_MARKERS[reach.kind], markersize=4, label=label)
     axes.set_yscale("log")
     axes.set_xlabel("steps back from the last position", fontsize=_LABEL)
     _describe(axes, "Gradient of the last output, one layer", "size of the derivative by an input", "lower left")
 
 
-def _draw_copied(axes: Axes, found: Comparison) -> None:
-    lengths = found.settings.copy_lengths
+def _draw_copied(axes: Axes, comparison: Comparison) -> None:
+    lengths = comparison.settings.copy_lengths
     for kind in KINDS:
-        accuracies = [100 * each.accuracy for each in found.copied if each.kind == kind]
+        accuracies = [100 * copied.accuracy for copied in comparison.copied if copied.kind == kind]
         _line(axes, kind, lengths, accuracies, kind)
     axes.axhline(100 * CHANCE, color=_INK, linewidth=1, linestyle=(0, (4, 3)), label="chance")
     axes.set_ylim(0, 105)
@@ -131,7 +133,7 @@ def _sizes(axes: Axes, sizes: Sequence[int], symbol: str, *, log_values: bool) -
     axes.set_xlabel("n, positions" if symbol == "n" else "d, width", fontsize=_LABEL)
 
 
-def _describe(axes: Axes, title: str, values: str, legend: _Place) -> None:
+def _describe(axes: Axes, title: str, values: str, legend: _LegendPosition) -> None:
     axes.set_title(title, fontsize=11, loc="left")
     axes.set_ylabel(values, fontsize=_LABEL)
     axes.legend(frameon=False, fontsize=_SMALL, loc=legend)

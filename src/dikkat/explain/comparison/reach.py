@@ -1,4 +1,4 @@
-"""Which inputs reach the last output, and how strongly: true gradients through one layer and through a stack."""
+"""Measure which inputs the last output depends on: true gradients through one layer and through a stack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMPONENTS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """The derivative of the last output with respect to each input."""
+    """Hold the derivative of the last output with respect to each input."""
 
     kind: Kind
     layers: int
@@ -25,22 +25,22 @@ class Reach:
 
     @property
     def length(self) -> int:
-        """The number of inputs."""
+        """Return the number of inputs."""
         return len(self.sizes)
 
     @property
     def earliest(self) -> int:
-        """The first input, from 1, that the last output depends on at all."""
+        """Return the first input, from 1, that the last output depends on."""
         return next(number for number, size in enumerate(self.sizes, 1) if size > 0.0)
 
     @property
     def reached(self) -> int:
-        """How many inputs the last output depends on."""
+        """Return how many inputs the last output depends on."""
         return sum(size > 0.0 for size in self.sizes)
 
 
 def reach(kind: Kind, layers: int, length: int, width: int, *, kernel: int, cell: Cell, seed: int) -> Reach:
-    """Derivatives through a stack of `layers` new layers without activations between, in float64.
+    """Compute derivatives through a stack of `layers` new layers without activations between, in float64.
 
     A zero is the absence of a path, not rounding. Of B equal rows (B, S, D), row b gives component b of the last
     output; of wide outputs the first `COMPONENTS` are taken.

@@ -1,4 +1,4 @@
-"""All that a comparison has found, and the same as JSON."""
+"""The result of a comparison, also as JSON."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dikkat.explain.comparison.sweeps import Sweep
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where it was measured."""
+    """Hold the machine that was measured on."""
 
     processor: str
     threads: int
@@ -25,31 +25,31 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Counted, measured, differentiated and trained."""
+    """Hold what was counted, measured, differentiated and trained."""
 
     settings: ComparisonSettings
     machine: Machine
     costs: tuple[Cost, ...]
-    """Every kind at every length."""
+    """Cost of every kind at every length."""
     over_length: Sweep
     over_width: Sweep
     forms: Forms
     reaches: tuple[Reach, ...]
-    """Every kind through one layer, then through the stack."""
+    """Reach of every kind through one layer, then through the stack."""
     joined: Reach
-    """Convolutions of the stack over as many inputs as their field holds, which it joins."""
+    """Reach of the stack of convolutions over as many inputs as its receptive field holds."""
     missed: Reach
-    """The same over one input more, which it does not."""
+    """Reach of the same stack over one input more."""
     copied: tuple[Copied, ...]
     seconds: float
 
 
-def as_json(found: Comparison) -> str:
-    """One object; exponents that could not be fitted and errors that could not be taken are null."""
-    content = asdict(found)
-    content["formulas"] = {kind: asdict(written) for kind, written in formulas(found.settings.cell).items()}
+def as_json(comparison: Comparison) -> str:
+    """Return one JSON object; exponents that could not be fitted and errors that could not be measured are null."""
+    content = asdict(comparison)
+    content["formulas"] = {kind: asdict(written) for kind, written in formulas(comparison.settings.cell).items()}
     content["how"] = {"time": HOW_TIMED, "memory": HOW_MEMORY, "chance": CHANCE}
     every = [*content["reaches"], content["joined"], content["missed"]]
-    for written, each in zip(every, [*found.reaches, found.joined, found.missed], strict=True):
-        written.update(length=each.length, earliest=each.earliest, reached=each.reached)
+    for written, reach in zip(every, [*comparison.reaches, comparison.joined, comparison.missed], strict=True):
+        written.update(length=reach.length, earliest=reach.earliest, reached=reach.reached)
     return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"

@@ -1,4 +1,4 @@
-"""What a comparison is made of: sizes, kernel, stack, cell, and the budget of the learned task."""
+"""Settings of a comparison: sizes, kernel, stack, cell, and the budget of the learned task."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ LONGEST, WIDEST, LONGEST_COPY, DEEPEST, WIDEST_KERNEL = 32_768, 4_096, 1_024, 32
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings:
-    """Checked when made: raises `UsageError` naming the setting, the limit and the value given."""
+    """Hold checked settings. Raises `UsageError` naming the setting, the limit and the value."""
 
     lengths: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
-    """Ascending; the smallest is held while widths are swept."""
+    """Ascending lengths; the smallest is fixed while widths vary."""
     widths: tuple[int, ...] = (64, 128, 256, 512, 1024)
-    """Ascending; the smallest is held while lengths are swept, and is the width of all else."""
+    """Ascending widths; the smallest is fixed while lengths vary, and is used everywhere else."""
     copy_lengths: tuple[int, ...] = (3, 4, 8, 16, 32, 64)
     kernel: int = 3
     layers: int = 2
-    """Of the stack through which gradients are followed, beside one layer."""
+    """Layers of the stack that gradients are followed through, beside one layer."""
     cell: Cell = "gru"
     updates: int = 300
-    """Of each training."""
+    """Updates of each training."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -43,7 +43,7 @@ class ComparisonSettings:
 
     @property
     def width(self) -> int:
-        """The width of everything but the sweep over widths."""
+        """Return the width of everything but the sweep over widths."""
         return self.widths[0]
 
 

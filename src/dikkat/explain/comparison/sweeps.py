@@ -1,4 +1,4 @@
-"""The three layers measured while one size grows and the other stays."""
+"""Measure the three layers while one size grows and the other is fixed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Over = Literal["length", "width"]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One layer at one size."""
+    """Hold the measurements of one layer at one size."""
 
     kind: Kind
     length: int
@@ -30,7 +30,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """How a kind grows with the size that was swept: measured, and counted over the same range."""
+    """Hold how a kind grows with the varied size: measured, and counted over the same range."""
 
     kind: Kind
     seconds: Exponent | None
@@ -40,24 +40,24 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """All points over growing length or width, and the exponents fitted to them."""
+    """Hold all points over growing length or width, and the exponents fitted to them."""
 
     over: Over
     fixed: int
-    """The size that stayed."""
+    """Size that is fixed."""
     sizes: tuple[int, ...]
     points: tuple[Point, ...]
     growth: tuple[Growth, ...]
 
     def of(self, kind: Kind) -> list[Point]:
-        """The points of one kind, by size."""
+        """Return the points of one kind, by size."""
         return [point for point in self.points if point.kind == kind]
 
 
 def sweep(
     over: Over, sizes: Sequence[int], fixed: int, *, kernel: int, cell: Cell, seed: int, watch: Callable[[str], None]
 ) -> Sweep:
-    """Measure each kind at each of the ascending `sizes`; `watch` hears of each before it is measured."""
+    """Measure each kind at each of the ascending `sizes`; `watch` receives the name of each before it starts."""
     sized = [(kind, *((size, fixed) if over == "length" else (fixed, size))) for size in sizes for kind in KINDS]
     calls = [
         (f"{kind}, n = {length:,}, d = {width:,}", _forward(kind, length, width, kernel, cell, seed))

@@ -1,4 +1,4 @@
-"""Proofs on any model of ours: each claim is named, with the violation that was measured."""
+"""Check claims about any model of this package: each is named, with the violation that was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The proofs, in the order in which one rests on another, and the examination that runs them all."""
+"""The checks of the doctor, in the order of their dependencies, and the examination that runs them all."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from dataclasses import dataclass
 import torch
 
 from dikkat.explain.doctor.finiteness import not_finite, without_gradient
-from dikkat.explain.doctor.neighbours import moved_by_batch, moved_by_padding
+from dikkat.explain.doctor.neighbours import changed_by_batch, changed_by_padding
 from dikkat.explain.doctor.proof import Proof
 from dikkat.explain.doctor.rows import masked_rows_at_work, uneven_rows
-from dikkat.explain.doctor.specimen import Patient, Specimen, draw
-from dikkat.explain.doctor.steps import misplaced_steps, steps_apart
+from dikkat.explain.doctor.specimen import ExaminableModel, Specimen, draw
+from dikkat.explain.doctor.steps import cached_steps_difference, misplaced_steps
 from dikkat.explain.doctor.visibility import met_outside_attention, seen_future, seen_future_in_training
 
 Measure = Callable[[Specimen], tuple[float, str]]
-"""The violation, and where it was found. The model is in evaluation mode and the generator seeded."""
+"""Returns the violation, and where it is. The model is in evaluation mode and the generator seeded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """What a sound model keeps, and how to measure by how much another does not."""
+    """Hold a property of a sound model, and the function that measures its violation."""
 
     name: str
     says: str
     measure: Measure
     limit: float
     rests_on: tuple[str, ...] = ()
-    """Claims without which this one cannot hold; when one of those fails, a violation here is no fault of its own."""
+    """Claims that this one depends on; when one of them fails, a violation here is no fault of its own."""
     of_writing: bool = False
-    """Whether it is about predicting each next token; a model that does not do so is not asked."""
+    """Whether the claim is about predicting each next token; models that do not are skipped."""
     of_source: bool = False
-    """Whether it is about a padded source; a language model reads texts of one length side by side and is not asked."""
+    """Whether the claim is about a padded source; a language model reads texts of one length and is skipped."""
 
 
 CLAIMS = (
@@ -63,7 +63,7 @@ CLAIMS = (
     Claim(
         "padding changes nothing",
         "neither more padding nor what stands behind the mask changes a logit (float64)",
-        moved_by_padding,
+        changed_by_padding,
         1e-6,
         ("no NaN", "positions meet only in attention"),
         of_source=True,
@@ -71,7 +71,7 @@ CLAIMS = (
     Claim(
         "batch changes nothing",
         "a sentence has the same logits alone and among others",
-        moved_by_batch,
+        changed_by_batch,
         1e-5,
         ("no NaN",),
     ),
@@ -86,7 +86,7 @@ CLAIMS = (
     Claim(
         "step = teacher forcing",
         "cached steps of two hypotheses that change places give the logits of teacher forcing",
-        steps_apart,
+        cached_steps_difference,
         1e-5,
         (
             "no NaN",
@@ -113,11 +113,11 @@ CLAIMS = (
     ),
     Claim("every parameter learns", "a training step has a gradient for each parameter", without_gradient, 0.0),
 )
-"""A proof may only rest on earlier ones."""
+"""A claim may only rest on earlier ones."""
 
 
-def examine(model: Patient, seed: int = 1) -> list[Proof]:
-    """Every claim about its kind, tried on `model` with sentences drawn from `seed`; nothing is left changed.
+def examine(model: ExaminableModel, seed: int = 1) -> list[Proof]:
+    """Check every claim that applies to `model`, on sentences drawn from `seed`; nothing is left changed.
 
     Raises `UsageError` for a model with fewer learned positions than the sentences need.
     """

@@ -1,4 +1,4 @@
-"""Numbers stay numbers, forwards and backwards, and every parameter learns."""
+"""Check that numbers stay finite, forwards and backwards, and that every parameter learns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dikkat.explain.doctor.specimen import Specimen
 
 
 def not_finite(specimen: Specimen) -> tuple[float, str]:
-    """Entries that are NaN or infinite in weights, logits, steps and gradients, in float32 and bfloat16."""
+    """Count entries that are NaN or infinite in weights, logits, steps and gradients, in float32 and bfloat16."""
     counts: dict[str, int] = {}
     for dtype in (torch.float32, torch.bfloat16):
         typed = specimen.of_type(dtype)
@@ -22,7 +22,7 @@ def not_finite(specimen: Specimen) -> tuple[float, str]:
 
 
 def without_gradient(specimen: Specimen) -> tuple[float, str]:
-    """Parameters that one training step would leave as they are."""
+    """Count parameters that one training step would leave unchanged."""
     still = [name for name, gradient in _gradients(specimen).items() if gradient is None or bool((gradient == 0).all())]
     return float(len(still)), still[0] if still else ""
 
@@ -39,7 +39,7 @@ def _numbers(specimen: Specimen) -> dict[str, list[Tensor]]:
 def _steps(specimen: Specimen) -> list[Tensor]:
     with torch.no_grad():
         steps = specimen.begin()
-        return [steps.step(specimen.target[:, place]) for place in range(specimen.target.shape[1])]
+        return [steps.step(specimen.target[:, position]) for position in range(specimen.target.shape[1])]
 
 
 def _gradients(specimen: Specimen) -> dict[str, Tensor | None]:

@@ -1,4 +1,4 @@
-"""What stands beside a sentence changes nothing: neither padding nor the other sentences of its batch."""
+"""Check that neither padding nor the other sentences of a batch change a result."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dikkat.explain.doctor.specimen import EXTRA, Specimen, distance, worst
 from dikkat_runtime.special_tokens import PAD_ID
 
 
-def moved_by_padding(specimen: Specimen) -> tuple[float, str]:
-    """What more padding changes, and what other tokens behind the mask do; in float64.
+def changed_by_padding(specimen: Specimen) -> tuple[float, str]:
+    """Measure what more padding changes, and what other tokens behind the mask change, in float64.
 
     More padding is another shape, and in float32 that alone regroups sums; float64 leaves only what is really seen.
     """
@@ -25,8 +25,8 @@ def moved_by_padding(specimen: Specimen) -> tuple[float, str]:
     return worst({f"{EXTRA} more columns of padding": appended, "other tokens behind the mask": behind})
 
 
-def moved_by_batch(specimen: Specimen) -> tuple[float, str]:
-    """What reading each sentence alone changes; all have one length, so that no padding is in play."""
+def changed_by_batch(specimen: Specimen) -> tuple[float, str]:
+    """Measure what reading each sentence alone changes; all have one length, so that no padding is involved."""
     together = specimen.logits(specimen.source, specimen.target, specimen.every_token)
     rows = [
         specimen.logits(specimen.source[row, None], specimen.target[row, None], specimen.every_token[row, None])

@@ -1,4 +1,4 @@
-"""One proof: what it claims of a model, what was measured, and what that says."""
+"""The result of one check: the claim, the measured violation, and the outcome."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ Outcome = Literal["pass", "fail", "follows"]
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What one claim came to on one model."""
+    """Hold the result of one claim on one model."""
 
     name: str
     says: str
-    """What is claimed, in one sentence."""
+    """The claim, in one sentence."""
     violation: float
-    """How far the model is from it: 0 is exact, NaN that the numbers cannot be compared, infinity that it crashed."""
+    """Distance of the model from the claim: 0 is exact, NaN cannot be compared, infinity is a crash."""
     limit: float
-    """The largest violation that still passes."""
+    """Largest violation that passes."""
     where: str = ""
-    """Where the violation was found."""
+    """Where the violation is."""
     because: str | None = None
-    """The failed proof that this one rests on: its fault alone explains the violation."""
+    """The failed claim that this one rests on and that explains the violation."""
 
     @property
     def passed(self) -> bool:
-        """Whether the violation is within the limit; NaN never is."""
+        """Return whether the violation is within the limit; NaN never is."""
         return self.violation <= self.limit
 
     @property
     def outcome(self) -> Outcome:
-        """`fail` names a fault; `follows` is a violation for which another proof, which failed, is to blame."""
+        """Return the outcome: `fail` names a fault; `follows` is a violation that another failed claim explains."""
         if self.passed:
             return "pass"
         return "fail" if self.because is None else "follows"

@@ -1,4 +1,4 @@
-"""Rows of attention weights: those that may look somewhere sum to one, those that may not give zero."""
+"""Check rows of attention weights: they sum to one, or are zero where nothing may be attended to."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ SHORT, LONG = 5, math.isqrt(BLOCK_WEIGHTS) + 1
 
 
 def uneven_rows(specimen: Specimen) -> tuple[float, str]:
-    """How far a row of weights is from summing to one, as recorded and as used, or a recorded weight below zero."""
+    """Measure how far rows of weights are from a sum of one, as recorded and as used, or below zero."""
     with record_attention(specimen.model) as maps, _sums_as_used(specimen.model) as sums:
         specimen.logits(specimen.source, specimen.target, specimen.mask)
-    found = {}
+    violations = {}
     for name, (weights,) in maps.items():
         recorded, used = (_of_real_tokens(rows, name, specimen.mask) for rows in (weights, sums[name]))
-        place = f"{name.stack} layer {name.layer}, {name.kind}"
-        found[f"{place}, recorded"] = _excess(recorded)
-        found[f"{place}, used"] = float((used - 1.0).abs().max())
-    return worst(found)
+        label = f"{name.stack} layer {name.layer}, {name.kind}"
+        violations[f"{label}, recorded"] = _excess(recorded)
+        violations[f"{label}, used"] = float((used - 1.0).abs().max())
+    return worst(violations)
 
 
 def masked_rows_at_work(specimen: Specimen) -> tuple[float, str]:
-    """What an attention gives for a query that may attend to nothing; infinite when a gradient is not finite."""
+    """Measure the output of attention for a query that may attend to nothing; infinite if a gradient is not finite."""
     return worst(
         {
             f"{path}, {length} tokens": _masked_output(module, path, length)

@@ -1,4 +1,4 @@
-"""What a model is examined on: random sentences of its own vocabulary, and how two results are compared."""
+"""The input of the checks: random sentences of the model's vocabulary, and a distance of two results."""
 
 from __future__ import annotations
 
@@ -21,53 +21,53 @@ from dikkat.nn.masks import length_mask
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.special_tokens import PAD_ID
 
-Patient = EncoderDecoder | EncoderClassifier | LanguageModel
-"""The kinds of models that can be examined."""
+ExaminableModel = EncoderDecoder | EncoderClassifier | LanguageModel
+"""Kinds of models that can be examined."""
 
 LENGTHS = (7, 4, 1)
-"""Real source tokens of the B sentences: full, padded, and as short as can be. S is the first."""
+"""Real source tokens of the B sentences: full, padded, and of length one. S is the first."""
 TARGET_LENGTH = 6
 """T. Short, so that the largest model takes seconds; every claim is about neighbours, not about distance."""
 EXTRA = 3
-"""Columns of padding that are appended to see whether that changes anything."""
+"""Columns of padding that are appended to see whether they change anything."""
 
 
 class Steps(NamedTuple):
-    """Writing one token at a time, through a cache."""
+    """Generate one token at a time with a cache."""
 
     step: Callable[[Int[Tensor, "R"]], Float[Tensor, "R V"]]
-    """Logits of the token that follows."""
+    """Returns the logits of the token that follows."""
     reorder: Callable[[Int[Tensor, "R"]], None]
-    """Row r continues what row `index[r]` had."""
+    """Lets row r continue row `index[r]`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Specimen:
-    """A model and B sentences for it. No token is padding: that comes from `mask` alone."""
+    """Hold a model and B sentences for it; no token is padding, only `mask` says what is."""
 
-    model: Patient
+    model: ExaminableModel
     source: Int[Tensor, "B S"]
-    """A language model has none and does not look at it, nor at the mask."""
+    """Source tokens; a language model has none and ignores them and the mask."""
     mask: Bool[Tensor, "B S"]
     """True at the first `LENGTHS[b]` tokens."""
     target: Int[Tensor, "B T"]
-    """A classifier has none and does not look at it."""
+    """Target tokens; a classifier has none and ignores them."""
     seed: int
 
     @property
     def writes(self) -> bool:
-        """Whether the model predicts each next token; a classifier does not, nor does what fills in hidden tokens."""
+        """Return whether the model predicts each next token; a classifier and a masked model do not."""
         return isinstance(self.model, EncoderDecoder) or (
             isinstance(self.model, LanguageModel) and self.model.objective != "masked"
         )
 
     @property
     def reads_source(self) -> bool:
-        """Whether the model has an encoder, and a mask that hides padding from it."""
+        """Return whether the model has an encoder, and a mask that hides padding from it."""
         return not isinstance(self.model, LanguageModel)
 
     def begin(self, rows_per_sentence: int = 1) -> Steps:
-        """An empty cache, of so many hypotheses a sentence. Raises `TypeError` for a classifier."""
+        """Return an empty cache for `rows_per_sentence` hypotheses a sentence. Raises `TypeError` for a classifier."""
         model = self.model
         if isinstance(model, LanguageModel):
             texts = model.start_cache()
@@ -79,21 +79,21 @@ class Specimen:
         raise TypeError(f"a model that writes is wanted, not one of the type {type(model).__name__}")
 
     def forced(self, targets: Int[Tensor, "R T"], rows_per_sentence: int = 1) -> Float[Tensor, "R T V"]:
-        """Logits of teacher forcing, of so many hypotheses a sentence."""
+        """Return the logits of teacher forcing for `rows_per_sentence` hypotheses a sentence."""
         source, mask = (part.repeat_interleave(rows_per_sentence, dim=0) for part in (self.source, self.mask))
         return self.with_gradient(source, targets, mask)
 
     @property
     def every_token(self) -> Bool[Tensor, "B S"]:
-        """The mask of a batch without padding."""
+        """Return the mask of a batch without padding."""
         return torch.ones_like(self.mask)
 
     def tokens(self, *shape: int) -> Int[Tensor, "..."]:
-        """More random tokens."""
+        """Return more random tokens."""
         return _tokens(self.model, *shape)
 
     def others(self, tokens: Int[Tensor, "..."]) -> Int[Tensor, "..."]:
-        """As many tokens, each another one than in `tokens`."""
+        """Return a tensor of the same shape in which every token differs from `tokens`."""
         ordinary = _vocabulary(self.model) - 1
         shift = torch.randint(1, ordinary, tokens.shape, device=tokens.device)
         return 1 + (tokens - 1 + shift) % ordinary
@@ -101,7 +101,7 @@ class Specimen:
     def logits(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B T V"]:
-        """`with_gradient` without one; in training mode dropout draws the same for inputs of one shape."""
+        """Return `with_gradient` without a gradient; in training mode dropout is the same for inputs of one shape."""
         torch.manual_seed(self.seed)
         with torch.no_grad():
             return self.with_gradient(source, target, mask)
@@ -109,21 +109,21 @@ class Specimen:
     def with_gradient(
         self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B T V"]:
-        """Logits of teacher forcing; of a classifier (B, 1, C), as if it wrote one token, the class."""
+        """Return the logits of teacher forcing; of a classifier (B, 1, C), as if the class were the one token."""
         if isinstance(self.model, EncoderClassifier):
             classes: Tensor = self.model(source, mask)
             return classes[:, None]
-        given = (target,) if isinstance(self.model, LanguageModel) else (source, target, mask)
-        found: Tensor = self.model(*given)
-        return found
+        inputs = (target,) if isinstance(self.model, LanguageModel) else (source, target, mask)
+        logits: Tensor = self.model(*inputs)
+        return logits
 
     def of_type(self, dtype: torch.dtype) -> Specimen:
-        """The same sentences and a copy of the model that computes in `dtype`."""
+        """Return the same sentences and a copy of the model that computes in `dtype`."""
         return Specimen(copy.deepcopy(self.model).to(dtype), self.source, self.mask, self.target, self.seed)
 
 
-def draw(model: Patient, seed: int) -> Specimen:
-    """The specimen of a model and a seed; it sets PyTorch's generator. Raises `UsageError`; see `examine`."""
+def draw(model: ExaminableModel, seed: int) -> Specimen:
+    """Draw the specimen of a model and a seed, and seed PyTorch's generator. Raises `UsageError`; see `examine`."""
     _check_positions(model)
     torch.manual_seed(seed)
     lengths = torch.tensor(LENGTHS, device=_embedding(model).device)
@@ -131,23 +131,23 @@ def draw(model: Patient, seed: int) -> Specimen:
     return Specimen(model, source, length_mask(lengths, LENGTHS[0]), target, seed)
 
 
-def distance(found: Float[Tensor, "..."], reference: Float[Tensor, "..."]) -> float:
-    """The largest difference, in units of the largest logit if that is above 1; NaN if either holds one.
+def distance(result: Float[Tensor, "..."], reference: Float[Tensor, "..."]) -> float:
+    """Return the largest difference, in units of the largest logit if that is above 1; NaN if either holds one.
 
     Relative, because that is how rounding grows: a trained model's logits reach 30, and there float32 moves by 2e-6
     from the shape of a batch alone.
     """
     scale = max(1.0, float(reference.abs().max()))
-    return float((found - reference).abs().max()) / scale
+    return float((result - reference).abs().max()) / scale
 
 
-def worst(found: Mapping[str, float]) -> tuple[float, str]:
-    """The largest violation and its name; one that is not a number counts as the largest."""
-    where = max(found, key=lambda name: (math.isnan(found[name]), found[name]))
-    return found[where], where
+def worst(violations: Mapping[str, float]) -> tuple[float, str]:
+    """Return the largest violation and its name; NaN counts as the largest."""
+    where = max(violations, key=lambda name: (math.isnan(violations[name]), violations[name]))
+    return violations[where], where
 
 
-def _check_positions(model: Patient) -> None:
+def _check_positions(model: ExaminableModel) -> None:
     needed = LENGTHS[0] + EXTRA
     if isinstance(model.positions, LearnedPositions) and model.positions.max_positions < needed:
         raise UsageError(
@@ -156,15 +156,15 @@ def _check_positions(model: Patient) -> None:
         )
 
 
-def _tokens(model: Patient, *shape: int) -> Tensor:
+def _tokens(model: ExaminableModel, *shape: int) -> Tensor:
     # everything but padding; a vocabulary has at least three more entries, so another token always exists
     return torch.randint(PAD_ID + 1, _vocabulary(model), shape, device=_embedding(model).device)
 
 
-def _vocabulary(model: Patient) -> int:
+def _vocabulary(model: ExaminableModel) -> int:
     return int(_embedding(model).shape[0])
 
 
-def _embedding(model: Patient) -> Tensor:
+def _embedding(model: ExaminableModel) -> Tensor:
     """(V, D)"""
     return (model.target_embedding if isinstance(model, EncoderDecoder) else model.embedding).weight

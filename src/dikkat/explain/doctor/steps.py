@@ -1,4 +1,4 @@
-"""Decoding step by step does what teacher forcing does, in the right place."""
+"""Check that decoding step by step equals teacher forcing, at the right position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FIRST = MapName("decoder", 0, "self")
 
 
 def misplaced_steps(specimen: Specimen) -> tuple[float, str]:
-    """How the first decoder layer spreads its attention at step t, against teacher forcing of t+1 tokens.
+    """Compare the attention of the first decoder layer at step t with teacher forcing of t+1 tokens.
 
     The sentence is one token over and over, so that nothing but its position tells one place from another. Teacher
     forcing ends at t, so it has no future that it could see.
@@ -25,18 +25,18 @@ def misplaced_steps(specimen: Specimen) -> tuple[float, str]:
     with torch.no_grad():
         steps = specimen.begin()
         with record_attention(specimen.model, lambda name: name == FIRST) as maps:
-            for place in range(length):
-                steps.step(target[:, place])
-            for place in range(length):
-                specimen.forced(target[:, : place + 1])
+            for position in range(length):
+                steps.step(target[:, position])
+            for position in range(length):
+                specimen.forced(target[:, : position + 1])
     # (B, H, 1, S) of the steps, (B, H, T, S) of teacher forcing -> (B, H, S)
     rows = [weights[:, :, -1] for weights in maps[FIRST]]
     stepped, forced = rows[:length], rows[length:]
-    return worst({f"step {place}": distance(stepped[place], forced[place]) for place in range(length)})
+    return worst({f"step {position}": distance(stepped[position], forced[position]) for position in range(length)})
 
 
-def steps_apart(specimen: Specimen) -> tuple[float, str]:
-    """Logits of cached steps against teacher forcing, with two hypotheses a sentence that change places half-way."""
+def cached_steps_difference(specimen: Specimen) -> tuple[float, str]:
+    """Compare the logits of cached steps with teacher forcing; two hypotheses a sentence are swapped half-way."""
     targets = specimen.tokens(specimen.source.shape[0] * ROWS, specimen.target.shape[1])
     half = targets.shape[1] // 2
     swapped = torch.arange(len(targets), device=targets.device).view(-1, ROWS).flip(1).flatten()
@@ -45,12 +45,17 @@ def steps_apart(specimen: Specimen) -> tuple[float, str]:
     with torch.no_grad():
         forced = specimen.forced(joined, ROWS)
         stepped = _walk(specimen, targets, half, swapped)
-    return worst({f"step {place}": distance(stepped[:, place], forced[:, place]) for place in range(targets.shape[1])})
+    return worst(
+        {
+            f"step {position}": distance(stepped[:, position], forced[:, position])
+            for position in range(targets.shape[1])
+        }
+    )
 
 
 def _walk(specimen: Specimen, targets: Tensor, half: int, swapped: Tensor) -> Float[Tensor, "R T V"]:
     steps = specimen.begin(ROWS)
-    before = [steps.step(targets[:, place])[swapped] for place in range(half)]
+    before = [steps.step(targets[:, position])[swapped] for position in range(half)]
     steps.reorder(swapped)
-    after = [steps.step(targets[:, place]) for place in range(half, targets.shape[1])]
+    after = [steps.step(targets[:, position]) for position in range(half, targets.shape[1])]
     return torch.stack([*before, *after], dim=1)

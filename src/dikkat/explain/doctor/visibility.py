@@ -1,4 +1,4 @@
-"""Who can see whom: positions meet only in attention, and there nobody looks ahead."""
+"""Check that positions meet only in attention, and that no position sees a later one."""
 
 from __future__ import annotations
 
@@ -17,50 +17,50 @@ from dikkat.nn.multi_head_attention import MultiHeadAttention
 
 
 def met_outside_attention(specimen: Specimen) -> tuple[float, str]:
-    """With every attention silenced, what another token at one position changes at all the others."""
-    model, full, found = specimen.model, specimen.every_token, {}
+    """Measure what another token at one position changes at the others while all attention is off."""
+    model, full, violations = specimen.model, specimen.every_token, {}
     with _silent_attention(model), torch.no_grad():
         if isinstance(model, LanguageModel):
-            return worst({"decoder": _moved_elsewhere(specimen, specimen.target, model.hidden)})
-        found["encoder"] = _moved_elsewhere(specimen, specimen.source, lambda tokens: model.encode(tokens, full))
+            return worst({"decoder": _changed_elsewhere(specimen, specimen.target, model.hidden)})
+        violations["encoder"] = _changed_elsewhere(specimen, specimen.source, lambda tokens: model.encode(tokens, full))
         if isinstance(model, EncoderDecoder):
             decode = partial(model.decode, memory=model.encode(specimen.source, full), source_mask=full)
-            found["decoder"] = _moved_elsewhere(specimen, specimen.target, decode)
-    return worst(found)
+            violations["decoder"] = _changed_elsewhere(specimen, specimen.target, decode)
+    return worst(violations)
 
 
-def _moved_elsewhere(specimen: Specimen, tokens: Tensor, hidden: Callable[[Tensor], Tensor]) -> float:
+def _changed_elsewhere(specimen: Specimen, tokens: Tensor, hidden: Callable[[Tensor], Tensor]) -> float:
     """What another token in the middle changes in the hidden states (B, T, D) of all the others."""
-    place = specimen.target.shape[1] // 2
-    elsewhere = torch.arange(tokens.shape[1], device=tokens.device) != place
-    changed = _replaced(specimen, tokens, place, place + 1)
+    position = specimen.target.shape[1] // 2
+    elsewhere = torch.arange(tokens.shape[1], device=tokens.device) != position
+    changed = _replaced(specimen, tokens, position, position + 1)
     return distance(hidden(changed)[:, elsewhere], hidden(tokens)[:, elsewhere])
 
 
 def seen_future(specimen: Specimen) -> tuple[float, str]:
-    """What other tokens from position t on change in the logits before t, for every t, in the model's mode."""
+    """Measure what other tokens from position t on change in the logits before t, for every t."""
     logits = specimen.logits(specimen.source, specimen.target, specimen.mask)
-    found = {}
-    for place in range(1, specimen.target.shape[1]):
-        changed = _replaced(specimen, specimen.target, place, None)
+    violations = {}
+    for position in range(1, specimen.target.shape[1]):
+        changed = _replaced(specimen, specimen.target, position, None)
         other = specimen.logits(specimen.source, changed, specimen.mask)
-        found[f"tokens from position {place} on"] = distance(other[:, :place], logits[:, :place])
-    return worst(found)
+        violations[f"tokens from position {position} on"] = distance(other[:, :position], logits[:, :position])
+    return worst(violations)
 
 
 def seen_future_in_training(specimen: Specimen) -> tuple[float, str]:
-    """`seen_future` in training mode, with dropout as configured and drawn alike each time."""
+    """Measure `seen_future` in training mode, with dropout as configured and the same each time."""
     specimen.model.train()
     return seen_future(specimen)
 
 
 @contextmanager
 def _silent_attention(model: nn.Module) -> Iterator[None]:
-    def silence(module: nn.Module, given: tuple[Any, ...], output: Tensor) -> Tensor:
+    def silence(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
         return torch.zeros_like(output)
 
-    found = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    handles = [module.register_forward_hook(silence) for module in found]
+    attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
+    handles = [module.register_forward_hook(silence) for module in attentions]
     try:
         yield
     finally:

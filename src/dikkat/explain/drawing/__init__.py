@@ -1,1 +1,1 @@
-"""Drawings: a model with its sizes, the position table, curves and small maps, as SVG that needs nothing else."""
+"""Draw a model with its sizes, the position table, curves and small maps as self-contained SVG."""

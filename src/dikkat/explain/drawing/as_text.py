@@ -1,4 +1,4 @@
-"""The outline of a model as lines of text, in order of computation."""
+"""Write the outline of a model as lines of text, in order of computation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _Row = tuple[str, str, str]
 
 
 def outline_as_text(outline: Outline) -> str:
-    """A table of part, sizes and parameters; those of a block are for one of its repetitions."""
+    """Return a table of part, sizes and parameters; those of a block are for one of its repetitions."""
     rows = [row for stack in outline.stacks for row in _stack(stack, outline.norm_first)]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     table = [f"{name:{widths[0]}}  {sizes:{widths[1]}}  {count:>{widths[2]}}".rstrip() for name, sizes, count in rows]
@@ -20,8 +20,8 @@ def _stack(stack: Stack, norm_first: bool) -> list[_Row]:
     rows = [("", "", ""), (stack.name, stack.reads, "")]
     rows += [row for part in stack.below for row in _part(part, 2)]
     rows.append((f"  {stack.layers} × block", "", f"{stack.block_parameters:,} each"))
-    for each in stack.block:
-        inside, norm = [*_part(each.part, 4), ("    + what went in", "", "")], _part(each.norm, 4)
+    for sub_layer in stack.block:
+        inside, norm = [*_part(sub_layer.part, 4), ("    + what went in", "", "")], _part(sub_layer.norm, 4)
         rows += [*norm, *inside] if norm_first else [*inside, *norm]
     rows += [row for part in stack.above for row in _part(part, 2)]
     return [*rows, ("  gives", stack.gives, f"{stack.parameters:,} in all")]

@@ -1,4 +1,4 @@
-"""Curves and bars as small SVG drawings, which take their colours from the page around them."""
+"""Draw curves and bars as small SVG drawings, which take their colours from the page around them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ CHART_STYLE = f"""
 .chart .c0 {{ stroke: var(--c0); }} .chart .c1 {{ stroke: var(--c1); stroke-dasharray: 6 3; }}
 .chart .f0 {{ fill: var(--c0); }} .chart .f1 {{ fill: var(--c1); }}
 """
-"""What a page with charts needs, besides --ink, --line and the two colours --c0 and --c1."""
+"""Style that a page with charts needs, besides --ink, --line and the two colours --c0 and --c1."""
 
 Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What a chart says of itself."""
+    """Hold the texts of a chart."""
 
     title: str
     x: str
@@ -37,12 +37,12 @@ class Labels:
 
 
 def line_chart(labels: Labels, series: Sequence[Points]) -> str:
-    """One or two curves over common axes. Raises `ValueError` without a single point."""
+    """Return one or two curves over common axes. Raises `ValueError` without a single point."""
     axes = _Axes(labels, [point for points in series for point in points], from_zero=False)
     for number, points in enumerate(series):
-        places = [axes.at(x, y) for x, y in points]
-        axes.pieces.append(path(places, class_=f"curve c{number}"))
-        for (x, y), (left, top) in zip(points, places, strict=True):
+        pixels = [axes.at(x, y) for x, y in points]
+        axes.pieces.append(path(pixels, class_=f"curve c{number}"))
+        for (x, y), (left, top) in zip(points, pixels, strict=True):
             axes.pieces.append(
                 element(
                     "circle",
@@ -50,11 +50,11 @@ def line_chart(labels: Labels, series: Sequence[Points]) -> str:
                     cx=left, cy=top, r=3, class_=f"f{number}",
                 )
             )  # fmt: skip
-    return axes.drawn()
+    return axes.as_svg()
 
 
 def histogram(labels: Labels, edges: Sequence[float], counts: Sequence[Sequence[int]]) -> str:
-    """Bars for one or two series side by side; `counts[i]` has one number for each gap of `edges`."""
+    """Return bars for one or two series side by side; `counts[i]` has one number for each gap of `edges`."""
     heights = [(edges[0], 0.0), (edges[-1], float(max(max(row) for row in counts)))]
     axes = _Axes(labels, heights, from_zero=True)
     for number, row in enumerate(counts):
@@ -69,7 +69,7 @@ def histogram(labels: Labels, edges: Sequence[float], counts: Sequence[Sequence[
                     x=left + number * width, y=top, width=max(width, 0.5), height=bottom - top, class_=f"f{number}",
                 )
             )  # fmt: skip
-    return axes.drawn()
+    return axes.as_svg()
 
 
 class _Axes:
@@ -94,19 +94,19 @@ class _Axes:
             bottom - (bottom - _TOP) * _share(y, self.y_range),
         )
 
-    def drawn(self) -> str:
+    def as_svg(self) -> str:
         """The whole drawing."""
         right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
         frame = [text(_LEFT, 15, self.labels.title, font_weight="bold")]
         for tick in self.y_ticks:
             height = self.at(self.x_range[0], tick)[1]
             frame.append(path([(_LEFT, height), (right, height)], class_="grid"))
-            frame.append(text(_LEFT - 6, height + 4, _told(tick), text_anchor="end"))
+            frame.append(text(_LEFT - 6, height + 4, _tick_label(tick), text_anchor="end"))
         for tick in self.x_ticks:
-            place = self.at(tick, self.y_range[0])[0]
-            frame.append(path([(place, bottom), (place, bottom + 4)], class_="grid"))
-            anchor = "end" if place > right - 12 else "middle"
-            frame.append(text(place, bottom + 17, _told(tick), text_anchor=anchor))
+            x = self.at(tick, self.y_range[0])[0]
+            frame.append(path([(x, bottom), (x, bottom + 4)], class_="grid"))
+            anchor = "end" if x > right - 12 else "middle"
+            frame.append(text(x, bottom + 17, _tick_label(tick), text_anchor=anchor))
         frame.append(text((_LEFT + right) / 2, _HEIGHT - 8, self.labels.x, text_anchor="middle"))
         title = f"{self.labels.title}: {', '.join(self.labels.series)}"
         return document((0.0, 0.0, _WIDTH, _HEIGHT), [*frame, *self._legend(), *self.pieces], title, class_="chart")
@@ -137,5 +137,5 @@ def _ticks(low: float, high: float) -> list[float]:
     return [round(number * step, 12) for number in range(first, last + 1)]
 
 
-def _told(value: float) -> str:
+def _tick_label(value: float) -> str:
     return f"{value:,.6g}"

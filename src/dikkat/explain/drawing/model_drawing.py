@@ -1,4 +1,4 @@
-"""The outline of a model as SVG, in the manner of figure 1 of Vaswani et al. (2017), with the real sizes."""
+"""Draw the outline of a model as SVG like figure 1 of Vaswani et al. (2017), with the real sizes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _TITLE, _SMALL = 13.0, 11.0
 _ARROW = 24.0
 _PADDING = 14.0
 _LANE = 30.0
-"""Between a box and the frame of its block, where the residual arrow runs."""
+"""Space between a box and the frame of its block, where the residual arrow runs."""
 _MARGIN = 24.0
 _BETWEEN = 84.0
-"""Between two stacks, where the memory is handed over."""
+"""Space between two stacks, where the memory is passed on."""
 _OUTSIDE = 76.0
-"""Right of a stack: the number of its blocks, and the line between tied matrices."""
+"""Space right of a stack: the number of its blocks, and the line between tied matrices."""
 
 _KEY = "B batch · S source · T target · D width · H heads · K head width · F hidden width · V vocabulary"
 _STYLE = f"""
@@ -54,7 +54,7 @@ _STYLE = f"""
 
 
 def draw_model(outline: Outline) -> str:
-    """The whole drawing, as wide as its texts need."""
+    """Return the whole drawing, as wide as its texts need."""
     width = max(_box_width(part) for stack in outline.stacks for part in _parts(stack))
     columns: list[_Column] = []
     left = _MARGIN + (_OUTSIDE if len(outline.stacks) > 1 else 0.0)
@@ -129,8 +129,8 @@ class _Column:
 
     def _block(self, stack: Stack, memory: tuple[float, float] | None) -> None:
         bottom, start = self.y, len(self.pieces)
-        for each in stack.block:
-            self._sub_layer(each, memory)
+        for sub_layer in stack.block:
+            self._sub_layer(sub_layer, memory)
         self._arrow(12.0, head=False)
         frame = self._rect("frame", self.left, self.y, self.frame_width, bottom - self.y, rx=10)
         self.pieces.insert(start, frame)
@@ -142,19 +142,21 @@ class _Column:
             text(x, middle + 27, "each", text_anchor=anchor),
         ]
 
-    def _sub_layer(self, each: SubLayer, memory: tuple[float, float] | None) -> None:
+    def _sub_layer(self, sub_layer: SubLayer, memory: tuple[float, float] | None) -> None:
         branch = self.y - _ARROW / 2
         if self.norm_first:
             self._arrow()
-            self._box(each.norm)
+            self._box(sub_layer.norm)
         self._arrow()
         bottom = self.y
-        self._box(each.part)
-        if each.reads_memory and memory is not None:
+        self._box(sub_layer.part)
+        if sub_layer.reads_memory and memory is not None:
             self._read_memory(memory, (bottom + self.y) / 2)
         self._arrow(16.0)
         add = self.y
-        self._box(Part("norm", "Add") if self.norm_first else _with_title(each.norm, f"Add & {each.norm.title}"))
+        self._box(
+            Part("norm", "Add") if self.norm_first else _with_title(sub_layer.norm, f"Add & {sub_layer.norm.title}")
+        )
         self._residual(branch, (add + self.y) / 2)
 
     def _box(self, part: Part) -> None:
@@ -233,7 +235,11 @@ def _with_title(part: Part, title: str) -> Part:
 
 
 def _parts(stack: Stack) -> list[Part]:
-    inside = [part for each in stack.block for part in (each.part, _with_title(each.norm, f"Add & {each.norm.title}"))]
+    inside = [
+        part
+        for sub_layer in stack.block
+        for part in (sub_layer.part, _with_title(sub_layer.norm, f"Add & {sub_layer.norm.title}"))
+    ]
     return [*stack.below, *inside, *stack.above]
 
 

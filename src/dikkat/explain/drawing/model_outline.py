@@ -1,4 +1,4 @@
-"""The outline of an encoder-decoder, read off its modules: sizes and counts are those of the real tensors."""
+"""Read the outline of a model off its modules: sizes and counts are those of the real tensors."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _IN_ATTENTION = {
 
 
 def outline_of_config(config: ModelConfig, title: str) -> Outline:
-    """The outline of the model that `config` describes; no weight of it takes memory."""
+    """Return the outline of the model that `config` describes, without allocating its weights."""
     with torch.device("meta"):
         model = Factory(config).encoder_decoder()
     return outline_of(model, config, title)
 
 
 def outline_of(model: EncoderDecoder, config: ModelConfig, title: str) -> Outline:
-    """The outline of `model`, which was built from `config`."""
+    """Return the outline of `model`, which was built from `config`."""
     return _Reader(model, config).outline(title)
 
 
@@ -135,7 +135,7 @@ class _Reader:
         ]
         if again:
             sizes += ("in every layer" if name != "learned" else "a table in every layer",)
-        parameters = self._count(*(each for part in (module, *again) for each in part.parameters()))
+        parameters = self._count(*(tensor for part in (module, *again) for tensor in part.parameters()))
         if name == "learned" and not parameters:
             sizes += ("the table of the encoder",)
         return (Part("positions", f"+ {title}", sizes, parameters),)
@@ -160,11 +160,11 @@ class _Reader:
 
     def _nearness(self) -> list[str]:
         config = self.config
-        found = [_IN_ATTENTION[config.positions]] if config.positions in _IN_ATTENTION else []
+        notes = [_IN_ATTENTION[config.positions]] if config.positions in _IN_ATTENTION else []
         if config.attention_window is not None:
             seen = f", first {config.global_tokens} see all" if config.global_tokens else ""
-            found.append(f"window: ±{config.attention_window} positions{seen}")
-        return found
+            notes.append(f"window: ±{config.attention_window} positions{seen}")
+        return notes
 
     def _feed_forward(self, block: EncoderBlock | DecoderBlock) -> Part:
         inner, outer = block.feed_forward.inner, block.feed_forward.outer
@@ -196,6 +196,6 @@ class _Reader:
         return Part("output", "Linear", (sizes, *tied), parameters + self._count(*([] if bias is None else [bias])))
 
     def _count(self, *tensors: Tensor) -> int:
-        fresh = [each for each in tensors if id(each) not in self.counted]
+        fresh = [tensor for tensor in tensors if id(tensor) not in self.counted]
         self.counted.update(map(id, fresh))
-        return sum(each.numel() for each in fresh)
+        return sum(tensor.numel() for tensor in fresh)

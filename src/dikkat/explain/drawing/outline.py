@@ -1,4 +1,4 @@
-"""A model as a list of named parts with their sizes and parameters: what a drawing of it shows.
+"""A model as a list of named parts with their sizes and parameters, ready to be drawn.
 
 An encoder-decoder is two stacks. A classifier or a language model is one.
 """
@@ -13,19 +13,19 @@ PartKind = Literal["embedding", "positions", "attention", "feed_forward", "norm"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One box of a drawing."""
+    """Hold one box of a drawing."""
 
     kind: PartKind
     title: str
     sizes: tuple[str, ...] = ()
-    """What is worth knowing of it, a line each."""
+    """Facts about the part, a line each."""
     parameters: int = 0
     """Trained numbers that no part before it has; a tied matrix counts where it comes first."""
 
 
 @dataclass(frozen=True, slots=True)
 class SubLayer:
-    """One part inside a residual sum, with its norm."""
+    """Hold one part inside a residual sum, with its norm."""
 
     part: Part
     norm: Part
@@ -34,43 +34,45 @@ class SubLayer:
 
     @property
     def parameters(self) -> int:
+        """Return the parameters of part and norm."""
         return self.part.parameters + self.norm.parameters
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """From ids to hidden states or logits, lowest part first."""
+    """Hold the parts from ids to hidden states or logits, lowest first."""
 
     name: str
     reads: str
-    """What goes in, with its shape."""
+    """Name of the input, with its shape."""
     below: tuple[Part, ...]
     """Embedding and positions."""
     layers: int
     block: tuple[SubLayer, ...]
     """The sub-layers of each of the `layers` blocks, in order."""
     above: tuple[Part, ...]
-    """Final norm, output."""
+    """Final norm and output."""
     gives: str
-    """What comes out, with its shape."""
+    """Name of the output, with its shape."""
 
     @property
     def block_parameters(self) -> int:
-        """Of one block."""
-        return sum(each.parameters for each in self.block)
+        """Return the parameters of one block."""
+        return sum(sub_layer.parameters for sub_layer in self.block)
 
     @property
     def parameters(self) -> int:
+        """Return the parameters of the stack."""
         return self.layers * self.block_parameters + sum(part.parameters for part in self.below + self.above)
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """A whole model."""
+    """Hold a whole model."""
 
     title: str
     stacks: tuple[Stack, ...]
-    """In order of computation; each but the first reads what the one before gives."""
+    """Stacks in order of computation; each but the first reads the output of the one before."""
     norm_first: bool
     """Whether a norm stands before its sub-layer (pre-norm), or after the sum (post-norm)."""
     tied: bool
@@ -81,4 +83,5 @@ class Outline:
 
     @property
     def parameters(self) -> int:
+        """Return the parameters of the model."""
         return sum(stack.parameters for stack in self.stacks)

@@ -1,4 +1,4 @@
-"""The position table as a picture: a few columns as waves, the whole table, and a shift as a rotation."""
+"""Draw the position table: a few columns as waves, the whole table, and a shift as a rotation."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def draw_positions(table: PositionTable, columns: Sequence[int], shift: int, pat
 
 def _draw_waves(axes: Axes, table: PositionTable, columns: Sequence[int]) -> None:
     values = table.values
-    for place, column in enumerate(columns):
+    for index, column in enumerate(columns):
         axes.plot(
             values[:, column],
-            color=_COLOURS[place % len(_COLOURS)],
-            linestyle=_DASHES[place % len(_DASHES)],
+            color=_COLOURS[index % len(_COLOURS)],
+            linestyle=_DASHES[index % len(_DASHES)],
             linewidth=1.8,
             label=f"Col {column} (period {table.period(column):.2f})",
         )
@@ -66,8 +66,8 @@ def _draw_rotation(axes: Axes, table: PositionTable, columns: Sequence[int], shi
     error = table.rotation_error(shift)
     pairs = [pair for pair in dict.fromkeys(map(table.pair, columns)) if pair < len(table.frequencies)][:2] or [0]
     values = table.values
-    for place, pair in enumerate(pairs):
-        radius, colour = 1.0 - 0.4 * place, _COLOURS[2 * place]
+    for index, pair in enumerate(pairs):
+        radius, colour = 1.0 - 0.4 * index, _COLOURS[2 * index]
         sine, cosine = table.columns(pair)
         points = radius * values[:, [cosine, sine]]
         axes.plot(points[:, 0], points[:, 1], ".", color=colour, alpha=0.35, markersize=5)
@@ -78,7 +78,7 @@ def _draw_rotation(axes: Axes, table: PositionTable, columns: Sequence[int], shi
             axes.annotate("", xy=tuple(points[start + shift]), xytext=tuple(points[start]), arrowprops=arrow)
             middle = points[start] + points[start + shift]
             # outside the outer circle, inside the inner one
-            away = radius + 0.14 if place == 0 else radius - 0.19
+            away = radius + 0.14 if index == 0 else radius - 0.19
             x, y = middle / max(float(np.hypot(*middle)), 1e-9) * away
             axes.text(x, y, f"{start}→{start + shift}", ha="center", va="center", fontsize=8, color=colour)
     axes.set_aspect("equal")

@@ -1,4 +1,4 @@
-"""The table of fixed positions read as waves: how long each column takes, and how a shift is a rotation."""
+"""The table of fixed positions as waves: the period of each column, and a shift as a rotation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PositionTable:
-    """`length` rows of width `dim` of the positions named `kind`, in float64.
+    """Hold `length` rows of width `dim` of the positions named `kind`, in float64.
 
     Raises `UsageError` for positions that are not a fixed table, and for a size out of range.
     """
@@ -38,37 +38,38 @@ class PositionTable:
 
     @property
     def layout(self) -> Layout:
+        """Return the order of the sine and cosine columns."""
         return _LAYOUTS[self.kind]
 
     @property
     def values(self) -> Array:
-        """(T, D)"""
+        """Return the table (T, D)."""
         import torch
 
         return _array(sinusoids(self.length, self.dim, self.layout, torch.float64))
 
     @property
     def frequencies(self) -> Array:
-        """Radians a row of each of the D/2 whole pairs; an odd last column has no partner."""
+        """Return the radians per row of each of the D/2 whole pairs; an odd last column has no partner."""
         return _array(frequencies(self.dim, self.layout))[: self.dim // 2]
 
     def pair(self, column: int) -> int:
-        """Which pair a column belongs to. Raises `UsageError` for a column there is not."""
+        """Return the index of the pair that a column belongs to. Raises `UsageError` for an unknown column."""
         if not 0 <= column < self.dim:
             raise UsageError(f"there is no column {column}: choose from 0 to {self.dim - 1}")
         return column // 2 if self.layout == "interleaved" else column % ((self.dim + 1) // 2)
 
     def columns(self, pair: int) -> tuple[int, int]:
-        """The sine and the cosine column of a whole pair."""
+        """Return the sine and the cosine column of a whole pair."""
         return (2 * pair, 2 * pair + 1) if self.layout == "interleaved" else (pair, (self.dim + 1) // 2 + pair)
 
     def period(self, column: int) -> float:
-        """Rows after which a column repeats itself. Raises `UsageError` for a column there is not."""
+        """Return the number of rows after which a column repeats. Raises `UsageError` for an unknown column."""
         turning = _array(frequencies(self.dim, self.layout))
         return 2.0 * math.pi / float(turning[self.pair(column)])
 
     def rotation(self, shift: int) -> Array:
-        """(D, D) matrix R with `row p + shift = row p @ R` for every p (Vaswani et al. 2017, section 3.5).
+        """Return the matrix R (D, D) with `row p + shift = row p @ R` for every p (Vaswani et al. 2017, section 3.5).
 
         It turns each pair by its own angle; an odd last column, which has no partner, becomes 0.
         """
@@ -81,17 +82,20 @@ class PositionTable:
         return matrix
 
     def rotation_error(self, shift: int) -> float:
-        """Largest difference between a row `shift` further on and the rotated row. Raises `UsageError` if none is."""
+        """Return the largest difference between a row `shift` further on and the rotated row.
+
+        Raises `UsageError` if there is none.
+        """
         if not 1 <= shift < self.length:
             raise UsageError(f"a shift must be from 1 to {self.length - 1}, the last row, not {shift}")
         whole = sorted(column for pair in range(self.dim // 2) for column in self.columns(pair))
         values = self.values
-        turned = values[:-shift] @ self.rotation(shift)
-        return float(np.abs(turned - values[shift:])[:, whole].max())
+        rotated = values[:-shift] @ self.rotation(shift)
+        return float(np.abs(rotated - values[shift:])[:, whole].max())
 
 
 def binary_lines() -> list[str]:
-    """The numbers 0 to 7, whose bits are the positions of a table of zeros and ones."""
+    """Return the numbers 0 to 7, whose bits are the positions of a table of zeros and ones."""
     return [f"{number} in binary is {number:03b}" for number in range(8)]
 
 

@@ -1,4 +1,4 @@
-"""One attention map as a small SVG: dark cells are large weights, labels on both sides."""
+"""Draw one attention map as a small SVG: dark cells are large weights, labels on both axes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dikkat.explain.sentence_maps import with_written_rows
 _CELL, _SIZE = 14.0, 10.5
 _LONGEST = 14
 _VISIBLE = 0.02
-"""Weights below this are paper."""
+"""Weight below which a cell is left blank."""
 
 MAP_STYLE = f"""
 .map {{ font: {_SIZE}px "DejaVu Sans", Verdana, system-ui, sans-serif; flex: none; }}
@@ -17,13 +17,19 @@ MAP_STYLE = f"""
 .map .paper {{ fill: none; stroke: var(--line); }}
 .map .cell {{ fill: var(--c0); }}
 """
-"""What a page with maps needs, besides --ink, --line and --c0."""
+"""Style that a page with maps needs, besides --ink, --line and --c0."""
 
 
-def small_map(each: AttentionMap) -> str:
-    """Queries down, of cross-attention by what they wrote, keys across; a cell is as opaque as its weight."""
-    each = with_written_rows(each)
-    queries, keys = ([clipped(token, _LONGEST) for token in tokens] for tokens in (each.query_tokens, each.key_tokens))
+def small_map(attention_map: AttentionMap) -> str:
+    """Return the drawing: queries down, keys across; a cell is as opaque as its weight.
+
+    The rows of cross-attention are labelled with the tokens that they wrote.
+    """
+    attention_map = with_written_rows(attention_map)
+    queries, keys = (
+        [clipped(token, _LONGEST) for token in tokens]
+        for tokens in (attention_map.query_tokens, attention_map.key_tokens)
+    )
     left = max(text_width(token, _SIZE) for token in queries) + 6
     below = max(text_width(token, _SIZE) for token in keys) + 6
     width, height = _CELL * len(keys), _CELL * len(queries)
@@ -32,7 +38,7 @@ def small_map(each: AttentionMap) -> str:
             "rect", x=left + _CELL * column, y=_CELL * row, width=_CELL, height=_CELL, class_="cell",
             fill_opacity=min(1.0, float(weight)),
         )
-        for row, weights in enumerate(each.weights)
+        for row, weights in enumerate(attention_map.weights)
         for column, weight in enumerate(weights)
         if weight >= _VISIBLE
     ]  # fmt: skip
@@ -42,6 +48,6 @@ def small_map(each: AttentionMap) -> str:
         names.append(text(x, y, token, text_anchor="end", transform=f"rotate(-90 {x:g} {y:g})"))
     frame = element("rect", x=left, y=0, width=width, height=height, class_="paper")
     size = (left + width + 1, height + below)
-    title = f"{each.stack} {each.kind}-attention, layer {each.layer + 1}"
+    title = f"{attention_map.stack} {attention_map.kind}-attention, layer {attention_map.layer + 1}"
     return document((0.0, -1.0, size[0], size[1] + 1), [*cells, frame, *names], title, class_="map",
                     width=size[0], height=size[1] + 1)  # fmt: skip

@@ -1,4 +1,4 @@
-"""Honesty beside beauty: what an attention map is worth as an explanation, measured."""
+"""Measure how far an attention map can be trusted as an explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Heads switched off: what a model does without them."""
+"""Switch heads off and let the model run without them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dikkat_runtime.errors import UsageError
 
 
 class HeadName(NamedTuple):
-    """One head; layer and head are counted from 0, shown from 1."""
+    """Name one head; layer and head are counted from 0, shown from 1."""
 
     stack: str
     layer: int
@@ -27,13 +27,13 @@ class HeadName(NamedTuple):
 
 
 def head_names(model: nn.Module) -> list[HeadName]:
-    """Every head of `model`, in the order of its modules."""
+    """Return every head of `model`, in the order of its modules."""
     return [HeadName(*name, head) for name, module in _attentions(model).items() for head in range(module.num_heads)]
 
 
 @contextmanager
 def without_heads(model: nn.Module, heads: Collection[HeadName]) -> Iterator[None]:
-    """While the body runs, the outputs of `heads` are zero before the output projection, whose bias stays.
+    """Set the outputs of `heads` to zero, before the output projection, while the body runs.
 
     The same as zeros in the columns of that projection which read these heads (Michel et al. 2019, section 2.3), in
     training, evaluation and stepwise decoding; no weight is touched, and the other heads compute what they always do.
@@ -42,10 +42,10 @@ def without_heads(model: nn.Module, heads: Collection[HeadName]) -> Iterator[Non
     attentions = _attentions(model)
     known = head_names(model)
     off: dict[MapName, list[int]] = {}
-    for each in heads:
-        if each not in known:
-            raise UsageError(f"there is no head {each}; choose from {_choices(known)}")
-        off.setdefault(MapName(each.stack, each.layer, each.kind), []).append(each.head)
+    for head in heads:
+        if head not in known:
+            raise UsageError(f"there is no head {head}; choose from {_choices(known)}")
+        off.setdefault(MapName(head.stack, head.layer, head.kind), []).append(head.head)
     with ExitStack() as handles:
         for name, numbers in off.items():
             module = attentions[name]

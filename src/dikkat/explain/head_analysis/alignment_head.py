@@ -1,4 +1,4 @@
-"""Which cross-attention head comes nearest to an alignment of words, and how near that is.
+"""Choose the cross-attention head that is nearest to a word alignment, and measure how near it is.
 
 Heads are judged by what the whole model does: for each written token, is the source token that the head looks at most
 also the one whose occlusion costs most? Only gold alignments, where there are some, are a better judge.
@@ -22,30 +22,30 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far one cross-attention head agrees with what the output depends on."""
+    """Hold how far one cross-attention head agrees with the tokens that the output depends on."""
 
     occlusion: float
     """Share of written tokens whose most attended source token is the one whose occlusion costs most."""
     on_needed: float
-    """Share of its attention that lies on that token."""
+    """Share of its attention on that token."""
     occlusion_correlation: float
     """Mean rank correlation of attention with occlusion; NaN where it is not defined."""
     gradient_correlation: float
-    """The same with gradient x input."""
+    """Mean rank correlation of attention with gradient x input."""
     scores: AlignmentScores | None
-    """Against gold alignments, where there are some."""
+    """Scores against gold alignments, where there are some."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordNumbers:
-    """Which word each token is a part of: S numbers for the source, T for the written target, both without marks."""
+    """Map tokens to words: S numbers for the source, T for the written target, both without special tokens."""
 
     source: tuple[int, ...]
     target: tuple[int, ...]
 
 
 class Agreements:
-    """Collects the cross-attention of a sample, sentence by sentence, beside what each output depends on."""
+    """Collect the cross-attention of a sample, sentence by sentence, with what each output depends on."""
 
     def __init__(self, gold: Sequence[GoldAlignment] | None = None) -> None:
         self._gold = gold
@@ -54,18 +54,21 @@ class Agreements:
         self._links: dict[HeadName, list[set[Link]]] = {}
 
     def add(self, name: MapName, weights: Array, occluded: Array, gradient: Array, words: WordNumbers) -> None:
-        """One attention (H, T, S) of one sentence; `occluded` and `gradient` (T, S); sentences in the order of gold."""
+        """Add one attention layer (H, T, S) of one sentence; `occluded` and `gradient` are (T, S).
+
+        Sentences come in the order of gold.
+        """
         needed = most_attended(occluded)
-        for number, each in enumerate(weights):
+        for number, head_weights in enumerate(weights):
             head = HeadName(*name, number)
-            on_needed = each[np.arange(len(needed)), needed]
-            self._hits.setdefault(head, []).append(np.stack([most_attended(each) == needed, on_needed]))
-            both = mean_rank_correlation(each, occluded), mean_rank_correlation(each, gradient)
+            on_needed = head_weights[np.arange(len(needed)), needed]
+            self._hits.setdefault(head, []).append(np.stack([most_attended(head_weights) == needed, on_needed]))
+            both = mean_rank_correlation(head_weights, occluded), mean_rank_correlation(head_weights, gradient)
             self._correlations.setdefault(head, []).append(both)
-            self._links.setdefault(head, []).append(word_links(each, words))
+            self._links.setdefault(head, []).append(word_links(head_weights, words))
 
     def found(self) -> dict[HeadName, Agreement]:
-        """The agreement of every head that was added."""
+        """Return the agreement of every head that was added."""
         return {head: self._of(head) for head in self._hits}
 
     def _of(self, head: HeadName) -> Agreement:
@@ -82,25 +85,28 @@ class Agreements:
 
 
 def most_attended(weights: Array) -> NDArray[np.int64]:
-    """(T, S) -> (T-1,): the source token of each written token, the first of equals; marks are neither."""
-    places: NDArray[np.int64] = weights[:-1, :-1].argmax(axis=1)
-    return places
+    """Return the most attended source token of each written token: (T, S) -> (T-1,).
+
+    Special tokens are left out; of equals the first counts.
+    """
+    indices: NDArray[np.int64] = weights[:-1, :-1].argmax(axis=1)
+    return indices
 
 
 def word_links(weights: Array, words: WordNumbers) -> set[Link]:
-    """Links between words: two are linked if a token of the one is most attended by a token of the other."""
+    """Return links between words: two are linked if a token of one attends most to a token of the other."""
     return {(words.source[key], words.target[row]) for row, key in enumerate(most_attended(weights).tolist())}
 
 
-def choose_alignment_head(found: Mapping[HeadName, Agreement]) -> HeadName:
-    """The head of lowest AER where gold is known, else of greatest agreement with occlusion.
+def choose_alignment_head(agreements: Mapping[HeadName, Agreement]) -> HeadName:
+    """Return the head of lowest AER where gold is known, else of greatest agreement with occlusion.
 
-    Of equals the one whose attention lies more on what is needed, then the first. Raises `ValueError` when there is no
-    cross-attention head to choose from.
+    Of equals the one with more attention on the needed tokens counts, then the first. Raises `ValueError` without
+    cross-attention heads.
     """
 
     def rank(head: HeadName) -> tuple[float, float, float]:
-        each = found[head]
-        return (0.0 if each.scores is None else each.scores.error), -each.occlusion, -each.on_needed
+        agreement = agreements[head]
+        return (0.0 if agreement.scores is None else agreement.scores.error), -agreement.occlusion, -agreement.on_needed
 
-    return min(found, key=rank)
+    return min(agreements, key=rank)

@@ -1,4 +1,4 @@
-"""When a cross-attention map should not be read as an alignment of words.
+"""Warn when a cross-attention map should not be read as a word alignment.
 
 Each limit follows from what an alignment is, not from taste:
   - more than half of the attention lies on tokens that are no word: on average a row then says nothing of words;
@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.head_analysis.alignment_head import most_attended
 from dikkat.explain.head_analysis.entropy import entropy
+from dikkat.explain.head_analysis.messages import head_messages, written_share
 from dikkat.explain.head_analysis.rank_correlation import correlation_by_first_alone, mean_rank_correlation
-from dikkat.explain.head_analysis.wording import honesty_wording, written_share
-from dikkat.explain.head_analysis.wordless import is_mark, is_punctuation
+from dikkat.explain.head_analysis.token_kinds import is_punctuation, is_special
 from dikkat.explain.sentence_maps import SentenceMaps, mean_of_heads
 
 Array = NDArray[np.float64]
 
-MOST_WORDLESS = 0.5
+MOST_SPECIAL = 0.5
 MOST_SPREAD = 0.5
 MOST_ELSEWHERE = 0.5
 
@@ -37,38 +37,38 @@ def caution(
     head: int | None = None,
     language: str = "en",
 ) -> str | None:
-    """One line of reasons not to read the cross-attention of a sentence as an alignment; None if there is none.
+    """Return one line of reasons not to read the cross-attention of a sentence as an alignment, or None.
 
     `layer` and `head` count from 0; None is the mean of all. Where `maps` have no `occluded`, the last two limits are
-    not looked at. None for a model without cross-attention, and for an empty output. Raises `UsageError` for a layer,
-    head or language there is not.
+    not checked. A model without cross-attention, and an empty output, give None. Raises `UsageError` for an unknown
+    layer, head or language.
     """
-    wording = honesty_wording(language)
-    words = wording.caution
-    if len(maps.output_tokens) < 2 or not any(each.kind == "cross" for each in maps.maps):
+    messages = head_messages(language)
+    words = messages.caution
+    if len(maps.output_tokens) < 2 or not any(attention_map.kind == "cross" for attention_map in maps.maps):
         return None
     shown = mean_of_heads(maps.select("decoder", "cross", layer, head))
     weights, keys = shown.weights.astype(np.float64), shown.weights.shape[1]
     reasons = []
-    wordless = _wordless(shown, weights)
-    if wordless > MOST_WORDLESS:
-        reasons.append(words.wordless.format(share=written_share(wordless, wording)))
+    share_of_special = _special_share(shown, weights)
+    if share_of_special > MOST_SPECIAL:
+        reasons.append(words.special.format(share=written_share(share_of_special, messages)))
     effective = float(np.exp(entropy(weights)).mean())
     if effective > MOST_SPREAD * keys:
         reasons.append(words.spread.format(effective=effective, keys=keys))
     if (occluded := maps.occluded) is not None:
         elsewhere = float((most_attended(weights) != most_attended(occluded)).mean())
         if elsewhere > MOST_ELSEWHERE:
-            reasons.append(words.elsewhere.format(share=written_share(elsewhere, wording)))
+            reasons.append(words.elsewhere.format(share=written_share(elsewhere, messages)))
         correlation, chance = mean_rank_correlation(weights, occluded), correlation_by_first_alone(keys)
         if not math.isnan(correlation) and correlation < chance:
             reasons.append(words.unrelated.format(correlation=correlation, chance=chance))
     return words.line.format(reasons="; ".join(reasons)) if reasons else None
 
 
-def _wordless(shown: AttentionMap, weights: Array) -> float:
+def _special_share(shown: AttentionMap, weights: Array) -> float:
     """Share of attention on marks and punctuation, in the rows that write a word; 0 without such rows."""
     # row t writes token t + 1; the last one writes the end mark
     rows = [not is_punctuation(token) for token in shown.query_tokens[1:]]
-    columns = [is_mark(token) or is_punctuation(token) for token in shown.key_tokens]
+    columns = [is_special(token) or is_punctuation(token) for token in shown.key_tokens]
     return float(weights[:-1][rows][:, columns].sum(axis=1).mean()) if any(rows) else 0.0

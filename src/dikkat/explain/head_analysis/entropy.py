@@ -1,4 +1,4 @@
-"""Entropy of attention: how evenly a head spreads what it has."""
+"""Compute the entropy of attention: how evenly a head spreads its weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Array = NDArray[np.float64]
 
 
 def entropy(weights: Array) -> Array:
-    """(..., S) -> (...): -Σ w ln w of every row, in nats; 0 looks at one token, ln S at all S alike."""
+    """Compute -Σ w ln w of every row, (..., S) -> (...), in nats: 0 for one token, ln S for S equal ones."""
     positive = weights > 0.0
-    found: Array = -np.sum(weights * np.log(weights, out=np.zeros_like(weights), where=positive), axis=-1)
-    return found
+    nats: Array = -np.sum(weights * np.log(weights, out=np.zeros_like(weights), where=positive), axis=-1)
+    return nats

@@ -1,4 +1,4 @@
-"""How much a model loses when heads are switched off, one by one and the least useful ones together."""
+"""Measure how much a model loses when heads are switched off, one by one and the least useful ones together."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dikkat.explain.head_analysis.ablation import HeadName, head_names, without_
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How good a model is on a sample."""
+    """Hold how good a model is on a sample."""
 
     loss: float
-    """Negative log-likelihood in nats: a token, under teacher forcing, or a text of a classifier."""
+    """Negative log-likelihood in nats: per token under teacher forcing, or per text of a classifier."""
     score: float
-    """From 0 to 100: chrF of what a translator writes itself, accuracy or micro F1 of a classifier; else NaN."""
+    """Score from 0 to 100: chrF of a translator's own output, accuracy or micro F1 of a classifier, else NaN."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What is lost against the whole model; negative where the model does better without."""
+    """Hold the loss of quality against the whole model; negative where the model does better without."""
 
     loss: float
     """Nats."""
@@ -35,16 +35,19 @@ Measure = Callable[[], Quality]
 
 
 def cost_without(model: nn.Module, heads: Sequence[HeadName], whole: Quality, measure: Measure) -> Cost:
-    """What `model` loses while `heads` are switched off. Raises `UsageError` for a head that it does not have."""
+    """Measure what `model` loses while `heads` are switched off. Raises `UsageError` for an unknown head."""
     with without_heads(model, heads):
-        found = measure()
-    return Cost(loss=found.loss - whole.loss, score=whole.score - found.score)
+        quality = measure()
+    return Cost(loss=quality.loss - whole.loss, score=whole.score - quality.score)
 
 
 def head_costs(
     model: nn.Module, whole: Quality, measure: Measure, watch: Callable[[str], None]
 ) -> dict[HeadName, Cost]:
-    """What each head alone is worth (Michel et al. 2019, section 3.2); `watch` hears of each before it is tried."""
+    """Measure the cost of each head alone (Michel et al. 2019, section 3.2).
+
+    `watch` receives the name of each head before it is switched off.
+    """
     costs = {}
     for head in head_names(model):
         watch(f"without {head}")
@@ -53,5 +56,5 @@ def head_costs(
 
 
 def least_useful(costs: Mapping[HeadName, Cost], count: int) -> list[HeadName]:
-    """The `count` heads whose loss is least missed, the least useful first; those before of equals."""
+    """Return the `count` heads with the smallest loss, the least useful first; ties keep their order."""
     return sorted(costs, key=lambda head: costs[head].loss)[:count]

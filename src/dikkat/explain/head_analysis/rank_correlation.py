@@ -1,4 +1,4 @@
-"""Spearman's rank correlation: whether two measures put the same tokens first."""
+"""Compute Spearman's rank correlation: whether two measures put the same tokens first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 def rank_correlation(first: Array, second: Array) -> float:
-    """Pearson's correlation of the ranks, equal values sharing the mean of theirs (Spearman 1904); from -1 to 1.
+    """Return Pearson's correlation of the ranks, from -1 to 1; ties share their mean rank (Spearman 1904).
 
     NaN where it is not defined: fewer than two values, or all of one side equal. Raises `ValueError` for two shapes.
     """
@@ -25,18 +25,18 @@ def rank_correlation(first: Array, second: Array) -> float:
 
 
 def mean_rank_correlation(weights: Array, influence: Array) -> float:
-    """Mean over the rows of attention (T, S) of its rank correlation with the size of `influence` (T, S).
+    """Return the mean rank correlation of the rows of attention (T, S) with the size of `influence` (T, S).
 
     The size, since a token that speaks against a word is as much of a reason to look at it. Rows where the correlation
     is not defined do not count; NaN if none is left.
     """
     rows = [rank_correlation(ours, theirs) for ours, theirs in zip(weights, np.abs(influence), strict=True)]
-    defined = [each for each in rows if not math.isnan(each)]
+    defined = [row for row in rows if not math.isnan(row)]
     return float(np.mean(defined)) if defined else math.nan
 
 
 def correlation_by_first_alone(length: int) -> float:
-    """Rank correlation to expect of two rankings of `length` tokens that share their first and else are random.
+    """Return the expected rank correlation of two rankings that share their first token and are random otherwise.
 
     3 / (length + 1): with centred ranks, the first contributes ((n - 1) / 2)² to the product and the others, whose mean
     is -1/2 on either side, (n - 1) / 4; the sum is divided by the sum of squares, n (n² - 1) / 12.
@@ -46,7 +46,7 @@ def correlation_by_first_alone(length: int) -> float:
 
 def _ranks(values: Array) -> Array:
     """From 1, the smallest first."""
-    _, places, counts = np.unique(values, return_inverse=True, return_counts=True)
+    _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
     # the last rank of each group of equal values, less half of the way to its first
     mean_ranks: Array = np.cumsum(counts) - (counts - 1) / 2
-    return mean_ranks[places]
+    return mean_ranks[groups]

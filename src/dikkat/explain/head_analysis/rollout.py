@@ -1,4 +1,4 @@
-"""Attention rollout: through how many layers' attention a token reaches another one."""
+"""Compute attention rollout: through how many layers of attention a token reaches another one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 
 
 def attention_rollout(layers: Sequence[ArrayLike]) -> list[Array]:
-    """From the self-attention of each layer, (H, S, S) and the lowest first, the rollout (S, S) up to each layer.
+    """Return the rollout (S, S) up to each layer, from the self-attention (H, S, S) of each, lowest first.
 
     Row t tells how much of every input token is in position t above that layer, if nothing but attention and its
     residual sum moved information: the product of 0.5 A + 0.5 I, A being the mean of the heads with rows that sum to

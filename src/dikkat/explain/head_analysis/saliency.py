@@ -1,4 +1,4 @@
-"""What a prediction really depends on: gradient x input, and tokens hidden one at a time.
+"""Measure what a prediction depends on: gradient x input, and tokens hidden one at a time.
 
 Attention says where a head looked. These two ask the whole model what its output would do if a token were different
 (Jain and Wallace 2019, sections 3.1 and 3.2 compare them with attention).
@@ -25,7 +25,7 @@ MOST_ENTRIES = 1 << 22
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Influence:
-    """How much each token moves the log-probability of each written token, in nats, with its sign."""
+    """Hold how much each token moves the log-probability of each written token, in nats, with its sign."""
 
     source: Array
     """(T, S)"""
@@ -34,7 +34,7 @@ class Influence:
 
 
 def gradient_times_input(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tensor, "T+1"]) -> Influence:
-    """For every written token, the gradient of its log-probability times the embedding of each token that was read.
+    """Compute the gradient of the log-probability of every written token times the embedding of each token read.
 
     `source` ends in `<eos>`; `target` begins with `<bos>` and ends in `<eos>`, so that row t explains its token t + 1,
     as row t of a decoder's attention map does. The sum over the D entries of one token is the derivative of the
@@ -52,10 +52,10 @@ def gradient_times_input(model: EncoderDecoder, source: Int[Tensor, "S"], target
 
 
 def occlusion(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tensor, "T+1"]) -> Array:
-    """(T, S): log-probability, in nats, that a written token loses when a source token is hidden from all attention.
+    """Compute (T, S): the log-probability, in nats, that a written token loses when a source token is hidden.
 
-    Hidden by the source mask, in the encoder and in the decoder; not cut out, since that would move every later token
-    to another position. Negative where the token spoke against what was written. Arguments as for
+    The source mask hides the token in the encoder and in the decoder; cutting it out would move every later token to
+    another position. The result is negative where the token spoke against what was written. The arguments are those of
     `gradient_times_input`.
     """
     length, steps = len(source), len(target) - 1
@@ -76,9 +76,9 @@ def _gradient_rows(
 ) -> tuple[Tensor, Tensor]:
     """Row n of a batch of copies is asked about step `rows[n]` only, so one pass back gives every step's gradient."""
     # (S, D) -> (N, S, D), (T, D) -> (N, T, D)
-    x, y = (each.expand(len(rows), -1, -1).clone().requires_grad_() for each in embedded)
+    x, y = (tensor.expand(len(rows), -1, -1).clone().requires_grad_() for tensor in embedded)
     with torch.enable_grad():
-        read, fed = (model.embedding_norm(model.positions(each)) for each in (x, y))
+        read, fed = (model.embedding_norm(model.positions(tensor)) for tensor in (x, y))
         hidden = model.decoder(fed, model.encoder(read))
         # (N, T, D) -> (N, V)
         logits = model.project(hidden[torch.arange(len(rows), device=rows.device), rows])

@@ -1,4 +1,4 @@
-"""Template, style, scripts and data become one HTML file that needs nothing else and can reach nothing else."""
+"""Put template, style, scripts and data into one HTML file that makes no request."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SCRIPTS = (
     "keyboard.js",
     "start.js",
 )
-"""In the order in which they run, all in one scope."""
+"""Scripts in the order in which they run, all in one scope."""
 
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 # half a surrogate pair, as in the name of a file, is no UTF-8
@@ -40,7 +40,7 @@ LANGUAGES = ("en", "tr")
 
 
 def assemble(page: Page, language: str = "en") -> str:
-    """The whole HTML file; `language` (one of `LANGUAGES`) is the one it opens in.
+    """Return the whole HTML file; `language` (one of `LANGUAGES`) is the one it opens in.
 
     Its content security policy allows this one script and this one style by their hashes and nothing else: no request,
     no frame, no form, no code from data. Raises `UsageError` for another language.

@@ -1,4 +1,4 @@
-"""What a page shows, and its JSON.
+"""The content of an attention page, and its JSON.
 
 Three kinds of map are told apart: "encoder-self", "decoder-self" and "cross". Layers and heads count from 0.
 """
@@ -14,7 +14,7 @@ from dikkat.explain.page.weights import Weights, packed, packed_bytes
 
 MapKind = Literal["encoder-self", "decoder-self", "cross"]
 Maps = Mapping[MapKind, Sequence[Weights]]
-"""Of each kind one (H, T, S) array a layer."""
+"""One (H, T, S) array a layer, for each kind."""
 
 FORMAT_VERSION = 1
 BUDGET = 3_200_000
@@ -24,13 +24,14 @@ _LONGEST_DENSE = (320, 160, 80, 40)
 
 @dataclass(frozen=True, slots=True)
 class TokenizedText:
-    """A text, its tokens as they are labelled, and the word that each token belongs to."""
+    """Hold a text, the labels of its tokens, and the word that each token belongs to."""
 
     text: str
     tokens: tuple[str, ...]
-    """Special tokens included: a source ends with `<eos>`, a target begins with `<bos>` and ends with what follows."""
+    """Labels, special tokens included: a source ends with `<eos>`, a target begins with `<bos>` and ends with `<eos>`
+    if it was written."""
     word_numbers: tuple[int, ...]
-    """For each token the number of its word, rising from 0."""
+    """Word number of each token, rising from 0."""
     words: tuple[str, ...]
 
     def __post_init__(self) -> None:
@@ -42,31 +43,31 @@ class TokenizedText:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A hypothesis that one step of the search considered."""
+    """Hold a hypothesis that one step of the search considered."""
 
     parent: int
-    """Place of the hypothesis it continues among those that live on from the step before, 0 the best."""
+    """Index of the hypothesis it continues among those that survive the step before, 0 the best."""
     token: str
     log_probability: float
-    """Of the whole hypothesis, in nats."""
+    """Log-probability of the whole hypothesis, in nats."""
     score: float
     fate: Literal["lives", "ends", "falls"]
 
 
 @dataclass(frozen=True, slots=True)
 class Beam:
-    """The search that found the target."""
+    """Hold the search that found the target."""
 
     size: int
     steps: Sequence[Sequence[Candidate]]
     """Candidates of each step, best first."""
     path: Sequence[int]
-    """Which candidate of each step belongs to the target."""
+    """Index of the candidate of each step that belongs to the target."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadOff:
-    """What the model says without one head."""
+    """Hold what the model writes without one head."""
 
     kind: MapKind
     layer: int
@@ -77,24 +78,24 @@ class HeadOff:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Saliency:
-    """Two other answers to "which source token mattered for this target token": (T, S), each row summing to 1."""
+    """Hold two other measures (T, S) of which source token mattered for a target token; each row sums to 1."""
 
     gradient: Weights
-    """|gradient × input|."""
+    """Absolute value of gradient × input."""
     occlusion: Weights
-    """|log-probability that the target token loses when the source token is hidden|."""
+    """Absolute log-probability that the target token loses when the source token is hidden."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageSentence:
-    """One sentence, what was made of it, and everything that can be looked at."""
+    """Hold one sentence, its output, and everything that is shown of it."""
 
     source: TokenizedText
     """S tokens."""
     target: TokenizedText
     """T + 1 tokens: row t of a decoder's map read token t and wrote token t + 1."""
     score: float | None
-    """Of the target as the model's own; None for a target that was given."""
+    """Score of the target as the model's own output; None for a target of the user."""
     maps: Maps
     rollout: Maps
     """Attention rollout up to each layer, as one head; see `dikkat.explain.head_analysis.rollout`."""
@@ -105,24 +106,24 @@ class PageSentence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Page:
-    """All that one HTML file holds."""
+    """Hold everything in one HTML file."""
 
     name: str
-    """Of the model."""
+    """Name of the model."""
     source_language: str
     target_language: str
     sentences: Sequence[PageSentence]
 
 
 def as_json(page: Page) -> str:
-    """`page` as JSON in plain ASCII, so that half a surrogate pair is written too."""
+    """Return `page` as JSON in plain ASCII, so that lone surrogates are written too."""
     longest_dense = _longest_dense(page.sentences)
     content = {
         "format": FORMAT_VERSION,
         "name": page.name,
         "sourceLanguage": page.source_language,
         "targetLanguage": page.target_language,
-        "sentences": [_sentence(each, longest_dense) for each in page.sentences],
+        "sentences": [_sentence(sentence, longest_dense) for sentence in page.sentences],
     }
     return json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
 
@@ -150,7 +151,8 @@ def _sentence(sentence: PageSentence, longest_dense: int) -> dict[str, Any]:
         "rollout": _maps(sentence.rollout, longest_dense),
         "beam": None if sentence.beam is None else _beam(sentence.beam),
         "headsOff": [
-            [each.kind, each.layer, each.head, each.text, _rounded(each.score)] for each in sentence.heads_off
+            [head_off.kind, head_off.layer, head_off.head, head_off.text, _rounded(head_off.score)]
+            for head_off in sentence.heads_off
         ],
         "saliency": None
         if saliency is None
@@ -172,7 +174,16 @@ def _maps(maps: Maps, longest_dense: int) -> dict[str, list[dict[str, Any]]]:
 def _beam(beam: Beam) -> dict[str, Any]:
     """A candidate is [parent, label, log-probability, score, fate]."""
     steps = [
-        [[each.parent, each.token, _rounded(each.log_probability), _rounded(each.score), each.fate] for each in step]
+        [
+            [
+                candidate.parent,
+                candidate.token,
+                _rounded(candidate.log_probability),
+                _rounded(candidate.score),
+                candidate.fate,
+            ]
+            for candidate in step
+        ]
         for step in beam.steps
     ]
     return {"size": beam.size, "steps": steps, "path": list(beam.path)}

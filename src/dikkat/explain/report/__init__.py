@@ -1,1 +1,1 @@
-"""A run as one HTML file: the report of a finished one, and the page that follows a running one."""
+"""A run as one HTML file: the report of a finished run, and the page that follows a running one."""

@@ -1,4 +1,4 @@
-"""What a report tells of a finished run: plain values, gathered from its directory by `tasks/inspection/report.py`."""
+"""The content of the report of a finished translator, as plain values."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dikkat.explain.drawing.outline import Outline
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataFacts:
-    """What the run learned from."""
+    """Hold facts about the training data."""
 
     files: tuple[str, ...]
     validation_files: tuple[str, ...]
     read: int
-    """Pairs read, of which some were left out and others held out."""
+    """Pairs read, some of which were left out and others held out."""
     left_out: Mapping[str, int]
     """Pairs left out, by reason."""
     train_pairs: int
@@ -29,30 +29,30 @@ class DataFacts:
     """Tokens of each training pair."""
     target_lengths: NDArray[np.int64]
     longest: tuple[str, str]
-    """The training pair with the most tokens."""
+    """Training pair with the most tokens."""
     repetition: Repetition
 
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """How often the training data says the same thing, and what the held-out part shares with it."""
+    """Hold how often the training data repeats itself, and what the held-out part shares with it."""
 
     examined: int
-    """Training pairs looked at."""
+    """Training pairs examined."""
     same_pairs: int
     """Pairs that came before, exactly."""
     other_translations: int
     """Sources that have more than one translation."""
     unknown_tokens: int
     held_out: int
-    """Held-out sentences looked at."""
+    """Held-out sentences examined."""
     held_out_seen: int
-    """Those whose source stands in the training data too."""
+    """Held-out sentences whose source is in the training data too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """One held-out sentence."""
+    """Hold one held-out sentence with its translation and score."""
 
     source: str
     translation: str
@@ -62,10 +62,10 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class HeldOutFacts:
-    """How well the run translates text it was not trained on."""
+    """Hold how well the run translates text it was not trained on."""
 
     is_test: bool
-    """The test part, which training never looked at; else the validation part, by which the weights were chosen."""
+    """True for the test part, which training never used; False for the validation part, which chose the weights."""
     sentences: int
     bleu: float
     chrf: float
@@ -76,7 +76,7 @@ class HeldOutFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """A whole finished run."""
+    """Hold everything that the report of a finished run shows."""
 
     name: str
     languages: tuple[str, str]
@@ -87,6 +87,6 @@ class RunFacts:
     outline: Outline
     card: str
     settings: str
-    """config.json."""
+    """Text of config.json."""
     browser: str
-    """The page of attention, a whole HTML file."""
+    """Attention page, a whole HTML file."""

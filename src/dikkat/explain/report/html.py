@@ -1,4 +1,4 @@
-"""The frame of a page of ours, and its smallest parts: text is text only, nothing is fetched, light and dark."""
+"""The frame and the smallest parts of an HTML page: escaped text, no requests, light and dark."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ summary {{ cursor: pointer; }}
 
 
 def page(title: str, language: str, parts: Iterable[str], *, refresh: int | None = None, scripts: bool = False) -> str:
-    """A whole HTML file. With `refresh` it loads itself again after so many seconds; with `scripts` what it frames may
-    run those it carries. Its content security policy allows no request either way.
+    """Return a whole HTML file whose content security policy allows no request.
+
+    With `refresh` it reloads itself after so many seconds; with `scripts` what it frames may run the scripts it
+    carries.
     """
     allowed = "script-src 'unsafe-inline'; " if scripts else ""
     policy = f"default-src 'none'; style-src 'unsafe-inline'; {allowed}base-uri 'none'; form-action 'none'"
@@ -70,44 +72,46 @@ def check_page(path: Path) -> None:
 
 
 def heading(text: str, level: int = 2) -> str:
+    """Return a heading."""
     return f"<h{level}>{escaped(text)}</h{level}>"
 
 
 def paragraph(text: str, *, muted: bool = False) -> str:
+    """Return a paragraph; a `muted` one is grey."""
     return f"<p{' class=muted' if muted else ''}>{escaped(text)}</p>"
 
 
 def foreign(text: str, language: str = "") -> str:
-    """A user's text, of any language and direction, which cannot turn what stands around it."""
+    """Return a user's text, of any language and direction, isolated from the text around it."""
     named = f' lang="{escaped(language)}"' if language else ""
     return f'<bdi dir="auto"{named}>{escaped(text)}</bdi>'
 
 
 def tiles(values: Sequence[tuple[str, str]]) -> str:
-    """Large numbers, each with its name."""
-    each = "".join(f'<div class="tile"><b>{escaped(value)}</b>{escaped(name)}</div>' for name, value in values)
-    return f'<div class="tiles">{each}</div>'
+    """Return large numbers, each with its name."""
+    cells = "".join(f'<div class="tile"><b>{escaped(value)}</b>{escaped(name)}</div>' for name, value in values)
+    return f'<div class="tiles">{cells}</div>'
 
 
 def table(rows: Sequence[tuple[str, str]]) -> str:
-    """Names and numbers."""
-    each = "".join(f'<tr><td>{escaped(name)}</td><td class="number">{escaped(value)}</td></tr>' for name, value in rows)
-    return f'<div class="wide"><table>{each}</table></div>'
+    """Return a table of names and numbers."""
+    body = "".join(f'<tr><td>{escaped(name)}</td><td class="number">{escaped(value)}</td></tr>' for name, value in rows)
+    return f'<div class="wide"><table>{body}</table></div>'
 
 
 def card(title: str, lines: Sequence[tuple[str, str]]) -> str:
-    """Labelled lines under a title; the lines are HTML already."""
-    each = "".join(f"<dt>{escaped(label)}</dt><dd>{content}</dd>" for label, content in lines)
-    return f'<div class="card"><p class="muted">{escaped(title)}</p><dl>{each}</dl></div>'
+    """Return labelled lines under a title; the lines are HTML already."""
+    items = "".join(f"<dt>{escaped(label)}</dt><dd>{content}</dd>" for label, content in lines)
+    return f'<div class="card"><p class="muted">{escaped(title)}</p><dl>{items}</dl></div>'
 
 
 def folded(summary: str, content: str) -> str:
-    """Preformatted text, shown on a click."""
+    """Return preformatted text that is shown on a click."""
     return f"<details><summary>{escaped(summary)}</summary><pre>{_lines(content)}</pre></details>"
 
 
 def preformatted(content: str) -> str:
-    """Lines as they are, broken where the page ends."""
+    """Return lines as they are, wrapped at the width of the page."""
     return f'<pre class="wrapped">{_lines(content)}</pre>'
 
 

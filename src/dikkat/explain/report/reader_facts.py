@@ -1,4 +1,4 @@
-"""What a report tells of a run that reads texts, a classifier or a language model: plain values and labelled lines."""
+"""The content of the report of a classifier or a language model, as plain values and labelled lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rows = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One chart of training."""
+    """Hold one chart of training."""
 
     title: str
     names: tuple[str, ...]
@@ -27,7 +27,7 @@ class Curve:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One held-out text, and what went wrong with it."""
+    """Hold one held-out text, and what went wrong with it."""
 
     title: str
     lines: Rows
@@ -36,12 +36,12 @@ class Example:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReaderFacts:
-    """A whole finished run."""
+    """Hold everything that the report of a finished run shows."""
 
     title: str
     name: str
     summary: Rows
-    scores_told: str
+    scored_on: str
     score_lines: Sequence[str]
     rate: str
     metrics: Sequence[Mapping[str, Any]]
@@ -54,8 +54,8 @@ class ReaderFacts:
     worst_note: str
     worst: Sequence[Example]
     maps: Sequence[tuple[str, AttentionMap]]
-    """Texts, and where each of their tokens looks: the mean of the heads of the last layer."""
+    """Texts with the mean map of the heads of the last layer."""
     model: Rows
     card: str
     settings: str
-    """config.json."""
+    """Text of config.json."""

@@ -1,4 +1,4 @@
-"""The report of a finished classifier or language model as one HTML file."""
+"""Write the report of a finished classifier or language model as one HTML file."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from dikkat.explain.drawing.chart import Labels, histogram, line_chart
 from dikkat.explain.drawing.small_map import small_map
 from dikkat.explain.drawing.svg import escaped
 from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles
+from dikkat.explain.report.messages import ReportMessages, report_messages
 from dikkat.explain.report.reader_facts import ReaderFacts
-from dikkat.explain.report.reader_wording import reader_wording
+from dikkat.explain.report.reader_messages import reader_messages
 from dikkat.explain.report.run_page import curve_points, length_edges
-from dikkat.explain.report.wording import ReportWording, report_wording
 
 
 def reader_page(run: ReaderFacts, language: str) -> str:
-    """The whole file. Raises `UsageError` for a language there is no wording in."""
-    words, own = report_wording(language), reader_wording(language)
+    """Return the whole file. Raises `UsageError` for a language without messages."""
+    words, own = report_messages(language), reader_messages(language)
     parts = [
         f"<h1>{escaped(run.title)}</h1>",
         paragraph(run.name, muted=True),
         tiles(run.summary),
         heading(words.scores),
-        paragraph(run.scores_told),
+        paragraph(run.scored_on),
         preformatted("\n".join(run.score_lines)),
         heading(words.training),
         paragraph(run.rate),
@@ -48,7 +48,7 @@ def reader_page(run: ReaderFacts, language: str) -> str:
     return page(f"{run.title} · {run.name}", language, parts)
 
 
-def _curves(run: ReaderFacts, words: ReportWording) -> str:
+def _curves(run: ReaderFacts, words: ReportMessages) -> str:
     charts = [
         line_chart(Labels(curve.title, words.update, curve.names), series)
         for curve in run.curves

@@ -1,4 +1,4 @@
-"""The report of a finished run as one HTML file."""
+"""Write the report of a finished run as one HTML file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.svg import escaped
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, RunFacts
 from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, preformatted, table, tiles
-from dikkat.explain.report.wording import ReportWording, report_wording
+from dikkat.explain.report.messages import ReportMessages, report_messages
 
 _BARS = 24
 _SHOWN_SHARE = 99.5
@@ -22,8 +22,8 @@ _SHOWN_SHARE = 99.5
 
 
 def report_page(run: RunFacts, language: str) -> str:
-    """The whole file. Raises `UsageError` for a language there is no wording in."""
-    words = report_wording(language)
+    """Return the whole file. Raises `UsageError` for a language without messages."""
+    words = report_messages(language)
     source, target = (code or "?" for code in run.languages)
     title = words.title.format(source=source, target=target)
     parts = [
@@ -45,7 +45,7 @@ def report_page(run: RunFacts, language: str) -> str:
     return page(f"{title} · {run.name}", language, parts, scripts=True)
 
 
-def _summary(run: RunFacts, words: ReportWording) -> str:
+def _summary(run: RunFacts, words: ReportMessages) -> str:
     last = run.metrics[-1]
     loss = max(run.metrics, key=lambda row: row["chrf"])["valid_loss"]
     return tiles(
@@ -60,17 +60,17 @@ def _summary(run: RunFacts, words: ReportWording) -> str:
     )
 
 
-def _scores(run: RunFacts, words: ReportWording) -> list[str]:
-    found: HeldOutFacts = run.held_out
-    told = words.on_test_part if found.is_test else words.on_validation_part
+def _scores(run: RunFacts, words: ReportMessages) -> list[str]:
+    held_out: HeldOutFacts = run.held_out
+    sentence = words.on_test_part if held_out.is_test else words.on_validation_part
     return [
         heading(words.scores),
-        paragraph(told.format(count=f"{found.sentences:,}")),
-        preformatted("\n".join(found.lines)),
+        paragraph(sentence.format(count=f"{held_out.sentences:,}")),
+        preformatted("\n".join(held_out.lines)),
     ]
 
 
-def _training(metrics: Sequence[Mapping[str, Any]], words: ReportWording) -> list[str]:
+def _training(metrics: Sequence[Mapping[str, Any]], words: ReportMessages) -> list[str]:
     last = metrics[-1]
     rate = words.rate.format(
         passes=f"{last['epoch']:.1f}", tokens=f"{last['tokens']:,}", minutes=f"{last['seconds'] / 60:.1f}"
@@ -78,8 +78,8 @@ def _training(metrics: Sequence[Mapping[str, Any]], words: ReportWording) -> lis
     return [heading(words.training), paragraph(rate), training_curves(metrics, words)]
 
 
-def training_curves(metrics: Sequence[Mapping[str, Any]], words: ReportWording) -> str:
-    """Losses and scores over the updates, side by side."""
+def training_curves(metrics: Sequence[Mapping[str, Any]], words: ReportMessages) -> str:
+    """Return charts of losses and scores over the updates, side by side."""
     losses = Labels(words.loss_curve, words.update, (words.on_training, words.on_validation))
     scores = Labels(words.score_curve, words.update, ("chrF", "BLEU"))
     charts = [
@@ -91,11 +91,11 @@ def training_curves(metrics: Sequence[Mapping[str, Any]], words: ReportWording) 
 
 
 def curve_points(metrics: Sequence[Mapping[str, Any]], key: str) -> Points:
-    """Updates and the values of one column, where there is one."""
+    """Return the updates and the values of one column, where it has any."""
     return [(float(row["step"]), float(row[key])) for row in metrics if row.get(key) is not None]
 
 
-def _data(data: DataFacts, languages: tuple[str, str], words: ReportWording) -> list[str]:
+def _data(data: DataFacts, languages: tuple[str, str], words: ReportMessages) -> list[str]:
     files = ", ".join((*data.files, *data.validation_files))
     left_out = [(words.left_out.format(reason=reason), f"{count:,}") for reason, count in data.left_out.items()]
     rows = [
@@ -105,8 +105,8 @@ def _data(data: DataFacts, languages: tuple[str, str], words: ReportWording) -> 
         (words.for_validation, f"{data.validation_pairs:,}"),
         (words.for_test, f"{data.test_pairs:,}"),
     ]
-    sides = zip((words.source, words.target), data.longest, languages, strict=True)
-    longest = card(words.longest, [(label, foreign(text, language)) for label, text, language in sides])
+    longest_texts = zip((words.source, words.target), data.longest, languages, strict=True)
+    longest = card(words.longest, [(label, foreign(text, language)) for label, text, language in longest_texts])
     return [
         heading(words.data),
         paragraph(files, muted=True),
@@ -115,19 +115,19 @@ def _data(data: DataFacts, languages: tuple[str, str], words: ReportWording) -> 
     ]
 
 
-def _faults(data: DataFacts, words: ReportWording) -> str:
-    found = data.repetition
+def _faults(data: DataFacts, words: ReportMessages) -> str:
+    repetition = data.repetition
     rows = [
-        (words.same_pairs, f"{found.same_pairs:,}"),
-        (words.other_translations, f"{found.other_translations:,}"),
-        (words.unknown, f"{found.unknown_tokens:,}"),
-        (words.seen.format(count=f"{found.held_out:,}"), f"{found.held_out_seen:,}"),
+        (words.same_pairs, f"{repetition.same_pairs:,}"),
+        (words.other_translations, f"{repetition.other_translations:,}"),
+        (words.unknown, f"{repetition.unknown_tokens:,}"),
+        (words.seen.format(count=f"{repetition.held_out:,}"), f"{repetition.held_out_seen:,}"),
     ]
-    examined = words.examined.format(count=f"{found.examined:,}")
+    examined = words.examined.format(count=f"{repetition.examined:,}")
     return heading(words.faults, 3) + table(rows) + paragraph(examined, muted=True)
 
 
-def _lengths(data: DataFacts, words: ReportWording) -> str:
+def _lengths(data: DataFacts, words: ReportMessages) -> str:
     both = (data.source_lengths, data.target_lengths)
     edges = length_edges(both)
     counts = [np.histogram(np.minimum(lengths, edges[-1]), edges)[0].tolist() for lengths in both]
@@ -136,31 +136,31 @@ def _lengths(data: DataFacts, words: ReportWording) -> str:
 
 
 def length_edges(series: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-    """Edges of the bars of a histogram of lengths, the last of which holds all longer ones."""
+    """Return the edges of the bars of a histogram of lengths, the last of which holds all longer ones."""
     last = int(np.ceil(max(np.percentile(lengths, _SHOWN_SHARE) for lengths in series))) + 1
     edges = np.arange(0, last + 1, max(1, -(-last // _BARS)))
     return np.append(edges, edges[-1] + edges[1])
 
 
-def _worst(worst: Sequence[Judged], languages: tuple[str, str], words: ReportWording) -> list[str]:
+def _worst(worst: Sequence[Judged], languages: tuple[str, str], words: ReportMessages) -> list[str]:
     return [
         heading(words.worst),
         paragraph(words.worst_note, muted=True),
         *(
             card(
-                f"chrF {each.chrf:.1f}",
+                f"chrF {judged.chrf:.1f}",
                 [
-                    (words.source, foreign(each.source, languages[0])),
-                    (words.model, foreign(each.translation, languages[1])),
-                    (words.human, foreign(each.reference, languages[1])),
+                    (words.source, foreign(judged.source, languages[0])),
+                    (words.model, foreign(judged.translation, languages[1])),
+                    (words.human, foreign(judged.reference, languages[1])),
                 ],
             )
-            for each in worst
+            for judged in worst
         ),
     ]
 
 
-def _attention(browser: str, words: ReportWording) -> list[str]:
+def _attention(browser: str, words: ReportMessages) -> list[str]:
     """The page in a frame of its own: its scripts and styles meet nothing of the report."""
     # what is inside the attribute is HTML: it must come out of it character by character, so only the two marks that
     # mean something in an attribute are replaced

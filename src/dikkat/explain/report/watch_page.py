@@ -1,4 +1,4 @@
-"""The page that follows a training run: curves, and three sentences as they are translated and attended to."""
+"""Write the page that follows a training run: curves, and three sentences with translation and attention."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.drawing.small_map import small_map
 from dikkat.explain.drawing.svg import clipped, escaped
 from dikkat.explain.report.html import foreign, heading, page, paragraph
+from dikkat.explain.report.messages import ENGLISH
 from dikkat.explain.report.run_page import training_curves
-from dikkat.explain.report.wording import ENGLISH
 
 REFRESH = 5
-"""Seconds after which the page of a running run loads itself again; a file of its own may not fetch anything."""
+"""Seconds after which the page of a running run reloads itself; a local file may not fetch anything."""
 
 LONGEST = 160
 """Characters shown of a translation: a model that has learned little repeats itself without end."""
@@ -22,7 +22,7 @@ LONGEST = 160
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """What the model made of one sentence at one validation."""
+    """Hold the translation and attention of one sentence at one validation."""
 
     translation: str
     cross: AttentionMap
@@ -31,18 +31,18 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Followed:
-    """One held-out sentence and how it fared."""
+    """Hold one held-out sentence and its history."""
 
     source: str
     reference: str
     looks: tuple[tuple[Mapping[str, Any], Look], ...]
-    """The row of metrics and what was seen, one a validation."""
+    """Row of metrics and `Look`, one a validation."""
 
 
 def watch_page(
     name: str, status: str, metrics: Sequence[Mapping[str, Any]], sentences: Sequence[Followed], *, running: bool
 ) -> str:
-    """The whole file, at any time of the run."""
+    """Return the whole file, at any time of the run."""
     parts = [f"<h1>{escaped(name)}</h1>", paragraph(status, muted=True)]
     if metrics:
         parts.append(training_curves(metrics, ENGLISH))
@@ -55,15 +55,15 @@ def watch_page(
                 muted=True,
             )
         )
-    parts += [piece for each in sentences for piece in _sentence(each)]
+    parts += [piece for sentence in sentences for piece in _sentence(sentence)]
     return page(f"{name} · {status}", "en", parts, refresh=REFRESH if running else None)
 
 
-def _sentence(each: Followed) -> list[str]:
-    figures = "".join(_figure(row, look) for row, look in each.looks)
+def _sentence(sentence: Followed) -> list[str]:
+    figures = "".join(_figure(row, look) for row, look in sentence.looks)
     return [
-        f"<h3>{foreign(each.source)}</h3>",
-        f"<p>human: {foreign(each.reference)}</p>",
+        f"<h3>{foreign(sentence.source)}</h3>",
+        f"<p>human: {foreign(sentence.reference)}</p>",
         f'<div class="strip">{figures}</div>',
     ]
 

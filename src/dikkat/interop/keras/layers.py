@@ -1,4 +1,4 @@
-"""Attention, feed-forward and the blocks of both stacks as plain Keras layers, filled from our exported weights.
+"""Attention, feed-forward and the blocks of both stacks as Keras layers, filled from our exported weights.
 
 Shapes: `B` batch, `S` source, `T` target, `D` width, `H` heads, `K` width of a head. Masks: boolean, True = may attend.
 """
@@ -16,7 +16,7 @@ from dikkat.config import ModelConfig
 from dikkat.nn.positions import Layout, sinusoids
 
 Weights = dict[str, NDArray[np.float32]]
-"""By our names; what a layer takes is taken out."""
+"""Weights by our names; a layer removes what it takes."""
 Tensor = Any
 _ACTIVATIONS = {
     "relu": keras.activations.relu,
@@ -27,14 +27,14 @@ _HIDDEN = -1e30
 
 
 class Composed(keras.layers.Layer):
-    """A layer of layers, which make their variables when they are first called."""
+    """Build nothing itself: its layers make their variables when they are first called."""
 
     def build(self, *shapes: Any, **named: Any) -> None:
-        """Make nothing: it has no variables of its own."""
+        """Make no variables."""
 
 
 class Attention(Composed):
-    """H attentions side by side, between two layers of weights."""
+    """Compute H attention heads side by side, between two linear layers."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class Attention(Composed):
         self.dropout = keras.layers.Dropout(config.attention_dropout)
 
     def call(self, x: Tensor, memory: Tensor, mask: Tensor, training: bool = False) -> Tensor:
-        """Queries from `x` (B, T, D), keys and values from `memory` (B, S, D); `mask` fits (B, H, T, S)."""
+        """Attend from queries of `x` (B, T, D) to keys and values of `memory` (B, S, D); `mask` fits (B, H, T, S)."""
         query, key, value = (self._split(y) for y in (self.query(x), self.key(memory), self.value(memory)))
         scores = ops.matmul(query, ops.swapaxes(key, 2, 3)) * self.beta
         weights = ops.where(mask, ops.softmax(ops.where(mask, scores, _HIDDEN), axis=-1), 0.0)
@@ -57,6 +57,7 @@ class Attention(Composed):
         return self.output_layer(output)
 
     def fill(self, weights: Weights, name: str) -> None:
+        """Take the weights under `name`."""
         for kind in ("weight", "bias"):
             if (packed := weights.pop(f"{name}.in_projection.{kind}", None)) is not None:
                 for part, own in zip(("query", "key", "value"), np.split(packed, 3), strict=True):
@@ -71,7 +72,7 @@ class Attention(Composed):
 
 
 class FeedForward(Composed):
-    """Linear, activation, linear."""
+    """Apply linear, activation, linear."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -79,15 +80,19 @@ class FeedForward(Composed):
         self.outer = keras.layers.Dense(config.model_dim)
 
     def call(self, x: Tensor) -> Tensor:
+        """Return the output (B, T, D) for `x` (B, T, D)."""
         return self.outer(self.inner(x))
 
     def fill(self, weights: Weights, name: str) -> None:
+        """Take the weights under `name`."""
         fill_dense(self.inner, weights, f"{name}.inner")
         fill_dense(self.outer, weights, f"{name}.outer")
 
 
 class Block(Composed):
-    """Self-attention, attention to a source where it `reads` one, feed-forward, each around a sum and a norm."""
+    """Apply self-attention, cross-attention if it `reads` a source, and feed-forward, each with a residual sum and a
+    norm.
+    """
 
     def __init__(self, config: ModelConfig, *, reads: bool = False) -> None:
         super().__init__()
@@ -100,13 +105,15 @@ class Block(Composed):
     def call(
         self, x: Tensor, mask: Tensor, memory: Tensor = None, memory_mask: Tensor = None, training: bool = False
     ) -> Tensor:
-        x = self._around(self.self_norm, x, lambda y: self.self_attention(y, y, mask, training=training), training)
+        """Return the output (B, T, D) for `x` (B, T, D) and, if the block reads a source, `memory` (B, S, D)."""
+        x = self._residual(self.self_norm, x, lambda y: self.self_attention(y, y, mask, training=training), training)
         if self.cross_attention is not None:
             cross = self.cross_attention
-            x = self._around(self.cross_norm, x, lambda y: cross(y, memory, memory_mask, training=training), training)
-        return self._around(self.feed_forward_norm, x, self.feed_forward, training)
+            x = self._residual(self.cross_norm, x, lambda y: cross(y, memory, memory_mask, training=training), training)
+        return self._residual(self.feed_forward_norm, x, self.feed_forward, training)
 
     def fill(self, weights: Weights, name: str) -> None:
+        """Take the weights under `name`."""
         self.self_attention.fill(weights, f"{name}.self_attention")
         fill_norm(self.self_norm, weights, f"{name}.self_residual.norm")
         if self.cross_attention is not None:
@@ -115,14 +122,14 @@ class Block(Composed):
         self.feed_forward.fill(weights, f"{name}.feed_forward")
         fill_norm(self.feed_forward_norm, weights, f"{name}.feed_forward_residual.norm")
 
-    def _around(self, norm: Any, x: Tensor, sub_layer: Any, training: bool) -> Tensor:
+    def _residual(self, norm: Any, x: Tensor, sub_layer: Any, training: bool) -> Tensor:
         if self.post_norm:
             return norm(x + self.dropout(sub_layer(x), training=training))
         return x + self.dropout(sub_layer(norm(x)), training=training)
 
 
 class Embedding(Composed):
-    """Ids to vectors with their positions; the matrix may also give the logits."""
+    """Map ids to vectors with their positions; the matrix may also give the logits."""
 
     def __init__(self, config: ModelConfig, vocab_size: int | None = None) -> None:
         """The matrix has `vocab_size` rows, by default those of `config`."""
@@ -133,41 +140,45 @@ class Embedding(Composed):
         self.norm = norm(config) if config.embedding_norm else None
         self.dropout = keras.layers.Dropout(config.dropout)
         self.table = keras.layers.Embedding(config.max_positions, config.model_dim)
-        self.learns_positions = config.positions == "learned"
+        self.has_learned_positions = config.positions == "learned"
 
     def call(self, ids: Tensor, training: bool = False) -> Tensor:
+        """Return the vectors (B, S, D) of `ids` (B, S)."""
         x = self.tokens(ids) * self.scale + self._positions(ids.shape[1])
         return self.dropout(x if self.norm is None else self.norm(x), training=training)
 
     def project(self, x: Tensor) -> Tensor:
+        """Return the logits (B, T, V) of `x` (B, T, D)."""
         return ops.matmul(x, ops.transpose(self.tokens.embeddings))
 
     def fill(self, weights: Weights, name: str) -> None:
+        """Take the weights under `name`."""
         self.tokens.embeddings.assign(weights.pop(name))
-        if self.learns_positions and "positions.embedding" in weights:
+        if self.has_learned_positions and "positions.embedding" in weights:
             self.table.embeddings.assign(weights.pop("positions.embedding"))
         if self.norm is not None and "embedding_norm.weight" in weights:
             fill_norm(self.norm, weights, "embedding_norm")
 
     def _positions(self, length: int) -> Tensor:
-        if self.learns_positions:
+        if self.has_learned_positions:
             return self.table(ops.arange(length))
         layout: Layout = "interleaved" if self.config.positions == "sinusoidal" else "concatenated"
         return ops.convert_to_tensor(sinusoids(length, self.config.model_dim, layout).numpy())
 
 
 def norm(config: ModelConfig) -> Any:
-    """Layer norm over the features."""
+    """Return a layer norm over the features."""
     return keras.layers.LayerNormalization(epsilon=config.norm_eps)
 
 
 def fill_dense(layer: Any, weights: Weights, name: str) -> None:
-    """Keras keeps a matrix as (inputs, outputs)."""
+    """Fill a dense layer; Keras stores a matrix as (inputs, outputs)."""
     layer.kernel.assign(weights.pop(f"{name}.weight").T)
     if layer.use_bias:
         layer.bias.assign(weights.pop(f"{name}.bias"))
 
 
 def fill_norm(layer: Any, weights: Weights, name: str) -> None:
+    """Fill a norm."""
     layer.gamma.assign(weights.pop(f"{name}.weight"))
     layer.beta.assign(weights.pop(f"{name}.bias"))

@@ -1,4 +1,4 @@
-"""The translator and the classifier in Keras 3, from the weights of a run: the logits of the PyTorch engine."""
+"""The translator and the classifier in Keras 3, with the weights of a run and the logits of the PyTorch engine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ALLOWED: dict[str, tuple[object, ...]] = {
 
 
 class Translator(keras.Model):
-    """Ids of the source (B, S) and of the target (B, T), padding 0, to the logits (B, T, V) of each next token."""
+    """Map ids of the source (B, S) and of the target (B, T), padding 0, to logits (B, T, V) of each next token."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -49,6 +49,7 @@ class Translator(keras.Model):
         self((np.ones((1, 2), "int32"), np.ones((1, 2), "int32")))  # makes the variables
 
     def call(self, inputs: tuple[Tensor, Tensor], training: bool = False) -> Tensor:
+        """Return the logits for a pair of source and target ids."""
         source, target = inputs
         # (B, S) -> (B, 1, 1, S), and (T, T)
         real, past = (source != PAD)[:, None, None, :], ops.tril(ops.ones((target.shape[1],) * 2, dtype="bool"))
@@ -93,16 +94,16 @@ class Translator(keras.Model):
 
 
 class Classifier(keras.Model):
-    """Ids (B, S), padding 0, to the logits (B, C) of the classes."""
+    """Map ids (B, S), padding 0, to the logits (B, C) of the classes."""
 
-    def __init__(self, config: ModelConfig, around: ClassifierConfig, num_classes: int) -> None:
+    def __init__(self, config: ModelConfig, head_config: ClassifierConfig, num_classes: int) -> None:
         super().__init__()
         check(config)
-        if around.objective != "cross_entropy" or around.pooling == "attention":
+        if head_config.objective != "cross_entropy" or head_config.pooling == "attention":
             raise UsageError(
                 "the Keras classifier has a logit a class, and pools by the mean, the first word or the max"
             )
-        self.pooling = around.pooling
+        self.pooling = head_config.pooling
         self.embedding = Embedding(config)
         self.encoder = [Block(config) for _ in range(config.encoder_layers)]
         self.final_norm = norm(config) if config.norm_placement == "pre" else None
@@ -111,6 +112,7 @@ class Classifier(keras.Model):
         self(np.ones((1, 2), "int32"))
 
     def call(self, ids: Tensor, training: bool = False) -> Tensor:
+        """Return the logits for `ids`."""
         real = ids != PAD
         x = self.embedding(ids, training=training)
         for block in self.encoder:
@@ -142,14 +144,14 @@ class Classifier(keras.Model):
 
 
 def load(path: str | Path) -> Translator | Classifier:
-    """The model of a run directory. Raises `UsageError` for one that these layers do not compute."""
+    """Load the model of a run directory. Raises `UsageError` for one that these layers do not compute."""
     run = RunDirectory.open(Path(path))
     settings = run.read_config()
     config = ModelConfig.model_validate(settings["model"])
     weights: dict[str, Any] = {name: tensor.float().numpy() for name, tensor in run.load_weights().items()}
     if settings.get("task") == "classifier":
-        around = ClassifierConfig.model_validate(settings["classifier"])
-        model: Translator | Classifier = Classifier(config, around, len(settings["labels"]))
+        head_config = ClassifierConfig.model_validate(settings["classifier"])
+        model: Translator | Classifier = Classifier(config, head_config, len(settings["labels"]))
     elif settings.get("task") == "translator":
         model = Translator(config)
     else:

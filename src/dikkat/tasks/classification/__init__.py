@@ -1,1 +1,1 @@
-"""The classifier of texts: prepare, train, evaluate, classify, and the card."""
+"""The classifier of texts: prepare, train, evaluate, classify, and write the card."""

@@ -1,4 +1,4 @@
-"""The card of a finished classifier, in Markdown."""
+"""Write the model card of a finished classifier in Markdown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from dikkat.tasks.common.card import making
 
 
 def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:
-    """What the finished run learned from, how, and how well; `best` is the validation whose weights were kept."""
+    """Return the card: what the finished run learned from, how, and how well.
+
+    `best` is the row of the validation whose weights were kept.
+    """
     settings = run.read_config()
     source = settings["data_source"]
     left_out = ", ".join(f"{count:,} {reason}" for reason, count in source["left_out"].items()) or "none"

@@ -1,4 +1,4 @@
-"""The labelled texts of a classifier: read, looked at, and split into what is trained, validated and tested on."""
+"""Read the labelled texts of a classifier, and split them into training, validation and test parts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dikkat_runtime.errors import DataError, UsageError, plural
 
 @dataclass(frozen=True, slots=True)
 class ClassifyRequest:
-    """What a user asks of `dikkat train classifier`."""
+    """Hold what a user asks of `dikkat train classifier`."""
 
     data: Sequence[str]
     """A table, or two aligned files, labels first."""
@@ -33,28 +33,28 @@ class ClassifyRequest:
     where: str = "configuration"
     """Where the overrides come from, for error messages."""
     init: Path | None = None
-    """The run whose encoder, embeddings and tokenizer are taken over."""
+    """Run whose encoder, embeddings and tokenizer are the initial weights."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Labelled texts: to train on, to validate on, to test on in the end (may be empty)."""
+    """Hold labelled texts to train on, to validate on, and to test on in the end (may be empty)."""
 
     train: list[LabelledText]
     validation: list[LabelledText]
     test: list[LabelledText]
     report: CleaningReport
-    """What was read and left out, with remarks on what it looks like."""
+    """What was read and left out, with remarks on the data."""
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The classes, in the order of their ids."""
-        return tuple(sorted({label for each in self.train for label in each.labels}))
+        """Return the classes, in the order of their ids."""
+        return tuple(sorted({label for example in self.train for label in example.labels}))
 
     @property
     def is_multi_label(self) -> bool:
-        """Whether some text has more or fewer than one label."""
-        return any(len(each.labels) != 1 for each in (*self.train, *self.validation, *self.test))
+        """Return whether some text has more or fewer than one label."""
+        return any(len(example.labels) != 1 for example in (*self.train, *self.validation, *self.test))
 
 
 def read_parts(request: ClassifyRequest, classifier: ClassifierConfig, data: DataConfig, seed: int) -> Parts:
@@ -77,7 +77,7 @@ def read_parts(request: ClassifyRequest, classifier: ClassifierConfig, data: Dat
     require_classes(texts, name)
     report.notes += [f"{name}: {line}" for line in table_remarks(texts)]
     if request.validation:
-        labels = sorted({label for each in texts for label in each.labels})
+        labels = sorted({label for text in texts for label in text.labels})
         validation = list(with_known_labels(read(request.validation), request.validation, labels))
         parts = Parts(texts, validation, [], report)
     else:
@@ -92,14 +92,14 @@ def read_parts(request: ClassifyRequest, classifier: ClassifierConfig, data: Dat
 
 def _without_duplicates(texts: Iterator[LabelledText], report: CleaningReport) -> Iterator[LabelledText]:
     seen: set[tuple[tuple[str, ...], str]] = set()
-    for each in texts:
+    for example in texts:
         report.read += 1
-        if (key := (each.labels, each.text)) in seen:
-            report.note("duplicate", Pair(", ".join(each.labels), each.text, each.line))
+        if (key := (example.labels, example.text)) in seen:
+            report.note("duplicate", Pair(", ".join(example.labels), example.text, example.line))
             continue
         seen.add(key)
         report.kept += 1
-        yield each
+        yield example
 
 
 def _require_enough(parts: Parts, name: str, config: ClassifierConfig) -> None:
@@ -110,7 +110,7 @@ def _require_enough(parts: Parts, name: str, config: ClassifierConfig) -> None:
     if config.objective == "binary" and len(labels) != 2:
         raise UsageError(f"{name}: classifier.objective = binary is for 2 classes, but there are {len(labels)}")
     if not parts.validation:
-        groups = len({near_key(each.text) for each in parts.train})
+        groups = len({near_key(example.text) for example in parts.train})
         alike = f", in only {plural(groups, 'group')} of near-duplicates," if groups < len(parts.train) else ""
         raise DataError(
             f"{name}: {_kept(parts)}{alike} leave none to validate on, for which it takes 20 different ones; give more"

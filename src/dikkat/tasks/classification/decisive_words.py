@@ -11,11 +11,11 @@ from torch import Tensor
 
 from dikkat.data.labelled import shortened
 from dikkat.nn.recorder import record_attention
-from dikkat.tasks.classification.classifier import BATCH_SIZE, Classification, Classifier
-from dikkat.tasks.classification.prepare import read_ids
+from dikkat.tasks.classification.classifier import Classification, Classifier
 from dikkat.text.typed_words import typed_words
 from dikkat.training.classification import pad_texts
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.tasks.classifier import BATCH_SIZE
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ def decisive_words(classifier: Classifier, text: str) -> DecisiveWords:
     (ids,) = classifier.encode([text])
     if not ids:
         raise DataError("there is nothing to decide in an empty text; give a few words")
-    read = read_ids(ids, classifier.config.classifier)
+    read = classifier.read(ids)
     (found,) = classifier.classify([text])
     words, groups = _words(classifier, text)
     tokens, mask = pad_texts([read], torch.device("cpu"))

@@ -1,4 +1,4 @@
-"""Sizes, vocabulary and schedule of a classifier from the amount of text, where the user names no preset.
+"""Choose size, vocabulary and schedule of a classifier from the amount of text, where the user names no preset.
 
 Each row was chosen by the trials in docs/log/.
 """
@@ -9,10 +9,10 @@ from dikkat.tasks.common.settings import Settings
 
 
 def classifier_settings_for(texts: int) -> Settings:
-    """Overrides of the defaults for so many labelled texts.
+    """Return the settings that differ from the defaults for `texts` labelled texts.
 
-    The row up to 100,000 was chosen by the trials in docs/log/, the others scale it: a label says little, so a
-    classifier is small, drops much, and never sees all the words of a text at once.
+    The row up to 100,000 was chosen by the trials in docs/log/, the others scale it: a label carries little
+    information, so a classifier is small, drops much, and never sees all the words of a text at once.
     """
     if texts < 3_000:
         return _classifier(dim=64, vocabulary=4_000, dropout=0.3, word_dropout=0.2, batch=2_048, epochs=30)

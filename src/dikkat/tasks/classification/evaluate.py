@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dikkat.data.labelled import Columns, LabelledText, read_labelled, with_known_labels
 from dikkat.data.text_files import read_lines
@@ -17,9 +18,13 @@ from dikkat.evaluation.classification import ClassScores, class_scores
 from dikkat.evaluation.multi_label import LabelScores, label_scores
 from dikkat.explain.class_pictures import plot_confusion
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.classifier import LEAST_PROBABILITY, Classification, Classifier
+from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import LABEL_BREAK
+from dikkat_runtime.engine.contract import EngineInfo, EngineName
+from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.tasks.classifier import LEAST_PROBABILITY, Classification, Classifier
 
 _SHOWN_CHARACTERS = 200
 _NO_LABEL = "(no label)"
@@ -92,16 +97,23 @@ def evaluate_classifier(
     data: Sequence[str],
     columns: Columns = (None, None),
     note: Callable[[str], None] = lambda line: None,
+    *,
+    engine: EngineName = "auto",
+    precision: PrecisionName = "float32",
+    device: Device = "cpu",
+    tell: Callable[[EngineInfo], None] = lambda info: None,
 ) -> ClassifierEvaluation:
     """Classify the texts of `data`, or of the run's own held-out test part when empty, and score the answers.
 
-    How the data was read is told to `note`. Raises `DataError` with file and line for a label that the classifier was
-    not trained on.
+    `tell` hears what computes. How the data was read is told to `note`. Raises `DataError` with file and line for a
+    label that the classifier was not trained on.
     """
-    classifier = Classifier.load(path)
+    classifier = open_classifier(path, engine, precision, device)
+    tell(classifier.info)
+    run = RunDirectory.open(path)
     if not data:
-        return judge(classifier, _test_part(RunDirectory.open(path)))
-    separator = classifier.config.classifier.label_separator
+        return judge(classifier, _test_part(run))
+    separator = run.read_config()["classifier"].get("label_separator")
     read = read_labelled(data, columns, separator=separator, note=note)
     texts = list(with_known_labels(read, data, classifier.labels))
     if not classifier.is_multi_label and (odd := next((text for text in texts if len(text.labels) != 1), None)):
@@ -117,18 +129,35 @@ def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvalua
     started = time.monotonic()
     answers = classifier.classify(text.text for text in texts)
     seconds = time.monotonic() - started
-    labels = classifier.labels
-    found = np.array([list(answer.probabilities.values()) for answer in answers])
+    scores = scores_of(classifier.labels, classifier.is_multi_label, texts, answers)
+    found = _shares(answers)
     if classifier.is_multi_label:
-        has = np.array([[label in text.labels for label in labels] for text in texts])
         flat = found.reshape(-1)
-        error = calibration_error(np.stack([1.0 - flat, flat], axis=1), has.reshape(-1).astype(np.int64))
-        return ClassifierEvaluation(
-            label_scores(labels, has, found >= LEAST_PROBABILITY), error, texts, answers, seconds
-        )
-    wanted = np.array([labels.index(text.label) for text in texts])
-    scores = class_scores(labels, wanted.tolist(), found.argmax(axis=1).tolist())
-    return ClassifierEvaluation(scores, calibration_error(found, wanted), texts, answers, seconds)
+        wanted = _has_label(classifier.labels, texts).reshape(-1).astype(np.int64)
+        error = calibration_error(np.stack([1.0 - flat, flat], axis=1), wanted)
+    else:
+        wanted = np.array([classifier.labels.index(text.label) for text in texts])
+        error = calibration_error(found, wanted)
+    return ClassifierEvaluation(scores, error, texts, answers, seconds)
+
+
+def scores_of(
+    labels: tuple[str, ...], is_multi_label: bool, texts: Sequence[LabelledText], answers: Sequence[Classification]
+) -> ClassScores | LabelScores:
+    """The scores of the `answers` to `texts`."""
+    found = _shares(answers)
+    if is_multi_label:
+        return label_scores(labels, _has_label(labels, texts), found >= LEAST_PROBABILITY)
+    wanted = [labels.index(text.label) for text in texts]
+    return class_scores(labels, wanted, found.argmax(axis=1).tolist())
+
+
+def _shares(answers: Sequence[Classification]) -> NDArray[np.float64]:
+    return np.array([list(answer.probabilities.values()) for answer in answers])
+
+
+def _has_label(labels: tuple[str, ...], texts: Sequence[LabelledText]) -> NDArray[np.bool_]:
+    return np.array([[label in text.labels for label in labels] for text in texts])
 
 
 def held_out_texts(run: RunDirectory, part: Literal["validation", "test"]) -> list[LabelledText]:

@@ -12,15 +12,15 @@ from dikkat.data.labelled import read_labelled, with_known_labels
 from dikkat.evaluation.calibration import label_probabilities, probabilities
 from dikkat.evaluation.classification import class_scores
 from dikkat.evaluation.multi_label import label_scores
+from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
-from dikkat.explain.head_analysis.portrait import Portraits
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.classifier import BATCH_SIZE, Classifier
+from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.classification.evaluate import held_out_texts
-from dikkat.tasks.classification.prepare import read_ids
 from dikkat.tasks.inspection.head_subject import HeadSubject, spread
 from dikkat.training.classification import pad_texts
+from dikkat_runtime.tasks.classifier import BATCH_SIZE
 
 
 def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
@@ -32,19 +32,19 @@ def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
     else:
         texts = held_out_texts(RunDirectory.open(path), "validation")
     encoded = classifier.encode([each.text for each in texts])
-    both = [(each, read_ids(ids, settings)) for each, ids in zip(texts, encoded, strict=True) if ids]
+    both = [(each, classifier.read(ids)) for each, ids in zip(texts, encoded, strict=True) if ids]
     chosen = [both[index] for index in spread(len(both), most, path)]
     rows = [ids for _, ids in chosen]
     wanted = np.array([[label in each.labels for label in classifier.labels] for each, _ in chosen])
 
-    def observe(portraits: Portraits, numbers: Sequence[int]) -> None:
+    def observe(collector: HeadStatsCollector, numbers: Sequence[int]) -> None:
         for number in numbers:
             tokens, mask = pad_texts([rows[number]], torch.device("cpu"))
             with torch.no_grad(), record_attention(classifier.model) as maps:
                 classifier.model(tokens, mask)
             labels = classifier.tokenizer.pieces(rows[number])
             for name, (weights,) in maps.items():
-                portraits.add(name, weights[0].double().numpy(), labels, labels)
+                collector.add(name, weights[0].double().numpy(), labels, labels)
 
     def measure(numbers: Sequence[int]) -> Quality:
         found = np.zeros((len(numbers), len(classifier.labels)))

@@ -1,4 +1,4 @@
-"""A classifier that begins where another run ended: its embeddings, encoder and tokenizer are taken over."""
+"""Initialize a classifier from the embeddings, encoder and tokenizer of another run."""
 
 from __future__ import annotations
 
@@ -14,22 +14,25 @@ from dikkat.tasks.common.settings import Settings
 from dikkat_runtime.errors import UsageError
 
 INITIAL = "initial.safetensors"
-"""The weights to begin with, in the new run's own directory: the other run may move."""
+"""Name of the file of initial weights in the new run's own directory, since the other run may move."""
 
-_TRUNK = ("embedding.", "positions.", "embedding_norm.", "encoder.")
+_BACKBONE = ("embedding.", "positions.", "embedding_norm.", "encoder.")
 _FREE = ("vocab_size", "target_vocab_size", "dropout", "attention_dropout")
-"""Settings that no shape depends on, and the size of the vocabulary, which the tokenizer brings."""
+"""Settings that no shape depends on, and the size of the vocabulary, which comes with the tokenizer."""
 _RENAMED = {
     "translator": {"source_embedding.": "embedding."},
     # a language model is one stack of encoder blocks, which it calls its decoder
     "lm": {"decoder.": "encoder."},
     "classifier": {},
 }
-"""Where a kind of run keeps the parts of a classifier's backbone under another name."""
+"""Kinds of runs that keep the parts of a classifier's backbone under another name."""
 
 
 def shape_settings(path: Path) -> Settings:
-    """Return settings for a backbone of the shape of the run at `path`. Raises `UsageError` where it has none."""
+    """Return settings for a backbone of the shape of the run at `path`.
+
+    Raises `UsageError` where it has none.
+    """
     run = RunDirectory.open(path)
     settings = run.read_config()
     task = _task(run, settings)
@@ -40,30 +43,30 @@ def shape_settings(path: Path) -> Settings:
 
 
 def initial_model(path: Path, config: RunConfig, num_classes: int) -> dict[str, Tensor]:
-    """All weights of a classifier of `config`, those of the backbone from the run at `path`.
+    """Return all weights of a classifier of `config`, those of the backbone from the run at `path`.
 
     Raises `UsageError` naming the first part that the run does not have or that has another shape.
     """
     run = RunDirectory.open(path)
     renamed = _RENAMED[_task(run, run.read_config())]
-    given: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name, tensor in run.load_weights().items():
         old = next((prefix for prefix in renamed if name.startswith(prefix)), "")
-        given[renamed.get(old, "") + name.removeprefix(old)] = tensor
-    if "output_weight" in given:
+        tensors[renamed.get(old, "") + name.removeprefix(old)] = tensor
+    if "output_weight" in tensors:
         # a matrix that is tied is saved once, under the name of the output
-        given.setdefault("embedding.weight", given["output_weight"])
+        tensors.setdefault("embedding.weight", tensors["output_weight"])
     model = build_classifier(config.model, config.classifier, num_classes, config.training.seed)
     own = {name: parameter.detach() for name, parameter in model.named_parameters()}
     for name, tensor in own.items():
-        if not name.startswith(_TRUNK):
+        if not name.startswith(_BACKBONE):
             continue
-        if name not in given:
+        if name not in tensors:
             raise UsageError(f"{path}: cannot begin with it: it has no {name}")
-        if given[name].shape != tensor.shape:
-            theirs, ours = (tuple(shape) for shape in (given[name].shape, tensor.shape))
+        if tensors[name].shape != tensor.shape:
+            theirs, ours = (tuple(shape) for shape in (tensors[name].shape, tensor.shape))
             raise UsageError(f"{path}: cannot begin with it: {name} has the shape {theirs} there, but {ours} here")
-        own[name] = given[name]
+        own[name] = tensors[name]
     return own
 
 

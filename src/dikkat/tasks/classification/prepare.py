@@ -1,4 +1,4 @@
-"""From labelled texts to a run directory that holds all that training a classifier needs."""
+"""Write all that training a classifier needs into a run directory."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 _ENCODED_AT_ONCE = 1_000
 LABEL_BREAK = "\t"
-"""Between the labels of a held-out text."""
+"""Separator between the labels of a held-out text."""
 _NO_TEST: Settings = {"data": {"test_pairs": 0}}
 """Labelled data comes with a test part of its own, or every text is needed; `data.test_pairs` holds one out."""
 
 
 def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
-    """Fill `run` with everything that training reads; config.json is written last.
+    """Write everything that training reads into `run`, config.json last.
 
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """
     first = _config(request, texts=0)
     parts = read_parts(request, first.classifier, first.data, first.training.seed)
-    config = _with_language(_learned(_config(request, len(parts.train)), parts, request), parts, request.where)
+    config = _with_language(_with_objective(_config(request, len(parts.train)), parts, request), parts, request.where)
     tokenizer = _tokenizer(request, parts, config)
     config = build_config(
         merge(config.model_dump(), {"model": {"vocab_size": tokenizer.vocab_size}}), where=request.where
@@ -55,13 +55,16 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
 
 
 def read_ids(ids: Sequence[int], config: ClassifierConfig) -> list[int]:
-    """What the model reads of a text: `<bos>`, which stands for the whole, and at most `max_tokens` ids."""
+    """Return the ids that the model reads of a text.
+
+    They are `<bos>`, which stands for the whole, and at most `max_tokens` others.
+    """
     return [BOS_ID, *shortened(ids, config.max_tokens, config.beginning)]
 
 
 def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     """The language of the texts, guessed and noted where none is named: it decides how I is lower-cased."""
-    if config.data.source_language or not (language := guess_language([each.text for each in parts.train])):
+    if config.data.source_language or not (language := guess_language([example.text for example in parts.train])):
         return config
     parts.report.notes.append(f"language: the texts read like {language}; if not, say so with --language")
     return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
@@ -81,7 +84,7 @@ def _config(request: ClassifyRequest, texts: int) -> RunConfig:
     return config
 
 
-def _learned(config: RunConfig, parts: Parts, request: ClassifyRequest) -> RunConfig:
+def _with_objective(config: RunConfig, parts: Parts, request: ClassifyRequest) -> RunConfig:
     """With the objective that the labels ask for. Raises `UsageError` where the settings do not go with it."""
     settings, where = config.classifier, request.where
     if not (parts.is_multi_label or settings.label_separator or settings.objective == "multi_label"):
@@ -94,15 +97,15 @@ def _learned(config: RunConfig, parts: Parts, request: ClassifyRequest) -> RunCo
         )
     if settings.balance:
         raise UsageError(f"{where}: --balance is for texts of one label each, but here they have any number")
-    learned = merge(config.model_dump(), {"classifier": {"objective": "multi_label"}})
-    return build_config(learned, where=where)
+    merged = merge(config.model_dump(), {"classifier": {"objective": "multi_label"}})
+    return build_config(merged, where=where)
 
 
 def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig) -> Tokenizer:
     if request.init is not None:
         return Tokenizer.load(RunDirectory.open(request.init).tokenizer)
     language = config.data.source_language
-    return Tokenizer.train([each.text for each in parts.train], config.tokenizer, (language, language))
+    return Tokenizer.train([example.text for example in parts.train], config.tokenizer, (language, language))
 
 
 def _encoded(
@@ -110,9 +113,9 @@ def _encoded(
 ) -> Iterator[tuple[list[int], list[int]]]:
     for start in range(0, len(texts), _ENCODED_AT_ONCE):
         some = texts[start : start + _ENCODED_AT_ONCE]
-        encoded = tokenizer.encode_batch([each.text for each in some], config.data.source_language)
-        for each, ids in zip(some, encoded, strict=True):
-            yield read_ids(ids, config.classifier), [labels.index(label) for label in each.labels]
+        encoded = tokenizer.encode_batch([example.text for example in some], config.data.source_language)
+        for example, ids in zip(some, encoded, strict=True):
+            yield read_ids(ids, config.classifier), [labels.index(label) for label in example.labels]
 
 
 def _write_held_out(run: RunDirectory, parts: Parts) -> None:
@@ -120,8 +123,8 @@ def _write_held_out(run: RunDirectory, parts: Parts) -> None:
     run.make_folder("held_out")
     for part, texts in (("validation", parts.validation), ("test", parts.test)):
         for side, lines in (
-            ("source", [each.text for each in texts]),
-            ("target", [LABEL_BREAK.join(each.labels) for each in texts]),
+            ("source", [example.text for example in texts]),
+            ("target", [LABEL_BREAK.join(example.labels) for example in texts]),
         ):
             path = run.held_out(part, side)  # type: ignore[arg-type]
             run.write_text(str(path.relative_to(run.path)), "".join(f"{line}\n" for line in lines))
@@ -130,10 +133,10 @@ def _write_held_out(run: RunDirectory, parts: Parts) -> None:
 def _describe(request: ClassifyRequest, parts: Parts) -> dict[str, Any]:
     """What the card says of the data; the fingerprint is of the training texts and their labels."""
     digest = hashlib.sha256()
-    for each in parts.train:
-        digest.update(LABEL_BREAK.join((*each.labels, f"{each.text}\n")).encode())
+    for example in parts.train:
+        digest.update(LABEL_BREAK.join((*example.labels, f"{example.text}\n")).encode())
     train, validation = (
-        Counter(label for each in part for label in each.labels) for part in (parts.train, parts.validation)
+        Counter(label for example in part for label in example.labels) for part in (parts.train, parts.validation)
     )
     return {
         "data": list(request.data),

@@ -1,4 +1,4 @@
-"""The facts of a finished classifier: its data and their faults, its scores, and the mistakes it was most sure of."""
+"""Collect the facts of a finished classifier for its report: data, faults, scores and mistakes."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from dikkat.data.corpus import Corpus
+from dikkat.explain.report.messages import report_messages
 from dikkat.explain.report.reader_facts import Curve, Example, ReaderFacts, Rows
+from dikkat.explain.report.reader_messages import ReaderMessages, reader_messages
 from dikkat.explain.report.reader_page import reader_page
-from dikkat.explain.report.reader_wording import ReaderWording, reader_wording
-from dikkat.explain.report.wording import report_wording
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.classification.evaluate import ClassifierEvaluation, held_out_texts, judge
-from dikkat.tasks.classification.prepare import read_ids
 from dikkat.tasks.classification.train import best_row
 from dikkat.tasks.inspection.report_maps import attention_of
 
@@ -25,39 +24,39 @@ _SHOWN_CHARACTERS = 600
 
 
 def classifier_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
-    """Let the classifier of `run` work on its held-out part, and return the page that tells of it."""
+    """Run the classifier of `run` on its held-out part, and return its report as HTML."""
     return reader_page(classifier_facts(run, metrics, language), language)
 
 
 def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> ReaderFacts:
-    """Classify the held-out part of `run`, and gather everything that its report tells."""
-    words, own = report_wording(language), reader_wording(language)
+    """Classify the held-out part of `run`, and collect everything that its report shows."""
+    words, own = report_messages(language), reader_messages(language)
     classifier = Classifier.load(run.path)
     test = held_out_texts(run, "test")
-    found = judge(classifier, test or held_out_texts(run, "validation"))
-    told = own.on_test_part if test else own.on_validation_part
+    evaluation = judge(classifier, test or held_out_texts(run, "validation"))
+    sentence = own.on_test_part if test else own.on_validation_part
     best, last = best_row([dict(row) for row in metrics], classifier.config), metrics[-1]
     scores = {
         name: getattr(own, name)
         for name in ("accuracy", "micro_f1", "macro_f1", "subset_accuracy")
-        if hasattr(found.scores, name) and name in best
+        if hasattr(evaluation.scores, name) and name in best
     }
     parameters = sum(parameter.numel() for parameter in classifier.model.parameters())
     minutes = f"{last['seconds'] / 60:.1f}"
     model = classifier.config.model
     corpus = Corpus.open(run.corpus, "train", vocab_size=model.vocab_size)
-    shown = sorted((text.text for text in found.texts), key=len)[: len(found.texts) // 2 + 1]
+    shown = sorted((text.text for text in evaluation.texts), key=len)[: len(evaluation.texts) // 2 + 1]
     return ReaderFacts(
         title=own.classifier.format(labels=", ".join(classifier.labels[:_SHOWN_CLASSES])),
         name=run.path.resolve().name,
         summary=[
-            *((label, f"{100 * getattr(found.scores, name):.1f}") for name, label in scores.items()),
+            *((label, f"{100 * getattr(evaluation.scores, name):.1f}") for name, label in scores.items()),
             (own.loss_text, f"{best['valid_loss']:.3f}"),
             (words.minutes, minutes),
             (words.parameters, f"{parameters:,}"),
         ],
-        scores_told=told.format(count=f"{len(found.texts):,}"),
-        score_lines=found.lines(),
+        scored_on=sentence.format(count=f"{len(evaluation.texts):,}"),
+        score_lines=evaluation.lines(),
         rate=own.rate_texts.format(passes=f"{last['epoch']:.1f}", count=f"{last['texts']:,}", minutes=minutes),
         metrics=metrics,
         curves=[
@@ -66,10 +65,10 @@ def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
         ],
         files=run.read_config()["data_source"]["data"],
         data=_data(run, own, words.left_out),
-        faults=_faults(corpus, classifier, found, own),
+        faults=_faults(corpus, classifier, evaluation, own),
         lengths=corpus.source_lengths,
         worst_note=own.worst_texts,
-        worst=_worst(found, own, (words.model, words.human)),
+        worst=_worst(evaluation, own, (words.model, words.human)),
         maps=attention_of(classifier, shown),
         model=[
             (own.layers, f"{model.encoder_layers}"),
@@ -86,7 +85,7 @@ def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
     )
 
 
-def _data(run: RunDirectory, own: ReaderWording, left_out: str) -> Rows:
+def _data(run: RunDirectory, own: ReaderMessages, left_out: str) -> Rows:
     source = run.read_config()["data_source"]
     counts: dict[str, int] = source["classes"]
     held_back = 0 if source["validation_data"] else source["validation_texts"] + source["test_texts"]
@@ -103,7 +102,7 @@ def _data(run: RunDirectory, own: ReaderWording, left_out: str) -> Rows:
     ]
 
 
-def _faults(corpus: Corpus, classifier: Classifier, found: ClassifierEvaluation, own: ReaderWording) -> Rows:
+def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvaluation, own: ReaderMessages) -> Rows:
     settings = classifier.config.classifier
     labels: dict[bytes, bytes] = {}
     others = unknown = 0
@@ -112,32 +111,32 @@ def _faults(corpus: Corpus, classifier: Classifier, found: ClassifierEvaluation,
         others += labels.setdefault(text.tobytes(), label) != label
         unknown += int((text == classifier.tokenizer.unk_id).sum())
     width = corpus.source(0).dtype
-    seen = sum(row in labels for row in _read_rows(classifier, found, width))
+    seen = sum(row in labels for row in _read_rows(classifier, evaluation, width))
     # <bos> stands before what is read
     cut = int((corpus.source_lengths > settings.max_tokens).sum())
     return [
         (own.other_labels, f"{others:,}"),
-        (own.seen.format(count=f"{len(found.texts):,}"), f"{seen:,}"),
+        (own.seen.format(count=f"{len(evaluation.texts):,}"), f"{seen:,}"),
         (own.unknown, f"{unknown:,}"),
         (own.cut.format(most=settings.max_tokens), f"{cut:,}"),
     ]
 
 
-def _read_rows(classifier: Classifier, found: ClassifierEvaluation, width: Any) -> list[bytes]:
+def _read_rows(classifier: Classifier, evaluation: ClassifierEvaluation, width: Any) -> list[bytes]:
     """What the model reads of the held-out texts, as the corpus holds it."""
-    encoded = classifier.encode([text.text for text in found.texts])
-    return [np.array(read_ids(ids, classifier.config.classifier), width).tobytes() for ids in encoded]
+    encoded = classifier.encode([text.text for text in evaluation.texts])
+    return [np.array(classifier.read(ids), width).tobytes() for ids in encoded]
 
 
-def _worst(found: ClassifierEvaluation, own: ReaderWording, names: tuple[str, str]) -> list[Example]:
+def _worst(evaluation: ClassifierEvaluation, own: ReaderMessages, names: tuple[str, str]) -> list[Example]:
     return [
         Example(
-            f"{100 * each.sureness:.1f} %",
+            f"{100 * mistake.sureness:.1f} %",
             [
-                (own.text, each.text.text[:_SHOWN_CHARACTERS]),
-                (names[0], ", ".join(each.answer.labels) or own.no_label),
-                (names[1], ", ".join(each.text.labels) or own.no_label),
+                (own.text, mistake.text.text[:_SHOWN_CHARACTERS]),
+                (names[0], ", ".join(mistake.answer.labels) or own.no_label),
+                (names[1], ", ".join(mistake.text.labels) or own.no_label),
             ],
         )
-        for each in found.worst()[:WORST]
+        for mistake in evaluation.worst()[:WORST]
     ]

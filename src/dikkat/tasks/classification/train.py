@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -18,12 +18,16 @@ from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.classification.card import classifier_card
 from dikkat.tasks.classification.data import ClassifyRequest
+from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
+from dikkat.tasks.classification.opening import open_classifier
 from dikkat.tasks.classification.prepare import prepare
+from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask
 from dikkat.training.multi_label import MultiLabelTask
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.tasks.classifier import Classification, Classifier, score_column
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,39 +89,30 @@ class ClassifierJob:
         named = _told(absent).partition(": ")[2]
         return (f"no text of {named} was validated on, so its score says nothing of it; give texts of it with --valid",)
 
+    def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial:
+        texts, column = held_out_texts(run, "validation"), score_column(config.classifier.model_dump())
+
+        @cache
+        def classifier(precision: Precision) -> Classifier:
+            return open_classifier(run.path, "native", precision)
+
+        def answers(precision: Precision, numbers: Sequence[int]) -> list[Classification]:
+            return classifier(precision).classify(texts[number].text for number in numbers)
+
+        def score(answers: list[Classification], numbers: Sequence[int]) -> float:
+            model = classifier("float32")
+            found = scores_of(model.labels, model.is_multi_label, [texts[number] for number in numbers], answers)
+            return 100 * float(getattr(found, column))
+
+        return PrecisionTrial(column, len(texts), answers, score)
+
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         return classifier_card(run, rows, best_row(rows, run_config(run.read_config(), str(run.config))))
 
 
 def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
     """The validation whose weights were kept."""
-    return max(rows, key=lambda row: float(row[score_of(config)]))
-
-
-def score_of(config: RunConfig) -> str:
-    """The column of metrics.jsonl by which weights are kept."""
-    if config.classifier.objective == "multi_label":
-        return "micro_f1"
-    return "macro_f1" if config.classifier.balance else "accuracy"
-
-
-def kept_temperature(run: RunDirectory, config: RunConfig) -> float:
-    """The temperature that was found for the weights that were kept. Raises `DataError` where it is not recorded."""
-    rows = run.read_metrics()
-    if not rows:
-        raise DataError(f"{run.metrics}: holds no validation, so the probabilities cannot be calibrated")
-    step = run.weights_metadata().get("step")
-    # weights of an older dikkat do not say of which validation they are
-    kept = [row for row in rows if step in (None, str(row["step"]))]
-    if not kept:
-        raise DataError(f"{run.metrics}: has no row of update {step}, whose weights were kept; go on with --resume")
-    try:
-        temperature = float(best_row(kept, config)["temperature"])
-    except (KeyError, TypeError, ValueError):
-        raise DataError(f"{run.metrics}: damaged: a row has no score or no temperature; restore the file") from None
-    if not 0.0 < temperature < math.inf:
-        raise DataError(f"{run.metrics}: damaged: the temperature is {temperature}; restore the file")
-    return temperature
+    return max(rows, key=lambda row: float(row[score_column(config.classifier.model_dump())]))
 
 
 def _told(labels: tuple[str, ...], most: int = 10) -> str:

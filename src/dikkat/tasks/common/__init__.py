@@ -1,1 +1,1 @@
-"""What every kind of model shares: a training job from data to run directory, its settings, weights and notes."""
+"""Parts that every kind of model shares: the training job, settings, weights and notes."""

@@ -1,4 +1,4 @@
-"""The maps of one text by one model: which there are, whether they fit into memory, and the recording itself."""
+"""Record the attention maps of one text, after a check that they fit into memory."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import torch
 from torch import nn
 
 from dikkat.explain.attention_map import AttentionMap, Kind, Stack
-from dikkat.explain.sentence_maps import axes_of, require_place
+from dikkat.explain.sentence_maps import axes_of, require_known_map
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat_runtime.errors import DataError
 
 MOST_TOKENS = 5000
-"""Of one side of a text: what is refused for its maps should not be translated first."""
+"""Limit of the tokens of one side of a text. It is checked before a text is translated for its maps."""
 MOST_WEIGHTS = 2**28
-"""Of one sentence, 1 GiB in float32: two layers of four heads on 5,000 tokens."""
+"""Limit of the attention weights of one sentence: 1 GiB in float32, two layers of four heads on 5,000 tokens."""
 
 Wanted = Callable[[MapName], bool]
 
 
 def everything(name: MapName) -> bool:
-    """Wants every map."""
+    """Return True: every map is wanted."""
     return True
 
 
@@ -34,7 +34,10 @@ def require_short(tokens: int) -> None:
 
 
 class AttentionRecorder:
-    """Records the attention of `model`; fused kernels stay on, only what is `wanted` is computed again."""
+    """Record the attention weights of `model`.
+
+    Fused kernels stay on: only the maps that are `wanted` are computed a second time, as matrices.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         self.model = model
@@ -43,46 +46,48 @@ class AttentionRecorder:
 
     @property
     def layers(self) -> dict[tuple[Stack, Kind], int]:
-        """How many layers each kind of attention has, in the order of the model."""
-        found: dict[tuple[Stack, Kind], int] = {}
+        """Count the layers of each kind of attention, in the order of the model."""
+        counts: dict[tuple[Stack, Kind], int] = {}
         for name in self._heads:
-            place = cast(Stack, name.stack), name.kind
-            found[place] = max(found.get(place, 0), name.layer + 1)
-        return found
+            stack_and_kind = cast(Stack, name.stack), name.kind
+            counts[stack_and_kind] = max(counts.get(stack_and_kind, 0), name.layer + 1)
+        return counts
 
     def choose(self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None) -> Wanted:
-        """What is `wanted` for maps of one attention, layer and head from 0 (None: every one).
+        """Return the filter that lets the maps of one attention, layer and head pass.
 
-        Raises `UsageError`, which counts from 1, with the choices that this model has.
+        Layers and heads are numbered from 0; None stands for every one. Raises `UsageError`, whose message counts from
+        1 and lists the choices that this model has.
         """
-        places = [
+        known = [
             (cast(Stack, name.stack), name.kind, name.layer, number)
             for name, heads in self._heads.items()
             for number in range(heads)
         ]
-        require_place(places, stack, kind, layer, head)
+        require_known_map(known, stack, kind, layer, head)
         return lambda name: (name.stack, name.kind) == (stack, kind) and layer in (None, name.layer)
 
     def record(
         self, compute: Callable[[], object], reads: Sequence[str], writes: Sequence[str], wanted: Wanted = everything
     ) -> tuple[AttentionMap, ...]:
-        """The maps of `compute`, which runs the model once on one text: S tokens it reads, T that its decoder is fed.
+        """Run `compute` once on one text and return the attention maps that it made.
 
-        Raises `DataError` where the wanted maps hold more than `MOST_WEIGHTS` weights.
+        `reads` are the S source tokens, `writes` the T tokens that the decoder is fed. Raises `DataError` where the
+        wanted maps hold more than `MOST_WEIGHTS` weights.
         """
         source, output = tuple(reads), tuple(writes)
-        self._require_room(len(source), len(output), wanted)
+        self._check_size(len(source), len(output), wanted)
         with torch.inference_mode(), record_attention(self.model, wanted) as recorded:
             compute()
         maps = []
         for name, (weights,) in recorded.items():
             stack = cast(Stack, name.stack)
             queries, keys = axes_of(stack, name.kind, source, output)
-            for head, each in enumerate(weights[0].float().cpu().numpy()):
-                maps.append(AttentionMap(each, queries, keys, stack, name.layer, head, name.kind))
+            for head, head_weights in enumerate(weights[0].float().cpu().numpy()):
+                maps.append(AttentionMap(head_weights, queries, keys, stack, name.layer, head, name.kind))
         return tuple(maps)
 
-    def _require_room(self, reads: int, writes: int, wanted: Wanted) -> None:
+    def _check_size(self, reads: int, writes: int, wanted: Wanted) -> None:
         sizes = [
             heads * rows * columns
             for name, heads in self._heads.items()

@@ -1,4 +1,4 @@
-"""The lines that the cards of all kinds of models share."""
+"""Lines that the model cards of all kinds of models share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from typing import Any
 
 
 def making(settings: dict[str, Any]) -> list[str]:
-    """The lines of a card that say how to make the run again; an older dikkat did not note its command."""
+    """Return the lines of a card that say how to make the run again.
+
+    The command is missing from the settings of runs that were made before it was recorded.
+    """
     if command := settings.get("command"):
         return ["", "To make it again:", "", f"    {command}"]
     return ["", "The command that made it was not noted."]

@@ -1,4 +1,4 @@
-"""What the bits of a trained model depend on beside its settings, its data and this program."""
+"""The conditions that decide whether a resumed run is the same bit for bit."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dikkat.training.loop import Trainer
 
 
 def conditions_of(trainer: Trainer) -> dict[str, str]:
-    """The conditions that `trainer` computes under, by their names."""
+    """Return the conditions that `trainer` computes under, by name."""
     device = trainer.parameters.master.device
-    found = {"processor": device_name(device), "numbers": str(trainer.precision), "torch": torch.__version__}
+    conditions = {"processor": device_name(device), "numbers": str(trainer.precision), "torch": torch.__version__}
     if device.type == "cpu":
-        found["threads"] = str(torch.get_num_threads())
-        found["engine"] = "torch" if library() is None else "native"
-    return found
+        conditions["threads"] = str(torch.get_num_threads())
+        conditions["engine"] = "torch" if library() is None else "native"
+    return conditions
 
 
 def what_differs(before: dict[str, str], now: dict[str, str]) -> str:
-    """One line about the conditions that a run is resumed under, where they are not those it began under; else empty.
+    """Return one line that names the conditions that changed since the run began, or "".
 
-    Nothing is known of the runs of an older dikkat.
+    `before` is empty for runs that were made before conditions were recorded.
     """
     names = sorted(name for name in before if before[name] != now.get(name))
     if not names:
         return ""
-    told = ", ".join(f"{name} {now.get(name, 'unknown')} instead of {before[name]}" for name in names)
-    return f"resumed with {told}: the model will be as good, but not the same bit for bit"
+    differences = ", ".join(f"{name} {now.get(name, 'unknown')} instead of {before[name]}" for name in names)
+    return f"resumed with {differences}: the model will be as good, but not the same bit for bit"

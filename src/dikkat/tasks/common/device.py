@@ -1,4 +1,4 @@
-"""Where a model computes, by the name that a user gives it: on the processor, or on a CUDA GPU."""
+"""Find the device that a user names: the processor or a CUDA GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,12 @@ from dikkat_runtime.errors import UsageError
 
 
 def find_device(name: Device) -> torch.device:
-    """The device of that name. Raises `UsageError` for a GPU that PyTorch does not see."""
+    """Return the device of that name.
+
+    Raises `UsageError` for a GPU that PyTorch does not see.
+
+    Raises `UsageError` for a GPU that PyTorch does not see.
+    """
     if name == "cuda" and not torch.cuda.is_available():
         why = "sees no GPU" if torch.version.cuda else "was built without CUDA"
         raise UsageError(f"device cuda: the installed PyTorch ({torch.__version__}) {why}; use cpu")
@@ -18,5 +23,5 @@ def find_device(name: Device) -> torch.device:
 
 
 def device_name(device: torch.device) -> str:
-    """A short name for logs."""
+    """Return a short name of `device` for logs."""
     return torch.cuda.get_device_name(device) if device.type == "cuda" else processor_name()

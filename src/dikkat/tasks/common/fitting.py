@@ -1,4 +1,4 @@
-"""The size of a model that can learn something in the time that there is, on the machine that there is."""
+"""Choose the size of a model that the time limit leaves enough updates for, on this machine."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from dikkat.tasks.common.settings import Settings
 from dikkat_runtime.engine.options import Device
 
 NEEDED_UPDATES = 600
-"""With fewer a model writes nothing that can be read, whatever its size."""
+"""Updates below which a model of any size writes nothing readable."""
 LEARNING_SHARE = 0.85
-"""Share of the time that is left to the updates by preparation, validations and saves."""
+"""Share of the time limit that is left for updates by preparation, validations and saves."""
 FEW_PASSES: Settings = {"model": {"dropout": 0.05}}
-"""A model that is small for its data sees it too seldom to learn it by heart."""
+"""A model that is small for its data sees each example too seldom to overfit."""
 
 
 def needed_updates(config: RunConfig, batches_per_epoch: float) -> int:
-    """Updates without which a run is not worth its time: all of a short one."""
+    """Return how many updates a run needs to be worth its time: at most those that it plans."""
     planned = config.training.max_epochs * max(1.0, batches_per_epoch) / config.training.accumulate
     return max(1, min(NEEDED_UPDATES, round(planned)))
 
 
 def advised_minutes(minutes: float, updates: int, needed: int, seconds: float) -> int:
-    """Minutes to ask for where `minutes` hold only `updates` of those `needed`, each of so many `seconds`.
+    """Return the minutes to ask for where `minutes` hold only `updates` of the `needed` ones.
 
-    It is said when a run begins and when it ends. Rounded up to two digits, since the pace is measured anew; at least
-    twice the time, or the next run would end as short of it.
+    `seconds` is the time of one update. The advice is given when a run begins and when it ends. It is rounded up to two
+    digits, because the next run measures its speed anew, and is at least twice the time, so that the next run does not
+    fall short again.
     """
     exact = minutes + max(0, needed - updates) * seconds / LEARNING_SHARE / 60.0
     whole = math.ceil(max(exact, 2 * minutes))
@@ -42,9 +43,10 @@ def fitting(
     seconds: Callable[[RunConfig, float], float],
     needed: Callable[[RunConfig], int],
 ) -> Settings:
-    """The first of `candidates`, which get smaller, whose needed updates fit in `minutes`; else the last.
+    """Return the first of `candidates` whose needed updates fit into `minutes`, or else the last.
 
-    `seconds` measures an update of a model, whose limit it is told.
+    `candidates` get smaller. `seconds` measures one update of a model and receives the limit above which an exact time
+    does not matter.
     """
     for settings in candidates[:-1]:
         config = build_config(settings)
@@ -55,16 +57,17 @@ def fitting(
 
 
 def asked_minutes(asked: Settings) -> float | None:
+    """Return the time limit that the user asked for in minutes, or None."""
     minutes: Any = asked.get("training", {}).get("minutes")
     return float(minutes) if isinstance(minutes, int | float) and minutes > 0 else None
 
 
 def may_choose_size(amount: int, asked: Settings, device: Device) -> bool:
-    """Whether there is data to learn, on a processor, and the user did not choose the size."""
+    """Return whether the size may be chosen: there is data, the device is the CPU, and the user named no size."""
     return amount > 0 and device == "cpu" and not asked.get("model")
 
 
 def with_asked_training(candidates: Iterable[Settings], asked: Settings) -> list[Settings]:
-    """What decides the speed beside the size is as `asked`."""
+    """Return `candidates` with the training settings that the user `asked` for, except the time limit."""
     training = {key: value for key, value in asked.get("training", {}).items() if key != "minutes"}
     return [merge(settings, {"training": training}) for settings in candidates]

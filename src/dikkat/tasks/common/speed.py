@@ -1,4 +1,4 @@
-"""How long an update of a model takes on this machine, measured on made-up batches before the model is chosen."""
+"""Measure how long an update of a model takes on this machine, on synthetic batches."""
 
 from __future__ import annotations
 
@@ -26,15 +26,18 @@ from dikkat.training.translation import batch_loss
 from dikkat_runtime.special_tokens import EOS_ID
 
 SENTENCE = 16
-"""Tokens of a sentence of the made-up text, its mark among them."""
+"""Tokens of a synthetic sentence, its end token among them."""
 FAR_BEYOND = 2.0
-"""Times a limit that no second measurement is needed for."""
+"""Multiple of the limit above which no second measurement is needed."""
 UPDATES = 2
-"""So many are timed, and the faster one counts: other work only ever makes an update slower."""
+"""Updates that are timed. The fastest one counts, since other processes only make an update slower."""
 
 
-class MadeUpTask:
-    """Learns nothing of use: the first batch is small, since it pays for what is done once."""
+class SyntheticTask:
+    """Train on synthetic batches to measure the time of an update.
+
+    The first batch is small, since its update includes one-time costs.
+    """
 
     unit = "tokens"
     batches_per_epoch = 1
@@ -44,22 +47,26 @@ class MadeUpTask:
         self._loss = loss
 
     def loss(self, position: int, progress: float) -> BatchLoss:
+        """Return the loss of a synthetic batch."""
         return self._loss(0.125 if position == 0 else 1.0)
 
     def baseline(self) -> Baseline:
+        """Return a baseline of zero, which nothing reads."""
         return Baseline(-math.inf, 0.0, "nothing")
 
     def limit_validation(self, share: float) -> float:
+        """Return 1.0: there is no validation to shorten."""
         return share
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
+        """Return an empty validation."""
         raise NotImplementedError("there is nothing to validate on")
 
 
 def translator_seconds(config: RunConfig, limit: float) -> float:
-    """Seconds an update of a translator of `config` takes, with as many entries in its vocabulary as it may have.
+    """Measure the seconds that an update of a translator of `config` takes.
 
-    Of one that takes far more than `limit`, only that it does is measured.
+    The vocabulary has the largest size that `config` allows. Far above `limit` one measurement is enough.
     """
     vocabulary = config.tokenizer.vocab_size
     sizes = {
@@ -74,11 +81,11 @@ def translator_seconds(config: RunConfig, limit: float) -> float:
         ids[:, -1] = EOS_ID
         return batch_loss(model, Batch(ids, np.roll(ids, 1, axis=1), ids, np.arange(rows)), 0.1)
 
-    return _seconds(MadeUpTask(model, loss), config.training, limit)
+    return _seconds(SyntheticTask(model, loss), config.training, limit)
 
 
 def language_model_seconds(config: RunConfig, limit: float) -> float:
-    """Seconds an update of a language model of `config` takes; see `translator_seconds`."""
+    """Measure the seconds that an update of a language model of `config` takes; see `translator_seconds`."""
     vocabulary, context = config.tokenizer.vocab_size, config.language_model.context
     if config.tokenizer.kind != "bpe":
         vocabulary = 300
@@ -90,14 +97,14 @@ def language_model_seconds(config: RunConfig, limit: float) -> float:
         rows = max(1, int(share * config.training.tokens_per_batch) // context)
         return language_model_loss(model, next_tokens(Packed(_random_ids((rows, context + 1), vocabulary), None)), 0.0)
 
-    return _seconds(MadeUpTask(model, loss), config.training, limit)
+    return _seconds(SyntheticTask(model, loss), config.training, limit)
 
 
 def _random_ids(shape: tuple[int, int], vocabulary: int) -> NDArray[np.int64]:
     return np.random.default_rng(0).integers(EOS_ID + 1, vocabulary, size=shape)
 
 
-def _seconds(task: MadeUpTask, config: TrainingConfig, limit: float) -> float:
+def _seconds(task: SyntheticTask, config: TrainingConfig, limit: float) -> float:
     trainer = Trainer(task, RunDirectory(Path()), config, UpdateBudget(1), precision_of(config, task.model))
     seconds: list[float] = []
     while len(seconds) <= UPDATES:

@@ -1,7 +1,8 @@
-"""Train any kind of model from a user's data to a finished run directory; what is special to a kind is its `Job`."""
+"""Train any kind of model from a user's data to a finished run directory; a `Job` is what differs by kind."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,9 +20,10 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device
 from dikkat.tasks.common.fitting import advised_minutes, needed_updates
-from dikkat.tasks.common.pace_watcher import PaceWatcher
+from dikkat.tasks.common.precision_trial import PrecisionTrial, seconds_of_trial, told, try_precisions
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, learned_nothing, longer_run, problems
+from dikkat.tasks.common.time_limit_watcher import TimeLimitWatcher
+from dikkat.tasks.common.verdict import MANY_TIMES, MORE_TIMES, Ending, is_no_better_than_baseline, longer_run, problems
 from dikkat.training.budget import Budget, TimeBudget, UpdateBudget
 from dikkat.training.clock import RunningClock
 from dikkat.training.loop import Trainer
@@ -29,65 +31,75 @@ from dikkat.training.precision import precision_of
 from dikkat.training.saving import checksum
 from dikkat.training.task import Task
 from dikkat.training.watching import Watcher
+from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError
 
-END_RESERVE = 3.0
-"""Seconds kept for the picture, the card and the end of the process."""
+END_RESERVE = 2.5
+"""Seconds kept for the picture, the card and the end of the process; the trial of precisions has its own."""
 
 
 class Job(Protocol):
-    """One kind of model to train, from what the user gave."""
+    """Describe how one kind of model is trained from a user's data."""
 
     @property
     def data(self) -> tuple[str, ...]:
-        """The data as named by the user; empty when a run is taken up again."""
+        """Return the data as named by the user; empty when a run is resumed."""
         ...
 
     @property
     def has_settings(self) -> bool:
-        """Whether the user set anything."""
+        """Return whether the user set anything."""
         ...
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
-        """Fill `run` with all that training reads, config.json last; nothing else is read again after this."""
+        """Write everything that training reads into `run`, config.json last.
+
+        The user's data is not read again after this.
+        """
         ...
 
     def task(self, run: RunDirectory, config: RunConfig) -> Task:
-        """What is learned, with a new model."""
+        """Return the training task with a new model."""
         ...
 
     def facts(self, task: Any, config: RunConfig) -> dict[str, str]:
-        """What is worth knowing of `task`, which is what the method `task` gave, before the first update."""
+        """Return facts about `task` to print before the first update, by name."""
         ...
 
     def shortcomings(self, task: Any) -> tuple[str, ...]:
-        """What is wrong with the data of `task`, each as the part of a sentence."""
+        """Return what is wrong with the data of `task`, each as a clause of a sentence."""
+        ...
+
+    def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial | None:
+        """How the finished run is tried in float32 and int8, if it can be; asked where the native engine can run."""
         ...
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
-        """The card of the finished run, in Markdown."""
+        """Return the model card of the finished run as Markdown."""
         ...
 
 
 class TrainWatcher(Watcher, Protocol):
-    """Sees the preparation as well."""
+    """Watch the preparation as well as the training."""
 
-    def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None: ...
+    def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
+        """Receive the settings, the cleaning report and the facts when the data is ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a training run ended."""
+    """Hold how a training run ended."""
 
     finished: bool
-    """False if it was stopped; it can be resumed."""
+    """False if the run was stopped; it can be resumed."""
     best_score: float | None
-    """Of the validations; None if it was stopped before the first."""
+    """Best score of the validations; None if the run was stopped before the first."""
     problems: tuple[str, ...] = ()
-    """What is wrong with a finished run, each as the part of a sentence."""
+    """What is wrong with a finished run, each as a clause of a sentence."""
     advice: str = ""
-    """The command that makes a better one, where something is wrong with it."""
+    """Command that makes a better run; empty if nothing is wrong."""
 
 
 def train(
@@ -101,10 +113,11 @@ def train(
     started: float | None = None,
     command: str = "",
 ) -> Outcome:
-    """Read, prepare, train, validate, and leave a run directory at `out`.
+    """Prepare the data, train, validate, and leave a run directory at `out`.
 
-    `started` is when the time limit began to count (`time.monotonic`); the time to compile the kernels, once on a
-    machine, is not counted. `command` is what made the run, for its card. Raises the errors of every step.
+    `started` is when the time limit began to count (`time.monotonic`). The time to compile the kernels, once on each
+    machine, is not counted. `command` is the command line that made the run, for its card. Raises the errors of every
+    step.
     """
     started = time.monotonic() if started is None else started
     where = find_device(device)
@@ -121,11 +134,13 @@ def train(
         trainer = _trainer(job, run, config, started, where)
         watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
         _take_up(trainer, run, watcher)
-        pace = PaceWatcher(watcher, config, trainer.task.batches_per_epoch, can_shrink=_can_shrink(run, config))
-        finished = trainer.train(pace, should_stop, started)
+        time_limit_watcher = TimeLimitWatcher(
+            watcher, config, trainer.task.batches_per_epoch, can_shrink=_can_shrink(run, config)
+        )
+        finished = trainer.train(time_limit_watcher, should_stop, started)
         if not finished:
             return Outcome(False, trainer.state.best_score)
-        _finish(job, run, trainer)
+        _finish(job, run, trainer, config, watcher)
         return _outcome(job, run, trainer, config)
 
 
@@ -168,7 +183,7 @@ def _trainer(job: Job, run: RunDirectory, config: RunConfig, started: float, dev
 def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:
     """Go on from the newest sound checkpoint, if there is one."""
     now, checkpoint = conditions_of(trainer), run.latest_checkpoint()
-    for note in run.take_up(checkpoint):
+    for note in run.resume_from(checkpoint):
         watcher.note(note)
     if checkpoint:
         for problem in checkpoint.problems:
@@ -186,9 +201,14 @@ def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None
 def _budget(config: TrainingConfig, batches_per_epoch: int, started: float) -> Budget:
     clock = RunningClock()
     if config.minutes is not None:
-        return TimeBudget(max(1.0, config.minutes * 60.0 - END_RESERVE), started, clock=clock)
+        return TimeBudget(max(1.0, config.minutes * 60.0 - end_reserve(config)), started, clock=clock)
     updates = config.max_updates or max(1, round(config.max_epochs * batches_per_epoch / config.accumulate))
     return UpdateBudget(updates, clock)
+
+
+def end_reserve(config: TrainingConfig) -> float:
+    """Seconds of a run with a time limit that nothing is trained in, at its end."""
+    return END_RESERVE + (0.0 if config.minutes is None else seconds_of_trial(config.minutes * 60.0))
 
 
 def _can_shrink(run: RunDirectory, config: RunConfig) -> bool:
@@ -202,13 +222,13 @@ def _numbers(trainer: Trainer) -> str:
     device = trainer.parameters.master.device
     if device.type != "cpu":
         return f"{trainer.precision}, {device_name(device)}"
-    engine = f"PyTorch alone ({absent})" if (absent := why_absent()) else "native kernels"
+    engine = f"torch kernels, not native: {absent}" if (absent := why_absent()) else "native kernels"
     threads = torch.get_num_threads()
     return f"{trainer.precision}, {threads} thread{'s' * (threads != 1)}, {device_name(device)}, {engine}"
 
 
-def _finish(job: Job, run: RunDirectory, trainer: Trainer) -> None:
-    """Draw the curves and write the card, once the weights that it tells of are known to be there."""
+def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, watcher: TrainWatcher) -> None:
+    """Draw the curves, try eight bits and write the card, once the weights that it tells of are known to be there."""
     rows = run.read_metrics()
     if not rows:
         raise StoppedError(
@@ -218,7 +238,22 @@ def _finish(job: Job, run: RunDirectory, trainer: Trainer) -> None:
     if trainer.state.best_sha256 and checksum(run.weights) != trainer.state.best_sha256:
         raise DiskError(f"{run.weights}: does not read back as it was written; check the disk, and go on with --resume")
     plot_training(rows, run.path / "training.png", title=run.path.name)
-    run.write_card(job.card(run, rows))
+    card = job.card(run, rows)
+    if record := _tried(job, run, config):
+        run.write_text(run.precision.name, record.json())
+        watcher.note(told(record))
+        card += f"\n{told(record)}.\n"
+    run.write_card(card)
+
+
+def _tried(job: Job, run: RunDirectory, config: RunConfig) -> PrecisionRecord | None:
+    """What eight bits cost the finished run; None where that cannot be measured."""
+    if why_not_native(run.read_config(), str(run.config)) is not None:
+        return None
+    if (trial := job.precision_trial(run, config)) is None:
+        return None
+    minutes = config.training.minutes
+    return try_precisions(run, trial, math.inf if minutes is None else seconds_of_trial(minutes * 60.0))
 
 
 def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -> Outcome:
@@ -228,14 +263,14 @@ def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -
     rows, overhead = run.read_metrics(), trainer.timer.overhead_share
     seconds = trainer.state.seconds
     ending = Ending(rows, best, trainer.task.baseline(), overhead, seconds, job.shortcomings(trainer.task))
-    if not (found := problems(ending)):
+    if not (reasons := problems(ending)):
         return Outcome(True, best)
     settings = run.read_config()
     kind, data = settings.get("task", "translator"), settings["data_source"]["data"]
-    times = MANY_TIMES if learned_nothing(ending) else MORE_TIMES
+    times = MANY_TIMES if is_no_better_than_baseline(ending) else MORE_TIMES
     minutes = _minutes_needed(config, trainer, rows[-1]["step"], seconds * (1.0 - overhead))
     command = longer_run(settings.get("command", ""), kind, data, run.path, config.training, times, minutes)
-    return Outcome(True, best, tuple(found), command)
+    return Outcome(True, best, tuple(reasons), command)
 
 
 def _minutes_needed(config: RunConfig, trainer: Trainer, updates: int, seconds: float) -> int | None:

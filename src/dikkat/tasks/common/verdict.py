@@ -1,4 +1,4 @@
-"""What is wrong with a run that came to its end, and the command that makes a better one."""
+"""Find what is wrong with a finished run, and name the command that makes a better one."""
 
 from __future__ import annotations
 
@@ -14,52 +14,52 @@ from dikkat.tasks.common.settings import free_folder
 from dikkat.training.task import Baseline
 
 STILL_FALLING = 0.3
-"""Share of its mean fall an update that the loss still falls by in the last interval, where it is not done."""
+"""Share of the mean fall of the loss above which the fall in the last interval counts as steep."""
 LEAST_FALL = 0.02
-"""Share of the loss that a fall is worth the mention from."""
+"""Relative fall of the loss below which it counts as flat."""
 MOST_OVERHEAD = 0.3
-"""Share of the time of a run that validations and saves take without a word."""
+"""Share of the time that validations and saves may take before it is reported."""
 SHORT = 60.0
-"""Seconds of a run that nobody waits for."""
+"""Seconds of a run below which its overhead is not reported."""
 
 MORE_TIMES, MANY_TIMES = 3, 10
-"""As long as a run must be that is made again: one that had begun to learn, and one that had not."""
+"""How many times longer the next run should be: one that had begun to learn, and one that had not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run came to its end."""
+    """Hold the facts about a finished run that `problems` judges."""
 
     rows: Sequence[dict[str, Any]]
     best_score: float
     baseline: Baseline
     overhead: float
-    """Share of its time that went to validations and saves."""
+    """Share of the time that went to validations and saves."""
     seconds: float
-    """How long it took; of a short run no share of it is worth a word."""
+    """Length of the run in seconds."""
     shortcomings: tuple[str, ...] = ()
-    """What is wrong with its data."""
+    """What is wrong with the data."""
 
 
 def problems(ending: Ending) -> list[str]:
-    """What is wrong, each as the part of a sentence; nothing of a run that ended well."""
-    found: list[str] = []
-    if learned_nothing(ending):
-        found.append(f"it has learned nothing of use: it is no better than {ending.baseline.what}")
+    """Return what is wrong with the run, each as a clause of a sentence; empty for a good run."""
+    clauses: list[str] = []
+    if is_no_better_than_baseline(ending):
+        clauses.append(f"it has learned nothing of use: it is no better than {ending.baseline.what}")
     if is_still_falling(ending.rows):
-        found.append("its loss was still falling steeply when it ended")
+        clauses.append("its loss was still falling steeply when it ended")
     if ending.overhead > MOST_OVERHEAD and ending.seconds > SHORT:
-        found.append(f"{ending.overhead:.0%} of its time went to validations and saves")
-    return [*found, *ending.shortcomings]
+        clauses.append(f"{ending.overhead:.0%} of its time went to validations and saves")
+    return [*clauses, *ending.shortcomings]
 
 
-def learned_nothing(ending: Ending) -> bool:
-    """Whether the best score is no better than that of one who has learned nothing."""
+def is_no_better_than_baseline(ending: Ending) -> bool:
+    """Return whether the best score is within the margin of the score without learning."""
     return ending.best_score <= ending.baseline.score + ending.baseline.margin
 
 
 def is_still_falling(rows: Sequence[dict[str, Any]]) -> bool:
-    """Whether the validation loss falls in the last interval nearly as fast as it did in the mean of all."""
+    """Return whether the validation loss fell in the last interval nearly as fast as on average."""
     if len(rows) < 3:
         return False
     first, before, last = rows[0], rows[-2], rows[-1]
@@ -79,10 +79,10 @@ def longer_run(
     times: int,
     minutes: int | None = None,
 ) -> str:
-    """The command that trains `times` as long, or so many `minutes`, into a new folder, quoted for the shell.
+    """Return the command that trains `times` as long, or `minutes`, into a new folder, quoted for the shell.
 
-    It is `command`, which made the run at `out`, changed; where that is not known, one from the `kind` of model and the
-    `data`.
+    `command`, which made the run at `out`, is changed; where it is unknown, the command is built from the `kind` of
+    model and the `data`.
     """
     words = shlex.split(command) if command else []
     if words[1:3] != ["train", kind]:
@@ -101,8 +101,10 @@ def longer_run(
 
 def _with_setting(words: Sequence[str], name: str, value: str) -> list[str]:
     """With `--set name=value` instead of what was set before."""
-    given = {place for place, word in enumerate(words) if word.startswith(f"{name}=") and words[place - 1] == "--set"}
-    kept = [word for place, word in enumerate(words) if place not in given and place + 1 not in given]
+    replaced = {
+        index for index, word in enumerate(words) if word.startswith(f"{name}=") and words[index - 1] == "--set"
+    }
+    kept = [word for index, word in enumerate(words) if index not in replaced and index + 1 not in replaced]
     return [*kept, "--set", f"{name}={value}"]
 
 

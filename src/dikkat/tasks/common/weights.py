@@ -1,4 +1,4 @@
-"""The weights of a run, put into a new model that is not built before they are seen to fit it."""
+"""Load the weights of a run into a new model, after a check that their shapes fit."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Model = TypeVar("Model", bound=nn.Module)
 
 _FLOATS = ("F32", "F16", "BF16")
 _HARMLESS = 1 << 22
-"""So many parameters may be built without looking further."""
+"""Number of parameters that may be allocated without a check."""
 
 
 def build_checked(
     run: RunDirectory, config: ModelConfig, build: Callable[[], Model], checkpoint: Path | None = None
 ) -> Model:
-    """Build the model of `run` when the header of its weights, or of those of a checkpoint, says that it is so large.
+    """Build the model of `run` after the header of its weights confirms the size.
 
-    A config.json from a stranger may ask for a model that fills the memory. Raises `MissingInputError`, or `DataError`
-    naming the first parameter that does not fit.
+    A foreign config.json may ask for a model that fills the memory. `checkpoint` names a folder whose weights are read
+    instead. Raises `MissingInputError`, or `DataError` naming the first parameter that does not fit.
     """
     file = run.weights if checkpoint is None else checkpoint / run.weights.name
     if checkpoint is None and not file.exists():
@@ -39,8 +39,9 @@ def build_checked(
 
 
 def build_to_train(run: RunDirectory, config: ModelConfig, build: Callable[[], Model]) -> Model:
-    """As `build_checked`, by the newest checkpoint of a run that is taken up; a new run is as large as it was asked to
-    be. Raises `DataError` as that, and `UsageError` for sizes out of range.
+    """Build the model of `run` for training, checked by its newest readable checkpoint if it has one.
+
+    Raises `DataError` like `build_checked`, and `UsageError` for sizes out of range.
     """
     for folder in run.checkpoint_folders():
         file = folder / run.weights.name
@@ -55,10 +56,10 @@ def build_to_train(run: RunDirectory, config: ModelConfig, build: Callable[[], M
 def load_weights(
     model: nn.Module, run: RunDirectory, checkpoint: Path | None = None, *, must_be_finite: bool = True
 ) -> None:
-    """Copy the weights of `run`, or those that a checkpoint of it would train on with, into `model`.
+    """Copy the weights of `run`, or of one of its checkpoints, into `model`.
 
-    Raises `MissingInputError`, or `DataError` naming the file that is damaged or the first parameter that does not fit
-    or, unless an examination is to find that out, is not finite.
+    Raises `MissingInputError`, or `DataError` naming the damaged file, or the first parameter that does not fit or, if
+    `must_be_finite`, is not finite.
     """
     if checkpoint is None:
         note_changed_settings(run)

@@ -1,15 +1,15 @@
-"""Long work in pieces, numbered for whoever watches."""
+"""Number the parts of long work for whoever watches it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Watch = Callable[[int, int, str], None]
-"""Hears, before each piece of work, how many are done, how many there are, and what comes now."""
+"""Receives, before each part of the work, how many are done, how many there are, and the name of the next."""
 
 
 class PieceCounter:
-    """Numbers the pieces of work."""
+    """Count the parts of long work and report each to `watch`."""
 
     def __init__(self, pieces: int, watch: Watch) -> None:
         self.done, self.pieces, self.watch = 0, pieces, watch

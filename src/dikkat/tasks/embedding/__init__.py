@@ -1,1 +1,1 @@
-"""Vectors of lines and tokens by any trained model."""
+"""Vectors of lines and of tokens from any trained model."""

@@ -9,19 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from dikkat.tasks.embedding.embedder import Vector
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically
-
-
-def tsv_line(vector: Vector, with_line: bool) -> str:
-    """`text<TAB>0.1 0.2 …`, of a token with the number of its line before it; tabs in the text become spaces.
-
-    Every number has as many digits as float32 needs to be read back exactly.
-    """
-    text = vector.text.replace("\t", " ")
-    numbers = " ".join(map(str, vector.values))
-    return f"{vector.line}\t{text}\t{numbers}" if with_line else f"{text}\t{numbers}"
+from dikkat_runtime.tasks.embedder import Vector, tsv_line
 
 
 def check_suffix(path: Path) -> None:

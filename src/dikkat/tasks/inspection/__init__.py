@@ -1,1 +1,1 @@
-"""Trained models looked into: attention, heads, reports, pages, the doctor."""
+"""Inspect trained models: attention, heads, reports, pages and the doctor."""

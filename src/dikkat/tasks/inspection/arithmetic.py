@@ -1,4 +1,4 @@
-"""The arithmetic of one attention cell of a trained translator on a sentence."""
+"""Trace the arithmetic of one attention cell of a trained translator on a sentence."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID
 
 MOST_TOKENS = 2000
-"""Of one side: each is a row of every table."""
+"""Limit of the tokens of one side; each token is a row in every table."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ExplainedCell:
-    """The trace of a cell, and the text that the model read and wrote."""
+    """Hold the trace of a cell and the text that the model read and wrote."""
 
-    found: ModelTrace
+    trace: ModelTrace
     sentence: str
     target: str | None
-    """The translation that the decoder read; None for a cell of the encoder."""
+    """Translation that the decoder read; None for a cell of the encoder."""
     query_tokens: tuple[str, ...]
 
 
 def explain_cell(
     translator: Translator, sentence: str, name: MapName, head: int, query: str, target: str | None = None
 ) -> ExplainedCell:
-    """Trace the cell of attention `name`, `head` (from 0) and `query` (number from 1, or token) on `sentence`.
+    """Trace one cell of attention on `sentence`.
+
+    `name` and `head` (from 0) say which attention, `query` (a number from 1, or a token) which row.
 
     A decoder reads `target`, by default the model's own translation. Raises `DataError` for an empty sentence,
     `UsageError` for a layer, head or query there is not.
@@ -56,14 +58,14 @@ def explain_cell(
         raise UsageError("only the decoder reads a translation: leave out --target, or choose --stack decoder")
     queries = writes or reads
     capture = capture_attention(translator.model, name, run)
-    found = capture.trace(
+    trace = capture.trace(
         head,
         find_query(query, queries),
         queries,
         reads if name.kind == "cross" or not writes else writes,
         positions_added=_adds_positions(translator),
     )
-    return ExplainedCell(found, " ".join(sentence.split()), target, queries)
+    return ExplainedCell(trace, " ".join(sentence.split()), target, queries)
 
 
 def _require_short(ids: Sequence[int]) -> None:

@@ -1,4 +1,4 @@
-"""Convolution, recurrence and self-attention compared: all parts, one after another."""
+"""Compare convolution, recurrence and self-attention in all parts."""
 
 from __future__ import annotations
 
@@ -22,25 +22,27 @@ REACH_LENGTH = 64
 
 
 def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
-    """Count, measure, differentiate and train."""
+    """Count operations, measure times, follow gradients and train a copy task."""
     started = time.perf_counter()
-    tell = PieceCounter(_pieces(settings), watch)
+    counter = PieceCounter(_pieces(settings), watch)
     width, kernel, cell, seed = settings.width, settings.kernel, settings.cell, settings.seed
-    over_length = sweep("length", settings.lengths, width, kernel=kernel, cell=cell, seed=seed, watch=tell)
-    over_width = sweep("width", settings.widths, settings.lengths[0], kernel=kernel, cell=cell, seed=seed, watch=tell)
-    forms = compare_forms(settings.lengths, width, seed=seed, watch=tell)
-    tell("following gradients")
+    over_length = sweep("length", settings.lengths, width, kernel=kernel, cell=cell, seed=seed, watch=counter)
+    over_width = sweep(
+        "width", settings.widths, settings.lengths[0], kernel=kernel, cell=cell, seed=seed, watch=counter
+    )
+    forms = compare_forms(settings.lengths, width, seed=seed, watch=counter)
+    counter("following gradients")
     field = receptive_field(settings.layers, kernel)
     stacks = sorted({1, settings.layers})
     reaches = tuple(_reach(settings, kind, layers, REACH_LENGTH) for layers in stacks for kind in KINDS)
     joined, missed = (_reach(settings, "convolution", settings.layers, length) for length in (field, field + 1))
     copied = copy_over(
-        settings.copy_lengths, width, kernel=kernel, cell=cell, updates=settings.updates, seed=seed, watch=tell
+        settings.copy_lengths, width, kernel=kernel, cell=cell, updates=settings.updates, seed=seed, watch=counter
     )
     return Comparison(
         settings,
         Machine(processor_name(), torch.get_num_threads(), torch.__version__),
-        tuple(each for n in settings.lengths for each in costs(n, width, kernel=kernel, cell=cell).values()),
+        tuple(cost for n in settings.lengths for cost in costs(n, width, kernel=kernel, cell=cell).values()),
         over_length,
         over_width,
         forms,

@@ -1,4 +1,4 @@
-"""Every head of a trained model on held-out text: what it does, and what is lost without it."""
+"""Measure what every head of a trained model does on held-out text, and what is lost without it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dikkat.data.text_files import read_lines
 from dikkat.evaluation.alignment_error import GoldAlignment, parse_alignments
 from dikkat.explain.head_analysis.ablation import HeadName, head_names
 from dikkat.explain.head_analysis.alignment_head import Agreement, Agreements, WordNumbers, choose_alignment_head
+from dikkat.explain.head_analysis.head_stats import HeadStats, HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Cost, Measure, Quality, cost_without, head_costs, least_useful
-from dikkat.explain.head_analysis.portrait import Portrait, Portraits
 from dikkat.explain.head_analysis.saliency import gradient_times_input, occlusion
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
@@ -31,24 +31,24 @@ from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 MOST_POINTS = 10
-"""Of the curve of heads switched off together."""
+"""Largest number of points on the pruning curve."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadFinding:
-    """One head."""
+    """Hold the measurements of one head."""
 
     head: HeadName
-    portrait: Portrait
+    stats: HeadStats
     cost: Cost
-    """What is lost while this head alone is off."""
+    """Loss of quality while this head alone is off."""
     agreement: Agreement | None
-    """Of cross-attention heads."""
+    """Agreement with word alignments, for heads of cross-attention."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """The least useful heads switched off together."""
+    """Hold the quality of the model with its least useful heads off."""
 
     off: tuple[HeadName, ...]
     cost: Cost
@@ -56,18 +56,18 @@ class Pruning:
 
 @dataclass(frozen=True, slots=True)
 class HeadsReport:
-    """All heads of one model on one sample."""
+    """Hold the measurements of all heads of one model on one sample."""
 
     kind: str
     """`translator`, `classifier`, `multi_label` or `lm`."""
     sentences: int
     whole: Quality
-    """With every head on."""
+    """Quality with every head on."""
     heads: tuple[HeadFinding, ...]
     alignment_head: HeadFinding | None
-    """Of a translator."""
+    """The head that agrees best with word alignments; None without cross-attention."""
     other_sentences: int
-    """On which the costs below were measured; the heads were chosen on the sample."""
+    """Number of texts that the pruning was measured on; the heads were ranked on the sample."""
     pruned: tuple[Pruning, ...]
 
 
@@ -90,11 +90,11 @@ def examine_heads(
     prune: int = 0,
     watch: Watch = lambda done, pieces, what: None,
 ) -> HeadsReport:
-    """Measure every head on `sentences` pairs, texts or windows of `data`, or of the run's own validation part when
-    empty.
+    """Measure every head of the model at `path` on held-out text.
 
-    `gold`, of a translator, holds one word alignment a pair (see `parse_alignments`), words split at spaces. The
-    `prune` least useful heads are switched off together in at most `MOST_POINTS` steps, on as many others. Raises
+    `sentences` pairs, texts or windows are taken from `data`, or from the run's own validation part when empty. `gold`,
+    for a translator, holds one word alignment a pair (see `parse_alignments`), with words split at spaces. The `prune`
+    least useful heads are switched off together in at most `MOST_POINTS` steps, on as many other texts. Raises
     `UsageError`, `MissingInputError` or `DataError` naming the option or the file and line.
     """
     run = RunDirectory.open(path)
@@ -113,18 +113,18 @@ def examine_heads(
     chosen = np.unique(np.linspace(0, len(pairs) - 1, sentences * (2 if prune else 1)).astype(int)).tolist()
     sample, others = ([pairs[index] for index in part] for part in _halves(chosen, prune, "pairs"))
     counts = _points(prune)
-    tell = PieceCounter(2 + len(heads) + len(counts), watch)
+    counter = PieceCounter(2 + len(heads) + len(counts), watch)
 
-    tell("reading the maps")
-    portraits, agreements = _observe(translator, sample)
-    tell("all heads on")
+    counter("reading the maps")
+    collector, agreements = _observe(translator, sample)
+    counter("all heads on")
     measure = _measure(translator, sample)
     whole = measure()
-    costs = head_costs(translator.model, whole, measure, tell)
+    costs = head_costs(translator.model, whole, measure, counter)
     alignment_head = choose_alignment_head(agreements)
-    found = {head: HeadFinding(head, portraits.of(head), costs[head], agreements.get(head)) for head in heads}
+    found = {head: HeadFinding(head, collector.of(head), costs[head], agreements.get(head)) for head in heads}
     order = least_useful(costs, prune)
-    pruned = _prune(translator.model, _measure(translator, others), order, counts, tell) if prune else ()
+    pruned = _prune(translator.model, _measure(translator, others), order, counts, counter) if prune else ()
     findings = tuple(found.values())
     return HeadsReport("translator", len(sample), whole, findings, found[alignment_head], len(others), pruned)
 
@@ -135,17 +135,17 @@ def _examine_reader(subject: HeadSubject, prune: int, watch: Watch) -> HeadsRepo
     _require_heads(prune, heads)
     sample, others = _halves(range(subject.count), prune, "texts")
     counts = _points(prune)
-    tell = PieceCounter(2 + len(heads) + len(counts), watch)
+    counter = PieceCounter(2 + len(heads) + len(counts), watch)
 
-    tell("reading the maps")
-    portraits = Portraits()
-    subject.observe(portraits, sample)
-    tell("all heads on")
+    counter("reading the maps")
+    collector = HeadStatsCollector()
+    subject.observe(collector, sample)
+    counter("all heads on")
     whole = subject.measure(sample)
-    costs = head_costs(subject.model, whole, partial(subject.measure, sample), tell)
-    findings = tuple(HeadFinding(head, portraits.of(head), costs[head], None) for head in heads)
+    costs = head_costs(subject.model, whole, partial(subject.measure, sample), counter)
+    findings = tuple(HeadFinding(head, collector.of(head), costs[head], None) for head in heads)
     order = least_useful(costs, prune)
-    pruned = _prune(subject.model, partial(subject.measure, others), order, counts, tell) if prune else ()
+    pruned = _prune(subject.model, partial(subject.measure, others), order, counts, counter) if prune else ()
     return HeadsReport(subject.kind, len(sample), whole, findings, None, len(others), pruned)
 
 
@@ -189,8 +189,8 @@ def _read_pairs(translator: Translator, run: RunDirectory, data: Sequence[str], 
 def _texts(run: RunDirectory, data: Sequence[str]) -> list[tuple[str, str]]:
     if data:
         return [(pair.source, pair.target) for pair in read_pairs(data)]
-    sides = [list(read_lines(run.held_out("validation", side))) for side in ("source", "target")]
-    return list(zip(*sides, strict=True))
+    columns = [list(read_lines(run.held_out("validation", side))) for side in ("source", "target")]
+    return list(zip(*columns, strict=True))
 
 
 def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment | None) -> _Pair:
@@ -208,11 +208,11 @@ def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment 
     return _Pair(texts, (ids[0], ids[1]), WordNumbers(*numbers), gold)
 
 
-def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[Portraits, dict[HeadName, Agreement]]:
+def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[HeadStatsCollector, dict[HeadName, Agreement]]:
     """The maps of the sample, read with the reference as the target, beside what each output depends on."""
     model = translator.model
     gold = [pair.gold for pair in sample if pair.gold is not None]
-    portraits, agreements = Portraits(), Agreements(gold or None)
+    collector, agreements = HeadStatsCollector(), Agreements(gold or None)
     for pair in sample:
         source, target = torch.tensor([*pair.ids[0], EOS_ID]), torch.tensor([BOS_ID, *pair.ids[1], EOS_ID])
         reads = translator.tokenizer.pieces(source.tolist())
@@ -224,10 +224,10 @@ def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[Portraits
         for name, (tensor,) in maps.items():
             weights = tensor[0].double().numpy()
             queries = reads if name.stack == "encoder" else writes
-            portraits.add(name, weights, queries, reads if name.kind == "cross" else queries)
+            collector.add(name, weights, queries, reads if name.kind == "cross" else queries)
             if name.kind == "cross":
                 agreements.add(name, weights, occluded, gradient, pair.words)
-    return portraits, agreements.found()
+    return collector, agreements.found()
 
 
 def _measure(translator: Translator, sample: Sequence[_Pair]) -> Measure:
@@ -236,8 +236,8 @@ def _measure(translator: Translator, sample: Sequence[_Pair]) -> Measure:
     validate = Validator(corpus, translator.target_tokenizer, sources, targets)
 
     def measure() -> Quality:
-        found = validate(translator.model, 0)
-        return Quality(found.loss, found.score)
+        validation = validate(translator.model, 0)
+        return Quality(validation.loss, validation.score)
 
     return measure
 
@@ -247,12 +247,12 @@ def _prune(
     measure: Measure,
     order: Sequence[HeadName],
     counts: Sequence[int],
-    tell: Callable[[str], None],
+    counter: Callable[[str], None],
 ) -> tuple[Pruning, ...]:
     whole = measure()
     points = []
     for count in counts:
-        tell(f"without the {count} least useful")
+        counter(f"without the {count} least useful")
         off = tuple(order[:count])
         points.append(Pruning(off, cost_without(model, off, whole, measure)))
     return tuple(points)

@@ -1,4 +1,4 @@
-"""What the heads of a model without cross-attention are measured on: held-out text, its maps, and its loss."""
+"""The held-out text, maps and loss that the heads of a model without cross-attention are measured by."""
 
 from __future__ import annotations
 
@@ -9,27 +9,31 @@ from pathlib import Path
 import numpy as np
 from torch import nn
 
+from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
-from dikkat.explain.head_analysis.portrait import Portraits
 from dikkat_runtime.errors import DataError
 
 
 @dataclass(frozen=True, slots=True)
 class HeadSubject:
-    """A model whose heads are all those of self-attention, and the texts they are examined on."""
+    """Hold a model that has only self-attention, and the texts that its heads are measured on."""
 
     model: nn.Module
     kind: str
-    """`classifier`, `multi_label` or `lm`: names what is measured."""
+    """`classifier`, `multi_label` or `lm`: names the measure."""
     count: int
-    """Texts, or windows of text."""
-    observe: Callable[[Portraits, Sequence[int]], None]
-    """Adds the maps of the texts of these numbers."""
+    """Number of texts, or of windows of text."""
+    observe: Callable[[HeadStatsCollector, Sequence[int]], None]
+    """Adds the maps of the texts with these indices."""
     measure: Callable[[Sequence[int]], Quality]
-    """How good the model is on them, as it is now."""
+    """Returns the quality of the model, as it is now, on the texts with these indices."""
 
 
 def spread(count: int, most: int, path: Path) -> list[int]:
+    """Return at most `most` indices below `count`, evenly spread.
+
+    Raises `DataError` naming `path` when there is no text.
+    """
     if not count:
         raise DataError(f"{path}: there is no text to examine the heads on")
     return [int(index) for index in np.unique(np.linspace(0, count - 1, most).astype(int))]

@@ -1,4 +1,4 @@
-"""The page of a translator: everything that can be looked at in a few sentences, collected and written as one file."""
+"""Collect everything that the page of a translator shows about a few sentences, and write the page."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 BEAM = BeamOptions()
 MOST_TOKENS = 2000
-"""Of one side of a sentence."""
+"""Limit of the tokens of one side of a sentence."""
 MOST_SALIENT_TOKENS = 200
-"""Of one side of a sentence whose saliency is computed: it needs a pass a token on either side."""
+"""Limit of the tokens of one side of a sentence with saliency, which takes one pass for each token."""
 
 _KINDS: dict[tuple[str, str], MapKind] = {
     ("encoder", "self"): "encoder-self",
@@ -60,12 +60,12 @@ def write_page(
     language: str = "en",
     heads_off: bool = True,
 ) -> None:
-    """Write one offline HTML file in which the attention of each of `sentences` can be looked at from all sides.
+    """Write one offline HTML file that shows the attention of each of `sentences`.
 
-    The decoder reads the best output of a beam search, or of `targets` the one for its sentence, where that is not
-    None. `heads_off` translates all sentences again without each single head. `language` is the page's own.
-    Raises `DataError` when there is no sentence, or an empty or very long one; `UsageError` for a number of targets
-    that does not fit or an unknown language; `DiskError` or `CannotCreateError` when `path` cannot be written.
+    The decoder reads the best output of a beam search, or the one of `targets` that belongs to the sentence, where it
+    is not None. `heads_off` also translates every sentence with each single head off. `language` is the language of the
+    page. Raises `DataError` when there is no sentence, or an empty or very long one; `UsageError` for a number of
+    targets that does not fit or an unknown language; `DiskError` or `CannotCreateError` when `path` cannot be written.
     """
     page = collect_page(translator, sentences, targets=targets, heads_off=heads_off)
     write_atomically(path, assemble(page, language).encode())
@@ -78,7 +78,7 @@ def collect_page(
     targets: Sequence[str | None] | None = None,
     heads_off: bool = True,
 ) -> Page:
-    """What `write_page` writes; raises what it raises, but for the writing."""
+    """Collect the data that `write_page` writes; raises the same errors, except those of writing."""
     wanted = [None] * len(sentences) if targets is None else list(targets)
     if len(wanted) != len(sentences):
         raise UsageError(
@@ -102,7 +102,7 @@ class _Collector:
     translator: Translator
     attending: Attending
     heads_off: Sequence[Sequence[HeadOff]]
-    """Of each sentence, where asked for."""
+    """Results of each sentence, where asked for."""
 
     def sentence(self, number: int, text: str, target: str | None) -> PageSentence:
         source = self.translator.encode(text)
@@ -140,14 +140,16 @@ class _Collector:
         written: list[list[int]] = [[]]
         candidates = []
         for step in steps[: len(path)]:
-            grown = [[*written[each.parent], each.token] for each in step]
+            grown = [[*written[candidate.parent], candidate.token] for candidate in step]
             candidates.append(
                 [
-                    Candidate(each.parent, labels(tokens)[-1], each.log_probability, each.score, each.fate)
-                    for each, tokens in zip(step, grown, strict=True)
+                    Candidate(
+                        candidate.parent, labels(tokens)[-1], candidate.log_probability, candidate.score, candidate.fate
+                    )
+                    for candidate, tokens in zip(step, grown, strict=True)
                 ]
             )
-            written = [tokens for each, tokens in zip(step, grown, strict=True) if each.fate == "lives"]
+            written = [tokens for candidate, tokens in zip(step, grown, strict=True) if candidate.fate == "lives"]
         return Beam(BEAM.beam_size, candidates, path)
 
     def _saliency(self, source: Sequence[int], written: Sequence[int]) -> Saliency | None:
@@ -174,12 +176,12 @@ def _check(translator: Translator, sentences: Sequence[str]) -> None:
 
 def _all_without(translator: Translator, sentences: Sequence[str]) -> list[list[HeadOff]]:
     """For each sentence what is written without each single head."""
-    found: list[list[HeadOff]] = [[] for _ in sentences]
+    results: list[list[HeadOff]] = [[] for _ in sentences]
     for name in head_names(translator.model):
         with without_heads(translator.model, [name]):
             for number, translation in enumerate(translator.stream(sentences, BEAM)):
-                found[number].append(HeadOff(_kind(name), name.layer, name.head, translation.text, translation.score))
-    return found
+                results[number].append(HeadOff(_kind(name), name.layer, name.head, translation.text, translation.score))
+    return results
 
 
 def _kind(name: HeadName) -> MapKind:
@@ -188,13 +190,15 @@ def _kind(name: HeadName) -> MapKind:
 
 def _by_kind(maps: SentenceMaps) -> Maps:
     layers: dict[MapKind, dict[int, list[Weights]]] = {kind: {} for kind in _KINDS.values()}
-    for each in maps.maps:
-        layers[_KINDS[each.stack, each.kind]].setdefault(each.layer, []).append(each.weights)
-    return {kind: [np.stack(heads) for _, heads in sorted(found.items())] for kind, found in layers.items()}
+    for attention_map in maps.maps:
+        layers[_KINDS[attention_map.stack, attention_map.kind]].setdefault(attention_map.layer, []).append(
+            attention_map.weights
+        )
+    return {kind: [np.stack(heads) for _, heads in sorted(by_layer.items())] for kind, by_layer in layers.items()}
 
 
 def _rollout(layers: Sequence[Weights]) -> list[Weights]:
-    return [each.astype(np.float32)[None] for each in attention_rollout(layers)]
+    return [layer_weights.astype(np.float32)[None] for layer_weights in attention_rollout(layers)]
 
 
 def _tokenized(text: str, tokens: tuple[str, ...], source_tokens: tuple[str, ...]) -> TokenizedText:
@@ -202,10 +206,10 @@ def _tokenized(text: str, tokens: tuple[str, ...], source_tokens: tuple[str, ...
     words = Words.of(tokens, text, spaced=has_spaces(source_tokens))
     numbers = words.members.argmax(axis=0)
     # a token may hold a rare separator and so be of two words: it becomes the one word of both
-    firsts, places = np.unique(numbers, return_inverse=True)
+    firsts, ids = np.unique(numbers, return_inverse=True)
     ends = [*firsts[1:].tolist(), len(words.names)]
     names = (" ".join(words.names[first:end]) for first, end in zip(firsts.tolist(), ends, strict=True))
-    return TokenizedText(text, tokens, tuple(places.tolist()), tuple(names))
+    return TokenizedText(text, tokens, tuple(ids.tolist()), tuple(names))
 
 
 def _shares(influence: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Weights:

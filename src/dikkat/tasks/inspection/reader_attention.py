@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from dikkat.explain.attention_map import Kind, Stack
 from dikkat.explain.sentence_maps import SentenceMaps
 from dikkat.nn.recorder import MapName
-from dikkat.tasks.classification.backbone import classifier_backbone
 from dikkat.tasks.classification.classifier import Classifier
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
-from dikkat.tasks.common.backbone import Backbone
 from dikkat.tasks.embedding.embedder import Embedder
 from dikkat.tasks.language_model.language_model import LanguageModel
-from dikkat_runtime.errors import DataError
+from dikkat.torch_engine.texts import Hidden, TorchEncoder
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.tasks.embedder import TextReading, of_classifier
 
 
 class AttendingReader:
@@ -44,7 +44,12 @@ class AttendingReader:
         """For whatever was loaded."""
         if isinstance(trained, LanguageModel):
             return cls._of_language_model(trained)
-        return cls._of_backbone(classifier_backbone(trained) if isinstance(trained, Classifier) else trained.backbone)
+        if isinstance(trained, Classifier):
+            return cls._of_encoder(trained.model, trained.model.encode, of_classifier(trained).reading)
+        engine = trained.engine
+        if not isinstance(engine, TorchEncoder):
+            raise UsageError("the attention of an embedder is that of only an imported encoder; load the run itself")
+        return cls._of_encoder(engine.module, engine.module, trained.reading)
 
     @classmethod
     def _of_language_model(cls, trained: LanguageModel) -> AttendingReader:
@@ -57,15 +62,15 @@ class AttendingReader:
         return cls(model, "decoder", trained.read, trained.tokenizer.labels, compute)
 
     @classmethod
-    def _of_backbone(cls, backbone: Backbone) -> AttendingReader:
+    def _of_encoder(cls, model: nn.Module, encode: Hidden, reading: TextReading) -> AttendingReader:
         def read(text: str) -> list[int]:
-            ids = backbone.encode(text.strip())
-            return backbone.read(ids) if ids else []
+            (ids,) = reading.encode([text.strip()])
+            return reading.frame(ids) if ids else []
 
         def compute(tokens: Tensor) -> object:
-            return backbone.hidden(tokens, torch.ones_like(tokens, dtype=torch.bool))
+            return encode(tokens, torch.ones_like(tokens, dtype=torch.bool))
 
-        return cls(backbone.model, backbone.stack, read, backbone.pieces, compute)
+        return cls(model, "encoder", read, reading.labels, compute)
 
     @property
     def layers(self) -> dict[tuple[Stack, Kind], int]:

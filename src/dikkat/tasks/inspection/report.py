@@ -1,11 +1,11 @@
-"""The report of a finished run: everything worth knowing of it, in one file that can be sent to somebody."""
+"""Write the report of a finished run as one HTML file."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from dikkat.explain.report.html import check_page
-from dikkat.explain.report.wording import report_wording
+from dikkat.explain.report.messages import report_messages
 from dikkat.hints import command
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.kinds import kind_name, part_of
@@ -14,13 +14,13 @@ from dikkat_runtime.files import probe_beside, write_atomically, write_errors
 
 
 def write_report(path: Path, out: Path, language: str = "en") -> None:
-    """Let the finished run at `path` work on its held-out part, and write its report to `out` as HTML.
+    """Run the finished model at `path` on its held-out part, and write its report to `out` as HTML.
 
     Raises `UsageError` for another suffix or language, `MissingInputError` for a run that is unfinished or has lost a
     file, `DataError` for one that is damaged, `DiskError` or `CannotCreateError` when `out` cannot be written.
     """
     check_page(out)
-    report_wording(language)
+    report_messages(language)
     run = RunDirectory.open(path)
     metrics = run.read_metrics()
     if not run.is_finished or not metrics:

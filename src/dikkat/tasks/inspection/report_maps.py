@@ -1,4 +1,4 @@
-"""A few small attention maps of a classifier or a language model, for its report."""
+"""Draw a few small attention maps of a classifier or a language model for its report."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from dikkat.tasks.language_model.language_model import LanguageModel
 
 MAPS = 3
 MOST_TOKENS = 40
-"""Longer texts are not shown: their maps are too fine to look at."""
+"""Longer texts are not shown: their maps are too fine to read."""
 
 
 def attention_of(trained: Classifier | LanguageModel, texts: Sequence[str]) -> list[tuple[str, AttentionMap]]:
-    """Of at most `MAPS` of the `texts`, evenly spread, the mean of the heads of the last layer, between words."""
+    """Return at most `MAPS` of `texts`, evenly spread, with the mean map of the last layer between words."""
     reader = AttendingReader.of(trained)
     ((stack, kind), layers), *_ = reader.layers.items()
     wanted = reader.choose(stack, kind, layers - 1)
     short = [text for text in texts if text.strip() and len(trained.tokenizer.encode(text.strip())) <= MOST_TOKENS]
     chosen = np.unique(np.linspace(0, len(short) - 1, MAPS).astype(int)).tolist() if short else []
-    found = [(short[index], join_words(reader.read(short[index], wanted))) for index in chosen]
-    return [(text, mean_of_heads(maps.select(stack, kind, layers - 1, None))) for text, maps in found]
+    texts_and_maps = [(short[index], join_words(reader.read(short[index], wanted))) for index in chosen]
+    return [(text, mean_of_heads(maps.select(stack, kind, layers - 1, None))) for text, maps in texts_and_maps]

@@ -1,1 +1,1 @@
-"""The language model: train, evaluate, continue a text, and the card."""
+"""The language model: prepare, train, evaluate, continue a text, and write the card."""

@@ -1,4 +1,4 @@
-"""A language model with random weights, as large as the settings of a run say."""
+"""Build a language model with random weights from the settings of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The card of a language model: what it is, what it was made from, how good it is, and how to make it again."""
+"""Write the model card of a language model: origin, data, scores and the command that makes it again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from dikkat.tasks.common.card import making
 
 
 def language_model_card(settings: dict[str, Any], metrics: list[dict[str, Any]], foreign: Sequence[int] = ()) -> str:
-    """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings."""
+    """Return the card in Markdown, from config.json and the rows of metrics.jsonl.
+
+    The rows numbered in `foreign` were measured under other settings.
+    """
     best = min(metrics, key=lambda row: row["valid_loss"])
     source, asked = settings["data_source"], settings["language_model"]
     lines = [

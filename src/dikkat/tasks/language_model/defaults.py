@@ -1,4 +1,4 @@
-"""Sizes, vocabulary and schedule of a language model from the amount of text, where the user names no preset.
+"""Choose size, vocabulary and schedule of a language model from the amount of text.
 
 The row that holds one million characters was chosen by the trials in docs/log/; the others scale it: more text
 carries more parameters, wants subwords and needs fewer passes.
@@ -25,11 +25,11 @@ COMMON: Settings = {
     # small batches in many updates; what orthogonalising the matrices costs, a small model never earns back
     "training": {"optimizer": "adamw", "beta2": 0.99, "label_smoothing": 0.0},
 }
-"""What every language model starts from, that of a preset too."""
+"""Settings of every language model, those of presets included."""
 
 
 def language_model_settings(characters: int) -> Settings:
-    """Overrides of the defaults for so many characters to train on."""
+    """Return the settings that differ from the defaults for `characters` characters of text."""
     if characters < 300_000:
         own = _settings(dim=128, heads=4, layers=4, dropout=0.2, context=128, batch=1024, rate=4e-3, epochs=40)
     elif characters < 5_000_000:
@@ -59,7 +59,7 @@ def _settings(
 
 
 def language_model_settings_for(characters: int, asked: Settings, device: Device = "cpu") -> Settings:
-    """`language_model_settings` for so much text, or what is smaller where the time asked for does not carry it."""
+    """Return `language_model_settings`, or a smaller model where the time asked for is too short."""
     minutes, own = asked_minutes(asked), language_model_settings(characters)
     if minutes is None or not may_choose_size(characters, asked, device):
         return own

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import read_documents
-from dikkat.kernels.cross_entropy import smoothed_cross_entropy
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.language_model.language_model import LanguageModel
+from dikkat.tasks.language_model.opening import open_language_model
+from dikkat_runtime.engine.contract import EngineInfo, EngineName
+from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import EOS_ID, UNK_ID
+from dikkat_runtime.tasks.generator import Generator
 
 _WINDOWS_AT_ONCE = 16
 
@@ -61,14 +63,24 @@ class LanguageModelEvaluation:
         ]
 
 
-def evaluate_language_model(path: Path, data: Sequence[str], stride: int | None = None) -> LanguageModelEvaluation:
+def evaluate_language_model(
+    path: Path,
+    data: Sequence[str],
+    stride: int | None = None,
+    *,
+    engine: EngineName = "auto",
+    precision: PrecisionName = "float32",
+    device: Device = "cpu",
+    tell: Callable[[EngineInfo], None] = lambda info: None,
+) -> LanguageModelEvaluation:
     """The likelihood of the documents of `data`, or of the run's own held-out part when empty.
 
-    The window moves by `stride` tokens, by default half the context. Raises `UsageError` for a stride outside 1 ...
-    context and for a model without a likelihood, and the errors of reading.
+    `tell` hears what computes. The window moves by `stride` tokens, by default half the context. Raises `UsageError`
+    for a stride outside 1 ... context and for a model without a likelihood, and the errors of reading.
     """
-    model = LanguageModel.load(path)
-    if model.model.objective == "masked":
+    model = open_language_model(path, engine, precision, device)
+    tell(model.info)
+    if model.objective == "masked":
         raise UsageError(f"{path}: was trained to fill in hidden tokens (objective masked): a text has no likelihood")
     stride = max(1, model.context // 2) if stride is None else stride
     if not 1 <= stride <= model.context:
@@ -83,7 +95,7 @@ def evaluate_language_model(path: Path, data: Sequence[str], stride: int | None 
         ]
         rows, num_bytes = [_marked(model, ids) for ids in encoded], sum(len(text.encode()) for text in texts)
     else:
-        rows, num_bytes = _held_out(RunDirectory.open(path), model.tokenizer.vocab_size)
+        rows, num_bytes = held_out_rows(RunDirectory.open(path))
     nats, num_tokens = 0.0, 0
     for ids in rows:
         found, count = likelihood(model, ids, stride)
@@ -95,22 +107,21 @@ def evaluate_language_model(path: Path, data: Sequence[str], stride: int | None 
     return LanguageModelEvaluation(nats, num_tokens, num_bytes, model.context, stride, distinct, seconds)
 
 
-@torch.inference_mode()
-def likelihood(model: LanguageModel, ids: Sequence[int], stride: int) -> tuple[float, int]:
+def likelihood(model: Generator, ids: Sequence[int], stride: int) -> tuple[float, int]:
     """Negative log-likelihood in nats of all ids but the first, and their number."""
     context, total, count = model.context, 0.0, 0
-    stream = torch.tensor(ids)
+    stream = np.array(ids, np.int64)
     whole, rest = _windows(len(ids) - 1, context, stride)
     starts = iter(whole)
     while some := list(islice(starts, _WINDOWS_AT_ONCE)):
         # (B, T+1)
-        windows = torch.stack([stream[start : start + context + 1] for start in some])
+        windows = np.stack([stream[start : start + context + 1] for start in some])
         # what an earlier window has predicted is only read again
-        skipped = torch.tensor([0 if start == 0 else context - stride for start in some])
-        total += _nats(model, windows, skipped)
-        count += sum(context - int(skip) for skip in skipped)
+        skipped = [0 if start == 0 else context - stride for start in some]
+        total += model.engine.nats(windows, skipped)
+        count += sum(context - skip for skip in skipped)
     for start, skip in rest:
-        total += _nats(model, stream[None, start:], torch.tensor([skip]))
+        total += model.engine.nats(stream[None, start:], [skip])
         count += len(ids) - 1 - start - skip
     return total, count
 
@@ -126,24 +137,16 @@ def _windows(length: int, context: int, stride: int) -> tuple[Iterator[int], lis
     return starts, [(start, done - start)]
 
 
-def _nats(model: LanguageModel, windows: Tensor, skipped: Tensor) -> float:
-    network = model.model
-    hidden = network.hidden(windows[:, :-1])
-    fresh = torch.arange(hidden.shape[1]) >= skipped[:, None]
-    wanted = windows[:, 1:][fresh]
-    _, nats = smoothed_cross_entropy(hidden[fresh], network.output_weight, wanted, 0.0, network.output_bias)
-    return float(nats)
-
-
-def _marked(model: LanguageModel, ids: list[int]) -> list[int]:
-    begin = model.tokenizer.bos_id
+def _marked(model: Generator, ids: list[int]) -> list[int]:
+    begin = model.special_tokens.begin
     return ids if begin is None else [begin, *ids]
 
 
-def _held_out(run: RunDirectory, vocab_size: int) -> tuple[list[list[int]], int]:
+def held_out_rows(run: RunDirectory) -> tuple[list[list[int]], int]:
+    """Ids of the texts that a run held out, and their bytes. Raises `UsageError` where it held none out."""
     source = run.read_config().get("data_source", {})
     if not run.corpus.is_dir() or "validation_bytes" not in source:
         raise UsageError(f"{run.path}: this run held no text out; name data to evaluate on")
-    corpus = Corpus.open(run.corpus, "validation", vocab_size=vocab_size)
+    corpus = Corpus.open(run.corpus, "validation", vocab_size=run.read_config()["model"]["vocab_size"])
     rows = [corpus.source(number).tolist() for number in range(len(corpus))]
     return [row[:-1] if row[-1:] == [EOS_ID] else row for row in rows], source["validation_bytes"]

@@ -1,4 +1,4 @@
-"""The heads of a language model on held-out text: their maps, and the loss without them."""
+"""Measure the heads of a language model on held-out text: their maps, and the loss without them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.documents import read_documents
 from dikkat.data.objectives import Example, hidden_tokens, next_tokens
 from dikkat.data.packing import Windows
+from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
-from dikkat.explain.head_analysis.portrait import Portraits
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.head_subject import HeadSubject
@@ -23,9 +23,13 @@ from dikkat_runtime.errors import UsageError
 
 
 def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
-    found = LanguageModel.load(path)
-    model, settings = found.model, found.config.language_model
-    windows = Windows(_stream(found, RunDirectory.open(path), data), found.context, found.context, seed=0)
+    """Return windows of held-out text to measure the heads of the run at `path` on.
+
+    There are at most `most`, of `data` if there is any.
+    """
+    trained = LanguageModel.load(path)
+    model, settings = trained.model, trained.config.language_model
+    windows = Windows(_stream(trained, RunDirectory.open(path), data), trained.context, trained.context, seed=0)
     packed = list(windows.in_order(most * windows.length))
     vocabulary = model.output_weight.shape[0]
 
@@ -35,34 +39,34 @@ def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubj
         # the same question each time
         return hidden_tokens(packed[number], settings.masked_share, vocabulary, np.random.default_rng((0, number)))
 
-    def observe(portraits: Portraits, numbers: Sequence[int]) -> None:
+    def observe(collector: HeadStatsCollector, numbers: Sequence[int]) -> None:
         for number in numbers:
             asked = example(number)
             mask = visible(asked, model)
-            places = None if asked.places is None else torch.from_numpy(asked.places)
+            position_ids = None if asked.places is None else torch.from_numpy(asked.places)
             with torch.no_grad(), record_attention(model) as maps:
-                model.hidden(torch.from_numpy(asked.tokens), mask, places)
-            labels = found.tokenizer.pieces(asked.tokens[0].tolist())
+                model.hidden(torch.from_numpy(asked.tokens), mask, position_ids)
+            labels = trained.tokenizer.pieces(asked.tokens[0].tolist())
             length = len(labels)
             seen = np.ones((length, length), bool) if model.objective == "masked" else np.tri(length, dtype=bool)
             seen = seen if mask is None else mask[0, 0].numpy()
             for name, (weights,) in maps.items():
-                portraits.add(name, weights[0].double().numpy(), labels, labels, seen)
+                collector.add(name, weights[0].double().numpy(), labels, labels, seen)
 
     def measure(numbers: Sequence[int]) -> Quality:
         with torch.inference_mode():
             losses = [batch_loss(model, example(number), smoothing=0.0) for number in numbers]
-        nats, tokens = sum(float(each.likelihood) for each in losses), sum(each.predictions for each in losses)
+        nats, tokens = sum(float(loss.likelihood) for loss in losses), sum(loss.predictions for loss in losses)
         return Quality(nats / max(1, tokens), float("nan"))
 
     return HeadSubject(model, "lm", len(packed), observe, measure)
 
 
-def _stream(found: LanguageModel, run: RunDirectory, data: Sequence[str]) -> Corpus:
+def _stream(trained: LanguageModel, run: RunDirectory, data: Sequence[str]) -> Corpus:
     if not data:
         if not run.corpus.is_dir():
             raise UsageError(f"{run.path}: this run held no text out; name data to examine the heads on")
-        return Corpus.open(run.corpus, "validation", vocab_size=found.config.model.vocab_size)
-    begin = [] if found.tokenizer.bos_id is None else [found.tokenizer.bos_id]
-    rows = found.tokenizer.encode_batch([document.text for document in read_documents(data)])
+        return Corpus.open(run.corpus, "validation", vocab_size=trained.config.model.vocab_size)
+    begin = [] if trained.tokenizer.bos_id is None else [trained.tokenizer.bos_id]
+    rows = trained.tokenizer.encode_batch([document.text for document in read_documents(data)])
     return Corpus.in_memory([([*begin, *ids], []) for ids in rows])

@@ -1,4 +1,4 @@
-"""The facts of a finished language model: its text and its faults, its scores, and what surprised it most."""
+"""Collect the facts of a finished language model for its report: text, faults, scores and surprises."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.objectives import Example as Asked
 from dikkat.data.objectives import hidden_tokens, next_tokens
 from dikkat.data.packing import Windows
+from dikkat.explain.report.messages import report_messages
 from dikkat.explain.report.reader_facts import Curve, Example, ReaderFacts, Rows
+from dikkat.explain.report.reader_messages import ReaderMessages, reader_messages
 from dikkat.explain.report.reader_page import reader_page
-from dikkat.explain.report.reader_wording import ReaderWording, reader_wording
-from dikkat.explain.report.wording import report_wording
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.report_maps import attention_of
 from dikkat.tasks.language_model.evaluate import evaluate_language_model
@@ -29,18 +29,18 @@ PASSAGE = 24
 """Tokens of a passage."""
 _WINDOWS = 64
 _RUN = 16
-"""So many tokens in a row that also stand in training were hardly said twice by chance."""
+"""Length in tokens of a repeated sequence that is unlikely to be repeated by chance."""
 _MOST_TOKENS = 500_000
 
 
 def language_model_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
-    """Let the language model of `run` work on its held-out part, and return the page that tells of it."""
+    """Run the language model of `run` on its held-out part, and return its report as HTML."""
     return reader_page(language_model_facts(run, metrics, language), language)
 
 
 def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> ReaderFacts:
-    """Let the model read what `run` held out, and gather everything that its report tells."""
-    words, own = report_wording(language), reader_wording(language)
+    """Run the model on the held-out part of `run`, and collect everything that its report shows."""
+    words, own = report_messages(language), reader_messages(language)
     trained = LanguageModel.load(run.path)
     settings, model = trained.config.language_model, trained.config.model
     best, last = min(metrics, key=lambda row: float(row["valid_loss"])), metrics[-1]
@@ -64,7 +64,7 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
             (own.tokens_a_second, f"{last['tokens'] / max(last['seconds'], 1e-9):,.0f}"),
             (words.parameters, f"{parameters:,}"),
         ],
-        scores_told=own.on_held_out,
+        scored_on=own.on_held_out,
         score_lines=lines,
         rate=own.rate_tokens.format(passes=f"{last['epoch']:.1f}", count=f"{last['tokens']:,}", minutes=minutes),
         metrics=metrics,
@@ -94,7 +94,7 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
     )
 
 
-def _data(run: RunDirectory, train: Corpus, held_out: Corpus, own: ReaderWording, parts: tuple[str, str]) -> Rows:
+def _data(run: RunDirectory, train: Corpus, held_out: Corpus, own: ReaderMessages, parts: tuple[str, str]) -> Rows:
     source = run.read_config()["data_source"]
     return [
         (own.documents, f"{source['documents']:,}"),
@@ -105,7 +105,7 @@ def _data(run: RunDirectory, train: Corpus, held_out: Corpus, own: ReaderWording
     ]
 
 
-def _faults(corpus: Corpus, held_out: Corpus, own: ReaderWording) -> Rows:
+def _faults(corpus: Corpus, held_out: Corpus, own: ReaderMessages) -> Rows:
     train = np.asarray(corpus.ids[:_MOST_TOKENS], np.uint32)
     known = {row.tobytes() for row in _runs(train)}
     asked = [row.tobytes() for row in _runs(np.asarray(held_out.ids, np.uint32))[::_RUN]]
@@ -122,10 +122,10 @@ def _runs(ids: NDArray[np.uint32]) -> NDArray[np.uint32]:
     return np.lib.stride_tricks.sliding_window_view(ids, _RUN)
 
 
-def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderWording) -> list[Example]:
+def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderMessages) -> list[Example]:
     """Passages of the greatest mean loss, at most one a window."""
     windows = Windows(held_out, trained.context, trained.context, seed=0)
-    found: list[tuple[float, str, str]] = []
+    passages: list[tuple[float, str, str]] = []
     for number, packed in enumerate(windows.in_order(_WINDOWS * windows.length)):
         asked = next_tokens(packed)
         if trained.model.objective == "masked":
@@ -140,19 +140,19 @@ def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderWording) -> list
         passage = trained.tokenizer.decode(wanted[start : start + PASSAGE])
         if passage.strip():
             before = trained.tokenizer.decode(wanted[max(0, start - 2 * PASSAGE) : start])
-            found.append((max(losses), before, passage))
-    found.sort(key=lambda each: -each[0])
+            passages.append((max(losses), before, passage))
+    passages.sort(key=lambda scored: -scored[0])
     return [
         Example(own.surprise.format(loss=loss), [(own.before, before), (own.passage, passage)])
-        for loss, before, passage in found[:WORST]
+        for loss, before, passage in passages[:WORST]
     ]
 
 
 def _nats(trained: LanguageModel, asked: Asked) -> NDArray[np.float64]:
     """(T,): loss of each token of one window; NaN where it is not predicted."""
-    places = None if asked.places is None else torch.from_numpy(asked.places)
+    position_ids = None if asked.places is None else torch.from_numpy(asked.places)
     with torch.inference_mode():
-        hidden = trained.model.hidden(torch.from_numpy(asked.tokens), visible(asked, trained.model), places)
+        hidden = trained.model.hidden(torch.from_numpy(asked.tokens), visible(asked, trained.model), position_ids)
         likelihoods = trained.model.project(hidden[0]).float().log_softmax(dim=-1)
         nats = -likelihoods.gather(1, torch.from_numpy(asked.wanted[0])[:, None])[:, 0].double().numpy()
     return nats if asked.predicted is None else np.where(asked.predicted[0], nats, np.nan)

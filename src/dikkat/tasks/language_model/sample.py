@@ -1,4 +1,4 @@
-"""What a language model has learned, for people who watch it train: a few words of its own."""
+"""Show a few words that a language model writes while it trains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OPTIONS = GenerationOptions(max_tokens=64)
 
 
 class Sample:
-    """Writes on, or fills in, a window of the held-out text; another one at each validation."""
+    """Continue, or fill in, a window of the held-out text; another one at each validation."""
 
     def __init__(self, tokenizer: Tokenizer, held_out: Windows, config: RunConfig) -> None:
         self._tokenizer, self._held_out, self._config = tokenizer, held_out, config

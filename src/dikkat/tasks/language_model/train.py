@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from dikkat.config import RunConfig, build_config, merge, preset
@@ -16,15 +16,18 @@ from dikkat.data.documents import Document, read_documents, split_documents
 from dikkat.data.packing import Windows
 from dikkat.models.factory import build_language_model
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import Settings, without_translating
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.tasks.language_model.card import language_model_card
 from dikkat.tasks.language_model.defaults import COMMON, language_model_settings_for
 from dikkat.tasks.language_model.language_model import TASK
+from dikkat.tasks.language_model.opening import open_language_model
 from dikkat.tasks.language_model.sample import Sample
 from dikkat.training.language_modelling import LanguageModelTask
-from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 _CHARACTERS_AT_ONCE = 1 << 16
@@ -33,7 +36,7 @@ _DOCUMENTS_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class LanguageModelJob:
-    """A language model from text files and folders of them; see `Job`."""
+    """Train a language model from text files and folders of them; see `Job`."""
 
     data: tuple[str, ...]
     preset: str | None = None
@@ -42,14 +45,18 @@ class LanguageModelJob:
     where: str = "configuration"
     """Where the overrides come from, for error messages."""
     device: Device = "cpu"
-    """Where it will be trained."""
+    """Device that the model will be trained on."""
 
     @property
     def has_settings(self) -> bool:
+        """Return whether the user set anything."""
         return bool(self.settings or self.preset)
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
-        """Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`."""
+        """Write everything that training reads into `run`, config.json last.
+
+        Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`.
+        """
         # wrong settings should be known before any text is read
         seed = self._config(0).training.seed
         documents = list(read_documents(self.data))
@@ -74,6 +81,7 @@ class LanguageModelJob:
         return config, None
 
     def task(self, run: RunDirectory, config: RunConfig) -> LanguageModelTask:
+        """Return the training task with a new model."""
         asked, training = config.language_model, config.training
         vocab_size = config.model.vocab_size
         train, held_out = (
@@ -94,6 +102,7 @@ class LanguageModelJob:
         )
 
     def facts(self, task: LanguageModelTask, config: RunConfig) -> dict[str, str]:
+        """Return facts about the data and the model to print before the first update."""
         model, asked = config.model, config.language_model
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         return {
@@ -106,9 +115,32 @@ class LanguageModelJob:
         }
 
     def shortcomings(self, task: LanguageModelTask) -> tuple[str, ...]:
+        """Return what is wrong with the data, each as a clause of a sentence."""
         return ()
 
+    def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial | None:
+        if config.language_model.objective == "masked":
+            # a text has no likelihood
+            return None
+        corpus = Corpus.open(run.corpus, "validation", vocab_size=config.model.vocab_size)
+        context = config.language_model.context
+        windows = Windows(corpus, context, context, seed=0)
+
+        @cache
+        def model(precision: Precision) -> Generator:
+            return open_language_model(run.path, "native", precision)
+
+        def answers(precision: Precision, numbers: Sequence[int]) -> list[tuple[float, int]]:
+            rows = (windows.at(number).tokens for number in numbers)
+            return [(model(precision).engine.nats(tokens[:1], [0]), tokens.shape[1] - 1) for tokens in rows]
+
+        def score(answers: list[tuple[float, int]], numbers: Sequence[int]) -> float:
+            return math.exp(sum(nats for nats, _ in answers) / sum(tokens for _, tokens in answers))
+
+        return PrecisionTrial("perplexity", windows.batches_per_epoch, answers, score)
+
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
+        """Return the model card of the finished run as Markdown."""
         return language_model_card(run.read_config(), rows, run.foreign_metrics())
 
     def _config(self, characters: int) -> RunConfig:
@@ -125,18 +157,18 @@ def _size(documents: Sequence[Document]) -> int:
 
 def _model(config: RunConfig, tokenizer: Tokenizer) -> Settings:
     """What only the data decides."""
-    found: dict[str, Any] = {"vocab_size": tokenizer.vocab_size}
+    settings: dict[str, Any] = {"vocab_size": tokenizer.vocab_size}
     if config.model.positions == "learned":
         # a position behind the context would never be trained
-        found["max_positions"] = config.language_model.context
-    return {"model": found}
+        settings["max_positions"] = config.language_model.context
+    return {"model": settings}
 
 
 def _encoded(documents: Sequence[Document], tokenizer: Tokenizer, kind: str) -> Iterator[list[int]]:
     if kind not in ("characters", "bytes"):
         for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
             some = documents[start : start + _DOCUMENTS_AT_ONCE]
-            for document, ids in zip(some, tokenizer.encode_batch([each.text for each in some]), strict=True):
+            for document, ids in zip(some, tokenizer.encode_batch([document.text for document in some]), strict=True):
                 yield _marked(document, ids)
         return
     for document in documents:

@@ -1,1 +1,1 @@
-"""The translator: prepare, train, evaluate, translate, and the card."""
+"""The translator: prepare, train, evaluate, translate, and write the card."""

@@ -1,4 +1,4 @@
-"""The attention of a translator on one sentence: for what it writes, or for any translation that is put to it."""
+"""Record the attention of a translator on one sentence and a translation of it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 MOST_OCCLUDED = 64
-"""Source tokens: each is hidden in a pass of its own."""
+"""Limit of the source tokens for occlusion, which takes one pass for each token."""
 
 
 class Reader(Protocol):
-    """What is needed of a translator."""
+    """Describe the parts of a translator that recording needs."""
 
     tokenizer: Tokenizer
     target_tokenizer: Tokenizer
@@ -33,16 +33,21 @@ class Reader(Protocol):
 
     @property
     def model(self) -> EncoderDecoder:
-        """The model, in evaluation mode."""
+        """Return the model, in evaluation mode."""
         ...
 
     def encode(self, line: str) -> list[int]:
-        """Source ids of a line, without end mark."""
+        """Return the source ids of a line, without the end token."""
         ...
 
 
 class Attending:
-    """Records the attention maps of `translator`; fused kernels stay on, only what is `wanted` is computed again.
+    """Record the attention maps of `translator`.
+
+    Fused kernels stay on: only the maps that are `wanted` are computed a second time, as matrices. The rows of the
+    decoder carry the token that is fed in, `<bos>` first. With `occluding`, maps of cross-attention come with the
+    occlusion of each source token, for sources of at most `MOST_OCCLUDED` tokens. Every method raises `DataError` for
+    an empty text, and for one so long that the wanted maps hold more than `MOST_WEIGHTS` weights.
 
     Decoder rows carry the token that is fed in, `<bos>` first. Every method raises `DataError` for an empty text, and
     for one so long that the wanted maps hold more than `MOST_WEIGHTS` weights. With `occluding`, the occlusion of each
@@ -55,33 +60,33 @@ class Attending:
 
     @property
     def layers(self) -> dict[tuple[Stack, Kind], int]:
-        """How many layers each kind of attention has."""
+        """Count the layers of each kind of attention."""
         return self._recorder.layers
 
     def choose(self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None) -> Wanted:
-        """What is `wanted` for maps of one attention, layer and head from 0 (None: every one).
-
-        Raises `UsageError`, which counts from 1, with the choices that this model has.
-        """
+        """Return the filter for the maps of one attention, layer and head; see `AttentionRecorder.choose`."""
         return self._recorder.choose(stack, kind, layer, head)
 
     def greedy(self, text: str, wanted: Wanted = everything) -> SentenceMaps:
-        """The maps of the translation that takes the likeliest token at each step."""
+        """Return the maps of the greedy translation of `text`."""
         return self.hypotheses(text, DecodingOptions(), wanted)[0]
 
     def hypotheses(self, text: str, options: DecodingOptions, wanted: Wanted = everything) -> tuple[SentenceMaps, ...]:
-        """The maps of each hypothesis that decoding by `options` returns, best first, all its tokens read at once."""
+        """Return the maps of each hypothesis that decoding by `options` returns, best first.
+
+        All tokens of a hypothesis are read in one pass.
+        """
         source = self._source(text)
         ids, mask = pad_sources([source], self.translator.model.output_weight.device)
-        (found,) = batch_decoder(self.translator.model, options)(ids, mask, [0])
-        texts = self.translator.target_tokenizer.decode_batch([hypothesis.tokens for hypothesis in found])
+        (hypotheses,) = batch_decoder(self.translator.model, options)(ids, mask, [0])
+        texts = self.translator.target_tokenizer.decode_batch([hypothesis.tokens for hypothesis in hypotheses])
         return tuple(
             self._record(text, source, " ".join(output.split("\n")), hypothesis.tokens, wanted)
-            for output, hypothesis in zip(texts, found, strict=True)
+            for output, hypothesis in zip(texts, hypotheses, strict=True)
         )
 
     def forced(self, text: str, target: str, wanted: Wanted = everything) -> SentenceMaps:
-        """The maps while reading `target`, whatever the model itself would write; an empty one has the row `<bos>`."""
+        """Return the maps while the decoder reads `target`; an empty `target` has the one row `<bos>`."""
         source, output = self._source(text), target.strip()
         written = self.translator.target_tokenizer.encode(output, self.translator.config.data.target_language)
         require_short(len(written))
@@ -109,6 +114,6 @@ class Attending:
 
         maps = self._recorder.record(compute, reads, writes, wanted)
         occluded = None
-        if self._occluding and len(reads) <= MOST_OCCLUDED and any(each.kind == "cross" for each in maps):
+        if self._occluding and len(reads) <= MOST_OCCLUDED and any(a.kind == "cross" for a in maps):
             occluded = occlusion(model, ids[0], fed)
         return SentenceMaps(text.strip(), output, reads, writes, maps, occluded)

@@ -1,4 +1,4 @@
-"""The card of a translator: what it is, what it was made from, how good it is, and how to make it again."""
+"""Write the model card of a translator: origin, data, scores and the command that makes it again."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ def card(
     foreign: Sequence[int] = (),
     scoring: Scoring = PLAIN,
 ) -> str:
-    """Markdown from config.json and the rows of metrics.jsonl; `foreign` rows were measured under other settings, all
-    were scored by `scoring`.
+    """Return the card in Markdown, from config.json and the rows of metrics.jsonl.
+
+    All rows were scored by `scoring`; the rows numbered in `foreign` were measured under other settings.
     """
     best = max(metrics, key=lambda row: row["chrf"])
     data, source = settings["data"], settings["data_source"]

@@ -1,4 +1,4 @@
-"""What there is to say of parallel text before anything is trained on it: too little left, leaks, languages."""
+"""Check parallel text before training: enough pairs, no leaks, the languages that were named."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MANY_SEEN = 0.1
 def too_little_left(
     data: Sequence[str], sample: Sequence[Pair], report: CleaningReport, train: int, validation: int
 ) -> DataError:
-    """Why too few pairs are left to train on, with counts and examples, and what to do."""
+    """Return the error that says why too few pairs are left, with counts, examples and advice."""
     left = f"{plural(train, 'pair')} to train on and {validation:,} to validate on are left after cleaning"
     odd = odd_side(sample, data)
     why = f": of {plural(report.read, 'pair')} were left out {report.reasons()}" if report.dropped else ""
@@ -27,13 +27,13 @@ def too_little_left(
 
 
 def with_looks(error: DataError, data: Sequence[str], sample: Sequence[Pair]) -> DataError:
-    """An error about the pairs of `data`, with its name and with what is odd about them."""
+    """Return an error about the pairs of `data` with its name and with what is unusual about the pairs."""
     odd = odd_side(sample, data)
     return DataError(f"{' '.join(data)}: {error}{f'; {odd}' if odd else ''}")
 
 
 def note_losses(data: Sequence[str], sample: Sequence[Pair], report: CleaningReport) -> None:
-    """Note when most pairs are left out though enough remain, and when the sides are not what they should be."""
+    """Note in `report` when most pairs are left out, and when the columns are not what they should be."""
     name, odd = " ".join(data), odd_side(sample, data)
     if report.dropped > _MANY_LEFT_OUT * report.read:
         share = report.dropped / report.read
@@ -45,7 +45,7 @@ def note_losses(data: Sequence[str], sample: Sequence[Pair], report: CleaningRep
 def note_seen(
     validation_data: Sequence[str], train: Iterable[Pair], validation: Sequence[Pair], report: CleaningReport
 ) -> int:
-    """How many validation pairs are in the training data too; noted when they are many."""
+    """Return how many validation pairs are in the training data too, and note it when they are many."""
     held_out = {(normalise(pair.source), normalise(pair.target)) for pair in validation}
     trained_on = held_out.intersection((pair.source, pair.target) for pair in train)
     seen = sum((normalise(pair.source), normalise(pair.target)) in trained_on for pair in validation)
@@ -58,10 +58,13 @@ def note_seen(
 
 
 def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningReport) -> dict[str, str]:
-    """Languages of the sides that have none in `config`, guessed and noted; notes where text and name disagree."""
+    """Return the languages that `config` leaves open, guessed from the text, and note them.
+
+    Texts that contradict a named language are noted as well.
+    """
     named = (config.source_language, config.target_language)
-    sides = ([pair.source for pair in pairs], [pair.target for pair in pairs])
-    other = [contradicted_by(texts, name) if name else "" for texts, name in zip(sides, named, strict=True)]
+    texts_by_side = ([pair.source for pair in pairs], [pair.target for pair in pairs])
+    other = [contradicted_by(texts, name) if name else "" for texts, name in zip(texts_by_side, named, strict=True)]
     if all(other) and (other[0], other[1]) == named[::-1]:
         report.notes.append(
             f"languages: by name it is {named[0]} to {named[1]}, but the source reads like {other[0]} and the target"
@@ -76,13 +79,13 @@ def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningRe
                 )
     guessed = {
         f"{side}_language": guess_language(texts)
-        for side, name, texts in zip(("source", "target"), named, sides, strict=True)
+        for side, name, texts in zip(("source", "target"), named, texts_by_side, strict=True)
         if not name
     }
     guessed = {key: language for key, language in guessed.items() if language}
     if guessed:
-        told = ", ".join(f"the {key.partition('_')[0]} reads like {language}" for key, language in guessed.items())
-        report.notes.append(f"languages: {told}; if not, say so with --source-language and --target-language")
+        guesses = ", ".join(f"the {key.partition('_')[0]} reads like {language}" for key, language in guessed.items())
+        report.notes.append(f"languages: {guesses}; if not, say so with --source-language and --target-language")
     final = [guessed.get(f"{side}_language", name) for side, name in zip(("source", "target"), named, strict=True)]
     if guessed and final[0] == final[1]:
         report.notes.append(f"languages: source and target are both {final[0]}: are they the right columns or files?")

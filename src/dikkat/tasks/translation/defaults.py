@@ -1,6 +1,6 @@
-"""Sizes, vocabulary and schedule from the amount of data, where the user names no preset.
+"""Choose size, vocabulary and schedule from the amount of data, where the user names no preset.
 
-Each row was chosen by the trials in docs/log/; more data carries more parameters and needs fewer passes.
+Each row was chosen by the trials in docs/log/; more data allows more parameters and needs fewer passes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from dikkat.tasks.common.speed import translator_seconds
 from dikkat_runtime.engine.options import Device
 
 MINUTES_FOR_BOTH_DIRECTIONS = 0.6
-"""For a thousand pairs: with more, a run sees its data often. Two cores take 0.7 for twenty passes of captions."""
+"""Minutes for a thousand pairs above which a run also trains the other direction, as it sees its data often."""
 
 
-class Pace(TypedDict):
-    """What the time decides, beside the amount of data."""
+class Recipe(TypedDict):
+    """Hold the settings that depend on the time limit as well as on the amount of data."""
 
     batch: int
-    """Tokens."""
+    """Tokens in a batch."""
     dropout: float
     matrix_learning_rate: float
     weight_decay: float
@@ -37,7 +37,7 @@ class Pace(TypedDict):
 
 
 def settings_for(pairs: int, minutes: float | None) -> Settings:
-    """Overrides of the defaults for so many training pairs and so much time."""
+    """Return the settings that differ from the defaults for `pairs` training pairs and `minutes`."""
     if pairs < 3_000:
         return _settings(
             dim=128, heads=4, wide=256, layers=(2, 2), vocabulary=1_000, dropout=0.3, batch=1024, epochs=60
@@ -48,7 +48,7 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
         )
     if pairs < 300_000:
         return _settings(
-            dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, epochs=30, **_pace(pairs, minutes)
+            dim=256, heads=4, wide=512, layers=(3, 3), vocabulary=4_000, epochs=30, **_recipe(pairs, minutes)
         )
     if pairs < 3_000_000:
         return _settings(
@@ -57,7 +57,7 @@ def settings_for(pairs: int, minutes: float | None) -> Settings:
     return _settings(dim=512, heads=8, wide=2048, layers=(6, 6), vocabulary=32_000, dropout=0.1, batch=8192, epochs=3)
 
 
-def _pace(pairs: int, minutes: float | None) -> Pace:
+def _recipe(pairs: int, minutes: float | None) -> Recipe:
     """A few passes need many updates, little dropout and few interruptions; of many only dropout keeps the last useful.
 
     All of them gain by decay of the weights, and by a higher rate beside it; the more updates, the less decay in each.
@@ -65,13 +65,13 @@ def _pace(pairs: int, minutes: float | None) -> Pace:
     fourteen passes that gave nothing or less.
     """
     if minutes is None or minutes > 10:
-        pace = Pace(batch=4096, dropout=0.2, matrix_learning_rate=8e-3, weight_decay=0.15)
+        recipe = Recipe(batch=4096, dropout=0.2, matrix_learning_rate=8e-3, weight_decay=0.15)
         if minutes is None or 1000 * minutes / pairs > MINUTES_FOR_BOTH_DIRECTIONS:
-            pace["bidirectional_share"] = 0.33
-        return pace
+            recipe["bidirectional_share"] = 0.33
+        return recipe
     if minutes > 5:
-        return Pace(batch=4096, dropout=0.1, matrix_learning_rate=8e-3, weight_decay=0.25)
-    return Pace(batch=2048, dropout=0.05, matrix_learning_rate=8e-3, weight_decay=0.25, validations=5)
+        return Recipe(batch=4096, dropout=0.1, matrix_learning_rate=8e-3, weight_decay=0.25)
+    return Recipe(batch=2048, dropout=0.05, matrix_learning_rate=8e-3, weight_decay=0.25, validations=5)
 
 
 def _settings(
@@ -101,7 +101,7 @@ def _settings(
 
 
 def translator_settings(pairs: int, asked: Settings, device: Device = "cpu") -> Settings:
-    """`settings_for` so many pairs, or what is smaller where the time that is `asked` for does not carry it."""
+    """Return `settings_for` so many pairs, or a smaller model where the time that is `asked` for is too short."""
     minutes = asked_minutes(asked)
     own = settings_for(pairs, minutes)
     if asked.get("data", {}).get("vocabularies") == "separate":

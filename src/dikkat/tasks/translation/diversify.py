@@ -1,7 +1,7 @@
-"""More pairs out of the same data: what two translators of opposite directions write of it.
+"""Make more pairs out of parallel text with two translators of opposite directions.
 
-Data diversification (Nguyen et al. 2020): a translator trained on the data, its translations of all sources, and what a
-translator of the other direction writes of all targets, has seen each thought said in more than one way.
+Data diversification (Nguyen et al. 2020): a translator trained on the data, the translations of all sources, and the
+translations of all targets in the other direction has seen each sentence worded in more than one way.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from dikkat_runtime.errors import UsageError
 
 BEAM = BeamOptions()
 
-Told = Callable[[int], None]
-"""Is given the number of lines of both sides that have been translated so far."""
+OnProgress = Callable[[int], None]
+"""Receives the number of lines of both sides that have been translated so far."""
 
 
 @dataclass(slots=True)
 class Diversified:
-    """(source, target) of all pairs: those given, and then the new ones."""
+    """Hold the (source, target) pairs: the original ones, and then the new ones."""
 
     pairs: list[tuple[str, str]]
-    given: int
+    original: int
     by_forward: int = 0
     by_backward: int = 0
     _seen: set[tuple[str, str]] = field(init=False, repr=False)
@@ -35,7 +35,7 @@ class Diversified:
         self._seen = set(self.pairs)
 
     def add(self, source: str, target: str) -> int:
-        """1 for a pair that is new, else 0; a pair with nothing on a side is none."""
+        """Add a pair if it is new and neither side is empty; return 1 if it was added, else 0."""
         pair = source, target
         if pair in self._seen or not (source.strip() and target.strip()):
             return 0
@@ -45,7 +45,7 @@ class Diversified:
 
 
 def check_directions(forward: Translator, backward: Translator) -> None:
-    """Raises `UsageError` where it is known that one does not translate what the other writes."""
+    """Raise `UsageError` where it is known that `backward` does not translate what `forward` writes."""
     there, back = (run.config.data for run in (forward, backward))
     known = (there.source_language, there.target_language), (back.target_language, back.source_language)
     if all(all(languages) for languages in known) and known[0] != known[1]:
@@ -62,26 +62,27 @@ def diversify(
     *,
     options: DecodingOptions = BEAM,
     batch_size: int | None = None,
-    told: Told = lambda _: None,
+    on_progress: OnProgress = lambda _: None,
 ) -> Diversified:
-    """`pairs`, and each that is new among the sources as `forward` translates them and the targets as `backward` does.
+    """Return `pairs` and the new pairs that `forward` makes of their sources and `backward` of their targets.
 
-    Raises `UsageError` for translators that do not go opposite ways.
+    `on_progress` receives the number of translated lines. Raises `UsageError` for translators that do not go opposite
+    ways.
     """
     check_directions(forward, backward)
-    found = Diversified([(pair.source, pair.target) for pair in pairs], len(pairs))
+    result = Diversified([(pair.source, pair.target) for pair in pairs], len(pairs))
     write = partial(_written, options=options, batch_size=batch_size)
-    sources, targets = ([pair[side] for pair in found.pairs] for side in (0, 1))
+    sources, targets = ([pair[side] for pair in result.pairs] for side in (0, 1))
     for number, (source, target) in enumerate(zip(sources, write(forward, sources), strict=True), start=1):
-        found.by_forward += found.add(source, target)
-        told(number)
+        result.by_forward += result.add(source, target)
+        on_progress(number)
     for number, (source, target) in enumerate(zip(write(backward, targets), targets, strict=True), start=1):
-        found.by_backward += found.add(source, target)
-        told(len(pairs) + number)
-    return found
+        result.by_backward += result.add(source, target)
+        on_progress(len(pairs) + number)
+    return result
 
 
 def _written(
     translator: Translator, lines: Sequence[str], options: DecodingOptions, batch_size: int | None
 ) -> Iterator[str]:
-    return (each.text for each in translator.stream(lines, options, batch_size=batch_size))
+    return (translation.text for translation in translator.stream(lines, options, batch_size=batch_size))

@@ -1,4 +1,4 @@
-"""Score a translator on text, beside what one gets without having learned anything."""
+"""Score a translator on text, beside two baselines that have learned nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from dikkat.tasks.translation.scoring import (
 from dikkat.tasks.translation.translator import Translator
 from dikkat.tasks.translation.vocabularies import open_corpus
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
-from dikkat_runtime.engine.options import DecodingOptions, Device, Precision
+from dikkat_runtime.engine.options import DecodingOptions, Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 
 _NO_CASE = "scored without case (case:lc): this run was trained to write small letters alone"
@@ -53,7 +54,7 @@ _WORDS: dict[str, dict[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores of the model and of two baselines on the same references."""
+    """Hold the scores of the model and of two baselines on the same references."""
 
     model: Scores
     copy_source: Scores
@@ -63,25 +64,25 @@ class Evaluation:
     translations: list[str]
     references: list[str]
     seconds: float
-    """Time to translate."""
+    """Time to translate, in seconds."""
     scoring: Scoring = PLAIN
     notes: tuple[str, ...] = ()
     """What must be known to read the scores."""
 
     def lines(self, language: str = "en") -> list[str]:
-        """Scores with signatures, the baselines beneath, in English or Turkish."""
+        """Return the scores with signatures, the baselines beneath, in English or Turkish."""
         copied, words = self.copy_source, _WORDS[language]
         many = words["sentence"] if len(self.sources) == 1 else words["sentences"]
         return [
             *self.model.lines(),
             f"BLEU {copied.bleu:6.2f}, chrF {copied.chrf:6.2f}  {words['copying']}",
-            _told(self.most_frequent, words),
+            _baseline_line(self.most_frequent, words),
             many.format(count=f"{len(self.sources):,}", seconds=f"{self.seconds:.1f}"),
             *(words.get(note, note) for note in self.notes),
         ]
 
     def samples(self, count: int) -> list[str]:
-        """`count` translations, evenly spread, each as source, model and human."""
+        """Return `count` translations, evenly spread, each as source, model and human."""
         step = max(1, len(self.sources) // count) if count else 1
         chosen = list(range(0, len(self.sources), step))[:count]
         return [
@@ -96,25 +97,24 @@ def evaluate_translator(
     data: Sequence[str],
     options: DecodingOptions,
     columns: tuple[str | None, str | None] = (None, None),
-    precision: Precision = "float32",
+    precision: PrecisionName = "float32",
     device: Device = "cpu",
     batch_size: int | None = None,
     *,
     engine: EngineName = "auto",
-    tell: Callable[[EngineInfo], None] = lambda info: None,
+    on_engine: Callable[[EngineInfo], None] = lambda info: None,
 ) -> Evaluation:
-    """Translate the sources of `data`, or of the run's own held-out test part when empty, and score the result.
+    """Translate the sources of `data` and score the result.
 
-    `tell` hears what computes.
-
-    What a run writes without case is scored without case.
+    When `data` is empty, the run's own held-out test part is used. `on_engine` receives the engine that computes. The
+    text of a model that writes no case is scored without case.
     """
     translator = Translator.load(path, precision, device, engine)
-    tell(translator.info)
+    on_engine(translator.info)
     run = RunDirectory.open(path)
     sources, references = _text(run, data, columns)
     started = time.monotonic()
-    translations = [found.text for found in translator.stream(sources, options, batch_size=batch_size)]
+    translations = [translation.text for translation in translator.stream(sources, options, batch_size=batch_size)]
     seconds = time.monotonic() - started
     targets = training_targets(run, translator.vocabularies)
     no_case = _writes_no_case(translator, targets, references)
@@ -138,8 +138,8 @@ def evaluate_translator(
 
 def _writes_no_case(translator: Translator, targets: Sequence[str], references: Sequence[str]) -> bool:
     """Whether the run has learned to write small letters alone, which references with capitals cannot equal."""
-    learned_none = has_letters_with_case(targets) and not has_case(targets)
-    return translator.config.tokenizer.lowercase or (learned_none and has_case(references))
+    is_lowercase_only = has_letters_with_case(targets) and not has_case(targets)
+    return translator.config.tokenizer.lowercase or (is_lowercase_only and has_case(references))
 
 
 def _notes(scoring: Scoring, targets: Sequence[str], references: Sequence[str]) -> Iterator[str]:
@@ -149,7 +149,7 @@ def _notes(scoring: Scoring, targets: Sequence[str], references: Sequence[str]) 
         yield _TOKENISED
 
 
-def _told(frequent: Scores | None, words: Mapping[str, str]) -> str:
+def _baseline_line(frequent: Scores | None, words: Mapping[str, str]) -> str:
     if frequent is None:
         return words["unknown"]
     return f"BLEU {frequent.bleu:6.2f}, chrF {frequent.chrf:6.2f}  {words['frequent']}"

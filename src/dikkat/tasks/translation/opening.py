@@ -9,17 +9,19 @@ from typing import Any
 from dikkat.data.line_profile import reading_limits
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
+from dikkat.tasks.common.engines import EngineChoice, choose_engine, require_kind
+from dikkat.tasks.translation.engines import native_engine
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import Device, Precision
+from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.run_directory import section
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.tasks.translator import Translator
 
 
 def open_translator(
-    path: Path, engine: EngineName = "auto", precision: Precision = "float32", device: Device = "cpu"
+    path: Path, engine: EngineName = "auto", precision: PrecisionName = "float32", device: Device = "cpu"
 ) -> Translator:
     """The translator of a run directory by the engine of that name; with "auto", by the native one where it can run.
 
@@ -29,10 +31,11 @@ def open_translator(
     run = RunDirectory.open(path)
     # a batch frees what the next one asks for again
     keep_freed_memory()
-    settings = translator_settings(run)
+    settings = require_kind(run, "translator")
     try:
-        if engine_for(run, settings, engine, precision, device) == "":
-            return _by_native_engine(run, settings, precision)
+        choice = choose_engine(run, settings, engine, precision, device)
+        if choice.is_native:
+            return _by_native_engine(run, settings, choice)
     except DikkatError:
         _require_sound(settings, run)
         raise
@@ -41,8 +44,8 @@ def open_translator(
     return WithModel.load(path, precision, device, engine)
 
 
-def _by_native_engine(run: RunDirectory, settings: Mapping[str, Any], precision: Precision) -> Translator:
-    native = native_engine(run, settings, precision)
+def _by_native_engine(run: RunDirectory, settings: Mapping[str, Any], choice: EngineChoice) -> Translator:
+    native = native_engine(run, settings, choice)
     data = section(settings, "data", run.path)
     vocabularies = Vocabularies.load(run, native.settings, data.get("vocabularies", "joint"))
     limits = reading_limits(run.path, settings, vocabularies.source)

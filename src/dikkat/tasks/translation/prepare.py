@@ -1,4 +1,4 @@
-"""From the user's data to a run directory that holds all that training needs: tokenizer, ids, held-out text, settings.
+"""Write all that training a translator needs into a run directory: tokenizer, ids, held-out text, settings.
 
 Nothing outside the run directory is read again after this, so a run can be resumed when its data has moved.
 """
@@ -36,7 +36,7 @@ _ENCODED_AT_ONCE = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TrainRequest:
-    """What a user asks of `dikkat train translator`."""
+    """Hold what a user asks of `dikkat train translator`."""
 
     data: Sequence[str]
     """Two aligned files, a table, `gettext:LANGUAGE`, `phrasebook:LANGUAGE` or `phrasebook:PAIR`."""
@@ -50,23 +50,23 @@ class TrainRequest:
     where: str = "configuration"
     """Where the overrides come from, for error messages."""
     device: Device = "cpu"
-    """Where it will be trained."""
+    """Device that the model will be trained on."""
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """Clean pairs: to train on, to validate on, to test on in the end (may be empty)."""
+    """Hold clean pairs to train on, to validate on, and to test on in the end (may be empty)."""
 
     train: list[Pair]
     validation: list[Pair]
     test: list[Pair]
     report: CleaningReport
     validation_seen: int = 0
-    """Validation pairs that are among those to train on."""
+    """Number of validation pairs that are among the training pairs."""
 
 
 def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
-    """Fill `run` with everything that training reads; config.json is written last.
+    """Write everything that training reads into `run`, config.json last.
 
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """

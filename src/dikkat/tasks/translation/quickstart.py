@@ -1,4 +1,4 @@
-"""The bundled corpus, trained and shown: what `dikkat quickstart` does."""
+"""Train on the bundled corpus and show the result: the work of `dikkat quickstart`."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ SETTINGS: Settings = {"training": {"max_epochs": 12.0, "validations": 4}}
 """Passes, not minutes: a slow or busy machine takes longer and ends at the same score."""
 DEFAULT_PAIR = "en-fr"
 LEAST_GAIN = 40.0
-"""By so much chrF a run must be better than who copies the source: one that works is by eighty."""
+"""chrF by which a run must beat a copy of the source; a working run gains about eighty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quickstart:
-    """What there is to show in the end."""
+    """Hold what a quickstart run shows in the end."""
 
     evaluation: Evaluation
     sentence: str
-    """The sentence whose attention was drawn."""
+    """Sentence whose attention was drawn."""
     picture: Path
 
 
 def quickstart_command(pair: str, out: Path | None = None, program: str | None = None) -> str:
-    """The command that makes a quickstart run of a pair, or goes on with it; `program` as for `command`."""
+    """Return the command that makes or resumes a quickstart run; `program` as for `command`."""
     words = [] if pair == DEFAULT_PAIR else ["--pair", pair]
     if out is not None and out != default_folder(pair):
         return command("quickstart", *words, "--out", out, program=program)
@@ -47,7 +47,7 @@ def quickstart_command(pair: str, out: Path | None = None, program: str | None =
 
 
 def default_folder(pair: str) -> Path:
-    """Where a quickstart run lies if nothing else is said. Raises `UsageError` for a pair that there is not."""
+    """Return the folder of a quickstart run that has no `--out`."""
     return Path("runs") / f"quickstart-{_name(pair)}"
 
 
@@ -58,9 +58,9 @@ def _name(pair: str) -> str:
 
 
 def run_quickstart(pair: str, out: Path, watcher: TrainWatcher, should_stop: Callable[[], bool]) -> Quickstart | None:
-    """Train, score on held-out pairs and draw one attention map; None if it was stopped (and saved).
+    """Train, score on held-out pairs and draw one attention map; return None if the run was stopped (and saved).
 
-    An unfinished run is gone on with, a finished one shown again. Raises `CannotCreateError` where another run lies at
+    An unfinished run is resumed, a finished one shown again. Raises `CannotCreateError` where another run lies at
     `out`, `DivergedError` where nothing was learned, and the errors of training.
     """
     run, typed = RunDirectory(out), quickstart_command(pair, out, NAME)
@@ -88,11 +88,11 @@ def run_quickstart(pair: str, out: Path, watcher: TrainWatcher, should_stop: Cal
 
 
 def draw_cross_attention(translator: Translator, sentence: str, picture: Path) -> None:
-    """All heads of the last decoder layer looking back at the source."""
+    """Draw the cross-attention of all heads of the last decoder layer for `sentence`."""
     attending = Attending(translator)
     last = translator.config.model.decoder_layers - 1
-    found = attending.greedy(sentence, attending.choose("decoder", "cross", last))
-    plot_heads(found.maps, picture, title=sentence)
+    maps = attending.greedy(sentence, attending.choose("decoder", "cross", last))
+    plot_heads(maps.maps, picture, title=sentence)
 
 
 def _require_quickstart(run: RunDirectory, pair: str) -> None:

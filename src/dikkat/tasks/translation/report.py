@@ -1,4 +1,4 @@
-"""The report of a finished translator: its data, its scores, its worst sentences, and its attention."""
+"""Write the report of a finished translator: data, scores, worst sentences and attention."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from dikkat_runtime.engine.options import BeamOptions
 WORST = 20
 """Sentences shown."""
 ATTENTION = 5
-"""Sentences in the browser of attention."""
+"""Sentences in the attention browser."""
 ATTENTION_WORDS = 25
-"""Longer sentences are not among them: their maps are too fine to look at first."""
+"""Longer sentences are left out: their maps are too fine to read at first."""
 MOST_PAIRS = 200_000
-"""Training pairs looked at for repetition."""
+"""Training pairs that are searched for repetition."""
 
 
 def translator_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
-    """Let the translator of `run` work on its held-out part, and return the page that tells of it."""
+    """Run the translator of `run` on its held-out part, and return its report as HTML."""
     return report_page(_facts(run, metrics, language), language)
 
 
@@ -41,20 +41,20 @@ def _facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: st
     translator = Translator.load(run.path)
     is_test = _has_text(run.held_out("test", "source"))
     held_out = () if is_test else [str(run.held_out("validation", side)) for side in ("source", "target")]
-    found = evaluate_translator(run.path, held_out, BeamOptions())
-    judged = _judged(found)
+    evaluation = evaluate_translator(run.path, held_out, BeamOptions())
+    judged = _judged(evaluation)
     data = translator.config.data
     return RunFacts(
         name=run.path.resolve().name,
         languages=(data.source_language, data.target_language),
         metrics=metrics,
-        data=_data(run, translator, found.sources),
+        data=_data(run, translator, evaluation.sources),
         held_out=HeldOutFacts(
             is_test,
             len(judged),
-            found.model.bleu,
-            found.model.chrf,
-            tuple(found.lines(language)),
+            evaluation.model.bleu,
+            evaluation.model.chrf,
+            tuple(evaluation.lines(language)),
             tuple(judged[:WORST]),
         ),
         outline=outline_of(translator.model, translator.config.model, run.path.resolve().name),
@@ -68,18 +68,20 @@ def _has_text(path: Path) -> bool:
     return path.exists() and path.stat().st_size > 0
 
 
-def _judged(found: Evaluation) -> list[Judged]:
+def _judged(evaluation: Evaluation) -> list[Judged]:
     """Every held-out sentence, the worst first."""
-    scores = sentence_chrf(found.translations, found.references, found.scoring)
-    judged = map(Judged, found.sources, found.translations, found.references, scores)
-    return sorted(judged, key=lambda each: each.chrf)
+    scores = sentence_chrf(evaluation.translations, evaluation.references, evaluation.scoring)
+    judged = map(Judged, evaluation.sources, evaluation.translations, evaluation.references, scores)
+    return sorted(judged, key=lambda judged_sentence: judged_sentence.chrf)
 
 
 def _spread(judged: Sequence[Judged]) -> list[str]:
     """A few sources from the worst translated to the best, none of them long."""
-    short = [each.source for each in judged if len(each.source.split()) <= ATTENTION_WORDS] or [judged[0].source]
-    places = np.unique(np.linspace(0, len(short) - 1, ATTENTION).astype(int))
-    return [short[place] for place in places]
+    short = [sentence.source for sentence in judged if len(sentence.source.split()) <= ATTENTION_WORDS] or [
+        judged[0].source
+    ]
+    indices = np.unique(np.linspace(0, len(short) - 1, ATTENTION).astype(int))
+    return [short[index] for index in indices]
 
 
 def _data(run: RunDirectory, translator: Translator, held_out: Sequence[str]) -> DataFacts:

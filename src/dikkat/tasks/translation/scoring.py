@@ -1,4 +1,4 @@
-"""How the text of a translator is scored: as the text that it was trained to write."""
+"""Score the text of a translator in the form that it was trained to write."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat_runtime.text.casing import lower
 
 _EXAMINED = 2_000
-"""Training targets that are looked at, evenly spread."""
+"""Training targets that are examined, evenly spread."""
 _MARK = re.compile(r"\w(\s?)[.,](?:\s|$)")
-"""A mark that only tokenised text has a space before."""
+"""A full stop or comma; only tokenised text has a space before it."""
 
 
 def scored_as_trained(
     references: list[str], config: RunConfig, *, lowercase: bool | None = None
 ) -> tuple[list[str], Scoring]:
-    """The references and how to score against them, without case where the run writes none; None is as `config` says.
+    """Return the references and the way to score against them, without case where the run writes none.
 
-    In Turkish and Azeri I is the capital of ı, so the references are lower-cased here.
+    `lowercase` None takes the setting of `config`. In Turkish and Azeri I is the capital of ı, so the references are
+    lower-cased here.
     """
     language = config.data.target_language
     lowercase = config.tokenizer.lowercase if lowercase is None else lowercase
@@ -33,7 +34,7 @@ def scored_as_trained(
 
 
 def training_targets(run: RunDirectory, vocabularies: Vocabularies) -> list[str]:
-    """Some of the texts that the run was trained to write; none where it has no corpus beside it."""
+    """Return some of the texts that the run was trained to write; none where it has no corpus beside it."""
     if not run.corpus.is_dir():
         return []
     corpus = open_corpus(run, "train", vocabularies)
@@ -42,16 +43,16 @@ def training_targets(run: RunDirectory, vocabularies: Vocabularies) -> list[str]
 
 
 def has_case(texts: Sequence[str]) -> bool:
-    """Whether a capital letter stands in any of `texts`."""
+    """Return whether a capital letter stands in any of `texts`."""
     return any(character.isupper() for text in texts for character in text)
 
 
 def has_letters_with_case(texts: Sequence[str]) -> bool:
-    """Whether a letter of a script with capitals stands in any of `texts`."""
+    """Return whether a letter of a script with capitals stands in any of `texts`."""
     return any(character.islower() or character.isupper() for text in texts for character in text)
 
 
 def is_tokenized(texts: Sequence[str]) -> bool | None:
-    """Whether most full stops and commas of `texts` have a space before them; None where there are none."""
-    marks = [match[1] for text in texts for match in _MARK.finditer(text)]
-    return 2 * sum(map(bool, marks)) > len(marks) if marks else None
+    """Return whether most full stops and commas of `texts` have a space before them; None where there are none."""
+    spaces = [match[1] for text in texts for match in _MARK.finditer(text)]
+    return 2 * sum(map(bool, spaces)) > len(spaces) if spaces else None

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from dikkat.config import ModelConfig, RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
 from dikkat.data.text_files import read_lines
-from dikkat.evaluation import Scoring
+from dikkat.evaluation import Scoring, score_translations
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.tasks.translation.card import card
+from dikkat.tasks.translation.opening import open_translator
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.scoring import scored_as_trained
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat.training.translation import TranslationTask
 from dikkat.training.validation import Validator
+from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
 class TranslatorJob:
-    """A translator from parallel text; see `Job`."""
+    """Train a translator from parallel text; see `Job`."""
 
     request: TrainRequest
     new_validator: Callable[[Corpus, Tokenizer, list[str], list[str], Scoring], Validator] = Validator
@@ -36,16 +40,20 @@ class TranslatorJob:
 
     @property
     def data(self) -> tuple[str, ...]:
+        """Return the data as named by the user."""
         return tuple(self.request.data)
 
     @property
     def has_settings(self) -> bool:
+        """Return whether the user set anything."""
         return bool(self.request.settings or self.request.preset)
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
+        """Write everything that training reads into `run`; see `prepare`."""
         return prepare(self.request, run)
 
     def task(self, run: RunDirectory, config: RunConfig) -> TranslationTask:
+        """Return the training task with a new model."""
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         targets, scoring = scored_as_trained(targets, config)
         vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
@@ -56,6 +64,7 @@ class TranslatorJob:
         return TranslationTask(model, train, validator, config.training)
 
     def facts(self, task: TranslationTask, config: RunConfig) -> dict[str, str]:
+        """Return facts about the data and the model to print before the first update."""
         padding = task.plan.padding_share(task.plan.epoch(0))
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         model, share = config.model, config.training.bidirectional_share
@@ -70,9 +79,28 @@ class TranslatorJob:
         }
 
     def shortcomings(self, task: TranslationTask) -> tuple[str, ...]:
+        """Return what is wrong with the data, each as a clause of a sentence."""
         return ()
 
+    def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial:
+        sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
+        targets, scoring = scored_as_trained(targets, config)
+
+        @cache
+        def translator(precision: Precision) -> Translator:
+            return open_translator(run.path, "native", precision)
+
+        def answers(precision: Precision, numbers: Sequence[int]) -> list[str]:
+            texts = (sources[number] for number in numbers)
+            return [found.text for found in translator(precision).stream(texts, DecodingOptions(scores=False))]
+
+        def score(answers: list[str], numbers: Sequence[int]) -> float:
+            return score_translations(answers, [targets[number] for number in numbers], scoring).chrf
+
+        return PrecisionTrial("chrf", len(sources), answers, score)
+
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
+        """Return the model card of the finished run as Markdown."""
         settings = run.read_config()
         targets = list(read_lines(run.held_out("validation", "target")))
         _, scoring = scored_as_trained(targets, run_config(settings, str(run.config)))

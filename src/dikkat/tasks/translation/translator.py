@@ -1,4 +1,4 @@
-"""The translator with its model: lines of text in, lines of text out, and what it attends to."""
+"""The translator: lines of text in, lines of text out, and its attention."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
+from dikkat.tasks.common.engines import choose_engine, require_kind
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.translation.attention import Attending
-from dikkat.tasks.translation.engines import engine_for, native_engine, translator_settings
+from dikkat.tasks.translation.engines import native_engine
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.in_memory import engine_in_memory
 from dikkat_runtime.engine.contract import Engine, EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, Precision
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.tasks import translator
 from dikkat_runtime.tasks.confidence import Judge
 from dikkat_runtime.tasks.reading_limits import default_limits
@@ -41,7 +43,10 @@ BEAM = BeamOptions()
 
 
 class Translator(translator.Translator):
-    """A trained encoder-decoder with its tokenizer; an engine computes translations, the model what it attends to."""
+    """Translate with a trained encoder-decoder and its tokenizer.
+
+    An engine computes the translations, the PyTorch model the attention.
+    """
 
     def __init__(
         self,
@@ -60,8 +65,10 @@ class Translator(translator.Translator):
         """
         self._model = model
         if limits is None:
-            learned = config.model.positions == "learned"
-            limits = default_limits(config.data.max_length, config.model.max_positions if learned else None)
+            has_learned_positions = config.model.positions == "learned"
+            limits = default_limits(
+                config.data.max_length, config.model.max_positions if has_learned_positions else None
+            )
         engine = engine_in_memory(self.model.eval(), config.model) if engine is None else engine
         data = config.data
         super().__init__(
@@ -76,7 +83,7 @@ class Translator(translator.Translator):
 
     @property
     def model(self) -> EncoderDecoder:
-        """The model as a module of PyTorch, in evaluation mode."""
+        """Return the model as a PyTorch module, in evaluation mode."""
         if not isinstance(self._model, EncoderDecoder):
             self._model = self._model()
         return self._model
@@ -88,36 +95,36 @@ class Translator(translator.Translator):
 
     @property
     def device(self) -> torch.device:
-        """Where the model computes."""
+        """Return the device that the model computes on."""
         return self.model.output_weight.device
 
     @classmethod
     def load(  # type: ignore[override]
         cls,
         path: str | Path,
-        precision: Precision = "float32",
+        precision: PrecisionName = "float32",
         device: Device = "cpu",
         engine: EngineName = "auto",
     ) -> Translator:
-        """The translator of a run directory, in float32; or with weights and activations in eight bits.
+        """Load the translator of a run directory, in float32 or with weights and activations in eight bits.
 
-        int8 is faster and smaller and writes almost the same. Raises `UsageError` for a model of another kind, an
-        engine that cannot run and a device that is not to be had, and `MissingInputError` or `DataError` naming the
-        file that is missing or damaged.
+        int8 is faster and smaller and writes almost the same; "auto" takes it where training measured that. Raises
+        `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had, and
+        `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
         where = find_device(device)
         run = RunDirectory.open(Path(path))
         # a batch frees what the next one asks for again
         keep_freed_memory()
-        settings = translator_settings(run)
+        settings = require_kind(run, "translator")
         config = run_config(settings, str(run.config))
-        why_not = engine_for(run, settings, engine, precision, device)
+        choice = choose_engine(run, settings, engine, precision, device)
         model: EncoderDecoder | Callable[[], EncoderDecoder] = partial(_model_of, run, config, where)
-        if why_not:
-            model = _model_of(run, config, where)
-            computing: Engine = TorchEngine(model, why_not_native="" if engine == "torch" else why_not)
+        if choice.is_native:
+            computing: Engine = native_engine(run, settings, choice)
         else:
-            computing = native_engine(run, settings, precision)
+            model = _model_of(run, config, where)
+            computing = TorchEngine(model, why_not_native=choice.told)
         vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
         limits = reading_limits(run.path, settings, vocabularies.source)
         return cls(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target, engine=computing)
@@ -135,7 +142,7 @@ class Translator(translator.Translator):
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
     ) -> Iterator[Translation]:
-        """Translate an endless stream in order, greedily where no `options` say otherwise."""
+        """Translate an endless stream in order, greedily unless `options` say otherwise."""
         return super().stream(
             lines,
             options,
@@ -149,14 +156,15 @@ class Translator(translator.Translator):
         )
 
     def attention(self, text: str, translation: str | None = None) -> list[AttentionMap]:
-        """Attention of every stack, layer and head while reading `text` and writing `translation` (default: its own).
+        """Return the attention of every stack, layer and head while reading `text` and writing `translation`.
 
-        Axes carry the subwords; a decoder row is labelled with the token that is fed in, `<bos>` first. See
-        `Attending`, which also records beam-search hypotheses, and single layers. Raises `DataError`.
+        By default `translation` is the model's own. Axes carry the subwords; a decoder row is labelled with the token
+        that is fed in, `<bos>` first. See `Attending`, which also records beam-search hypotheses, and single layers.
+        Raises `DataError`.
         """
         attending = Attending(self)
-        found = attending.greedy(text) if translation is None else attending.forced(text, translation)
-        return list(found.maps)
+        maps = attending.greedy(text) if translation is None else attending.forced(text, translation)
+        return list(maps.maps)
 
 
 def _model_of(run: RunDirectory, config: RunConfig, where: torch.device) -> EncoderDecoder:

@@ -1,4 +1,4 @@
-"""A page that follows a training run: how three held-out sentences are translated and attended to as it learns."""
+"""Write a page that follows a training run: translations and attention of three held-out sentences."""
 
 from __future__ import annotations
 
@@ -31,28 +31,31 @@ from dikkat_runtime.errors import CannotCreateError, DiskError
 from dikkat_runtime.files import probe_beside, write_atomically, write_errors
 
 WORDS = (6, 10, 14)
-"""One sentence of about so many words each: long enough to have an order, short enough to be seen at once."""
+"""Lengths in words of the three sentences: long enough to have an order, short enough to be read at a glance."""
 MOST_SHOWN = 12
-"""Validations shown side by side; of more, these evenly spread, the first and the last among them."""
+"""Validations shown side by side; more are thinned out evenly, the first and the last are kept."""
 
 
 def train_watched(job: TranslatorJob, out: Path, watcher: TrainWatcher, *, page: Path, **how: Any) -> Outcome:
-    """`train` with a `page` that follows it; `how` are the options of `train`. Raises as `train` and `MapDiary`."""
-    diary = MapDiary(page, RunDirectory(out), watcher)
+    """Train like `train`, with a `page` that follows the run.
+
+    `how` are the options of `train`. Raises the errors of `train` and `TrainingPage`.
+    """
+    training_page = TrainingPage(page, RunDirectory(out), watcher)
     finished = False
     try:
-        outcome = train(replace(job, new_validator=partial(WatchedValidator, diary)), out, diary, **how)
+        outcome = train(replace(job, new_validator=partial(WatchedValidator, training_page)), out, training_page, **how)
         finished = outcome.finished
     finally:
-        diary.close(finished=finished)
+        training_page.close(finished=finished)
     return outcome
 
 
-class MapDiary(TrainWatcher):
-    """Writes the page at `path` after each validation of `run`, and passes on what it sees to `inner`.
+class TrainingPage(TrainWatcher):
+    """Write the page at `path` after each validation of `run`, and forward every report to `inner`.
 
-    It reads the model between two updates and leaves weights, mode and random state as they are. Once training runs, a
-    page that cannot be written is told and does not stop it. Raises `UsageError` for a suffix other than
+    The page reads the model between two updates and leaves weights, mode and random state as they are. Once training
+    runs, a page that cannot be written is reported and does not stop it. Raises `UsageError` for a suffix other than
     .html, `CannotCreateError` or `DiskError` when `path` cannot be written.
     """
 
@@ -70,21 +73,25 @@ class MapDiary(TrainWatcher):
         self._is_training = False
 
     def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
+        """Choose the sentences, and forward the report of the preparation."""
         self._is_training = True
         self._inner.prepared(config, report, facts)
 
     def note(self, text: str) -> None:
+        """Forward a note."""
         self._inner.note(text)
 
     def step(self, report: StepReport) -> None:
+        """Forward the report of an update."""
         self._inner.step(report)
 
-    def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
-        self._inner.validation(row, found, is_best)
+    def validation(self, row: dict[str, float], validation_result: Validation, is_best: bool) -> None:
+        """Write the page, and forward the result of the validation."""
+        self._inner.validation(row, validation_result, is_best)
         self.record(row)
 
     def look(self, model: EncoderDecoder) -> None:
-        """Translate the sentences with the weights that are being validated, and record where they look."""
+        """Translate the sentences with the weights that are being validated, and record their attention."""
         config = run_config(self._run.read_config(), str(self._run.config))
         vocabularies = Vocabularies.load(self._run, config.model, config.data.vocabularies)
         translator = Translator(model, vocabularies.source, config, target_tokenizer=vocabularies.target)
@@ -93,23 +100,23 @@ class MapDiary(TrainWatcher):
         wanted = attending.choose("decoder", "cross", len(model.decoder.blocks) - 1)
         translations = translator.stream([source for source, _ in self._sentences])
         self._seen = [
-            Look(found.text, mean_of_heads(attending.forced(source, reference, wanted).maps))
-            for found, (source, reference) in zip(translations, self._sentences, strict=True)
+            Look(translation.text, mean_of_heads(attending.forced(source, reference, wanted).maps))
+            for translation, (source, reference) in zip(translations, self._sentences, strict=True)
         ]
 
     def record(self, row: dict[str, float]) -> None:
-        """Write the page with what was seen last, under its `row` of metrics."""
+        """Write the page with the last recorded attention, under its `row` of metrics."""
         self._pages.append((row, self._seen))
         self._write(f"training, update {row['step']:,}; this page loads itself again", running=True)
 
     def close(self, *, finished: bool) -> None:
-        """Write the page for the last time; there is none of a run that never began."""
+        """Write the page for the last time; a run that never began has none."""
         if self._is_training:
             self._write("finished" if finished else "stopped", running=False)
 
     def _choose(self) -> list[tuple[str, str]]:
-        sides = (read_lines(self._run.held_out("validation", side)) for side in ("source", "target"))
-        pairs = list(zip(*sides, strict=True))
+        texts_by_side = (read_lines(self._run.held_out("validation", side)) for side in ("source", "target"))
+        pairs = list(zip(*texts_by_side, strict=True))
         chosen: list[tuple[str, str]] = []
         for words in WORDS[: len(pairs)]:
             rest = (pair for pair in pairs if pair not in chosen)
@@ -118,7 +125,7 @@ class MapDiary(TrainWatcher):
 
     def _write(self, status: str, *, running: bool) -> None:
         last = len(self._pages) - 1
-        shown = [self._pages[place] for place in np.unique(np.linspace(0, last, MOST_SHOWN).astype(int)) if last >= 0]
+        shown = [self._pages[index] for index in np.unique(np.linspace(0, last, MOST_SHOWN).astype(int)) if last >= 0]
         followed = [
             Followed(source, reference, tuple((row, looks[number]) for row, looks in shown))
             for number, (source, reference) in enumerate(self._sentences)
@@ -132,14 +139,14 @@ class MapDiary(TrainWatcher):
 
 
 class WatchedValidator(Validator):
-    """A `Validator` that lets a diary look at the model after it."""
+    """Validate like `Validator`, and show the model to the training page afterwards."""
 
-    def __init__(self, diary: MapDiary, *data: Any) -> None:
+    def __init__(self, training_page: TrainingPage, *data: Any) -> None:
         super().__init__(*data)
-        self._diary = diary
+        self._training_page = training_page
 
     def __call__(self, model: EncoderDecoder, number: int, should_stop: Stop = never) -> Validation:
-        found = super().__call__(model, number, should_stop)
-        if math.isfinite(found.loss):
-            self._diary.look(model)
-        return found
+        validation = super().__call__(model, number, should_stop)
+        if math.isfinite(validation.loss):
+            self._training_page.look(model)
+        return validation

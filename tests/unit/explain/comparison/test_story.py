@@ -10,24 +10,24 @@ import pytest
 
 from dikkat.explain.as_table import as_table
 from dikkat.explain.comparison.costs import costs
+from dikkat.explain.comparison.explanation import render_comparison
 from dikkat.explain.comparison.forms import FORMS, Forms
 from dikkat.explain.comparison.kinds import KINDS
 from dikkat.explain.comparison.result import Comparison, as_json
 from dikkat.explain.comparison.settings import ComparisonSettings
-from dikkat.explain.comparison.story import tell_comparison
-from dikkat.explain.story import Step, Table
+from dikkat.explain.explanation import Step, Table
 from dikkat.tasks.inspection.comparison import compare
 
 
 def table(found: Comparison, number: int) -> Table:
-    step = tell_comparison(found).steps[number - 1]
+    step = render_comparison(found).steps[number - 1]
     assert step.heading.startswith(f"{number}. ")
     assert step.table is not None
     return step.table
 
 
 def step(found: Comparison, number: int) -> Step:
-    return tell_comparison(found).steps[number - 1]
+    return render_comparison(found).steps[number - 1]
 
 
 def test_F26_both_counts_are_in_the_table(small: Comparison) -> None:
@@ -117,7 +117,7 @@ def test_where_there_is_nothing_to_fit_or_to_compare_with(small: Comparison) -> 
 
 
 def test_the_tables_fit_a_hundred_columns(small: Comparison) -> None:
-    lines = as_table(tell_comparison(small), 100).split("\n")
+    lines = as_table(render_comparison(small), 100).split("\n")
     assert max(map(len, lines)) <= 100
     # no cell was folded: every row of the first table starts with its layer
     at = lines.index(next(line for line in lines if line.startswith(" layer ")))

@@ -12,8 +12,8 @@ from tests.unit.models.small import config
 
 from dikkat.explain.drawing.model_outline import outline_of_config
 from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Judged, Repetition, RunFacts
+from dikkat.explain.report.messages import ENGLISH, TURKISH, ReportMessages, report_messages
 from dikkat.explain.report.run_page import report_page
-from dikkat.explain.report.wording import ENGLISH, TURKISH, ReportWording, report_wording
 from dikkat_runtime.errors import UsageError
 
 HOSTILE = '</bdi><script>alert(1)</script>" srcdoc="x'
@@ -126,10 +126,10 @@ def test_turkish_is_turkish() -> None:
 
 
 def test_both_languages_fill_in_the_same_names() -> None:
-    for field in fields(ReportWording):
+    for field in fields(ReportMessages):
         english, turkish = (getattr(words, field.name) for words in (ENGLISH, TURKISH))
         names = [{name for _, name, _, _ in Formatter().parse(text) if name} for text in (english, turkish)]
         assert names[0] == names[1], field.name
         assert turkish
     with pytest.raises(UsageError, match='there is no report in "de"; choose from en, tr'):
-        report_wording("de")
+        report_messages("de")

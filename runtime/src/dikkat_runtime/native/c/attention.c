@@ -5,7 +5,10 @@
  * in fixed shares, so the same input gives the same bits.
  */
 #include "attention.h"
+#include "layout.h"
 #include "products.h"
+
+SIZE_OF(Attention);
 
 /* Weights that are computed together, about: half a mebibyte; and the fewest and most queries they may belong to. */
 #define CACHED (1 << 17)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
@@ -15,13 +16,14 @@ from dikkat_runtime.server.dialects import OWN, json_response
 from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.languages import normal
-from dikkat_runtime.server.models import Attend, Complete, ServedModel
+from dikkat_runtime.server.models import Attend, Complete, Judged, ServedModel
 from dikkat_runtime.server.page_files import FOLDER, INDEX, POLICY, index_page, page_files, wanted_language
-from dikkat_runtime.server.page_views import shown_attention
+from dikkat_runtime.server.page_views import shown_attention, shown_confidence
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
 from dikkat_runtime.server.translation import source_of, translate_texts, translator_for
 from dikkat_runtime.server.wishes import Wish
+from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
 
 _HEADERS = {
@@ -105,16 +107,25 @@ async def translate(call: Call) -> Response:
     fresh = [each for each in dict.fromkeys(segments_of(parts)) if each not in known]
     call.count_characters(fresh)
     translations = dict(zip(fresh, await translate_texts(call, model, fresh, wish), strict=True))
+    confidences = await _confidences(call, model, {source: each.text for source, each in translations.items()})
     rows: list[dict[str, Any]] = []
     for part in parts:
         row: dict[str, Any] = {"text" if isinstance(part, Fixed) else "source": part.text}
         if not isinstance(part, Fixed) and (translated := translations.get(part.text)):
             row |= {"target": translated.text, "alternatives": translated.alternatives}
+            if confidence := confidences.get(part.text):
+                row["confidence"] = shown_confidence(translated.text, confidence)
         rows.append(row)
     content: dict[str, Any] = {"model": model.name, "source": normal(model.source), "parts": rows}
     if detected:
         content["detected"] = {"language": detected.language, "confidence": detected.confidence}
     return json_response(content)
+
+
+async def _confidences(call: Call, model: ServedModel, translations: Mapping[str, str]) -> dict[str, Confidence]:
+    if model.judge is None:
+        return {}
+    return dict(zip(translations, await call.compute(Judged(model), list(translations.items())), strict=True))
 
 
 def _glossary(call: Call, language: str) -> Glossary | None:
@@ -158,7 +169,7 @@ _TRANSLATE = fields(
     ("text", "source", "target"),
     text=TEXT, source=TEXT, target=TEXT, model=TEXT, alternatives=whole(0, 10), glossary=TEXT, known=list_of(TEXT),
 )  # fmt: skip
-_PART = fields((), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT))
+_PART = fields((), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT), confidence=fields())
 _PARTS = fields(("model", "parts"), model=TEXT, parts=list_of(_PART))
 _SIDE = fields(("tokens", "words", "word_of"), tokens=list_of(TEXT), words=list_of(TEXT), word_of=list_of(WHOLE))
 _MAPS = fields(
@@ -169,7 +180,8 @@ _COMPLETE = fields(("model", "source", "prefix"), model=TEXT, source=TEXT, prefi
 _PAIR = fields(("model", "source", "target"), model=TEXT, source=TEXT, target=TEXT)
 
 ENDPOINTS = [
-    Endpoint(_GET, "/", root, OWN, "Show the page, or tell what is served.", TEXT, media_type=_HTML, needs_key=False),
+    Endpoint(_GET, "/", root, OWN, "Show the page, or tell what is served.", TEXT, media_type=_HTML, needs_key=False,
+             also={200: "text/plain"}),
     Endpoint(_GET, f"{FOLDER}{{name}}", file, OWN, "Show a file of the page.", TEXT, media_type="text/css",
              needs_key=False, also={200: "text/javascript"}),
     Endpoint(_GET, "/page/models", models, OWN, "Tell what can be asked.", _MODELS),

@@ -4,16 +4,17 @@ import { attentionView } from "./attention.js";
 import { button, debounced, element, labelled } from "./elements.js";
 import { glossaryText } from "./glossary.js";
 import { Latest } from "./server.js";
-import { say } from "./strings.js";
+import { number, say } from "./strings.js";
 
 const PAUSE = 100;
 
 export function sentenceDetails(served, tell, { changed }) {
   const list = element("ul", { class: "alternatives" });
   const source = element("p", { class: "muted source-sentence", dir: "auto" });
+  const sure = element("p", { class: "note", id: "sure" });
   const attention = attentionView(served);
   const own = ownTranslation(tell, changed);
-  const left = element("div", { class: "sentence-side" }, element("h2", {}, say("details")), source, element("h3", {}, say("alternatives")), list, own.node);
+  const left = element("div", { class: "sentence-side" }, element("h2", {}, say("details")), source, sure, element("h3", {}, say("alternatives")), list, own.node);
   const node = element("section", { class: "pane details", hidden: true }, left, attention.node);
 
   function show(model, sentence) {
@@ -22,6 +23,7 @@ export function sentenceDetails(served, tell, { changed }) {
     own.show(model, sentence);
     if (!sentence) return;
     source.textContent = sentence.source;
+    sure.replaceChildren(...(sentence.confidence ? confidenceOf(sentence.confidence) : []));
     const others = sentence.alternatives ?? [];
     list.replaceChildren(...(others.length ? others.map((text) => alternative(sentence, text)) : [element("li", { class: "muted" }, say("noAlternatives"))]));
   }
@@ -35,6 +37,13 @@ export function sentenceDetails(served, tell, { changed }) {
   }
 
   return { node, show };
+}
+
+const FLAGS = { loop: "flagLoop", empty: "flagEmpty", unfinished: "flagUnfinished", "number lost": "flagNumber", "negation lost": "flagNegation" };
+
+function confidenceOf({ probability, flags }) {
+  const percent = element("b", {}, say("sure", { percent: number(100 * probability) }));
+  return [percent, ...flags.map((flag) => element("span", { class: "flag" }, FLAGS[flag] ? say(FLAGS[flag]) : flag))];
 }
 
 // A translation that is written by hand: what the model would go on with stands below, and Tab takes it.

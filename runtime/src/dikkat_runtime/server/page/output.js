@@ -20,7 +20,7 @@ export function translationView(choose) {
       index += 1;
       return sentence(part, index, index === selected);
     });
-    legend.hidden = !parts.some((part) => part.words?.length);
+    legend.hidden = !parts.some((part) => part.confidence?.words.length);
     node.replaceChildren(...(parts.length ? pieces : [element("span", { class: "muted hint" }, say("targetHint"))]));
     if (held) node.querySelector("[tabindex='0']")?.focus();
   }
@@ -36,7 +36,7 @@ export function translationView(choose) {
         choose((index + step + count) % count);
       },
     });
-    span.append(...(part.words?.length ? markedWords(part) : [part.target]));
+    span.append(...(part.confidence?.words.length ? markedWords(part) : [part.target]));
     return span;
   }
 
@@ -48,16 +48,22 @@ export function translationView(choose) {
 }
 
 // The words of a translation stand in it in order: what is between them is text.
-function markedWords({ target, words }) {
+function markedWords({ target, confidence }) {
   const pieces = [];
   let position = 0;
-  for (const { start, end, confidence } of words) {
-    if (start > position) pieces.push(target.slice(position, start));
-    const level = UNSURE.find(([below]) => confidence < below)?.[1];
-    const text = target.slice(start, end);
-    pieces.push(level ? element("span", { class: `unsure ${level}`, title: say("sure", { percent: number(100 * confidence) }) }, text) : text);
-    position = end;
+  for (const { start, end, probability } of confidence.words) {
+    const [from, to] = [offset(target, start), offset(target, end)];
+    if (from > position) pieces.push(target.slice(position, from));
+    const level = UNSURE.find(([below]) => probability < below)?.[1];
+    const text = target.slice(from, to);
+    pieces.push(level ? element("span", { class: `unsure ${level}`, title: say("sure", { percent: number(100 * probability) }) }, text) : text);
+    position = to;
   }
   pieces.push(target.slice(position));
   return pieces;
+}
+
+// The server counts characters, a string here counts halves of surrogate pairs.
+function offset(text, characters) {
+  return /[\ud800-\udfff]/.test(text) ? [...text].slice(0, characters).join("").length : characters;
 }

@@ -158,9 +158,9 @@ function fillIn(part) {
   return { ...found, source: part.source };
 }
 
-function remember(source, { target, alternatives, words, correction }) {
+function remember(source, { target, alternatives, confidence }) {
   state.known.delete(source);
-  state.known.set(source, { target, alternatives, words, correction });
+  state.known.set(source, { target, alternatives, confidence });
   if (state.known.size > MOST_KNOWN) state.known.delete(state.known.keys().next().value);
 }
 

@@ -1,20 +1,20 @@
-"""The words of the measures of honesty in English and Turkish."""
+"""Messages of the analysis of heads in English and Turkish."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dikkat.explain.head_analysis.portrait import Place
+from dikkat.explain.head_analysis.head_stats import AttentionTarget
 from dikkat_runtime.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
 class Caution:
-    """One line that says when a map is no alignment, and its reasons."""
+    """Hold the line that says when a map is no alignment, and its reasons."""
 
     line: str
-    wordless: str
+    special: str
     spread: str
     elsewhere: str
     unrelated: str
@@ -22,26 +22,26 @@ class Caution:
 
 @dataclass(frozen=True, slots=True)
 class KindWords:
-    """What is measured of a kind of model."""
+    """Hold the names of what is measured of a kind of model."""
 
     unit: str
     """What its heads are examined on."""
     per: str
-    """What the loss is of."""
+    """Unit of the loss."""
     score: str
-    """The other measure; empty where there is none."""
+    """Name of the other measure; empty where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadsTable:
-    """Title, headings and closing lines of the table of all heads."""
+    """Hold title, headings and closing lines of the table of all heads."""
 
     title: str
     kinds: Mapping[str, KindWords]
     headings: tuple[str, ...]
     attentions: Mapping[tuple[str, str], str]
     head: str
-    places: Mapping[Place | None, str]
+    targets: Mapping[AttentionTarget | None, str]
     chosen: str
     by_gold: str
     by_occlusion: str
@@ -52,20 +52,20 @@ class HeadsTable:
 
 
 @dataclass(frozen=True, slots=True)
-class HonestyWording:
-    """All of it in one language."""
+class HeadMessages:
+    """Hold all messages of the analysis in one language."""
 
     percent: str
-    """How a number of hundredths is written, with so many decimals."""
+    """Format of a percentage with a number of decimals."""
     caution: Caution
     table: HeadsTable
 
 
-ENGLISH = HonestyWording(
+ENGLISH = HeadMessages(
     percent="{:.{}f}%",
     caution=Caution(
         line="Do not read this map as an alignment: {reasons}.",
-        wordless="{share} of its attention lies on marks and punctuation",
+        special="{share} of its attention lies on marks and punctuation",
         spread="a row is spread over {effective:.0f} of {keys} tokens",
         elsewhere="for {share} of the written tokens it looks most at another token than the one that is needed most "
         "(by occlusion)",
@@ -87,7 +87,7 @@ ENGLISH = HonestyWording(
             ("decoder", "cross"): "cross",
         },
         head="{attention}, layer {layer}, head {head}",
-        places={
+        targets={
             "marks": "<bos>, <eos>",
             "punctuation": "punctuation",
             "before": "one place before",
@@ -108,11 +108,11 @@ ENGLISH = HonestyWording(
     ),
 )
 
-TURKISH = HonestyWording(
+TURKISH = HeadMessages(
     percent="%{:.{}f}",
     caution=Caution(
         line="Bu haritayı sözcük eşleştirmesi olarak okumayın: {reasons}.",
-        wordless="dikkatin işaret ve noktalama belirteçlerine düşen payı {share}",
+        special="dikkatin işaret ve noktalama belirteçlerine düşen payı {share}",
         spread="bir satır {keys} belirteçten {effective:.0f} tanesine yayılıyor",
         elsewhere="yazılan belirteçlerin {share} kadarında, en çok gerek duyulandan (kapatma ile) başka bir belirtece "
         "bakıyor",
@@ -137,7 +137,7 @@ TURKISH = HonestyWording(
             ("decoder", "cross"): "çapraz",
         },
         head="{attention}, katman {layer}, kafa {head}",
-        places={
+        targets={
             "marks": "<bos>, <eos>",
             "punctuation": "noktalama",
             "before": "bir önceki yer",
@@ -161,13 +161,16 @@ TURKISH = HonestyWording(
 _WORDINGS = {"en": ENGLISH, "tr": TURKISH}
 
 
-def written_share(share: float, words: HonestyWording, decimals: int = 0) -> str:
-    """0.5 as "50%" or "%50"."""
+def written_share(share: float, words: HeadMessages, decimals: int = 0) -> str:
+    """Return 0.5 as "50%" or "%50"."""
     return words.percent.format(100.0 * share, decimals)
 
 
-def honesty_wording(language: str) -> HonestyWording:
-    """The words in English (`en`) or Turkish (`tr`). Raises `UsageError` for another language."""
+def head_messages(language: str) -> HeadMessages:
+    """Return the messages in English (`en`) or Turkish (`tr`).
+
+    Raises `UsageError` for another language.
+    """
     if language not in _WORDINGS:
         raise UsageError(f'there is no table in "{language}"; choose from {", ".join(_WORDINGS)}')
     return _WORDINGS[language]

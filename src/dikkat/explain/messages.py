@@ -1,4 +1,4 @@
-"""Which sentences and headings an explanation needs; every language fills them in."""
+"""The sentences and headings of an explanation; every language fills them in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Headings:
-    """Headings of columns and rows."""
+    """Hold headings of columns and rows."""
 
     word: str
     token: str
@@ -32,7 +32,7 @@ class Headings:
 
 @dataclass(frozen=True, slots=True)
 class ThreeSteps:
-    """The story of typed words: scores, weights, context."""
+    """Hold the texts about typed words: scores, weights, context."""
 
     title: str
     introduction: str
@@ -47,11 +47,11 @@ class ThreeSteps:
 
 @dataclass(frozen=True, slots=True)
 class SixSteps:
-    """The story of one cell of a trained model."""
+    """Hold the texts about one cell of a trained model."""
 
     title: str
     attentions: dict[tuple[str, str], str]
-    """What the attention of a stack and kind is called."""
+    """Name of the attention of a stack and kind."""
     sentence: str
     target: str
     cross: str
@@ -64,17 +64,17 @@ class SixSteps:
     inputs: dict[str, str]
     """Where the layer's input comes from."""
     turns: dict[str, str]
-    """What q goes through after its projection."""
+    """Operations on q after its projection."""
     scores: tuple[str, str]
     additive: str
     scaling: tuple[str, str]
     free_scaling: str
-    """Instead of the text of `scaling`, where β is not the usual one."""
+    """Replaces the text of `scaling`, where β is not the usual one."""
     bias: str
     masking: str
     softmax: tuple[str, str]
     hard: tuple[str, str]
-    """Instead of `softmax`."""
+    """Replaces `softmax`."""
     all_masked: str
     weighting: tuple[str, str]
     drowned: str
@@ -87,8 +87,8 @@ class SixSteps:
 
 
 @dataclass(frozen=True, slots=True)
-class Wording:
-    """All texts of one language."""
+class Messages:
+    """Hold all texts of one language."""
 
     headings: Headings
     three: ThreeSteps

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dikkat.explain.wording import Headings, SixSteps, ThreeSteps, Wording
+from dikkat.explain.messages import Headings, Messages, SixSteps, ThreeSteps
 
-ENGLISH = Wording(
+ENGLISH = Messages(
     headings=Headings(
         word="word",
         token="token",

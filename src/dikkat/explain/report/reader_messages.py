@@ -1,4 +1,4 @@
-"""The words of the report of a classifier or a language model, beside those that all reports share."""
+"""Messages of the report of a classifier or a language model, beside those that all reports share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dikkat_runtime.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderWording:
-    """Texts in one language; names in braces are filled in."""
+class ReaderMessages:
+    """Hold the messages in one language; names in braces are filled in."""
 
     classifier: str
     language_model: str
@@ -65,7 +65,7 @@ class ReaderWording:
     others: str
 
 
-ENGLISH = ReaderWording(
+ENGLISH = ReaderMessages(
     classifier="Classifier: {labels}",
     language_model="Language model ({objective})",
     accuracy="accuracy, %",
@@ -120,7 +120,7 @@ ENGLISH = ReaderWording(
     others="training texts of {count} other classes",
 )
 
-TURKISH = ReaderWording(
+TURKISH = ReaderMessages(
     classifier="Sınıflandırıcı: {labels}",
     language_model="Dil modeli ({objective})",
     accuracy="doğruluk, %",
@@ -178,8 +178,8 @@ TURKISH = ReaderWording(
 _WORDINGS = {"en": ENGLISH, "tr": TURKISH}
 
 
-def reader_wording(language: str) -> ReaderWording:
-    """The words in English (`en`) or Turkish (`tr`). Raises `UsageError` for another language."""
+def reader_messages(language: str) -> ReaderMessages:
+    """Return the messages in English (`en`) or Turkish (`tr`). Raises `UsageError` for another language."""
     if language not in _WORDINGS:
         raise UsageError(f'there is no report in "{language}"; choose from {", ".join(_WORDINGS)}')
     return _WORDINGS[language]

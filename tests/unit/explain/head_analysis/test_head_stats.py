@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 from dikkat.explain.head_analysis.ablation import HeadName
-from dikkat.explain.head_analysis.portrait import Portrait, Portraits
+from dikkat.explain.head_analysis.head_stats import HeadStats, HeadStatsCollector
 from dikkat.nn.recorder import MapName
 
 WORDS = ("▁dogs", "▁see", "▁cats", "▁.", "<eos>")
 
 
-def portrait(*heads: np.ndarray, stack: str = "encoder", kind: Literal["self", "cross"] = "self") -> list[Portrait]:
+def stats(*heads: np.ndarray, stack: str = "encoder", kind: Literal["self", "cross"] = "self") -> list[HeadStats]:
     """Of heads with the tokens of `WORDS` on the keys."""
-    portraits = Portraits()
-    portraits.add(MapName(stack, 0, kind), np.stack(heads), WORDS[: heads[0].shape[0]], WORDS[: heads[0].shape[1]])
-    return [portraits.of(HeadName(stack, 0, kind, number)) for number in range(len(heads))]
+    collector = HeadStatsCollector()
+    collector.add(MapName(stack, 0, kind), np.stack(heads), WORDS[: heads[0].shape[0]], WORDS[: heads[0].shape[1]])
+    return [collector.of(HeadName(stack, 0, kind, number)) for number in range(len(heads))]
 
 
 def test_places() -> None:
@@ -27,41 +27,41 @@ def test_places() -> None:
     before[0, 0] = after[4, 4] = 1.0
     marks, signs, first = np.zeros((3, 5, 5))
     marks[:, 4] = signs[:, 3] = first[:, 0] = 1.0
-    found = portrait(before, np.eye(5), after, marks, signs, first)
+    found = stats(before, np.eye(5), after, marks, signs, first)
     # rows that look at the punctuation or at the end mark are told as that first
-    assert [each.place for each in found] == ["before", "same", "after", "marks", "punctuation", "first"]
-    assert [each.place_share for each in found] == pytest.approx([0.6, 0.6, 0.4, 1.0, 1.0, 0.6])
+    assert [each.target for each in found] == ["before", "same", "after", "marks", "punctuation", "first"]
+    assert [each.target_share for each in found] == pytest.approx([0.6, 0.6, 0.4, 1.0, 1.0, 0.6])
     assert [each.distance for each in found] == pytest.approx([0.8, 0.0, 0.8, 2.0, 1.4, 2.0])
     assert {each.entropy for each in found} == {0.0}
 
 
 def test_evenly_spread_attention_is_drawn_nowhere() -> None:
-    (found,) = portrait(np.full((5, 5), 0.2))
+    (found,) = stats(np.full((5, 5), 0.2))
     assert found.entropy == pytest.approx(math.log(5))
     assert found.entropy_share == pytest.approx(1.0)
-    assert (found.place, found.place_share) == (None, 0.0)
+    assert (found.target, found.target_share) == (None, 0.0)
 
 
 def test_under_a_causal_mask_the_first_rows_have_less_to_spread_over() -> None:
     even = np.tri(4) / np.arange(1, 5)[:, None]
-    (found,) = portrait(even, stack="decoder")
+    (found,) = stats(even, stack="decoder")
     assert found.entropy == pytest.approx((math.log(1) + math.log(2) + math.log(3) + math.log(4)) / 4)
     assert found.entropy_share == pytest.approx(1.0)
-    assert found.place is None
-    (alone,) = portrait(np.ones((1, 1)), stack="decoder")
+    assert found.target is None
+    (alone,) = stats(np.ones((1, 1)), stack="decoder")
     assert (alone.entropy, alone.entropy_share) == (0.0, 0.0)
 
 
 def test_cross_attention_is_placed_by_what_is_written() -> None:
-    (found,) = portrait(np.eye(3, 5), stack="decoder", kind="cross")
-    assert (found.place, found.place_share, found.distance) == ("same", 1.0, 0.0)
+    (found,) = stats(np.eye(3, 5), stack="decoder", kind="cross")
+    assert (found.target, found.target_share, found.distance) == ("same", 1.0, 0.0)
 
 
 def test_tokens_count_alike_over_sentences() -> None:
-    portraits, name = Portraits(), MapName("encoder", 2, "self")
-    portraits.add(name, np.eye(2)[None], WORDS[:2], WORDS[:2])
-    portraits.add(name, np.full((1, 3, 3), 1 / 3), WORDS[:3], WORDS[:3])
-    found = portraits.of(HeadName("encoder", 2, "self", 0))
+    collector, name = HeadStatsCollector(), MapName("encoder", 2, "self")
+    collector.add(name, np.eye(2)[None], WORDS[:2], WORDS[:2])
+    collector.add(name, np.full((1, 3, 3), 1 / 3), WORDS[:3], WORDS[:3])
+    found = collector.of(HeadName("encoder", 2, "self", 0))
     assert found.entropy == pytest.approx(3 * math.log(3) / 5)
     assert found.entropy_share == pytest.approx(3 * math.log(3) / (2 * math.log(2) + 3 * math.log(3)))
     # away from itself: rows of three tokens are 1, 2/3 and 1 away on average
@@ -70,4 +70,4 @@ def test_tokens_count_alike_over_sentences() -> None:
 
 def test_a_head_that_was_not_seen() -> None:
     with pytest.raises(KeyError):
-        Portraits().of(HeadName("encoder", 0, "self", 0))
+        HeadStatsCollector().of(HeadName("encoder", 0, "self", 0))

@@ -1,4 +1,4 @@
-"""A comparison as headings, sentences and tables."""
+"""Explain a comparison with headings, sentences and tables."""
 
 from __future__ import annotations
 
@@ -9,53 +9,60 @@ from dikkat.explain.comparison.kinds import KINDS, Kind
 from dikkat.explain.comparison.measurement import HOW_MEMORY, HOW_TIMED, Exponent
 from dikkat.explain.comparison.result import Comparison
 from dikkat.explain.comparison.sweeps import Sweep
-from dikkat.explain.story import Column, Step, Story, Table
+from dikkat.explain.explanation import Column, Explanation, Step, Table
 
 _CELL_NAMES = {"gru": "gated recurrent unit", "rnn": "Elman's cell"}
 
 
-def tell_comparison(found: Comparison) -> Story:
-    """The story of all parts, in the order of the questions that they answer."""
-    settings = found.settings
+def render_comparison(comparison: Comparison) -> Explanation:
+    """Return the explanation of all parts, in the order of the questions that they answer."""
+    settings = comparison.settings
     title = "Convolution, recurrence and self-attention"
     introduction = (
         f"One layer each, of one width: a causal convolution of kernel k = {settings.kernel}, a recurrence "
         f"({_CELL_NAMES[settings.cell]}), and self-attention with one head.",
     )
     steps = (
-        _formulas(found),
-        _counted(found),
-        _measured(found, found.over_length),
-        _measured(found, found.over_width),
-        _forms(found),
-        _reach(found),
-        _copied(found),
+        _formulas(comparison),
+        _counted(comparison),
+        _measured(comparison, comparison.over_length),
+        _measured(comparison, comparison.over_width),
+        _forms(comparison),
+        _reach(comparison),
+        _copied(comparison),
     )
-    machine = found.machine
+    machine = comparison.machine
     ending = (
         f"Measured on {machine.processor}, {_many(machine.threads, 'thread')}, PyTorch {machine.torch}, "
-        f"seed {settings.seed}, in {found.seconds:.0f} s.",
+        f"seed {settings.seed}, in {comparison.seconds:.0f} s.",
     )
-    return Story(title, introduction, None, steps, ending)
+    return Explanation(title, introduction, None, steps, ending)
 
 
-def _formulas(found: Comparison) -> Step:
+def _formulas(comparison: Comparison) -> Step:
     headings = ("layer", "operations", "with projections", "sequential steps", "longest path", "O(…)")
     columns = tuple(Column(heading) for heading in headings)
-    written = formulas(found.settings.cell)
+    written = formulas(comparison.settings.cell)
     rows = tuple(
-        (kind, each.without_projections, each.with_projections, each.sequential_steps, each.path_length, each.order)
-        for kind, each in written.items()
+        (
+            kind,
+            formula.without_projections,
+            formula.with_projections,
+            formula.sequential_steps,
+            formula.path_length,
+            formula.order,
+        )
+        for kind, formula in written.items()
     )
     return Step("1. What one layer costs, on paper", COUNTED, Table(columns, rows))
 
 
-def _counted(found: Comparison) -> Step:
-    width, kernel = found.settings.width, found.settings.kernel
+def _counted(comparison: Comparison) -> Step:
+    width, kernel = comparison.settings.width, comparison.settings.kernel
     columns = _columns("n", "convolution", "recurrence", "+ projections", "attention", "+ projections", "longest path")
     rows = []
-    for length in found.settings.lengths:
-        conv, recurrent, attention = (each for each in found.costs if each.length == length)
+    for length in comparison.settings.lengths:
+        conv, recurrent, attention = (point for point in comparison.costs if point.length == length)
         counts = (
             conv.with_projections,
             recurrent.without_projections,
@@ -77,32 +84,34 @@ def _counted(found: Comparison) -> Step:
     )
 
 
-def _measured(found: Comparison, sweep: Sweep) -> Step:
+def _measured(comparison: Comparison, sweep: Sweep) -> Step:
     by_length = sweep.over == "length"
     symbol, other = ("n", "d") if by_length else ("d", "n")
     columns = _columns(symbol, *(f"{_short(kind)} {unit}" for unit in ("ms", "MiB") for kind in KINDS))
     rows = []
-    for place, size in enumerate(sweep.sizes):
-        points = [sweep.of(kind)[place] for kind in KINDS]
+    for index, size in enumerate(sweep.sizes):
+        points = [sweep.of(kind)[index] for kind in KINDS]
         times = (_significant(point.measured.seconds * 1e3) for point in points)
         memory = (_significant(point.measured.peak_bytes / 2**20) for point in points)
         rows.append((f"{size:,}", *times, *memory))
-    fitted = [*(each.seconds for each in sweep.growth), *(each.bytes for each in sweep.growth)]
+    fitted = [*(growth.seconds for growth in sweep.growth), *(growth.bytes for growth in sweep.growth)]
     total = ("exponent", *map(_exponent, fitted))
     text = [f"ms: {HOW_TIMED}.", f"MiB: {HOW_MEMORY}."] if by_length else []
-    counted = ", ".join(f"{_short(each.kind)} {symbol}^{_exponent(each.operations)}" for each in sweep.growth)
+    counted = ", ".join(f"{_short(growth.kind)} {symbol}^{_exponent(growth.operations)}" for growth in sweep.growth)
     over = sweep.growth[0].operations
     after = (
         [f"Exponent p of {symbol}^p, fitted over {symbol} = {over.first:,} … {over.last:,}. The operations (with "
          f"projections) counted over the same range grow as {counted}."] if over else []
     )  # fmt: skip
-    number, what, held = (3, "length", found.settings.width) if by_length else (4, "width", found.settings.lengths[0])
+    number, what, held = (
+        (3, "length", comparison.settings.width) if by_length else (4, "width", comparison.settings.lengths[0])
+    )
     heading = f"{number}. Measured over the {what}: {other} = {held:,}"
     return Step(heading, tuple(text), Table(columns, tuple(rows), total), tuple(after))
 
 
-def _forms(found: Comparison) -> Step:
-    forms = found.forms
+def _forms(comparison: Comparison) -> Step:
+    forms = comparison.forms
     longest = forms.points[-1].length
     columns = _columns("form", "ms", "MiB", "time exponent", "memory exponent", "error")
     rows = []
@@ -133,26 +142,26 @@ def _forms(found: Comparison) -> Step:
     return Step("5. Attention for long inputs", text, Table(columns, tuple(rows)), after)
 
 
-def _reach(found: Comparison) -> Step:
-    kernel, layers = found.settings.kernel, found.settings.layers
+def _reach(comparison: Comparison) -> Step:
+    kernel, layers = comparison.settings.kernel, comparison.settings.layers
     columns = _columns("layer", "layers", "inputs", "predicted", "reached", "from", "|dy/dx first|", "|dy/dx last|")
     rows = []
-    for each in found.reaches:
-        field = receptive_field(each.layers, kernel) if each.kind == "convolution" else each.length
+    for reach in comparison.reaches:
+        field = receptive_field(reach.layers, kernel) if reach.kind == "convolution" else reach.length
         rows.append(
             (
-                each.kind,
-                f"{each.layers}",
-                f"{each.length}",
-                f"{min(field, each.length)}",
-                f"{each.reached}",
-                f"x{each.earliest}",
-                _size(each.sizes[0]),
-                _size(each.sizes[-1]),
+                reach.kind,
+                f"{reach.layers}",
+                f"{reach.length}",
+                f"{min(field, reach.length)}",
+                f"{reach.reached}",
+                f"x{reach.earliest}",
+                _size(reach.sizes[0]),
+                _size(reach.sizes[-1]),
             )
         )
-    joined, missed = found.joined, found.missed
-    inputs = found.reaches[0].length
+    joined, missed = comparison.joined, comparison.missed
+    inputs = comparison.reaches[0].length
     first, lost = _size(joined.sizes[0]), _size(missed.sizes[0])
     after = (
         f"L convolutions see 1 + L (k−1) inputs. For k = {kernel}, L = {layers} they join x1 and x{joined.length} "
@@ -163,14 +172,14 @@ def _reach(found: Comparison) -> Step:
     return Step("6. Which inputs reach the last output", text, Table(columns, tuple(rows)), after)
 
 
-def _copied(found: Comparison) -> Step:
-    settings = found.settings
+def _copied(comparison: Comparison) -> Step:
+    settings = comparison.settings
     columns = _columns("n", *KINDS)
     rows = []
     for length in settings.copy_lengths:
-        accuracies = (f"{each.accuracy:.1%}" for each in found.copied if each.length == length)
+        accuracies = (f"{point.accuracy:.1%}" for point in comparison.copied if point.length == length)
         rows.append((f"{length:,}", *accuracies))
-    parameters = {each.kind: each.parameters for each in found.copied}
+    parameters = {point.kind: point.parameters for point in comparison.copied}
     text = (
         f"Each layer is trained anew at each n, on {settings.updates:,} batches of {BATCH} random sequences of "
         f"{VOCABULARY} tokens, d = {settings.width:,}; then tested on {TESTED:,} fresh ones. Chance is {CHANCE:.1%}.",

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dikkat.explain.attention_map import AttentionMap
-from dikkat.explain.tiles import tiled
+from dikkat.explain.max_pooling import max_pooled
 
 
 def some_map(rows: int, columns: int) -> AttentionMap:
@@ -18,7 +18,7 @@ def some_map(rows: int, columns: int) -> AttentionMap:
 @pytest.mark.parametrize(("rows", "columns", "tile"), [(7, 5, (2, 2)), (4, 9, (1, 3)), (13, 4, (4, 1)), (1, 8, (1, 2))])
 def test_a_tile_shows_its_largest_weight(rows: int, columns: int, tile: tuple[int, int]) -> None:
     whole = some_map(rows, columns)
-    found, size = tiled(whole, 4)
+    found, size = max_pooled(whole, 4)
     assert size == tile
     height, width = tile
     expected = [
@@ -35,6 +35,6 @@ def test_a_tile_shows_its_largest_weight(rows: int, columns: int, tile: tuple[in
 @pytest.mark.parametrize("shape", [(4, 4), (1, 3), (0, 2)])
 def test_what_fits_is_left_alone(shape: tuple[int, int]) -> None:
     whole = some_map(*shape)
-    found, size = tiled(whole, 4)
+    found, size = max_pooled(whole, 4)
     assert found is whole
     assert size == (1, 1)

@@ -1,8 +1,7 @@
-"""An imported sentence encoder as a source of vectors."""
+"""An imported sentence encoder as a source of vectors; the torch engine alone computes it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from pydantic import ValidationError
@@ -14,44 +13,51 @@ from dikkat.models.factory import Factory
 from dikkat.models.sentence_encoder import SentenceEncoder
 from dikkat.nn.pooling import MeanPooling
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.common.backbone import Backbone, longest_text
+from dikkat.tasks.common.device import find_device
+from dikkat.tasks.common.engines import choose_engine
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.text.foreign_tokenizer import ForeignTokenizer
+from dikkat.torch_engine.texts import Hidden, TorchEncoder
+from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.embedder import Embedder, TextReading, longest_text
 
 
-def encoder_backbone(run: RunDirectory) -> Backbone:
-    """An imported encoder, pooled as its makers did."""
-    settings = run.read_config()
+def encoder_embedder(run: RunDirectory, engine: EngineName, precision: PrecisionName, device: Device) -> Embedder:
+    """An imported encoder, pooled as its makers did.
+
+    Raises `UsageError` for the native engine, and `MissingInputError` or `DataError` naming the file.
+    """
+    where, settings = find_device(device), run.read_config()
     config = run_config(settings, str(run.config))
     try:
         around = EncoderConfig.model_validate(settings.get("encoder", {}))
     except ValidationError as error:
         raise UsageError(f"{run.config}: encoder.{first_complaint(error)}") from None
+    choice = choose_engine(run, settings, engine, precision, device)
     model = build_checked(run, config.model, partial(Factory(config.model).sentence_encoder, around)).eval()
     load_weights(model, run)
     tokenizer = ForeignTokenizer.load(run.tokenizer, config.model.vocab_size)
-    longest = longest_text(config, around.max_length, special=tokenizer.frame_size)
-    return Backbone(
-        model=model,
-        stack="encoder",
-        encode=tokenizer.encode,
-        read=lambda ids: tokenizer.framed(ids[:longest]),
+    longest = longest_text(run.path, config.model_dump(), around.max_length, special=tokenizer.frame_size)
+    computing = TorchEncoder(model.to(where), _sentence_pooling(model, around), why_not_native=choice.told)
+    reading = TextReading(
+        encode=tokenizer.encode_batch,
+        frame=lambda ids: tokenizer.framed(ids[:longest]),
         longest=longest,
-        pieces=tokenizer.labels,
-        width=config.model.model_dim,
-        hidden=model,
-        pooled=_sentence_pooling(model, around),
+        labels=tokenizer.labels,
     )
+    return Embedder(computing, reading)
 
 
-def _sentence_pooling(model: SentenceEncoder, around: EncoderConfig) -> Callable[[Tensor, Tensor], Tensor]:
+def _sentence_pooling(model: SentenceEncoder, around: EncoderConfig) -> Hidden:
     mean = MeanPooling()
 
     def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
         if around.pooling == "mean":
-            vectors = mean(hidden, mask)
+            vectors: Tensor = mean(hidden, mask)
         else:
             vectors = hidden[:, 0] if around.pooling == "first" else model.summary(hidden)
         return F.normalize(vectors, dim=-1) if around.normalize else vectors

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat.explain.head_analysis.wordless import is_mark, is_punctuation
+from dikkat.explain.head_analysis.token_kinds import is_punctuation, is_special
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from dikkat.explain.head_analysis.wordless import is_mark, is_punctuation
     ],
 )  # fmt: skip
 def test_tokens(token: str, expected: tuple[bool, bool]) -> None:
-    assert (is_mark(token), is_punctuation(token)) == expected
+    assert (is_special(token), is_punctuation(token)) == expected

@@ -1,4 +1,4 @@
-"""The words of a report in English and in Turkish."""
+"""Messages of a report in English and in Turkish."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dikkat_runtime.errors import UsageError
 
 
 @dataclass(frozen=True, slots=True)
-class ReportWording:
-    """Every text of a report; names in braces are filled in."""
+class ReportMessages:
+    """Hold every text of a report; names in braces are filled in."""
 
     title: str
     loss: str
@@ -56,7 +56,7 @@ class ReportWording:
     settings: str
 
 
-ENGLISH = ReportWording(
+ENGLISH = ReportMessages(
     title="Translator {source} → {target}",
     loss="validation loss, nats a token",
     minutes="minutes",
@@ -103,7 +103,7 @@ ENGLISH = ReportWording(
     settings="all settings (config.json)",
 )
 
-TURKISH = ReportWording(
+TURKISH = ReportMessages(
     title="Çevirmen {source} → {target}",
     loss="doğrulama kaybı, belirteç başına nat",
     minutes="dakika",
@@ -153,8 +153,8 @@ TURKISH = ReportWording(
 _WORDINGS = {"en": ENGLISH, "tr": TURKISH}
 
 
-def report_wording(language: str) -> ReportWording:
-    """The words in English (`en`) or Turkish (`tr`). Raises `UsageError` for another language."""
+def report_messages(language: str) -> ReportMessages:
+    """Return the messages in English (`en`) or Turkish (`tr`). Raises `UsageError` for another language."""
     if language not in _WORDINGS:
         raise UsageError(f'there is no report in "{language}"; choose from {", ".join(_WORDINGS)}')
     return _WORDINGS[language]

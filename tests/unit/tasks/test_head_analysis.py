@@ -42,7 +42,7 @@ def test_every_head_is_measured(untrained: Path, data: str) -> None:
     assert found.whole.loss == pytest.approx(math.log(340), rel=0.15)
     for each in found.heads:
         assert (each.agreement is not None) == (each.head.kind == "cross")
-        assert 0 < each.portrait.entropy_share <= 1 + 1e-9
+        assert 0 < each.stats.entropy_share <= 1 + 1e-9
     assert found.alignment_head is not None
     assert found.alignment_head.agreement is not None
     agreements = [each.agreement.occlusion for each in found.heads if each.agreement is not None]

@@ -1,4 +1,4 @@
-"""An explanation as headings, sentences and tables, before it takes a form of output."""
+"""An explanation as headings, sentences and tables, before it is rendered."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Heading and alignment of a column."""
+    """Hold heading and alignment of a column."""
 
     heading: str
     numeric: bool = False
-    """Set flush right."""
+    """Whether the column is aligned right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Rows of cells, as wide as there are columns."""
+    """Hold rows of cells, as wide as there are columns."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] = ()
-    """A last row that sums up the others; none if empty."""
+    """Last row that sums up the others; none if empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: what is done, the numbers, and what follows from them."""
+    """Hold one step: what is done, the numbers, and what follows from them."""
 
     heading: str
     text: tuple[str, ...]
@@ -35,12 +35,12 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Story:
-    """The whole explanation, in one language."""
+class Explanation:
+    """Hold the whole explanation, in one language."""
 
     title: str
     introduction: tuple[str, ...]
     vectors: Table | None
-    """The words and their vectors, where the user typed them."""
+    """Words and their vectors, where the user typed them."""
     steps: tuple[Step, ...]
     ending: tuple[str, ...]

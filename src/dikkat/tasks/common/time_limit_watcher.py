@@ -1,4 +1,4 @@
-"""Says in the first seconds of a run with a time limit how far it will come, where that is not far enough."""
+"""Warn in the first seconds of a run whose time limit leaves too few updates."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dikkat.training.task import Validation
 from dikkat.training.watching import StepReport, Watcher
 
 FIRST_UPDATES = 3
-"""The first is left out, since it pays for what is done once."""
+"""Updates that are timed. The first is left out, since it includes one-time costs."""
 LONG_UPDATE = 2.0
-"""Seconds of an update that says enough alone."""
+"""Seconds of an update that is long enough to be judged alone."""
 
 
-class PaceWatcher(Watcher):
-    """Passes on what it sees, and tells once if the time does not hold the updates that a model needs."""
+class TimeLimitWatcher(Watcher):
+    """Forward every report to `inner`, and warn once if the time limit leaves too few updates."""
 
     def __init__(self, inner: Watcher, config: RunConfig, batches_per_epoch: int, can_shrink: bool) -> None:
         self._inner = inner
@@ -22,24 +22,27 @@ class PaceWatcher(Watcher):
         self._batches = batches_per_epoch
         self._can_shrink = can_shrink
         self._seconds: list[float] = []
-        self._is_told = config.training.minutes is None
+        self._is_done = config.training.minutes is None
 
     def note(self, text: str) -> None:
+        """Forward a note."""
         self._inner.note(text)
 
-    def validation(self, row: dict[str, float], found: Validation, is_best: bool) -> None:
-        self._inner.validation(row, found, is_best)
+    def validation(self, row: dict[str, float], validation_result: Validation, is_best: bool) -> None:
+        """Forward the result of a validation."""
+        self._inner.validation(row, validation_result, is_best)
 
     def step(self, report: StepReport) -> None:
+        """Forward the report of an update, and time the first ones."""
         self._inner.step(report)
-        if self._is_told or report.seconds_left is None:
+        if self._is_done or report.seconds_left is None:
             return
         self._seconds.append(report.seconds)
         if len(self._seconds) < FIRST_UPDATES and report.seconds < LONG_UPDATE:
             return
-        self._is_told = True
-        if told := self._warning(max(1e-6, min(self._seconds[1:] or self._seconds)), report.seconds_left):
-            self._inner.note(told)
+        self._is_done = True
+        if warning := self._warning(max(1e-6, min(self._seconds[1:] or self._seconds)), report.seconds_left):
+            self._inner.note(warning)
 
     def _warning(self, seconds: float, left: float) -> str:
         training, done = self._config.training, len(self._seconds)

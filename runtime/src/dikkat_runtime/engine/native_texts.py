@@ -1,0 +1,196 @@
+"""The native engines of classifiers and language models: stacks of blocks over the C kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from dikkat_runtime.engine.activations import softmax
+from dikkat_runtime.engine.contract import EngineInfo, Memory
+from dikkat_runtime.engine.options import GenerationOptions, Precision
+from dikkat_runtime.engine.products import linear
+from dikkat_runtime.engine.ranking import log_normalizers
+from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.engine.stack import KeyValueCache, Linear, Stack, causal_mask
+from dikkat_runtime.engine.text_contract import Rows
+from dikkat_runtime.engine.weights import Weights
+from dikkat_runtime.engine.writing import NativeWriter
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.native.cpu import available_threads
+from dikkat_runtime.native.library import library
+
+Objective = Literal["causal", "masked", "prefix"]
+Pooling = Literal["mean", "first", "attention", "max"]
+MOST_LOGITS = 1 << 22
+"""So many are in memory at once where all tokens of a text are judged."""
+
+
+class NativeStack:
+    """What the engines share: one stack of blocks, and the weights that it reads."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        arrays: Mapping[str, Array],
+        where: str,
+        stack: Literal["encoder", "decoder"],
+        embedding: str,
+        precision: Precision,
+        threads: int | None,
+    ) -> None:
+        """Take over `arrays` by their names; `where` is their file, for messages. Raises as `NativeEngine`."""
+        threads = available_threads() if threads is None else threads
+        self.info = EngineInfo("native", precision, threads, library()[1])
+        self.weights = Weights(arrays, where, precision == "int8", threads)
+        layers = settings.encoder_layers if stack == "encoder" else settings.decoder_layers
+        self.stack = Stack(self.weights, settings, stack, layers, embedding)
+
+    @property
+    def width(self) -> int:
+        """D, the numbers of a vector."""
+        return self.stack.settings.model_dim
+
+
+class NativeClassifier(NativeStack):
+    """Encoder, pooling and output layer."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        arrays: Mapping[str, Array],
+        where: str,
+        *,
+        pooling: Pooling,
+        outputs: int,
+        precision: Precision = "float32",
+        threads: int | None = None,
+    ) -> None:
+        """`outputs` is 1 where one logit decides between two classes. Raises as `NativeStack`."""
+        super().__init__(settings, arrays, where, "encoder", "embedding.weight", precision, threads)
+        self.pooling = pooling
+        self._output = Linear(self.weights, "output", outputs, settings.model_dim)
+        self._query = self.weights.array("pooling.query", settings.model_dim) if pooling == "attention" else None
+        self.weights.check_all_used()
+
+    def hidden(self, rows: Rows) -> Memory:
+        """The state of every id."""
+        tokens, mask = padded(rows)
+        return Memory(self.stack(tokens, mask[:, None, None, :]), tuple(map(len, rows)))
+
+    def pool(self, memory: Memory) -> Array:
+        """(B, D): by the classifier's own pooling."""
+        states, mask = memory.states, length_mask(memory)
+        if self.pooling == "first":
+            return np.asarray(states[:, 0])
+        if self.pooling == "max":
+            return np.asarray(np.where(mask[..., None], states, np.float32(-np.inf)).max(axis=1))
+        if self._query is None:
+            return mean(memory)
+        scores = states @ self._query * np.float32(states.shape[-1] ** -0.5)
+        shares = softmax(np.where(mask, scores, np.float32(-np.inf)))
+        # (B, 1, S) x (B, S, D) -> (B, D)
+        return np.asarray((shares[:, None, :] @ states)[:, 0])
+
+    def logits(self, rows: Rows) -> Array:
+        """(B, C)."""
+        logits = self._output(self.pool(self.hidden(rows)))
+        return np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits
+
+
+class NativeLanguageModel(NativeStack):
+    """Embedding, blocks and output matrix."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        arrays: Mapping[str, Array],
+        where: str,
+        *,
+        objective: Objective = "causal",
+        precision: Precision = "float32",
+        threads: int | None = None,
+    ) -> None:
+        """Raises as `NativeStack`."""
+        embedding = "output_weight" if settings.tie_embeddings else "embedding.weight"
+        super().__init__(settings, arrays, where, "decoder", embedding, precision, threads)
+        self.objective = objective
+        shape = settings.vocab_size, settings.model_dim
+        bias = self.weights.array("output_bias", settings.vocab_size) if self.weights.has("output_bias") else None
+        self._output = self.weights.matrix(self.weights.array("output_weight", *shape), bias)
+        self.weights.check_all_used()
+
+    def hidden(self, rows: Rows) -> Memory:
+        """The state of every id; only a causal model's knows nothing of what follows."""
+        tokens, mask = padded(rows)
+        seen = mask[:, None, None, :]
+        if self.objective == "causal":
+            seen = seen & causal_mask(tokens.shape[1], tokens.shape[1])
+        return Memory(self.stack(tokens, seen), tuple(map(len, rows)))
+
+    def pool(self, memory: Memory) -> Array:
+        """(B, D): the mean."""
+        return mean(memory)
+
+    def nats(self, windows: Array, skipped: Sequence[int]) -> float:
+        """Negative log-likelihood of ids (B, T+1) behind the first of each window and those `skipped`."""
+        length = windows.shape[1] - 1
+        states = self.stack(windows[:, :-1], causal_mask(length, length))
+        fresh = np.arange(length) >= np.array(skipped)[:, None]
+        states, wanted, total = states[fresh], windows[:, 1:][fresh], 0.0
+        some = max(1, MOST_LOGITS // self._output.outputs)
+        for start in range(0, len(wanted), some):
+            logits = self._logits(states[start : start + some])
+            largest, log_sums = log_normalizers(logits, self.info.threads)
+            right = np.take_along_axis(logits, wanted[start : start + some, None], axis=1)
+            total += float((largest + log_sums - right).sum(dtype=np.float64))
+        return total
+
+    def write(
+        self,
+        prompts: Array,
+        context: int,
+        options: GenerationOptions,
+        *,
+        forbidden: Sequence[int] = (),
+        numbers: Sequence[int] | None = None,
+    ) -> NativeWriter:
+        """Begin to write on from prompts (R, P); see `WritingEngine`."""
+        return NativeWriter(self.next_logits, prompts, context, options, forbidden, numbers)
+
+    def next_logits(self, tokens: Array, cache: KeyValueCache) -> Array:
+        """Logits (R, V) of the token after `tokens` (R, T), which stand behind what the cache holds.
+
+        What a "prefix" model reads in one go is a prefix, each token of which sees all the others.
+        """
+        length, total = tokens.shape[1], cache.length + tokens.shape[1]
+        sees_all = self.objective == "prefix"
+        mask = np.ones((1, 1, 1, total), bool) if sees_all else causal_mask(length, total)
+        return self._logits(self.stack(tokens, mask, cache)[:, -1])
+
+    def _logits(self, states: Array) -> Array:
+        """(N, D) -> (N, V)."""
+        return linear(self._output, states, self.info.threads)
+
+
+def padded(rows: Rows) -> tuple[Array, Array]:
+    """Ids (B, S) with zeros behind each row, and the mask that is True at real ones."""
+    lengths = np.array([len(row) for row in rows])
+    mask = np.arange(lengths.max()) < lengths[:, None]
+    tokens = np.zeros(mask.shape, np.int64)
+    tokens[mask] = np.concatenate([np.asarray(row, np.int64) for row in rows])
+    return tokens, mask
+
+
+def length_mask(memory: Memory) -> Array:
+    """(B, S), True at real positions."""
+    return np.asarray(np.arange(memory.states.shape[1]) < np.array(memory.lengths)[:, None])
+
+
+def mean(memory: Memory) -> Array:
+    """(B, D): the mean of the real positions."""
+    mask = length_mask(memory)
+    shares = (mask / mask.sum(axis=1, keepdims=True)).astype(np.float32)
+    # (B, 1, S) x (B, S, D) -> (B, D)
+    return np.asarray((shares[:, None, :] @ memory.states)[:, 0])

@@ -1,0 +1,51 @@
+/* A linear layer over any number of rows, for models whose blocks Python puts together.
+ *
+ * A row has the same bits in any company: see linear.h.
+ */
+#include "linear.h"
+#include "threads.h"
+
+#include <stdlib.h>
+
+/* Rows that a thread takes at once, so that the copy of the weights into panels pays. */
+#define ROW_BLOCK 256
+
+typedef struct {
+    const Linear *linear;
+    const float *from;
+    float *to, *scratch;
+    int64_t rows, row_blocks; /* shares of ROW_BLOCK rows */
+    int64_t part;             /* outputs of a share, whole panels */
+    int64_t each;             /* numbers of the scratch for each thread */
+} Layer;
+
+static void layer_share(const void *job, int64_t index, int64_t thread) {
+    const Layer *l = job;
+    int64_t inputs = l->linear->inputs, outputs = l->linear->outputs, step = padded(inputs);
+    int64_t first = index % l->row_blocks * ROW_BLOCK, start = index / l->row_blocks * l->part;
+    int64_t rows = smaller_of(l->rows - first, ROW_BLOCK), end = smaller_of(outputs, start + l->part);
+    float *aligned = l->scratch + l->each * thread;
+    for (int64_t row = 0; row < rows; row++) {
+        memcpy(aligned + row * step, l->from + (first + row) * inputs, sizeof(float) * inputs);
+        memset(aligned + row * step + inputs, 0, sizeof(float) * (step - inputs));
+    }
+    linear_rows(l->to + first * outputs, outputs, aligned, step, l->linear, rows, start, end,
+                aligned + smaller_of(l->rows, ROW_BLOCK) * step);
+}
+
+/* Twin: F.linear. Dense (rows, inputs) to dense (rows, outputs). Returns 0, or 1 for want of memory. */
+int linear_layer(const Linear *linear, const float *from, float *to, int64_t rows, int64_t threads) {
+    if (!rows) return 0;
+    int64_t panel = panel_of(linear), most = smaller_of(rows, ROW_BLOCK);
+    int64_t row_blocks = (rows + ROW_BLOCK - 1) / ROW_BLOCK, panels = (linear->outputs + panel - 1) / panel;
+    /* where there are fewer blocks of rows than threads, these share the outputs too */
+    int64_t parts = smaller_of(panels, (threads + row_blocks - 1) / row_blocks);
+    int64_t part = (panels + parts - 1) / parts * panel;
+    int64_t each = padded(most * padded(linear->inputs) + linear_scratch(linear, most));
+    float *scratch = aligned_alloc(64, sizeof(float) * each * threads);
+    if (!scratch) return 1;
+    Layer layer = {linear, from, to, scratch, rows, row_blocks, part, each};
+    share_out(threads, row_blocks * ((linear->outputs + part - 1) / part), 1, layer_share, &layer);
+    free(scratch);
+    return 0;
+}

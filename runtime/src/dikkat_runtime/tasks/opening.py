@@ -1,0 +1,80 @@
+"""From a run directory to the native engine that computes its model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel, NativeStack
+from dikkat_runtime.engine.precision import PrecisionName, choose_precision
+from dikkat_runtime.engine.run_directory import read_weights, section
+from dikkat_runtime.engine.settings import STACK, model_settings
+from dikkat_runtime.errors import DataError, UsageError
+
+EngineT = TypeVar("EngineT", bound=NativeStack)
+
+_OBJECTIVES = ("cross_entropy", "binary", "multi_label")
+_POOLINGS = ("mean", "first", "attention", "max")
+_READINGS = ("causal", "masked", "prefix")
+
+
+def open_classifier_engine(
+    run: Path, config: Mapping[str, Any], precision: PrecisionName = "float32", threads: int | None = None
+) -> NativeClassifier:
+    """The native engine with the weights of a classifier's run.
+
+    Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a setting
+    that needs PyTorch.
+    """
+    around, labels = section(config, "classifier", run), labels_of(run, config)
+    pooling = _known(run, "classifier", around, "pooling", "mean", _POOLINGS)
+    objective = _known(run, "classifier", around, "objective", "cross_entropy", _OBJECTIVES)
+    outputs = 1 if objective == "binary" else len(labels)
+
+    def make(*arguments: Any, **options: Any) -> NativeClassifier:
+        return NativeClassifier(*arguments, pooling=pooling, outputs=outputs, **options)
+
+    return _opened(make, run, config, precision, threads)
+
+
+def open_language_engine(
+    run: Path, config: Mapping[str, Any], precision: PrecisionName = "float32", threads: int | None = None
+) -> NativeLanguageModel:
+    """The native engine with the weights of a language model's run. Raises as `open_classifier_engine`."""
+    around = section(config, "language_model", run)
+    objective = _known(run, "language_model", around, "objective", "causal", _READINGS)
+
+    def make(*arguments: Any, **options: Any) -> NativeLanguageModel:
+        return NativeLanguageModel(*arguments, objective=objective, **options)
+
+    return _opened(make, run, config, precision, threads)
+
+
+def labels_of(run: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
+    """The classes of a classifier, in the order of training. Raises `DataError`."""
+    labels = config.get("labels")
+    if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
+        raise DataError(f"{run / 'config.json'}: damaged: names no labels; restore the file")
+    return tuple(labels)
+
+
+def _opened(
+    make: Callable[..., EngineT], run: Path, config: Mapping[str, Any], asked: PrecisionName, threads: int | None
+) -> EngineT:
+    settings = model_settings(config, str(run / "config.json"), STACK)
+    precision, why = choose_precision(run, asked)
+    path = run / "model.safetensors"
+    engine = make(settings, read_weights(path), str(path), precision=precision, threads=threads)
+    engine.info = replace(engine.info, why_precision=why)
+    return engine
+
+
+def _known(
+    run: Path, section_name: str, around: Mapping[str, Any], name: str, default: str, known: tuple[str, ...]
+) -> Any:
+    value = around.get(name, default)
+    if value not in known:
+        raise UsageError(f"{run}: this runtime does not compute {section_name}.{name} = {value}; upgrade it")
+    return value

@@ -1,0 +1,73 @@
+"""Which engine runs the model of a run, and at what precision; nothing here waits for PyTorch, or for pydantic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from dikkat.run_directory import RunDirectory
+from dikkat_runtime.engine.choose import why_not_native
+from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import Device, Precision
+from dikkat_runtime.engine.precision import PrecisionName, choose_precision
+from dikkat_runtime.errors import UsageError
+
+_KINDS = {"translator": "a translator", "classifier": "a classifier", "lm": "a language model"}
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """What computes a run, decided once."""
+
+    why_not_native: str
+    """Why the torch engine is to run instead of the native one; empty where the native one is to."""
+    is_asked: bool
+    """Whether the user asked for the torch engine."""
+    precision: Precision
+    why_precision: str
+    """Why it is this precision; empty where it was asked for."""
+
+    @property
+    def is_native(self) -> bool:
+        """Whether the native engine computes."""
+        return not self.why_not_native
+
+    @property
+    def told(self) -> str:
+        """Why it is not the native engine, for users who did not ask for another."""
+        return "" if self.is_asked else self.why_not_native
+
+
+def require_kind(run: RunDirectory, task: str) -> dict[str, Any]:
+    """What config.json of a run says. Raises `UsageError` for a model of another kind than `task`."""
+    settings = run.read_config()
+    if (kind := settings.get("task", "translator")) != task:
+        raise UsageError(f'{run.path}: holds a "{kind}", not {_KINDS[task]}')
+    return settings
+
+
+def choose_engine(
+    run: RunDirectory, settings: Mapping[str, Any], engine: EngineName, precision: PrecisionName, device: Device
+) -> EngineChoice:
+    """What is to compute the model of a run.
+
+    Raises `UsageError` where what was asked for cannot be had; no other engine or precision takes its place.
+    """
+    if precision == "int8" and device != "cpu":
+        raise UsageError(f"int8 is for processors; leave it out, or the device {device}")
+    if precision == "int8" and engine == "torch":
+        raise UsageError("int8 is for the native engine; leave out --precision or --engine torch")
+    if engine == "torch":
+        return EngineChoice("the torch engine was asked for", True, "float32", "")
+    why = why_not_native(settings, str(run.config)) if device == "cpu" else f"it is for processors, not for {device}"
+    if why is None:
+        if precision == "auto":
+            # looks at the file before it is read
+            _ = run.precision
+        return EngineChoice("", False, *choose_precision(run.path, precision))
+    if engine == "native":
+        raise UsageError(f"the native engine cannot run here: {why}")
+    if precision == "int8":
+        raise UsageError(f"int8 needs the native engine, which cannot run here: {why}; leave int8 out")
+    return EngineChoice(why, False, "float32", "")

@@ -1,0 +1,122 @@
+"""The contract of an engine over the modules of classifiers, language models and sentence encoders, as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor, nn
+
+from dikkat.decoding.generation import Generation
+from dikkat.models.classifier import EncoderClassifier
+from dikkat.models.language_model import LanguageModel
+from dikkat.models.sentence_encoder import SentenceEncoder
+from dikkat.nn.masks import causal_mask, key_mask, length_mask
+from dikkat.nn.pooling import MeanPooling
+from dikkat_runtime.engine.contract import EngineInfo, Memory
+from dikkat_runtime.engine.native_texts import MOST_LOGITS, padded
+from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.engine.text_contract import Rows
+from dikkat_runtime.native.arrays import Array
+
+Hidden = Callable[[Tensor, Tensor], Tensor]
+"""Ids (B, S) and a mask that is True at real ones to hidden states (B, S, D), or states to vectors (B, D)."""
+
+
+class TorchTexts:
+    """What the engines share: states by `compute`, one vector by `pooling`; hooks of the modules see every call."""
+
+    def __init__(self, model: nn.Module, compute: Hidden, pooling: Hidden, *, why_not_native: str = "") -> None:
+        """`why_not_native` is told where nobody asked for this engine."""
+        self.module = model.eval()
+        self._compute, self._pooling = compute, pooling
+        weight = next(model.parameters())
+        self._device = weight.device
+        name = "torch" if self._device.type == "cpu" else f"torch:{self._device.type}"
+        self.info = EngineInfo(name, "float32", torch.get_num_threads(), why_not_native=why_not_native)
+
+    @property
+    def width(self) -> int:
+        """D, the numbers of a vector."""
+        embedding: Tensor = self.module.get_parameter("embedding.weight")
+        return int(embedding.shape[1])
+
+    @torch.inference_mode()
+    def hidden(self, rows: Rows) -> Memory:
+        """The state of every id."""
+        states = self._compute(*self._padded(rows))
+        return Memory(states.float().cpu().numpy(), tuple(map(len, rows)))
+
+    @torch.inference_mode()
+    def pool(self, memory: Memory) -> Array:
+        """(B, D): one vector from the states of each text."""
+        states = torch.from_numpy(memory.states).to(self._device)
+        mask = length_mask(torch.tensor(memory.lengths), states.shape[1]).to(self._device)
+        return np.asarray(self._pooling(states, mask).float().cpu().numpy())
+
+    def _padded(self, rows: Rows) -> tuple[Int[Tensor, "B S"], Bool[Tensor, "B S"]]:
+        tokens, mask = padded(rows)
+        return torch.from_numpy(tokens).to(self._device), torch.from_numpy(mask).to(self._device)
+
+
+class TorchClassifier(TorchTexts):
+    """The engine of a classifier."""
+
+    def __init__(self, model: EncoderClassifier, *, why_not_native: str = "") -> None:
+        super().__init__(model, model.encode, model.pooling, why_not_native=why_not_native)
+        self._model = model
+
+    @torch.inference_mode()
+    def logits(self, rows: Rows) -> Array:
+        """(B, C)."""
+        return np.asarray(self._model(*self._padded(rows)).float().cpu().numpy())
+
+
+class TorchLanguageModel(TorchTexts):
+    """The engine of a language model."""
+
+    def __init__(self, model: LanguageModel, *, why_not_native: str = "") -> None:
+        def compute(tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
+            seen = key_mask(mask)
+            if model.objective == "causal":
+                seen = seen & causal_mask(tokens.shape[1], device=tokens.device)
+            return model.hidden(tokens, seen)
+
+        super().__init__(model, compute, MeanPooling(), why_not_native=why_not_native)
+        self._model = model
+
+    @torch.inference_mode()
+    def nats(self, windows: Array, skipped: Sequence[int]) -> float:
+        """Negative log-likelihood of ids (B, T+1) behind the first of each window and those `skipped`."""
+        model, tokens = self._model, torch.from_numpy(windows).to(self._device)
+        states = model.hidden(tokens[:, :-1])
+        fresh = torch.arange(states.shape[1])[None, :] >= torch.tensor(list(skipped))[:, None]
+        fresh = fresh.to(self._device)
+        states, wanted, total = states[fresh], tokens[:, 1:][fresh], 0.0
+        some = max(1, MOST_LOGITS // model.output_weight.shape[0])
+        for rows, right in zip(torch.split(states, some), torch.split(wanted, some), strict=True):
+            likelihoods = model.project(rows).float().log_softmax(dim=-1)
+            total -= float(likelihoods.gather(1, right[:, None]).double().sum())
+        return total
+
+    def write(
+        self,
+        prompts: Array,
+        context: int,
+        options: GenerationOptions,
+        *,
+        forbidden: Sequence[int] = (),
+        numbers: Sequence[int] | None = None,
+    ) -> Generation:
+        """Begin to write on from prompts (R, P); see `WritingEngine`."""
+        tokens = torch.from_numpy(prompts).to(self._device)
+        return Generation(self._model, tokens, context, options, forbidden=forbidden, numbers=numbers)
+
+
+class TorchEncoder(TorchTexts):
+    """The engine of an imported sentence encoder, pooled as its makers did."""
+
+    def __init__(self, model: SentenceEncoder, pooling: Hidden, *, why_not_native: str = "") -> None:
+        super().__init__(model, model, pooling, why_not_native=why_not_native)

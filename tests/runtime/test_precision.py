@@ -1,0 +1,98 @@
+"""Which precision is taken, by what training has measured of eight bits."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.runs import classifier_run, language_model_run, translator_run
+
+import dikkat_runtime as runtime
+from dikkat import Translator
+from dikkat_runtime.engine.precision import NOT_MEASURED, PrecisionRecord, choose_precision, read_record
+from dikkat_runtime.engine.run_directory import read_checksum
+from dikkat_runtime.errors import DataError
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return translator_run(tmp_path_factory.mktemp("precision") / "run")
+
+
+def record(run: Path, measure: str, float32: float, int8: float) -> PrecisionRecord:
+    made = PrecisionRecord(measure, float32, int8, 100, read_checksum(run / "model.safetensors"))
+    (run / "precision.json").write_text(made.json())
+    return made
+
+
+@pytest.mark.parametrize(
+    ("measure", "float32", "int8", "precision", "why"),
+    [
+        ("chrf", 61.20, 61.17, "int8", "loses 0.03 chrF on the validation part"),
+        ("chrf", 61.20, 61.50, "int8", "gains 0.30 chrF on the validation part"),
+        ("chrf", 61.20, 61.09, "float32", "int8 loses 0.11 chrF on the validation part"),
+        ("accuracy", 88.0, 87.95, "int8", "loses 0.05 points of accuracy on the validation part"),
+        ("macro_f1", 88.0, 87.0, "float32", "int8 loses 1.00 points of macro F1 on the validation part"),
+        ("perplexity", 20.0, 20.09, "int8", "loses 0.45 % of perplexity on the validation part"),
+        ("perplexity", 20.0, 20.12, "float32", "int8 loses 0.60 % of perplexity on the validation part"),
+    ],
+)
+def test_eight_bits_are_taken_where_they_lose_next_to_nothing(
+    run: Path, measure: str, float32: float, int8: float, precision: str, why: str
+) -> None:
+    made = record(run, measure, float32, int8)
+    assert read_record(run) == made
+    assert choose_precision(run, "auto") == (precision, why)
+    assert choose_precision(run, "float32") == ("float32", "")
+    assert choose_precision(run, "int8") == ("int8", "")
+
+
+def test_a_run_without_a_record_or_with_that_of_other_weights_is_float32(run: Path) -> None:
+    (run / "precision.json").unlink(missing_ok=True)
+    assert choose_precision(run, "auto") == ("float32", NOT_MEASURED)
+    (run / "precision.json").write_text(PrecisionRecord("chrf", 1.0, 1.0, 1, "others").json())
+    assert choose_precision(run, "auto") == ("float32", NOT_MEASURED)
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"measure": "taste"}', "nan"])
+def test_a_damaged_record_is_said(run: Path, content: str) -> None:
+    (run / "precision.json").write_text(content)
+    with pytest.raises(DataError, match=r"precision\.json: damaged: .*; delete it, and float32 is used"):
+        choose_precision(run, "auto")
+
+
+@pytest.mark.parametrize("change", [{"float32": "1"}, {"measure": "beauty"}, {"count": 1.5}, {"more": 1}])
+def test_a_record_with_a_wrong_entry_is_said(run: Path, change: dict[str, object]) -> None:
+    good = json.loads(record(run, "chrf", 1.0, 1.0).json())
+    (run / "precision.json").write_text(json.dumps({**good, **change}))
+    with pytest.raises(DataError, match="not a record of precisions"):
+        choose_precision(run, "auto")
+
+
+@pytest.mark.parametrize(
+    ("make", "load"),
+    [
+        (translator_run, runtime.Translator.load),
+        (classifier_run, runtime.Classifier.load),
+        (language_model_run, runtime.Generator.load),
+    ],
+)
+def test_every_kind_takes_it_and_says_so(
+    tmp_path: Path, make: Callable[[Path], Path], load: Callable[..., Any]
+) -> None:
+    path = make(tmp_path / "run")
+    record(path, "chrf", 50.0, 50.0)
+    info = load(path, precision="auto").info
+    assert info.precision == "int8"
+    assert "int8 (loses 0.00 chrF on the validation part)" in str(info)
+    assert "int8 (loses 0.00" in str(runtime.Embedder.load(path, precision="auto").info)
+
+
+def test_the_torch_engine_is_float32_without_a_word(run: Path) -> None:
+    record(run, "chrf", 1.0, 1.0)
+    info = Translator.load(run, "auto", engine="torch").info
+    assert (info.precision, info.why_precision) == ("float32", "")
+    assert Translator.load(run, "auto").info.precision == "int8"

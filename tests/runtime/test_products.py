@@ -1,0 +1,74 @@
+"""Linear layers and attention over numpy arrays, against their formulas in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dikkat_runtime.engine.products import attend, linear
+from dikkat_runtime.engine.weights import Weights
+from dikkat_runtime.native.arrays import Array
+
+SHAPES = [(1, 3, 5), (7, 16, 64), (23, 40, 33), (24, 48, 96), (300, 21, 70)]
+"""Rows, inputs, outputs: few and many rows, odd widths, more rows than a thread takes at once."""
+
+
+def drawn(*shape: int, seed: int = 0) -> Array:
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def rounded(x: Array) -> Array:
+    """Rows in eight bits, each by a scale of its own; what they stand for, in float64."""
+    scale = np.abs(x).max(axis=1, keepdims=True).astype(np.float64) / 127
+    return np.rint(x / scale) * scale
+
+
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), SHAPES)
+@pytest.mark.parametrize("in_bytes", [False, True])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_a_linear_layer_is_its_formula(rows: int, inputs: int, outputs: int, in_bytes: bool, with_bias: bool) -> None:
+    x, weight, bias = drawn(rows, inputs), drawn(outputs, inputs, seed=1), drawn(outputs, seed=2)
+    weights = Weights({"a.weight": weight} | ({"a.bias": bias} if with_bias else {}), "here", in_bytes, 1)
+    found = linear(weights.linear("a", outputs, inputs), x, threads=1)
+    factors = (rounded(x), rounded(weight)) if in_bytes else (x.astype(np.float64), weight)
+    expected = factors[0] @ factors[1].T + (bias if with_bias else 0)
+    # half a step of rounding where a number lies between two of eight bits
+    np.testing.assert_allclose(found, expected, rtol=0, atol=0.06 if in_bytes else 1e-5)
+
+
+@pytest.mark.parametrize("in_bytes", [False, True])
+def test_a_row_has_the_same_bits_in_any_company_and_by_any_number_of_threads(in_bytes: bool) -> None:
+    x, weight = drawn(600, 40), drawn(130, 40, seed=1)
+    layer = (weights := Weights({"a.weight": weight}, "here", in_bytes, 1)).linear("a", 130, 40)
+    together = linear(layer, x, threads=1)
+    for threads in (2, 3, 7):
+        assert np.array_equal(linear(layer, x, threads), together)
+    for start, end in ((0, 1), (5, 30), (100, 600)):
+        assert np.array_equal(linear(layer, x[start:end], 2), together[start:end])
+    assert weights.has("a.weight")
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(1, 9), (9, 9), (40, 130)])
+def test_attention_is_its_formula(queries: int, keys: int) -> None:
+    query, key, value = drawn(2, 3, queries, 20), drawn(2, 3, keys, 20, seed=1), drawn(2, 3, keys, 20, seed=2)
+    mask = np.random.default_rng(3).random((2, 1, queries, keys)) < 0.7
+    mask[1, 0, 0] = False
+    scores = np.where(mask, 0.3 * (query.astype(np.float64) @ key.swapaxes(2, 3)), -np.inf)
+    with np.errstate(invalid="ignore"):
+        shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    shares = np.nan_to_num(shares / np.maximum(np.nan_to_num(shares).sum(axis=-1, keepdims=True), 1e-30))
+    expected = (shares @ value).swapaxes(1, 2).reshape(2, queries, 60)
+    found = attend(query, key, value, mask, 0.3, threads=2)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
+    assert not found[1, 0].any(), "who may attend to nothing gets zero"
+
+
+def test_padding_and_the_layout_of_heads_change_not_a_bit() -> None:
+    joined = drawn(2, 9, 3 * 60)
+    query, key, value = (each.reshape(2, 9, 3, 20).swapaxes(1, 2) for each in np.split(joined, 3, axis=-1))
+    mask = np.ones((2, 1, 1, 9), bool)
+    mask[1, 0, 0, 6:] = False
+    found = attend(query, key, value, mask, 0.3, 1)
+    query, key, value = (np.ascontiguousarray(each[1:, :, :6]) for each in (query, key, value))
+    alone = attend(query, key, value, np.ones((1, 1, 1, 6), bool), 0.3, 1)
+    assert np.array_equal(found[1, :6], alone[0])

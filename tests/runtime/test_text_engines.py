@@ -1,0 +1,200 @@
+"""The engines of classifiers and language models compute alike, whatever the model, and alike alone and in company."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numpy as np
+import pytest
+import torch
+from tests.unit.models.small import shake
+from torch import nn
+
+from dikkat.config import ClassifierConfig, ModelConfig
+from dikkat.models.factory import build_classifier, build_language_model
+from dikkat.torch_engine.in_memory import classifier_in_memory, language_model_in_memory
+from dikkat.torch_engine.texts import TorchClassifier, TorchLanguageModel
+from dikkat_runtime.engine.options import GenerationOptions, Precision
+from dikkat_runtime.engine.text_contract import ClassifyingEngine, TextEngine, WritingEngine
+from dikkat_runtime.errors import DataError
+
+VOCABULARY = 40
+PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
+ROWS = [[1, 5, 6, 7], [1], [1, 9, 10, 11, 12, 13, 14, 15, 16, 17], [1, 20, 4, 4, 4, 20]]
+STACKS: dict[str, dict[str, Any]] = {
+    "rotary positions": {"positions": "rotary"},
+    "sinusoids, post norm, embedding norm": {"norm_placement": "post", "embedding_norm": True},
+    "learned positions, gelu": {"positions": "learned", "max_positions": 64, "activation": "gelu"},
+    "grouped keys, root-mean-square norm, swiglu": {"num_kv_heads": 2, "norm": "rms", "activation": "swiglu"},
+    "geglu, no biases": {"activation": "geglu", "attention_bias": False},
+    "gelu by tanh, odd widths": {"activation": "gelu_tanh", "head_dim": 5, "feed_forward_dim": 37},
+}
+OWN: dict[str, dict[str, Any]] = {
+    **STACKS,
+    "two matrices, output bias": {"tie_embeddings": False, "output_bias": True},
+}
+"""Of language models."""
+WAYS = {
+    "greedy": GenerationOptions(temperature=0.0),
+    "sampling": GenerationOptions(seed=3),
+    "cut sampling": GenerationOptions(top_k=9, top_p=0.9, min_p=0.02),
+    "limits": GenerationOptions(temperature=0.0, no_repeat_ngram=2, repetition_penalty=1.3),
+}
+
+
+def shape(**settings: Any) -> ModelConfig:
+    sizes = {"model_dim": 24, "num_heads": 4, "feed_forward_dim": 40, "encoder_layers": 2, "decoder_layers": 2}
+    return ModelConfig.model_validate({**sizes, "vocab_size": VOCABULARY, **settings})
+
+
+ModelT = TypeVar("ModelT", bound=nn.Module)
+
+
+def shaken(model: ModelT) -> ModelT:
+    """In evaluation mode, with nothing at its neutral value."""
+    shake(model)
+    return model.eval()
+
+
+def classifiers(around: ClassifierConfig | None = None, **settings: Any) -> dict[str, ClassifyingEngine]:
+    around = around or ClassifierConfig()
+    config = shape(**settings)
+    model = shaken(build_classifier(config, around, 3, seed=5))
+    engines: dict[str, ClassifyingEngine] = {"torch": TorchClassifier(model)}
+    for precision in PRECISIONS:
+        engines[precision] = classifier_in_memory(model, config, around, precision)
+    return engines
+
+
+def language_models(objective: Any = "causal", **settings: Any) -> dict[str, WritingEngine]:
+    config = shape(**settings)
+    model = shaken(build_language_model(config, objective, seed=5))
+    engines: dict[str, WritingEngine] = {"torch": TorchLanguageModel(model)}
+    for precision in PRECISIONS:
+        engines[precision] = language_model_in_memory(model, config, precision)
+    return engines
+
+
+def near(found: Any, expected: Any, precision: str) -> None:
+    """Eight bits round every factor to 127 steps, which adds up over the layers."""
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5 if precision == "float32" else 0.35)
+
+
+def written(engine: WritingEngine, options: GenerationOptions, context: int = 12, steps: int = 20) -> list[list[int]]:
+    """Three texts, one of which ends before the others; with more tokens than the context holds."""
+    writer = engine.write(np.array([[1, 5], [1, 9], [1, 9]]), context, options, forbidden=[0, 1, 3], numbers=[0, 1, 2])
+    texts = [writer.step() for _ in range(3)]
+    writer.keep([0, 2])
+    return [*texts, *(writer.step() for _ in range(steps))]
+
+
+@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_classes_and_vectors_are_those_of_the_model(name: str, precision: Precision) -> None:
+    engines = classifiers(**STACKS[name])
+    found, expected = engines[precision], engines["torch"]
+    assert (found.info.name, found.info.precision, expected.info.name) == ("native", precision, "torch")
+    near(found.logits(ROWS), expected.logits(ROWS), precision)
+    near(found.pool(found.hidden(ROWS)), expected.pool(expected.hidden(ROWS)), precision)
+
+
+@pytest.mark.parametrize(
+    "around",
+    [
+        {"pooling": "first"}, {"pooling": "attention"}, {"pooling": "max"}, {"objective": "multi_label"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_every_pooling_and_objective(around: dict[str, Any]) -> None:
+    engines = classifiers(ClassifierConfig(**around), positions="rotary")
+    near(engines["float32"].logits(ROWS), engines["torch"].logits(ROWS), "float32")
+
+
+def test_one_logit_of_two_classes() -> None:
+    config, around = shape(positions="rotary"), ClassifierConfig(objective="binary")
+    model = shaken(build_classifier(config, around, 2, seed=5))
+    found = classifier_in_memory(model, config, around).logits(ROWS)
+    assert found.shape == (len(ROWS), 2)
+    assert not found[:, 0].any()
+    near(found, TorchClassifier(model).logits(ROWS), "float32")
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("way", WAYS)
+def test_texts_are_written_as_by_the_model(name: str, way: str) -> None:
+    engines = language_models(**OWN[name])
+    assert written(engines["float32"], WAYS[way]) == written(engines["torch"], WAYS[way])
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_likelihoods_and_states_are_those_of_the_model(name: str, precision: Precision) -> None:
+    engines = language_models(**OWN[name])
+    found, expected = engines[precision], engines["torch"]
+    windows = np.random.default_rng(0).integers(4, VOCABULARY, (3, 11))
+    skipped = [0, 4, 9]
+    wanted = expected.nats(windows, skipped)
+    assert found.nats(windows, skipped) == pytest.approx(wanted, rel=1e-5 if precision == "float32" else 0.05)
+    near(found.pool(found.hidden(ROWS)), expected.pool(expected.hidden(ROWS)), precision)
+
+
+@pytest.mark.parametrize("objective", ["masked", "prefix"])
+def test_what_is_read_both_ways(objective: str) -> None:
+    engines = language_models(objective, positions="rotary")
+    found, expected = engines["float32"], engines["torch"]
+    for number, row in enumerate(ROWS):
+        near(found.hidden(ROWS).states[number, : len(row)], expected.hidden([row]).states[0], "float32")
+    if objective == "prefix":
+        assert written(found, WAYS["greedy"]) == written(expected, WAYS["greedy"])
+
+
+Engines = Callable[..., dict[str, Any]]
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "torch"])
+@pytest.mark.parametrize("make", [classifiers, language_models])
+def test_a_text_is_the_same_alone_and_in_company(make: Engines, precision: str) -> None:
+    engine: TextEngine = make(positions="rotary")[precision]
+    together = engine.hidden(ROWS)
+    vectors = engine.pool(together)
+    for number, row in enumerate(ROWS):
+        alone = engine.hidden([row])
+        atol = 0.0 if precision != "torch" else 1e-5
+        np.testing.assert_allclose(together.states[number, : len(row)], alone.states[0], rtol=0, atol=atol)
+        np.testing.assert_allclose(vectors[number], engine.pool(alone)[0], rtol=0, atol=max(atol, 1e-6))
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "torch"])
+def test_a_text_is_written_the_same_alone_and_in_company(precision: str) -> None:
+    engine = language_models(positions="rotary")[precision]
+    for options in WAYS.values():
+        together = written(engine, options)
+        writer = engine.write(np.array([[1, 9]]), 12, options, forbidden=[0, 1, 3], numbers=[2])
+        assert [writer.step()[0] for _ in together] == [tokens[-1] for tokens in together]
+
+
+def test_what_is_not_in_the_vocabulary_or_the_table_is_refused() -> None:
+    engine = classifiers(positions="learned", max_positions=8)["float32"]
+    with pytest.raises(DataError, match="a token must lie between 0 and 39"):
+        engine.logits([[1, VOCABULARY]])
+    with pytest.raises(DataError, match="9 tokens do not fit into 8 learned positions"):
+        engine.logits([[1] * 9])
+
+
+def test_the_engine_of_a_model_in_training_has_its_weights_of_now() -> None:
+    config = shape(positions="rotary")
+    model = shaken(build_language_model(config, "causal", seed=5))
+    before = language_model_in_memory(model, config).hidden(ROWS).states
+    with torch.no_grad():
+        for parameter in nn.Module.parameters(model):
+            parameter.mul_(1.5)
+    after = language_model_in_memory(model, config).hidden(ROWS).states
+    assert not np.allclose(before, after)
+
+
+def test_settings_that_need_torch_are_computed_by_it_with_the_reason() -> None:
+    config = shape(score="additive")
+    model = shaken(build_classifier(config, ClassifierConfig(), 3, seed=5))
+    info = classifier_in_memory(model, config, ClassifierConfig()).info
+    assert (info.name, info.why_not_native) == ("torch", "it does not compute model.score = additive")

@@ -1,0 +1,151 @@
+"""Confidence: forced scores against PyTorch, the regression against scipy-free formulas, faults, and what is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tests.runtime.runs import SENTENCES, translator_run
+
+from dikkat.tasks.translation.translator import Translator as WithModel
+from dikkat_runtime.engine.forced_scores import forced_scores
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.tasks.confidence import Calibration, faults
+from dikkat_runtime.tasks.confidence_fitting import judged, with_error, words_right
+from dikkat_runtime.tasks.logistic import Logistic
+from dikkat_runtime.tasks.output_lines import OutputStyle
+from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.character_scores import chrf
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = translator_run(tmp_path_factory.mktemp("runs") / "run")
+    pairs = [(f"The {word} is here.", f"Die {word} ist hier.") for word in "abcdefghijklmnopqrstuvwx"]
+    (path / "held_out").mkdir()
+    for side in (0, 1):
+        name = ("source", "target")[side]
+        lines = "".join(f"{pair[side]}\n" for pair in pairs)
+        (path / "held_out" / f"validation.{name}.txt").write_text(lines, encoding="utf-8")
+    return path
+
+
+def test_forced_scores_are_the_log_probabilities_of_the_model(run: Path) -> None:
+    translator = WithModel.load(run, engine="torch")
+    sources, targets = [[5, 6, 7], [9, 10, 11, 12]], [[8, 9], [20, 21, 22, 23]]
+    native = forced_scores(Translator.load(run, threads=1).engine, sources, targets)
+    for own in (native, forced_scores(translator.engine, sources, targets)):
+        for source, target, scores in zip(sources, targets, own, strict=True):
+            with torch.inference_mode():
+                mask = torch.ones(1, len(source) + 1, dtype=torch.bool)
+                logits = translator.model(torch.tensor([[*source, 2]]), torch.tensor([[1, *target]]), mask)[
+                    0
+                ].log_softmax(dim=-1)
+            expected = logits[torch.arange(len(target) + 1), torch.tensor([*target, 2])]
+            np.testing.assert_allclose(scores.log_probabilities, expected.numpy(), atol=1e-4)
+            entropy = -(logits.exp() * logits).sum(dim=-1)
+            np.testing.assert_allclose(scores.entropies, entropy.numpy(), atol=1e-4)
+            best = logits.topk(2, dim=-1)
+            other = torch.where(best.indices[:, 0] == torch.tensor([*target, 2]), best.values[:, 1], best.values[:, 0])
+            np.testing.assert_allclose(scores.margins, (expected - other).numpy(), atol=1e-4)
+            np.testing.assert_allclose(scores.attention.sum(axis=1), 1.0, atol=1e-5)
+            assert scores.attention.shape == (len(target) + 1, len(source) + 1)
+
+
+def test_the_regression_is_at_the_maximum_of_its_likelihood() -> None:
+    chance = np.random.default_rng(1)
+    x = chance.normal(size=(400, 3))
+    y = chance.random(400) < 1 / (1 + np.exp(-(x @ [2.0, -1.0, 0.0] + 0.5)))
+    model = Logistic.fit(x, y.tolist(), ridge=1e-6)
+    standard = np.c_[(x - model.means) / model.scales, np.ones(400)]
+    gradient = standard.T @ (y - model.probabilities(x))
+    assert np.abs(gradient).max() < 0.2
+    assert model.weights[0] > 1.5
+    assert model.weights[1] < -0.6
+    again = Logistic.from_json(model.as_json(), 3)
+    np.testing.assert_array_equal(again.probabilities(x), model.probabilities(x))
+    # with one kind of label alone nothing is certain
+    assert np.isfinite(Logistic.fit(x, [True] * 400).weights).all()
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "found"),
+    [
+        ("It is 25 km away.", "Es ist weit weg.", ("number lost",)),
+        ("I do not know him.", "Ich kenne ihn.", ("negation lost",)),
+        ("I do not know him.", "Ich kenne ihn nicht.", ()),
+        ("I don't know.", "Ich weiß es.", ("negation lost",)),
+        ("A dog.", " ", ("empty",)),
+        ("A dog runs.", "ein Hund " * 20, ("loop",)),
+        ("A dog.", "Ein Hund.", ()),
+    ],
+)
+def test_faults_that_need_no_model_are_flagged(source: str, target: str, found: tuple[str, ...]) -> None:
+    assert faults(source, target, ("en", "de")) == found
+    assert "unfinished" in faults(source, target, ("en", "de"), finished=False)
+
+
+def test_turkish_negation_is_seen_in_suffixes() -> None:
+    assert faults("I do not know.", "Bilmiyorum.", ("en", "tr")) == ()
+    assert faults("He has no car.", "Arabası yok.", ("en", "tr")) == ()
+    assert faults("I do not know.", "Biliyorum.", ("en", "tr")) == ("negation lost",)
+    assert faults("I do not know.", "x", ("en", "xx")) == ()
+
+
+def test_chrf_is_that_of_sacrebleu() -> None:
+    from sacrebleu.metrics import CHRF
+
+    for text, reference in (("A dog runs.", "A dog ran."), ("Bir köpek", "Köpek koşuyor"), ("abc", "abcdefgh")):
+        assert chrf(text, reference) == pytest.approx(CHRF().sentence_score(text, [reference]).score, abs=0.01)
+
+
+def test_labels_are_what_the_reference_says() -> None:
+    assert words_right(["a", "x", "c"], "a b c") == [True, False, True]
+    assert judged(["a b", "c"], ["a  b", "c"]) == ([True, True], "equal to the reference")
+    right, meaning = judged(["ein Hund läuft", "xyz"], ["ein Hund rennt", "ein Hund läuft dort"])
+    assert right == [True, False] or right == [False, False]
+    assert "chrF" in meaning
+    for seed in range(30):
+        assert with_error("one two three", ["one two three", "four five"], seed) != "one two three"
+
+
+def test_confidence_is_fitted_once_and_kept(run: Path, tmp_path: Path) -> None:
+    translator, told = Translator.load(run, threads=1), list[str]()
+    judge = translator.judge(run, told=told.append)
+    assert told == ["fitting confidence on 24 validation pairs, once …"]
+    again = translator.judge(run, told=told.append)
+    assert len(told) == 1
+    lines = [*SENTENCES, "{name} has 3 %s."]
+    for one, other in zip(*(translator.translate(lines, confidence=each) for each in (judge, again)), strict=True):
+        assert one == other
+        assert one.confidence is not None
+        assert 0 <= one.confidence.probability <= 1
+        assert " ".join(word.text for word in one.confidence.words).split() == one.text.split() or not one.text.strip()
+    plain = [each.text for each in translator.translate(lines)]
+    assert [each.text for each in translator.translate(lines, confidence=judge)] == plain
+    (run / "confidence.json").write_text('{"version": 1}', encoding="utf-8")
+    with pytest.raises(DataError, match=r"confidence\.json: damaged"):
+        Calibration.read(run)
+    (run / "confidence.json").unlink()
+    with pytest.raises(MissingInputError, match=r"validation\.source\.txt"):
+        translator.judge(tmp_path)
+
+
+def test_lines_tell_what_was_asked_for_and_leave_out_what_is_not_sure(run: Path) -> None:
+    translator = Translator.load(run, threads=1)
+    judge = translator.judge(run)
+    (translation,) = translator.translate(["A dog runs."], confidence=judge)
+    probability, notes = translation.confidence.probability, TranslationNotes()  # type: ignore[union-attr]
+    (line,) = OutputStyle(confidence=True, abstain=probability).lines(translation, 3, notes)
+    assert line.startswith(f"{probability:.4f}\t{translation.text}\t")
+    assert notes.lines() == []
+    assert list(OutputStyle(abstain=min(1.0, probability + 1e-6)).lines(translation, 3, notes)) == [""]
+    assert notes.lines() == ["1 line left empty by --abstain (first line 3)"]
+    for wrong in ({"abstain": 1.5}, {"confidence": True}):
+        with pytest.raises(UsageError):
+            OutputStyle(**wrong).check(2, is_document=False)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="--out"):
+        OutputStyle(json=True).check(1, is_document=True)
