@@ -2,9 +2,9 @@
 
 python benchmarks/confidence.py RUN
 
-On the test part of a run, which lies in its folder `held_out`: its own translations, and references with a planted error
-(a word of another sentence, a word less, two changed places) among whole ones. What is printed are the area under the
-ROC curve (AUROC, Hanley and McNeil 1982) and the expected calibration error over ten bins (ECE, Guo et al. 2017).
+On the test part of a run, which lies in its folder `held_out`: its own translations, and references with a planted
+error (a word of another sentence, a word less, two changed places) among whole ones. What is printed are the area under
+the ROC curve (AUROC, Hanley and McNeil 1982) and the expected calibration error over ten bins (ECE, Guo et al. 2017).
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def started(*options: str | Path, port: int = 0) -> Iterator[Server]:
     )
     try:
         assert process.stderr is not None
-        line = process.stderr.readline()
+        line = next((line for line in process.stderr if "kernels" not in line), "")
         found = re.search(r"http://\S+:(\d+)", line)
         if not found:
             raise SystemExit(f"the server did not start: {line.strip()}")

@@ -145,7 +145,7 @@ def test_train_peers_reads_the_target_speed_in_the_logs_of_the_peers() -> None:
     assert re.findall(TOOLKITS["eole"].pattern, eole) == ["1186"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="the benchmark reads resident memory from Linux")
 def test_efficient_attention_measures_every_form_in_turn() -> None:
     """At a length where nothing is worth timing: the exact forms err by rounding only, the others visibly."""

@@ -87,8 +87,10 @@ def chosen_head(
         for name, (weights,) in maps.items():
             for agreements in (blind, judged):
                 agreements.add(name, weights[0].double().numpy(), occluded, gradient, words)
-    scores = {name: found.scores for name, found in judged.found().items()}
-    return choose_alignment_head(blind.found()), {name: each.error for name, each in scores.items() if each is not None}
+    scores = {name: found.scores for name, found in judged.results().items()}
+    return choose_alignment_head(blind.results()), {
+        name: each.error for name, each in scores.items() if each is not None
+    }
 
 
 NOUNS, KINDS = 30, 3

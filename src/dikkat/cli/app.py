@@ -14,6 +14,7 @@ COMMANDS = (
     "quickstart",
     "train",
     "translate",
+    "correct",
     "classify",
     "generate",
     "evaluate",

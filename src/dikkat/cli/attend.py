@@ -68,8 +68,7 @@ def attend(
     kind: Annotated[
         Attention | None,
         typer.Option(
-            help="Within the encoder or decoder, or cross (if absent, where there is); JSON and npz: all; table: the"
-            " encoder's too."
+            help="Within the encoder or decoder, or cross (if absent, where there is); JSON and npz: all; table: both."
         ),
     ] = None,
     layer: Annotated[int | None, typer.Option(help="From 1; the last if absent, in JSON, npz and tables all.")] = None,
@@ -110,14 +109,17 @@ def attend(
         _write_page(trained, list(sentences), out, target)
         return
     else:
-        options = BeamOptions(
-            beam_size=BEAM.beam_size if beam is None else beam, n_best=BEAM.n_best if n_best is None else n_best
-        )
-        found = _translated(trained, sentences, out, place, target, options)
+        found = _translated(trained, sentences, out, place, target, _options(beam, n_best))
     if out is None:
         _tell(found)
     else:
         _write(found, out, words, colours or Colours.Reds)
+
+
+def _options(beam: int | None, n_best: int | None) -> BeamOptions:
+    return BeamOptions(
+        beam_size=BEAM.beam_size if beam is None else beam, n_best=BEAM.n_best if n_best is None else n_best
+    )
 
 
 def _write_page(translator: Translator, sentences: Sequence[str], out: Path, target: str | None) -> None:

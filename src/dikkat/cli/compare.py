@@ -58,10 +58,7 @@ def compare(
 
 
 def parse_sizes(name: str, text: str) -> tuple[int, ...]:
-    """Parse `256,512` as ascending numbers.
-
-    Raises `UsageError` for anything else.
-    """
+    """Parse `256,512` as ascending numbers. Raises `UsageError` for anything else."""
     try:
         return tuple(sorted({int(part) for part in text.split(",")}))
     except ValueError:

@@ -46,7 +46,7 @@ def diversify(
     Whoever trains on the table should name files of their own for validation and test, which neither translator has
     seen.
     """
-    _check_place(out, "--out")
+    _check_out(out, "--out")
     from dikkat.data.readers import LanguageChoice, read_pairs
     from dikkat.tasks.translation.diversify import check_directions, diversify
     from dikkat.tasks.translation.translator import Translator
@@ -96,8 +96,8 @@ def check(
     if out is not None:
         check_page(out)
     if fix is not None:
-        _check_place(fix, "--fix")
-        _check_place(left_out_path(fix), "--fix")
+        _check_out(fix, "--fix")
+        _check_out(left_out_path(fix), "--fix")
     languages = (source_language, target_language)
     request = CheckRequest(pairs, valid or (), (source_column, target_column), languages)
     found = check_files(request, note=partial(print, file=sys.stderr))
@@ -110,7 +110,7 @@ def check(
     print_written(out, fix, None if fix is None else left_out_path(fix))
 
 
-def _check_place(out: Path, option: str) -> None:
+def _check_out(out: Path, option: str) -> None:
     """Before any work."""
     from dikkat_runtime.files import probe_beside, write_errors
 

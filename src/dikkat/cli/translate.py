@@ -34,6 +34,9 @@ _RepetitionPenalty = Annotated[
     float,
     typer.Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
 ]
+_NoCorrections = Annotated[
+    bool, typer.Option("--no-corrections", help="Leave aside what dikkat correct has put in the place of translations.")
+]
 _Glossary = Annotated[
     Path | None,
     typer.Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),
@@ -65,6 +68,7 @@ def translate(
     no_repeat_ngram: _NoRepeatNgram = None,
     repetition_penalty: _RepetitionPenalty = DEFAULTS.repetition_penalty,
     glossary: _Glossary = None,
+    no_corrections: _NoCorrections = False,
     prefix: _Prefix = None,
     confidence: _Confidence = False,
     json: _Json = False,

@@ -51,6 +51,7 @@ class TranslateOptions:
     no_repeat_ngram: int | None = None
     repetition_penalty: float = BEAM.repetition_penalty
     glossary: Path | None = None
+    no_corrections: bool = False
     prefix: Path | None = None
     confidence: bool = False
     json: bool = False
@@ -98,6 +99,8 @@ def translate(options: TranslateOptions) -> None:
     decoding = options.decoding()
     translator = open_translator(options.run, options.engine, options.precision, options.device)
     print_engine(translator.info)
+    if options.no_corrections:
+        translator.corrections = None
     stream = partial(
         translator.stream,
         options=decoding,

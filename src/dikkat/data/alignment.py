@@ -31,7 +31,7 @@ _ENDS = {".": 1, "。": 1, "।": 1, "?": 2, "？": 2, "؟": 2, "!": 3, "！": 3
 
 @dataclass(frozen=True, slots=True)
 class Sketches:
-    """What is remembered of each line, 21 bytes a line."""
+    """Hold what is remembered of each line, 21 bytes a line."""
 
     lengths: npt.NDArray[np.uint32]
     numbers: npt.NDArray[np.uint32]

@@ -52,11 +52,11 @@ def collate(corpus: Corpus, indices: IntArray) -> Batch:
 
 def _shifted(output: IntArray) -> IntArray:
     """What is fed in where `output` (B, T) is predicted."""
-    found = np.full_like(output, PAD_ID)
-    found[:, 0] = BOS_ID
+    shifted = np.full_like(output, PAD_ID)
+    shifted[:, 0] = BOS_ID
     # everything but <eos> moves one place to the right
-    found[:, 1:] = np.where(output[:, :-1] == EOS_ID, PAD_ID, output[:, :-1])
-    return found
+    shifted[:, 1:] = np.where(output[:, :-1] == EOS_ID, PAD_ID, output[:, :-1])
+    return shifted
 
 
 def _padded(corpus: Corpus, indices: IntArray, side: Side) -> IntArray:

@@ -101,7 +101,7 @@ class Corpus:
 
     @classmethod
     def in_memory(cls, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Corpus:
-        """The same without files, for a handful of pairs."""
+        """Return a corpus without files, for a handful of pairs."""
         sequences = [sequence for pair in pairs for sequence in pair]
         offsets = np.cumsum([0, *map(len, sequences)], dtype=np.int64)
         return cls(np.array([token for sequence in sequences for token in sequence], np.uint32), offsets)
@@ -184,10 +184,10 @@ def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
 def _check_classes(ids_path: Path, corpus: Corpus, num_classes: int) -> None:
     classes, _ = corpus.gather(np.arange(len(corpus)), "target")
     if bool((classes >= num_classes).any()):
-        place = int((classes >= num_classes).argmax())
-        text = int(np.repeat(np.arange(len(corpus)), corpus.target_lengths)[place])
+        index = int((classes >= num_classes).argmax())
+        text = int(np.repeat(np.arange(len(corpus)), corpus.target_lengths)[index])
         raise DataError(
-            f"{ids_path}: text {text + 1} is of class {classes[place]}, but the classes end at {num_classes - 1};"
+            f"{ids_path}: text {text + 1} is of class {classes[index]}, but the classes end at {num_classes - 1};"
             " prepare the data again"
         )
 

@@ -78,17 +78,17 @@ def _one_text_twice(pairs: Sequence[Pair]) -> str:
 def _labels_or_copies(pairs: Sequence[Pair]) -> str:
     if len(pairs) < _FEWEST_PAIRS:
         return ""
-    sides = [sorted(set(side)) for side in zip(*_texts(pairs), strict=True)]
-    few = [len(side) * _PER_LABEL <= len(pairs) for side in sides]
+    distinct = [sorted(set(side)) for side in zip(*_texts(pairs), strict=True)]
+    few = [len(side) * _PER_LABEL <= len(pairs) for side in distinct]
     if all(few):
         different = len(set(_texts(pairs)))
         return f"it repeats itself: {plural(different, 'different pair')} in its first {plural(len(pairs), 'pair')}"
     if not any(few):
         return ""
     side = few.index(True)
-    examples = ", ".join(map(shorten, sides[side][:3]))
+    examples = ", ".join(map(shorten, distinct[side][:3]))
     return (
-        f"the {_SIDES[side]} is one of only {plural(len(sides[side]), 'text')} ({examples}), as labels are; to sort"
+        f"the {_SIDES[side]} is one of only {plural(len(distinct[side]), 'text')} ({examples}), as labels are; to sort"
         " texts by label there is dikkat train classifier"
     )
 

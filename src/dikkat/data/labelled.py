@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dikkat.data.cleaning import normalise
+from dikkat.data.json_lines import json_entries, text_of
 from dikkat.data.label_columns import are_swapped, choose_columns
 from dikkat.data.pairs import Pair
-from dikkat.data.readers import json_entries, read_pairs, table_kind, text_of
+from dikkat.data.readers import read_pairs, table_kind
 from dikkat_runtime.errors import DataError, UsageError, nearest
 
 _JSON_KEYS = ("label", "text")

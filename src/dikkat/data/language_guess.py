@@ -50,23 +50,23 @@ def contradicted_by(texts: Sequence[str], named: str) -> str:
 
 
 def are_alike(one: str, other: str) -> bool:
-    """Whether two languages are taken for each other."""
+    """Return whether two languages are mistaken for each other."""
     return any({one, other} <= group for group in _ALIKE)
 
 
 def most_probable(text: str) -> tuple[str, float]:
-    """The two-letter code of the language that a single text most probably is in, and the probability."""
+    """Return the two-letter code of the most probable language of a single text, and the probability."""
     code, probability = _identifier().classify(text)
     return {"yue": "zh", "wuu": "zh"}.get(code, code), probability
 
 
 def languages_known() -> list[str]:
-    """The codes that `language_scores` has numbers for, in its order."""
+    """Return the codes of the languages in `language_scores`, in its order."""
     return list(_identifier().labels)
 
 
 def language_scores(text: str) -> NDArray[np.float64]:
-    """How likely a text is in each known language, as logarithms up to a constant."""
+    """Return the log-likelihoods of a text in each known language, up to a constant."""
     ranked = dict(_identifier().rank(text))
     probabilities = np.array([ranked.get(code, 0.0) for code in languages_known()])
     # the identifier divides logarithms by the root of the number of bytes

@@ -1,4 +1,4 @@
-"""Which languages data is in, by the names of its files."""
+"""Find the languages of data by the names of its files."""
 
 from __future__ import annotations
 

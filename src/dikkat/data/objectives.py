@@ -32,7 +32,7 @@ class Example:
     """(B,): number of first tokens that are seen by all."""
 
     @property
-    def places(self) -> IntArray | None:
+    def position_ids(self) -> IntArray | None:
         """Return (B, T) positions that begin anew at each document; None where they are 0 ... T-1."""
         if self.documents is None:
             return None

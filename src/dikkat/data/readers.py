@@ -6,19 +6,16 @@ field becomes a space. Lines of a table with nothing in them are skipped.
 
 from __future__ import annotations
 
-import json
-import re
-import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
-from typing import Any
 
 from dikkat.data.alignment import shift_line
 from dikkat.data.census import Census
 from dikkat.data.file_kinds import named_kind
 from dikkat.data.gettext_catalogs import read_catalogs
+from dikkat.data.json_lines import DEFAULT_KEYS, Column, one_line, read_json_pairs
 from dikkat.data.languages import GETTEXT, languages_of
 from dikkat.data.packed import without_packing
 from dikkat.data.pairs import Pair, lines_of
@@ -29,10 +26,8 @@ from dikkat_runtime.documents.formats import find_format, require_format
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DataError, DikkatError, UsageError, nearest, plural
 
-__all__ = ["LanguageChoice", "Pair", "languages_of", "read_inputs", "read_pairs"]
+__all__ = ["Column", "LanguageChoice", "Pair", "languages_of", "read_inputs", "read_pairs"]
 
-Column = str | int | None
-"""A header name, a 1-based number (also as digits in a string), or the default of the format."""
 Note = Callable[[str], None]
 """Takes one line about how the data is read."""
 
@@ -40,10 +35,6 @@ _KNOWN = (
     ".tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), two aligned files or documents, or gettext:LANGUAGE"
 )
 _DOCUMENTS = ("SubRip subtitles", "WebVTT subtitles", "Markdown", "HTML", "Word document")
-_DEFAULT_KEYS = (("source", "target"), ("src", "tgt"))
-_EXAMPLE = '{"source": "...", "target": "..."}'
-_LINE_BREAKS = re.compile(r"[\r\n]+")
-_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
 def read_pairs(
@@ -107,7 +98,7 @@ def read_inputs(
         elif kind in SUFFIXES:
             pairs = _counted(Path(name), kind, choice, note)
         elif kind == ".jsonl":
-            pairs = _read_json_lines(Path(name), columns)
+            pairs = read_json_pairs(Path(name), columns)
         else:
             pairs = _read_table(Path(name), columns, roles, note, lenient)
         inputs.append((" ".join(names), pairs))
@@ -154,19 +145,19 @@ def _counted(path: Path, kind: str, choice: LanguageChoice, note: Note) -> Itera
 
 
 def _is_document(name: str) -> bool:
-    found = find_format(name)
-    return found is not None and found.name in _DOCUMENTS
+    document_format = find_format(name)
+    return document_format is not None and document_format.name in _DOCUMENTS
 
 
 def _read_documents(source: Path, target: Path) -> Iterator[Pair]:
     """Segments of two documents of like build, such as a page and its translation; raises `DataError` for others."""
-    sides = [_segments(path) for path in (source, target)]
-    if len(sides[0]) != len(sides[1]):
+    segments = [_segments(path) for path in (source, target)]
+    if len(segments[0]) != len(segments[1]):
         raise DataError(
-            f"{source} has {plural(len(sides[0]), 'segment')}, but {target} has {len(sides[1]):,}; documents are read"
-            " side by side only where they have as many"
+            f"{source} has {plural(len(segments[0]), 'segment')}, but {target} has {len(segments[1]):,}; documents"
+            " are read side by side only where they have as many"
         )
-    for (line, ours), (_, theirs) in zip(*sides, strict=True):
+    for (line, ours), (_, theirs) in zip(*segments, strict=True):
         yield Pair(ours, theirs, line)
 
 
@@ -266,13 +257,13 @@ def _read_columns(
             have = "1 column" if len(row) == 1 else f"{len(row)} columns"
             how = "" if dialect.delimiter == "\t" else f" separated by {dialect.separator}"
             raise DataError(f"{path}:{line}: {have}{how}, but column {max(source, target) + 1} is wanted")
-        yield Pair(_one_line(row[source]), _one_line(row[target]), line)
+        yield Pair(one_line(row[source]), one_line(row[target]), line)
 
 
 def _default_columns(dialect: Dialect) -> tuple[int, int]:
     """The columns called source and target, or src and tgt, else the first two."""
     names = [name.casefold() for name in dialect.header]
-    for keys in _DEFAULT_KEYS:
+    for keys in DEFAULT_KEYS:
         if all(key in names for key in keys):
             return names.index(keys[0]), names.index(keys[1])
     return 0, 1
@@ -284,80 +275,3 @@ def _named_column(path: Path, name: str, dialect: Dialect) -> int:
             f'{path}:1: no column is called "{name}"{nearest(name, dialect.header)}; known: {", ".join(dialect.header)}'
         )
     return dialect.header.index(name)
-
-
-def _read_json_lines(path: Path, columns: tuple[Column, Column]) -> Iterator[Pair]:
-    if any(isinstance(column, int) for column in columns):
-        raise UsageError("columns of JSONL are named, not numbered")
-    if (columns[0] is None) != (columns[1] is None):
-        raise UsageError("of JSONL, name the column of the source and that of the target, or neither")
-    return _read_objects(path, None if columns[0] is None else (str(columns[0]), str(columns[1])))
-
-
-def _read_objects(path: Path, keys: tuple[str, str] | None) -> Iterator[Pair]:
-    for number, entry in json_entries(path):
-        where = f"{path}:{number}"
-        keys = keys or _default_keys(entry, where)
-        yield Pair(text_of(entry, keys[0], where), text_of(entry, keys[1], where), number)
-
-
-def json_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of a JSONL file with their line numbers.
-
-    Raises `DataError` for another line.
-    """
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            yield number, _json_object(line, f"{path}:{number}")
-
-
-def _json_object(line: str, where: str) -> dict[str, Any]:
-    try:
-        entry = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError(f"{where}:{error.colno}: not valid JSON: {error.msg}") from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
-        raise DataError(f"{where}: JSON that cannot be read: {error}") from None
-    if not isinstance(entry, dict):
-        raise DataError(f"{where}: every line must be a JSON object such as {_EXAMPLE}")
-    nested = entry.get("translation")
-    # The form of Hugging Face data sets: {"translation": {"en": ..., "fr": ...}}.
-    return {**entry, **nested} if isinstance(nested, dict) else entry
-
-
-def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
-    for keys in _DEFAULT_KEYS:
-        if all(key in entry for key in keys):
-            return keys
-    known = ", ".join(entry)
-    texts = [key for key, value in entry.items() if isinstance(value, str)]
-    if len(texts) < 2:
-        raise DataError(f"{where}: holds no two texts, source and target; its keys are: {known or 'none'}")
-    example = " ".join(
-        f"--{side}-column {shlex.quote(key)}" for side, key in zip(("source", "target"), texts, strict=False)
-    )
-    raise DataError(
-        f"{where}: neither source and target nor src and tgt are keys; name the two, as {example}; its keys are:"
-        f" {known}"
-    )
-
-
-def text_of(entry: dict[str, Any], key: str, where: str) -> str:
-    """Return the text under `key`, on one line.
-
-    Raises `DataError` where there is none.
-    """
-    if key not in entry:
-        raise DataError(f'{where}: no key is called "{key}"{nearest(key, entry)}; known: {", ".join(entry)}')
-    text = entry[key]
-    if type(text) is int:  # a label is often a number; true and false are of type bool
-        return str(text)
-    if not isinstance(text, str):
-        raise DataError(f'{where}: "{key}" must be a text, not {type(text).__name__}')
-    if _HALF_CHARACTER.search(text):
-        raise DataError(f'{where}: "{key}" holds half of a surrogate pair (\\ud800 to \\udfff), which is no character')
-    return _one_line(text)
-
-
-def _one_line(text: str) -> str:
-    return _LINE_BREAKS.sub(" ", text) if "\n" in text or "\r" in text else text

@@ -132,7 +132,7 @@ def _start(batch_size: int, beam_size: int, device: torch.device) -> tuple[Live,
 def best_continuations(following: NextTokens, live: Live) -> Candidates:
     """Rank the best 2k continuations of each sentence (step 1)."""
     sums = following.best(live.log_probability, 2 * live.log_probability.shape[1])
-    return Candidates(sums.values, sums.rows, sums.places)
+    return Candidates(sums.values, sums.rows, sums.columns)
 
 
 def finish(finished: Finished, ranked: Candidates, live: Live, length: int, penalties: Float[Tensor, "P"]) -> Finished:

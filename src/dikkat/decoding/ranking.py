@@ -1,4 +1,4 @@
-"""What decoding asks of logits: log-probabilities, and the largest of many, with one answer on every device.
+"""Compute log-probabilities and the largest of many logits, with one answer on every device.
 
 `torch.topk` leaves open which of several equal entries it returns, and equal logits are common in bfloat16: here the
 lowest index wins.
@@ -16,39 +16,39 @@ from torch import Tensor
 
 _BLOCK = 64
 _SIZES = range(256, 32, -32)
-"""Of blocks, where they need not be filled up: of whole vectors, whose largest entry is found several times as fast."""
+"""Block sizes that need no padding: whole vectors, whose largest entry is found several times as fast."""
 _ENOUGH = 5
-"""Blocks of a row, or it is not worth while to cut it."""
+"""Fewest blocks of a row for which it is worth while to split it."""
 _FEW = 512
-"""Entries that are ranked at once; of more, those of the best blocks are cut into blocks again."""
+"""Entries that are ranked directly; of more, those of the best blocks are split into blocks again."""
 _LOW = 0xFFFF
-"""Half of the bits of a float, which are zero where it is a number of bfloat16."""
+"""Lower half of the bits of a float, which are zero for a number of bfloat16."""
 _CHUNK = 1 << 17
-"""Logits that a processor turns into probabilities at once, about: they stay in its second cache meanwhile."""
+"""Logits that a processor turns into probabilities in one pass: about as many as fit its second-level cache."""
 
 
 def top(values: Float[Tensor, "N M"], k: int) -> tuple[Float[Tensor, "N k"], Int[Tensor, "N k"]]:
-    """The `k` largest of each row and where they stand, largest first, the lowest index first among equals.
+    """Return the `k` largest of each row and their indices, largest first, the lowest index first among equals.
 
     `values` is float32 without NaN and `k` at most its width.
     """
     blocks = _in_blocks(values, 2 * k + 1)
-    found = _top_sums(blocks.unsqueeze(1), blocks.amax(dim=-1).unsqueeze(1), (), k)
-    return found.values, found.places
+    sums = _top_sums(blocks.unsqueeze(1), blocks.amax(dim=-1).unsqueeze(1), (), k)
+    return sums.values, sums.columns
 
 
 @dataclass(frozen=True, slots=True)
 class TopSums:
-    """The largest of a few rows, each less what its row has less; largest first, and of equals the first."""
+    """Hold the largest entries of a few rows, each less the amount of its row; largest first, of equals the first."""
 
     values: Float[Tensor, "N k"]
     rows: Int[Tensor, "N k"]
-    places: Int[Tensor, "N k"]
-    """In the row."""
+    columns: Int[Tensor, "N k"]
+    """Column of each in its row."""
 
 
 class NextTokens:
-    """What a model says about the next token of every row."""
+    """Hold the model's logits of the next token of every row."""
 
     def __init__(
         self,
@@ -82,17 +82,19 @@ class NextTokens:
 
     @property
     def logits(self) -> Float[Tensor, "R V"]:
-        """For choosing, in float32: minus infinity at the tokens that are never emitted."""
+        """Return logits in float32 for choosing: minus infinity at the tokens that are never emitted."""
         return self._logits.float()
 
     def log_probabilities(self, tokens: Int[Tensor, "R c"]) -> Float[Tensor, "R c"]:
-        """The model's own, for scoring: never above 0, falling as the logits fall, exact to rounding whatever the size
-        of the logits, and the same whatever the other rows; minus infinity of what is never emitted.
+        """Return the model's own log-probabilities of `tokens`, for scoring.
+
+        They are never above 0, fall as the logits fall, are exact to rounding whatever the size of the logits, and do
+        not depend on the other rows; minus infinity for tokens that are never emitted.
         """
         return self._logits.gather(1, tokens) - self._largest - self._log_sums
 
     def most_probable(self) -> Int[Tensor, "R"]:
-        """Of equals the lowest."""
+        """Return the most probable token of each row, of equals the lowest."""
         maxima = _maxima(self._blocks) if self._maxima is None else self._maxima
         # of equals `max` promises the first
         block = maxima.max(dim=1).indices
@@ -100,15 +102,17 @@ class NextTokens:
         return block * entries.shape[1] + entries.max(dim=1).indices
 
     def best(self, before: Float[Tensor, "B k"], count: int) -> TopSums:
-        """The `count` best continuations of each sentence, whose k hypotheses have the log-probabilities `before`:
-        their log-probability, the hypothesis that is continued, and the token.
+        """Return the `count` best continuations of each sentence.
+
+        Its k hypotheses have the log-probabilities `before`. Each continuation has its log-probability, the index of
+        the hypothesis that is continued, and the token.
         """
         assert self._maxima is not None
         less = self._largest.view_as(before), self._log_sums.view_as(before), -before
-        blocks, maxima = (each.unflatten(0, before.shape) for each in (self._blocks, self._maxima))
+        blocks, maxima = (tensor.unflatten(0, before.shape) for tensor in (self._blocks, self._maxima))
         sums = _top_sums(blocks, maxima, less, count)
         # what fills the last block up has the probability zero, if it is found at all
-        return TopSums(sums.values, sums.rows, sums.places.clamp_(max=self._logits.shape[1] - 1))
+        return TopSums(sums.values, sums.rows, sums.columns.clamp_(max=self._logits.shape[1] - 1))
 
 
 def _maxima(blocks: Float[Tensor, "R b M"]) -> Float[Tensor, "R b"]:
@@ -128,15 +132,15 @@ def _normalizers(
     the logarithm of the sum of exp(entry - largest).
     """
     rows = max(1, _CHUNK // blocks.shape[1:].numel()) if blocks.is_cpu else max(1, len(blocks))
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    chunks: list[tuple[Tensor, Tensor, Tensor]] = []
     for chunk, other in zip(blocks.split(rows), more.split(rows), strict=True):
         entries = chunk.to(torch.float32, copy=True)
         maxima = entries.amax(dim=2)
         largest = torch.cat([maxima, other], dim=1).amax(dim=1, keepdim=True)
         # by blocks first, so that no sum is shared out to threads, as that of a single long row would be
         sums = entries.sub_(largest.unsqueeze(2)).exp_().sum(dim=2).sum(dim=1, keepdim=True)
-        found.append((maxima, largest, (sums + (other - largest).exp_().sum(dim=1, keepdim=True)).log_()))
-    maxima, largest, log_sums = (torch.cat(parts) for parts in zip(*found, strict=True))
+        chunks.append((maxima, largest, (sums + (other - largest).exp_().sum(dim=1, keepdim=True)).log_()))
+    maxima, largest, log_sums = (torch.cat(parts) for parts in zip(*chunks, strict=True))
     return maxima, largest, log_sums
 
 
@@ -151,22 +155,22 @@ def _top_sums(
     rows, num_blocks, size = blocks.shape[1:]
     if rows * num_blocks <= 2 * k:
         values = blocks.flatten(2).float()
-        for each in less:
-            values = values - each.unsqueeze(2)
-        found, places = _best(values.flatten(1), k)
-        return TopSums(found, places // values.shape[2], places % values.shape[2])
-    for each in less:
-        maxima = maxima - each.unsqueeze(2)
+        for amount in less:
+            values = values - amount.unsqueeze(2)
+        largest, columns = _best(values.flatten(1), k)
+        return TopSums(largest, columns // values.shape[2], columns % values.shape[2])
+    for amount in less:
+        maxima = maxima - amount.unsqueeze(2)
     _, best_blocks = _best(maxima.flatten(1), k)
     # in rising order, so that a lower place among the candidates is a lower row, or a lower index in the row
     best_blocks, _ = best_blocks.sort(dim=-1)
     # (N, R b, M) -> (N, k, M)
     candidates = blocks.flatten(1, 2).gather(1, best_blocks.unsqueeze(2).expand(-1, -1, size)).float()
-    for each in less:
-        candidates = candidates - each.gather(1, best_blocks // num_blocks).unsqueeze(2)
-    found, places = (_best if k * size <= _FEW else top)(candidates.flatten(1), k)
-    within = best_blocks.gather(1, places // size)
-    return TopSums(found, within // num_blocks, within % num_blocks * size + places % size)
+    for amount in less:
+        candidates = candidates - amount.gather(1, best_blocks // num_blocks).unsqueeze(2)
+    largest, columns = (_best if k * size <= _FEW else top)(candidates.flatten(1), k)
+    within = best_blocks.gather(1, columns // size)
+    return TopSums(largest, within // num_blocks, within % num_blocks * size + columns % size)
 
 
 def _in_blocks(values: Float[Tensor, "N M"], least: int) -> Float[Tensor, "N blocks size"]:
@@ -188,8 +192,8 @@ def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
     No two keys of a row are equal, so `torch.topk` has no choice left. Of one, `max` promises the first of equals.
     """
     if k == 1:
-        largest, place = values.max(dim=-1, keepdim=True)
-        return largest, place
+        largest, index = values.max(dim=-1, keepdim=True)
+        return largest, index
     last = values.shape[-1] - 1
     # adding 0 turns -0.0 into 0.0: equal numbers must have equal bits
     bits = (values + 0.0).view(torch.int32)

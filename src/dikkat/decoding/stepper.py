@@ -1,4 +1,4 @@
-"""What decoding asks of a model, and the stepper that walks a batch one token at a time.
+"""The interface that decoding needs of a model, and the stepper that runs a batch one token at a time.
 
 The stepper owns the model's cache and which sentences are still in the batch; what to emit next is its user's choice.
 """

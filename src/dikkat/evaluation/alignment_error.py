@@ -57,25 +57,9 @@ def parse_alignments(lines: Iterable[str], name: str) -> list[GoldAlignment]:
 
 
 def alignment_error(predicted: Sequence[Collection[Link]], gold: Sequence[GoldAlignment]) -> AlignmentScores:
-    """Return AER = 1 - (
+    """Return AER = 1 - (|A∩S| + |A∩P|) / (|A| + |S|), with precision and recall.
 
-    A∩S
-
-     +
-
-    A∩P
-
-    ) / (
-
-    A
-
-     +
-
-    S
-
-    ), with precision and recall (Och and Ney 2003, section 5).
-
-    Raises `ValueError` when the two are not of one length.
+    Source: Och and Ney 2003, section 5. Raises `ValueError` when the two are not of one length.
     """
     pairs = [(set(links), alignment) for links, alignment in zip(predicted, gold, strict=True)]
     links, sure = sum(len(ours) for ours, _ in pairs), sum(len(alignment.sure) for _, alignment in pairs)

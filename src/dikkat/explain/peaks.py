@@ -1,4 +1,4 @@
-"""Which word each word looks at most, head by head, as lines for a terminal."""
+"""Show which word each word attends to most, head by head, as lines for a terminal."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from dikkat.explain.joined_words import join_words
 from dikkat.explain.sentence_maps import SentenceMaps, attention_name, with_written_rows
 
 
-def peak(each: AttentionMap, row: int) -> tuple[str, float]:
-    """The token that a row of a map looks at most, the first of equals, and its share of the row."""
-    place = int(each.weights[row].argmax())
-    return each.key_tokens[place], float(each.weights[row, place])
+def peak(attention_map: AttentionMap, row: int) -> tuple[str, float]:
+    """Return the token that a row of a map attends to most, the first of equals, and its share of the row."""
+    index = int(attention_map.weights[row].argmax())
+    return attention_map.key_tokens[index], float(attention_map.weights[row, index])
 
 
-def peak_lines(found: SentenceMaps) -> list[str]:
-    """A table for each attention and layer: a line for each word, a column for each head, in it the word it looks at
-    most and the share of that word.
+def peak_lines(sentence: SentenceMaps) -> list[str]:
+    """Return a table for each attention and layer: a line for each word, a column for each head.
+
+    A cell holds the most attended word and its share.
 
     A word of cross-attention is one that was written.
     """
-    words = join_words(replace(found, maps=tuple(map(with_written_rows, found.maps))))
+    words = join_words(replace(sentence, maps=tuple(map(with_written_rows, sentence.maps))))
     lines: list[str] = []
-    for (stack, kind, layer), group in groupby(words.maps, key=lambda each: (each.stack, each.kind, each.layer)):
+    for (stack, kind, layer), group in groupby(
+        words.maps, key=lambda attention_map: (attention_map.stack, attention_map.kind, attention_map.layer)
+    ):
         heads = list(group)
         lines += [""] if lines else []
         lines.append(f"{attention_name(stack, kind)}, layer {layer + 1}")
@@ -34,9 +37,15 @@ def peak_lines(found: SentenceMaps) -> list[str]:
 
 
 def _rows(heads: Sequence[AttentionMap]) -> Iterator[list[str]]:
-    yield ["", *("mean of heads" if each.head is None else f"head {each.head + 1}" for each in heads)]
+    yield [
+        "",
+        *(
+            "mean of heads" if attention_map.head is None else f"head {attention_map.head + 1}"
+            for attention_map in heads
+        ),
+    ]
     for row, word in enumerate(heads[0].query_tokens):
-        peaks = (peak(each, row) for each in heads)
+        peaks = (peak(attention_map, row) for attention_map in heads)
         yield [word, *(f"{looked_at} {share:.2f}" for looked_at, share in peaks)]
 
 

@@ -28,8 +28,9 @@ def position_accuracies(blocks: Sequence[nn.Module], run: Callable[[], object]) 
 
 
 def position_accuracy(hidden: Float[Tensor, "B T D"]) -> float:
-    """Return the share of tokens in the second half of the rows whose position a probe fitted to the first half
-    predicts.
+    """Return the share of tokens whose position a linear probe predicts.
+
+    The probe is fitted by least squares to the first half of the rows and tested on the second.
 
     The probe has one weight vector and bias a position (a linear probe, Alain and Bengio 2017). Raises `ValueError`
     if the first half has fewer tokens than D + 1, the probe's weights a position.

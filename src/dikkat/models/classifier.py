@@ -17,7 +17,7 @@ from dikkat.nn.pooling import Pooling
 
 
 class EncoderClassifier(nn.Module):
-    """Embeddings, encoder, masked pooling and output; every part is made once, here (fault F5).
+    """Classify texts with embeddings, encoder, masked pooling and an output layer (fault F5: each part exists once).
 
     With a single output it is the logit of the second of two classes, and that of the first is 0: the softmax over
     the two is then the logistic function, and its cross-entropy binary cross-entropy. In training each token but the
@@ -46,7 +46,7 @@ class EncoderClassifier(nn.Module):
         self.word_dropout = checked_probability(word_dropout)
 
     def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B C"]:
-        """Logits of the classes; `mask` is True at real tokens, of which each text has at least one."""
+        """Return the logits (B, C); `mask` is True at real tokens, of which each text has at least one."""
         position_ids = None
         if self.training and self.word_dropout > 0.0:
             mask = self._hide_words(mask)
@@ -60,7 +60,7 @@ class EncoderClassifier(nn.Module):
     def encode(
         self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B N"], position_ids: Int[Tensor, "B N"] | None = None
     ) -> Float[Tensor, "B N D"]:
-        """Hidden states of all positions, or of `position_ids`, which then are all there is; `mask` is for them."""
+        """Return hidden states of all positions, or only of `position_ids`; `mask` is for the returned ones."""
         if position_ids is not None:
             tokens = tokens.gather(1, position_ids)
         x = self.dropout(self.embedding_norm(self.positions(self.embedding(tokens), position_ids=position_ids)))
@@ -80,5 +80,5 @@ class EncoderClassifier(nn.Module):
 
 
 def shown_first(mask: Bool[Tensor, "B S"]) -> Int[Tensor, "B N"]:
-    """Places where `mask` is True, rising, then as many others as the row with most of them leaves room for."""
+    """Return the positions where `mask` is True, rising, padded to the length of the fullest row."""
     return (~mask).byte().argsort(dim=1, stable=True)[:, : int(mask.sum(dim=1).max())]

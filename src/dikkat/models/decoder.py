@@ -36,9 +36,7 @@ class Decoder(nn.Module):
     def read_source(
         self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"]
     ) -> tuple[list[CrossAttentionCache], Bool[Tensor, "B 1 1 S"]]:
-        """Return keys and values of the source for every layer, and the mask (B, 1, 1, S) of where they may be attended
-        to.
-        """
+        """Return keys and values of the source for every layer, and the mask of where they may be attended to."""
         cross = [cast(DecoderBlock, block).cross_attention.project_memory(memory) for block in self.blocks]
         return cross, key_mask(source_mask)
 

@@ -13,7 +13,7 @@ from dikkat.nn.positioned_blocks import PositionedEncoderBlock
 
 
 class Encoder(nn.Module):
-    """Blocks in order, then `final_norm`: a LayerNorm for pre-norm blocks, `Identity` for post-norm ones."""
+    """Run encoder blocks, then `final_norm`: a LayerNorm for pre-norm blocks, `Identity` for post-norm ones."""
 
     def __init__(self, blocks: Sequence[EncoderBlock], final_norm: nn.Module) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class Encoder(nn.Module):
 
     @property
     def adds_positions(self) -> bool:
-        """Whether a block adds positions to its input."""
+        """Return whether a block adds positions to its input."""
         return any(isinstance(block, PositionedEncoderBlock) for block in self.blocks)
 
     def forward(
@@ -32,7 +32,9 @@ class Encoder(nn.Module):
         caches: Sequence[SelfAttentionCache] | None = None,
         position_ids: Int[Tensor, "B S"] | None = None,
     ) -> Float[Tensor, "B S D"]:
-        """With `caches`, one a block, the positions of `x` follow those that were read before.
+        """Return the hidden states (B, S, D).
+
+        With `caches`, one a block, the positions of `x` follow those read before.
 
         Without them, `position_ids` may be the positions of `x` where some were left out, if the attention takes them.
         """

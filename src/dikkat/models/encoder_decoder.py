@@ -17,7 +17,7 @@ from dikkat.nn.named_positions import Positions
 
 
 class EncoderDecoder(nn.Module):
-    """Embeddings, encoder, decoder and output matrix (Vaswani et al. 2017, figure 1).
+    """Hold embeddings, encoder, decoder and output matrix (Vaswani et al. 2017, figure 1).
 
     `source_embedding` and `target_embedding` may be one module; `output_weight` (V, D) may be the target's matrix, and
     V is then its vocabulary's. `positions` and `embedding_norm` serve both sides.
@@ -55,11 +55,11 @@ class EncoderDecoder(nn.Module):
         target: Int[Tensor, "B T"],
         source_mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T V"]:
-        """Logits of the token after each target position, given all positions up to it (teacher forcing)."""
+        """Return the logits (B, T, V) of the token after each target position (teacher forcing)."""
         return self.project(self.decode(target, self.encode(source, source_mask), source_mask))
 
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
-        """Memory of the source; `source_mask` is True at real tokens."""
+        """Return the memory (B, S, D) of the source; `source_mask` is True at real tokens."""
         x = self.dropout(self.embedding_norm(self.positions(self.source_embedding(source))))
         return self.encoder(x, key_mask(source_mask))
 
@@ -69,12 +69,12 @@ class EncoderDecoder(nn.Module):
         memory: Float[Tensor, "B S D"],
         source_mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B T D"]:
-        """Hidden states of all target positions at once; `project` turns them into logits."""
+        """Return the hidden states (B, T, D) of all target positions; `project` turns them into logits."""
         x = self.dropout(self.embedding_norm(self.positions(self.target_embedding(target))))
         return self.decoder(x, memory, key_mask(source_mask))
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
-        """Logits of hidden states."""
+        """Return the logits of hidden states."""
         return linear(hidden, self.output_weight, self.output_bias, products=training_products(self))
 
     def start_cache(
@@ -88,7 +88,7 @@ class EncoderDecoder(nn.Module):
         return self.decoder.start_cache(memory, source_mask, rows_per_sentence)
 
     def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
-        """Logits of the next token; the position of `tokens` is the length of the cache, which grows by one."""
+        """Return the logits (R, V) of the next token. `tokens` are at position `cache.length`, which grows by 1."""
         # (R,) -> (R, 1, D) -> (R, V)
         x = self.embedding_norm(self.positions(self.target_embedding(tokens[:, None]), offset=cache.length))
         return self.project(self.decoder.step(self.dropout(x), cache)[:, 0])

@@ -183,10 +183,7 @@ class Factory:
 
 
 def check_dimensions(config: ModelConfig, most_layers: int | None = None) -> None:
-    """Refuse a model that no machine could hold.
-
-    Raises `UsageError` naming the setting and its limit.
-    """
+    """Refuse a model that no machine could hold. Raises `UsageError` naming the setting and its limit."""
     for name, most in LARGEST.items():
         size = getattr(config, name)
         if size is not None and size > most:

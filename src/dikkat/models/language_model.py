@@ -1,4 +1,4 @@
-"""The language model: one stack of blocks that writes a text on, or fills in what is hidden of it."""
+"""The language model: one stack of blocks that continues a text, or fills in hidden tokens."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LanguageModel(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         position_ids: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Logits at every position: of the next token, or of this one where the objective is "masked"."""
+        """Return the logits at every position: of the next token, or of this one where the objective is "masked"."""
         return self.project(self.hidden(tokens, mask, position_ids))
 
     def hidden(
@@ -66,7 +66,7 @@ class LanguageModel(nn.Module):
         mask: Bool[Tensor, "..."] | None = None,
         position_ids: Int[Tensor, "B T"] | None = None,
     ) -> Float[Tensor, "B T D"]:
-        """Hidden states of all positions.
+        """Return the hidden states (B, T, D) of all positions.
 
         `mask`, broadcastable to (B, H, T, S), says all that may be seen; left out, it is causal, or nothing is hidden
         where the objective is "masked". `position_ids` are the positions where they are not 0 ... T-1: those of several
@@ -85,15 +85,15 @@ class LanguageModel(nn.Module):
         return x + self.positions(x.new_zeros(1, *x.shape[1:]))[0][position_ids]
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
-        """Logits of hidden states."""
+        """Return the logits of hidden states."""
         return linear(hidden, self.output_weight, self.output_bias, products=training_products(self))
 
     def start_cache(self) -> StackCache:
-        """Begin to write: nothing was read yet."""
+        """Return a cache that holds no tokens."""
         return StackCache(len(self.decoder.blocks))
 
     def read(self, tokens: Int[Tensor, "R T"], cache: StackCache) -> Float[Tensor, "R V"]:
-        """Logits of the token that follows; the first of `tokens` stands behind what the cache holds, which grows.
+        """Return the logits (R, V) of the token that follows `tokens`, which extend the cache.
 
         What a "prefix" model reads in one go is a prefix, each token of which sees all the others.
         """
@@ -104,5 +104,5 @@ class LanguageModel(nn.Module):
         return self.project(self.decoder(self.dropout(x), mask, cache.layers)[:, -1])
 
     def step(self, tokens: Int[Tensor, "R"], cache: StackCache) -> Float[Tensor, "R V"]:
-        """`read` of one token."""
+        """Read one token; see `read`."""
         return self.read(tokens[:, None], cache)

@@ -27,13 +27,14 @@ from dikkat.run_directory.metrics import (
     settings_hash,
     truncate_metrics,
 )
-from dikkat.run_directory.parts import CORPUS, ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED, check_array, check_folder
+from dikkat.run_directory.parts import ENDED, FOLDERS, LIMITS, MANIFEST, PREPARED
+from dikkat.run_directory.paths import RunPaths
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
-from dikkat.run_directory.version import installed_version
+from dikkat.run_directory.version import checked_versions, installed_version
+from dikkat.run_directory.writable import require_writable
 from dikkat_runtime.engine.run_directory import FORMAT_VERSION
-from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.files import (
-    TEMPORARY_PREFIX,
     make_folder,
     probe_beside,
     read_regular,
@@ -42,20 +43,14 @@ from dikkat_runtime.files import (
     write_errors,
 )
 from dikkat_runtime.text.strict_json import parse_json
-from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
-"""Files that a run writes before its config.json, which ends the preparation of the data."""
-
 
 @dataclass(frozen=True, slots=True)
-class RunDirectory:
+class RunDirectory(RunPaths):
     """Read and write the folder of one run; files are written beside, fsynced and renamed, nothing is pickled."""
-
-    path: Path
 
     @classmethod
     def create(cls, path: Path, *, resume: bool = False) -> RunDirectory:
@@ -67,7 +62,9 @@ class RunDirectory:
         run = cls(path)
         with write_errors(path):
             if path.exists():
-                run._require_writable_content(resume)
+                require_writable(path, resume)
+                if run.has_config:
+                    run.read_config()
             elif resume:
                 raise MissingInputError(f"{path}: there is no run to resume; leave --resume out to start one")
             make_folder(path)
@@ -76,10 +73,7 @@ class RunDirectory:
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
-        """Open an existing run. Raises `MissingInputError`, or `DataError` when config.json is damaged.
-
-        Raises `MissingInputError` when there is none, `DataError` when config.json is damaged.
-        """
+        """Open an existing run. Raises `MissingInputError`, or `DataError` when config.json is damaged."""
         if not path.exists():
             raise MissingInputError(f"{path}: there is no such run directory")
         if not path.is_dir():
@@ -103,91 +97,14 @@ class RunDirectory:
             yield is_locked
 
     def make_folder(self, name: Literal["corpus", "held_out"]) -> Path:
-        """Return a folder of the run, created if it is missing.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Return a folder of the run, created if it is missing. Raises `DiskError` or `CannotCreateError`."""
         folder = self.path / name
         with write_errors(folder):
             make_folder(folder)
         return folder
 
-    @property
-    def config(self) -> Path:
-        """Return the path of format version, dikkat version and settings."""
-        return self.path / "config.json"
-
-    @property
-    def tokenizer(self) -> Path:
-        """Return the path of the tokenizer, in the format of the `tokenizers` library; raises as `checked`."""
-        return checked(self.path, "tokenizer.json")
-
-    @property
-    def target_tokenizer(self) -> Path:
-        """The tokenizer of the target, in a run whose vocabularies are separate; raises as `checked`."""
-        return checked(self.path, TARGET_TOKENIZER)
-
-    @property
-    def initial(self) -> Path:
-        """Return the path of the initial weights, where they are not random; raises as `checked`."""
-        return checked(self.path, "initial.safetensors")
-
-    @property
-    def weights(self) -> Path:
-        """Return the path of the weights to use."""
-        return self.path / "model.safetensors"
-
-    @property
-    def card(self) -> Path:
-        """Return the path of the model card, the last file that a run writes."""
-        return checked(self.path, "card.md")
-
-    @property
-    def precision(self) -> Path:
-        """What eight bits cost on the validation part, if that was measured; raises as `checked`."""
-        return checked(self.path, "precision.json")
-
-    @property
-    def metrics(self) -> Path:
-        """Return the path of the metrics, one line for each validation; raises as `checked`."""
-        return checked(self.path, "metrics.jsonl")
-
-    @property
-    def checkpoints(self) -> Path:
-        """Return the folder of the checkpoints."""
-        return self.path / "checkpoints"
-
-    @property
-    def corpus(self) -> Path:
-        """Return the folder of the memory-mapped training data; raises as `checked`."""
-        folder = self.path / "corpus"
-        check_folder(folder)
-        for name in CORPUS:
-            path = checked(self.path, name)
-            if self.has_config:
-                check_array(path)
-        return folder
-
-    def held_out(self, part: Literal["validation", "test"], side: Literal["source", "target"]) -> Path:
-        """Return the text file of one side of a part that is never trained on; raises as `checked`."""
-        check_folder(self.path / "held_out")
-        return checked(self.path, f"held_out/{part}.{side}.txt")
-
-    @property
-    def is_finished(self) -> bool:
-        """Return whether the run is finished."""
-        return (self.path / "card.md").exists()
-
-    @property
-    def has_config(self) -> bool:
-        """Return whether the preparation of the data is finished."""
-        return self.config.exists()
-
     def write_config(self, settings: Mapping[str, Any]) -> None:
-        """Write config.json: versions, then `settings`.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Write config.json: versions, then `settings`. Raises `DiskError` or `CannotCreateError`."""
         versions = {"format_version": FORMAT_VERSION, "dikkat_version": installed_version()}
         content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False) + "\n"
         with write_errors(self.config):
@@ -202,10 +119,7 @@ class RunDirectory:
                 write_manifest(self.path, PREPARED, new)
 
     def write_card(self, text: str) -> None:
-        """Write card.md, which ends the run.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Write card.md, which ends the run. Raises `DiskError` or `CannotCreateError`."""
         name = "card.md"
         with write_errors(self.path / name):
             write_manifest(self.path, (*PREPARED, *ENDED), {name: text.encode()})
@@ -227,16 +141,13 @@ class RunDirectory:
             raise MissingInputError(f"{self.path}: not a run directory: {reason}; name one made by dikkat") from None
         except ValueError as error:
             raise DataError(f"{self.config}: damaged: not valid JSON ({error}); restore the file") from None
-        settings = self._check_versions(loaded)
+        settings = checked_versions(loaded, self.config)
         if entry := listed(self.path).get(self.config.name):
             verify_content(self.config, content, entry)
         return settings
 
     def labels(self) -> tuple[str, ...]:
-        """Return the classes of a classifier, in the order of their ids.
-
-        Raises as `read_config`.
-        """
+        """Return the classes of a classifier, in the order of their ids. Raises as `read_config`."""
         labels = self.read_config().get("labels")
         if not labels:
             raise DataError(f"{self.config}: damaged: names no labels; restore the file")
@@ -253,10 +164,7 @@ class RunDirectory:
         append_metrics(self.metrics, {**row, SETTINGS_HASH: settings_hash(self.read_config())})
 
     def read_metrics(self) -> list[dict[str, Any]]:
-        """Return all rows of metrics.jsonl, as passed to `append_metrics`.
-
-        Raises `DataError` with file and line.
-        """
+        """Return all rows of metrics.jsonl, as passed to `append_metrics`. Raises `DataError` with file and line."""
         return [{key: value for key, value in row.items() if key != SETTINGS_HASH} for row in self._rows()]
 
     def foreign_metrics(self) -> list[int]:
@@ -283,40 +191,25 @@ class RunDirectory:
         return notes + restore_metrics(self.metrics, checkpoint)
 
     def write_text(self, name: str, text: str) -> None:
-        """Replace the text file `name` (UTF-8).
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""
         write_atomically(self.path / name, text.encode())
 
     def write_tensors(self, name: str, tensors: Mapping[str, Tensor]) -> None:
-        """Replace the safetensors file `name`.
-
-        Raises `DiskError` or `CannotCreateError`.
-        """
+        """Replace the safetensors file `name`. Raises `DiskError` or `CannotCreateError`."""
         write_atomically(self.path / name, encode_tensors(tensors, {}))
 
     def save_weights(self, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
-        """Replace model.safetensors.
-
-        Raises `DiskError` or `CannotCreateError`; the old weights then stay.
-        """
+        """Replace model.safetensors. Raises `DiskError` or `CannotCreateError`; the old weights then stay."""
         write_atomically(self.weights, encode_tensors(tensors, metadata))
 
     def load_weights(self) -> dict[str, Tensor]:
-        """Return the weights, on the CPU.
-
-        Raises `MissingInputError`, or `DataError` when a single bit is wrong.
-        """
+        """Return the weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
         if not self.weights.exists():
             raise MissingInputError(f"{self.weights}: no weights yet; train on with --resume until a validation")
         return read_tensors(self.weights)
 
     def weights_metadata(self) -> dict[str, str]:
-        """Return the metadata that was saved with the weights.
-
-        Raises `MissingInputError` or `DataError`.
-        """
+        """Return the metadata that was saved with the weights. Raises `MissingInputError` or `DataError`."""
         return read_metadata(self.weights)
 
     def save_checkpoint(
@@ -339,53 +232,13 @@ class RunDirectory:
         return latest_checkpoint(self.checkpoints)
 
     def checkpoint_folders(self) -> list[Path]:
-        """Return the folders of the checkpoints, the newest first, sound or not.
-
-        Raises as `checked`.
-        """
+        """Return the folders of the checkpoints, the newest first, sound or not. Raises as `checked`."""
         return checkpoint_folders(self.checkpoints)
 
     def remove_if_empty(self) -> None:
         """Remove the folder if nothing was written into it."""
         with suppress(OSError):
             self.path.rmdir()
-
-    def _require_writable_content(self, resume: bool) -> None:
-        if not self.path.is_dir():
-            raise CannotCreateError(f"{self.path}: is a file, not a folder; give another --out")
-        names = sorted(entry.name for entry in self.path.iterdir() if not entry.name.startswith(TEMPORARY_PREFIX))
-        if not names:
-            return
-        if not self._looks_like_run(names):
-            listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            raise CannotCreateError(f"{self.path}: holds files that are not of a run ({listed}); give another --out")
-        if self.is_finished:
-            raise CannotCreateError(f"{self.path}: holds a finished run; give another --out")
-        if not resume:
-            interrupted = "a preparation that was interrupted; add --resume to the same command to make it again"
-            what = "an unfinished run; add --resume to go on with it" if self.has_config else interrupted
-            raise CannotCreateError(f"{self.path}: holds {what}, or give another --out")
-        if self.has_config:
-            self.read_config()
-
-    def _looks_like_run(self, names: list[str]) -> bool:
-        if not self.has_config:
-            return _PREPARATION.issuperset(names)
-        try:
-            return "format_version" in parse_json(read_regular(self.config, LIMITS[self.config.name]))
-        except (ValueError, TypeError, OSError, DataError):
-            return self.checkpoints.is_dir()  # the damaged config.json of a run is still that of a run
-
-    def _check_versions(self, loaded: object) -> dict[str, Any]:
-        number = loaded.get("format_version") if isinstance(loaded, dict) else None
-        if not isinstance(loaded, dict) or type(number) is not int or number < 1:
-            raise DataError(f"{self.config}: damaged, or not written by dikkat: no format_version; restore the file")
-        if number > FORMAT_VERSION:
-            raise DataError(
-                f"{self.config}: format version {number}, but this dikkat knows only up to {FORMAT_VERSION};"
-                f" written by dikkat {loaded.get('dikkat_version', '?')}: upgrade to it"
-            )
-        return {key: value for key, value in loaded.items() if key not in ("format_version", "dikkat_version")}
 
     def _rows(self) -> list[dict[str, Any]]:
         return read_metrics(self.metrics, sealed=read_manifest(self.path) is not None)

@@ -1,4 +1,4 @@
-"""The kinds of models: one row each, which names where the parts of the kind are.
+"""Register the kinds of models, one row each.
 
 A part is written as "module:name" and imported when it is first asked for, so that a command loads only its own kind.
 """
@@ -15,7 +15,7 @@ from dikkat_runtime.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One kind of model; a part that is empty does not exist for it."""
+    """Name the modules of one kind of model; an empty field means that it has no such part."""
 
     load: str
     """From the path of a run to the object that a user works with."""
@@ -75,7 +75,7 @@ def part_of(run: RunDirectory, part: str, lack: str) -> Any:
     if not home:
         raise UsageError(f'{run.path}: holds a "{name}", {lack}')
     module, _, attributes = home.partition(":")
-    found: Any = import_module(f"dikkat.tasks.{module}")
+    part_object: Any = import_module(f"dikkat.tasks.{module}")
     for attribute in attributes.split("."):
-        found = getattr(found, attribute)
-    return found
+        part_object = getattr(part_object, attribute)
+    return part_object

@@ -108,7 +108,7 @@ class LanguageModelTask:
 def batch_loss(model: LanguageModel, example: Example, smoothing: float) -> BatchLoss:
     """Compute the losses of a batch, counted in predicted tokens; only their hidden states reach the vocabulary."""
     device = model.output_weight.device
-    position_ids = None if example.places is None else to_device(example.places, device)
+    position_ids = None if example.position_ids is None else to_device(example.position_ids, device)
     # (B, T, D) -> (B * T, D)
     rows = model.hidden(to_device(example.tokens, device), visible(example, model), position_ids).flatten(0, 1)
     wanted = example.wanted.reshape(-1)

@@ -25,7 +25,8 @@ def started(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[str], str
     )
     try:
         assert process.stderr is not None
-        line = process.stderr.readline()
+        # kernels may have to be compiled first, which is told line by line
+        line = next((line for line in process.stderr if "kernels" not in line), "")
         found = re.search(r"http://\S+", line)
         assert found, line
         yield process, found[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,22 @@ def test_a_translation_that_was_begun_goes_on(server: Served) -> None:
     begun = server.post("/page/complete", prefix="Le petit", **ask)["target"]
     assert begun.startswith("Le petit")
     assert "one line" in server.post("/page/complete", status=400, prefix="a\nb", **ask)["error"]
+
+
+def test_corrections_are_kept_beside_the_run_where_the_server_takes_them(runs: dict[str, Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(runs["mt"], tmp_path / "mt"))
+    catalog = Catalog([f"en-fr={copy}"])
+    ask = {"model": "en-fr", "source": FIRST, "target": "Mon chat dort."}
+    with served(catalog) as closed:
+        assert "--corrections" in closed.post("/page/corrections", status=400, **ask)["error"]
+        closed.post("/suggest", status=403, q=FIRST, s="x", **PAIR)
+    with served(catalog, takes_corrections=True) as server:
+        assert server.get("/frontend/settings")["suggestions"]
+        server.post("/page/corrections", **ask)
+        assert server.post("/page/translate", text=FIRST, **PAIR)["parts"][0]["target"] == "Mon chat dort."
+        assert server.post("/suggest", q=SECOND, s="Où ?", **PAIR) == {"success": True}
+        assert server.post("/translate", q=f"{FIRST} {SECOND}", **PAIR)["translatedText"] == "Mon chat dort. Où ?"
+        assert "one line" in server.post("/suggest", status=400, q="a\nb", s="c", **PAIR)["error"]
 
 
 def test_the_attention_of_every_head_is_that_of_the_model(server: Served, runs: dict[str, Path]) -> None:

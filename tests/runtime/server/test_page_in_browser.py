@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -109,6 +110,19 @@ def test_a_translation_of_ones_own_is_completed_and_used(page: Page) -> None:
     page.locator("#use-own").click()
     expect(page.locator(".sentence")).to_have_text(whole)
     expect(page.locator("#use-own")).to_be_disabled()
+
+
+def test_a_correction_is_saved_and_used_from_then_on(browser: Browser, runs: dict[str, Path], tmp_path: Path) -> None:
+    copy = shutil.copytree(runs["mt"], tmp_path / "mt")
+    with started(f"en-fr={copy}", "--corrections") as (_, address), opened(browser, address) as page:
+        translated(page, FIRST)
+        page.get_by_label("Your own translation").fill("Mon chat dort.")
+        page.locator("#keep").click()
+        expect(page.locator("#keep")).to_be_disabled()
+        expect(page.locator(".sentence")).to_have_text("Mon chat dort.")
+        page.reload()
+        translated(page, FIRST)
+        expect(page.locator(".sentence")).to_have_text("Mon chat dort.")
 
 
 def test_attention_is_shown_as_links_and_heat_maps_of_every_head(page: Page) -> None:

@@ -48,6 +48,21 @@ def test_on_sigterm_what_was_accepted_is_answered_and_the_process_ends_with_0(ru
             post(f"{url}/translate", q="x", source="en", target="fr")
 
 
+def test_a_document_on_its_way_does_not_keep_the_process_from_its_end(runs: dict[str, Path]) -> None:
+    with started(f"en-fr={runs['mt']}", "--threads", "1") as (process, url):
+        text = "".join(f"Where are my keys {number}?\r\n" for number in range(20_000))
+        body = (
+            '--b\r\nContent-Disposition: form-data; name="model"\r\n\r\nen-fr\r\n--b\r\nContent-Disposition: form-data;'
+            f' name="file"; filename="a.txt"\r\n\r\n{text}\r\n--b--\r\n'
+        )
+        headers = {"Content-Type": "multipart/form-data; boundary=b"}
+        request = urllib.request.Request(f"{url}/page/documents", data=body.encode(), headers=headers)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert json.loads(answer.read())["id"]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+
+
 def post_inflight(url: str) -> float:
     with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
         page = answer.read().decode()

@@ -16,12 +16,12 @@ def test_next_tokens_ends_with_its_document() -> None:
     example = next_tokens(ALONE)
     assert (example.tokens.tolist(), example.wanted.tolist()) == ([[1, 10, 11, 12]], [[10, 11, 12, 2]])
     assert example.predicted is None
-    assert example.places is None
+    assert example.position_ids is None
     example = next_tokens(TWO)
     assert example.predicted is not None
-    assert example.places is not None
+    assert example.position_ids is not None
     assert example.predicted.tolist() == [[True, False, True, True]], "the first of a document is not predicted"
-    assert example.places.tolist() == [[0, 1, 0, 1]]
+    assert example.position_ids.tolist() == [[0, 1, 0, 1]]
 
 
 def test_hidden_tokens_has_the_shares_of_the_paper() -> None:

@@ -129,5 +129,5 @@ def test_the_best_continuations_are_those_of_all_sums(
     possible = found.values.numpy() > -np.inf
     # which of the impossible ones fill up does not matter
     np.testing.assert_array_equal(found.rows.numpy()[possible], ranked[possible] // width)
-    np.testing.assert_array_equal(found.places.numpy()[possible], ranked[possible] % width)
-    assert int(found.places.max()) < width
+    np.testing.assert_array_equal(found.columns.numpy()[possible], ranked[possible] % width)
+    assert int(found.columns.max()) < width

@@ -38,8 +38,8 @@ def test_documents_in_one_window_do_not_meet(positions: str) -> None:
     documents = torch.tensor([[0] * 5 + [1] * 7, [3] * 8 + [4] * 4])
     example = Example(tokens.numpy(), tokens.numpy(), None, documents.numpy())
     mask = visible(example, model)
-    assert example.places is not None
-    places = torch.from_numpy(example.places)
+    assert example.position_ids is not None
+    places = torch.from_numpy(example.position_ids)
     logits = model(tokens, mask, places)
     changed = tokens.clone()
     changed[0, :5], changed[1, :8] = tokens_of(5), tokens_of(8)

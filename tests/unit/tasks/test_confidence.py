@@ -96,7 +96,7 @@ def test_turkish_negation_is_seen_in_suffixes() -> None:
 
 
 def test_chrf_is_that_of_sacrebleu() -> None:
-    from sacrebleu.metrics import CHRF
+    from sacrebleu.metrics.chrf import CHRF
 
     for text, reference in (("A dog runs.", "A dog ran."), ("Bir köpek", "Köpek koşuyor"), ("abc", "abcdefgh")):
         assert chrf(text, reference) == pytest.approx(CHRF().sentence_score(text, [reference]).score, abs=0.01)

@@ -32,6 +32,8 @@ def translate(options: Namespace) -> None:
     style.check(options.n_best, is_document=options.out is not None)
     decoding = _decoding_options(options)
     translator = Translator.load(options.run, precision=options.precision, threads=options.threads)
+    if options.no_corrections:
+        translator.corrections = None
     _say(str(translator.info))
     glossary = None if options.glossary is None else Glossary.read(options.glossary, translator.language)
     if options.out is not None:

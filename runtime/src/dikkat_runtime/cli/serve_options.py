@@ -55,6 +55,7 @@ OPTIONS = (
     Option("log-requests", "log_requests", bool, "Write one line a request, without its text.", _WHERE),
     Option("keys", "keys", Path, "File of API keys; without one of them nobody is answered.", _WHO),
     Option("open", "is_open", bool, "Answer anybody who reaches --host, without a key.", _WHO),
+    Option("corrections", "takes_corrections", bool, "Keep better translations that callers send, and use them.", _WHO),
     Option("allow-host", "allowed_hosts", str, "One more name that the server has.", _WHO, "NAME", many=True),
     Option("allow-origin", "allowed_origins", str, "Pages of this origin may ask; * is all.", _WHO, "URL", many=True),
     Option("precision", "precision", str, "int8 is faster; auto as training measured it.", _HOW, choices=_PRECISIONS),

@@ -121,7 +121,9 @@ def _ranked(
         for number in range(len(sentences))
     ]
     for number, sentence in enumerate(sentences):
-        if sentence.constraint is not None:
+        if sentence.constraint is not None and not sentence.constraint.extra_rows:
+            ranked[number] = [each for each in ranked[number] if each.log_probability > NEVER]
+        elif sentence.constraint is not None:
             part = slice(number * beam_size, (number + 1) * beam_size)
             scores = limited[part] - largest[part] - log_sums[part]
             attention = None if looked_at is None else looked_at[part]

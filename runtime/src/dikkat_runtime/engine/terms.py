@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -52,8 +52,8 @@ class TermState(NamedTuple):
     stem: bool = False
     """Whether the last word is one of those demanded, with nothing but `suffix` behind it."""
     suffix: bytes = b""
-    last: int = -1
-    """The last token."""
+    place: int = 2
+    """How many kinds of spellings may begin now beside those that may anywhere."""
 
 
 @dataclass(slots=True)
@@ -106,13 +106,14 @@ class Terms:
         node = nodes[state.node].children.get(token) if state.node else None
         if node is None:
             node = next((roots[at].children[token] for at in self._open(state) if token in roots[at].children), 0)
+        place = int(self.borders.vocabulary.opens(token))
         complete = [number for number in nodes[node].ends if state.left[number]] if node else []
         if complete:
             left = tuple(count - (number == complete[0]) for number, count in enumerate(state.left))
-            return TermState(left, node, True, b"", token)
+            return TermState(left, node, True, b"", place)
         if state.stem and token in self._inside:
-            return TermState(state.left, node, True, state.suffix + self.borders.vocabulary.tokens[token], token)
-        return TermState(state.left, node, False, b"", token)
+            return TermState(state.left, node, True, state.suffix + self.borders.vocabulary.tokens[token], place)
+        return TermState(state.left, node, False, b"", place)
 
     def allowed(self, state: TermState) -> Tokens | None:
         """All tokens that are not banned."""
@@ -120,6 +121,12 @@ class Terms:
 
     def banned(self, state: TermState) -> Tokens:
         """What would write a word too often, and what cannot stand behind a stem."""
+        known: dict[TermState, Tokens] = self._known["banned"]
+        if state not in known:
+            known[state] = self._banned(state)
+        return known[state]
+
+    def _banned(self, state: TermState) -> Tokens:
         nodes, roots = self._tree
         following = [nodes[state.node]] if state.node else []
         following += [roots[at] for at in self._open(state)]
@@ -133,10 +140,16 @@ class Terms:
             return too_often
         going_on = list(nodes[state.node].children) if state.node else []
         wrong = self.borders.wrong_behind(state.suffix)
-        return np.concatenate([np.setdiff1d(wrong, going_on), np.array(too_often, np.int64)])
+        return np.union1d(np.setdiff1d(wrong, going_on), np.array(too_often, np.int64))
 
     def wanted(self, state: TermState) -> Sequence[int]:
         """The next tokens of a word that is begun, else the first ones of those that are demanded."""
+        known: dict[TermState, Sequence[int]] = self._known["wanted"]
+        if state not in known:
+            known[state] = self._wanted(state)
+        return known[state]
+
+    def _wanted(self, state: TermState) -> Sequence[int]:
         nodes, roots = self._tree
         if begun := self._leading(nodes[state.node], state) if state.node else []:
             return begun
@@ -166,11 +179,23 @@ class Terms:
 
     def progress(self, state: TermState) -> int:
         """The words that are there, and the tokens of the one that is being written."""
+        known: dict[TermState, int] = self._known["progress"]
+        if state not in known:
+            known[state] = self._progress(state)
+        return known[state]
+
+    def _progress(self, state: TermState) -> int:
         there = sum(demand.count for demand in self.demands) - sum(state.left)
         return _WEIGHT * there + min(self._begun(state), _WEIGHT - 1)
 
     def missing(self, state: TermState) -> int:
         """Tokens of the shortest spellings of what is not there yet."""
+        known: dict[TermState, int] = self._known["missing"]
+        if state not in known:
+            known[state] = self._missing(state)
+        return known[state]
+
+    def _missing(self, state: TermState) -> int:
         if not any(state.left):
             return 0
         shortest = sum(count * size for count, size in zip(state.left, self._shortest, strict=True))
@@ -178,8 +203,8 @@ class Terms:
 
     @property
     def extra_rows(self) -> int:
-        """One for each token of the words."""
-        return sum(demand.count * size for demand, size in zip(self.demands, self._shortest, strict=True))
+        """Two for each word: one that is being written, and one that is there."""
+        return 2 * sum(demand.count for demand in self.demands)
 
     def _begun(self, state: TermState) -> int:
         node = self._tree[0][state.node]
@@ -193,13 +218,14 @@ class Terms:
             if any(state.left[number] for number in (*nodes[child].reaches, *nodes[child].ends))
         ]
 
-    def _open(self, state: TermState) -> Iterator[Where]:
+    def _open(self, state: TermState) -> tuple[Where, ...]:
         """Which spellings may begin now."""
-        yield "anywhere"
-        if state.last < 0 or self.borders.vocabulary.opens(state.last):
-            yield "behind a sign"
-        if state.last < 0:
-            yield "at the start"
+        return _PLACES[: 1 + state.place]
+
+    @cached_property
+    def _known(self) -> dict[str, dict[TermState, Any]]:
+        """Answers that were given: few states come again and again."""
+        return {name: {} for name in ("banned", "wanted", "progress", "missing")}
 
     @cached_property
     def _shortest(self) -> tuple[int, ...]:
@@ -229,6 +255,8 @@ class Terms:
 
 def _share(scores: Array, token: int, tokens: Sequence[int]) -> float:
     """The logarithm of the share that a token has of the probability of `tokens`."""
+    if len(tokens) == 1:
+        return 0.0
     several = scores[list(tokens)]
     largest = float(several.max())
     return float(scores[token]) - largest - math.log(float(np.exp(several - largest).sum()))

@@ -78,6 +78,9 @@ class Call:
         queue = self.services.engine.queue
         while self._is_detached and queue.estimated_seconds > self.services.settings.limits.wait_seconds:
             await asyncio.sleep(0.2)
+        if self.services.engine.is_closed:
+            # a document that is still being read must not wait for what nobody computes
+            raise RequestError("unavailable", "the server has ended")
         if not self._is_detached:
             queue.check()
         ticket = Ticket(len(items))

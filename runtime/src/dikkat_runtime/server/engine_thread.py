@@ -19,7 +19,8 @@ class EngineThread:
 
     def __init__(self, limits: Limits, metrics: Metrics) -> None:
         self.queue, self.streams, self._metrics = SegmentQueue(limits), StreamTable(limits), metrics
-        self._is_closed = False
+        self.is_closed = False
+        """Whether nothing more is computed."""
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
 
@@ -31,7 +32,7 @@ class EngineThread:
     def close(self) -> None:
         """End when nothing waits any more."""
         with self.queue.changed:
-            self._is_closed = True
+            self.is_closed = True
             self.queue.changed.notify()
         self._thread.join()
 
@@ -47,7 +48,7 @@ class EngineThread:
             with self.queue.changed:
                 batch, streams = self.queue.take(), self.streams.refresh()
                 if batch is None and not streams:
-                    if self._is_closed:
+                    if self.is_closed:
                         return
                     self.queue.changed.wait()
                     continue

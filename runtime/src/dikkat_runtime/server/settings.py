@@ -70,6 +70,8 @@ class ServeSettings:
     beam_size: int = 5
     drain_seconds: float = 30.0
     log_requests: bool = False
+    takes_corrections: bool = False
+    """Whether callers may put their own translations in the place of those of a model."""
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

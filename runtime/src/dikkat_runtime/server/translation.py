@@ -72,6 +72,14 @@ async def _plain_texts(call: Call, model: ServedModel, texts: Sequence[str], wis
     return results
 
 
+async def keep_correction(call: Call, model: ServedModel, source: str, target: str) -> None:
+    """Let a text be translated so from now on. Raises `RequestError` where the server takes no corrections."""
+    if not call.services.settings.takes_corrections:
+        raise RequestError("unsupported", "better translations are not taken here; start the server with --corrections")
+    call.fields.within_limits("source", [source, target])
+    await asyncio.to_thread(model.model.corrections.add, source, target)
+
+
 async def source_of(call: Call, text: str, source: str | None) -> tuple[str, Detected | None]:
     """The language to translate from, and what was detected where the client left it open.
 

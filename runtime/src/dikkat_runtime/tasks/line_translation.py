@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, repeat
@@ -63,12 +64,13 @@ class LineTranslator:
         glossary: Glossary | None = None,
         judge: Judge | None = None,
         languages: tuple[str, str] = ("", ""),
+        corrected: Callable[[str], str | None] = lambda text: None,
     ) -> None:
         """`surrogates` tells in which order they are tried; `languages` are those of the source and the translation.
 
-        `judge` tells the confidence in what was translated.
+        `judge` tells the confidence in what was translated, and `corrected` what a person has put in its place.
         """
-        self._judge = judge
+        self._judge, self._corrected = judge, corrected
         self._segmenter, self._encode, self._pieces = segmenter, encode, pieces
         self._options, self._notes = options, notes
         self._surrogates, self._glossary, self._languages = surrogates, glossary, languages
@@ -78,9 +80,24 @@ class LineTranslator:
     ) -> Iterator[Translation]:
         """One translation a line, in order; at most `window` lines are read ahead, and so many pieces decoded together.
 
-        Each begins with the text of `prefixes` for its line. When reading fails, what was read before is translated
-        first.
+        Each begins with the text of `prefixes` for its line; without prefixes, a line that a person has corrected comes
+        back as corrected. When reading fails, what was read before is translated first.
         """
+        if prefixes is not None:
+            yield from self._translate(lines, window, prefixes)
+            return
+        corrections: deque[str | None] = deque()
+
+        def uncorrected() -> Iterator[str]:
+            for line in lines:
+                corrections.append(self._corrected(line))
+                yield line if corrections[-1] is None else ""
+
+        for translation in self._translate(uncorrected(), window, None):
+            correction = corrections.popleft()
+            yield translation if correction is None else copied(correction)
+
+    def _translate(self, lines: Iterable[str], window: int, prefixes: Iterable[str] | None) -> Iterator[Translation]:
         number = 0
         typed = repeat("") if prefixes is None else iter(prefixes)
         for texts in _read_ahead(lines, window):

@@ -19,6 +19,7 @@ from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
+from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.loading import load_tokenizers
 from dikkat_runtime.tasks.piece_translation import Decode, PieceRequest, PieceTranslator
@@ -65,6 +66,8 @@ class Translator:
         self.limits = limits
         self.notes = notes or TranslationNotes()
         """What there is to say of the lines that were translated so far."""
+        self.corrections: Corrections | None = None
+        """What people have put in the place of translations; None where it is left aside."""
 
     @classmethod
     def load(
@@ -89,7 +92,9 @@ class Translator:
         engine = NativeEngine(settings, read_weights(weights), str(weights), precision=chosen, threads=threads)
         engine.info = replace(engine.info, why_precision=why)
         source, target = load_tokenizers(run, config, settings)
-        return Translator(engine, source, limits or limits_of_run(config, where), target_tokenizer=target)
+        translator = Translator(engine, source, limits or limits_of_run(config, where), target_tokenizer=target)
+        translator.corrections = Corrections(run)
+        return translator
 
     @property
     def info(self) -> EngineInfo:
@@ -171,6 +176,8 @@ class Translator:
     ) -> LineTranslator:
         """What cuts lines and joins the translations that `decode` finds for their pieces."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
+        if self.corrections is not None:
+            self.corrections.refresh()
         return LineTranslator(
             Segmenter(encode, self.limits, self.language),
             encode,
@@ -181,6 +188,7 @@ class Translator:
             glossary=glossary,
             judge=judge,
             languages=(self.language, self.target_language),
+            corrected=_nothing if self.corrections is None else self.corrections.get,
         )
 
     def judge(self, run: str | Path, *, told: Callable[[str], object] = lambda line: None) -> Judge:
@@ -251,3 +259,7 @@ class Translator:
         )
         begun = [None if own is None else (each.prefix, own) for each, own in zip(requests, typed, strict=True)]
         return translations_of(found, self.target_tokenizer, begun)
+
+
+def _nothing(text: str) -> None:
+    """Correct no text."""

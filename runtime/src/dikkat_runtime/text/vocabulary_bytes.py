@@ -78,8 +78,12 @@ class VocabularyBytes:
 
     def opens(self, token: int) -> bool:
         """Whether a token ends in a sign or a space behind which a word begins, as a bracket does."""
-        last = self.tokens[token].decode("utf-8", "replace")[-1:]
-        return last.isspace() or (last in _OPENERS and last != "")
+        return token in self._opening
+
+    @cached_property
+    def _opening(self) -> frozenset[int]:
+        lasts = ((number, token.decode("utf-8", "replace")[-1:]) for number, token in enumerate(self.tokens))
+        return frozenset(number for number, last in lasts if last and (last.isspace() or last in _OPENERS))
 
     def text(self, ids: Sequence[int]) -> bytes:
         """The text of these tokens."""

@@ -10,12 +10,11 @@ from typing import TextIO
 
 from dikkat.data.faults.check import EXAMPLES, DataCheck, Example, check_pairs, without_faults
 from dikkat.data.faults.kinds import NAMES, Fault
+from dikkat.data.json_lines import Column
 from dikkat.data.languages import primary_language
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import LanguageChoice, languages_of, numbered_pairs, read_inputs
 from dikkat_runtime.files import write_streaming
-
-Column = str | int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class Agreements:
             self._correlations.setdefault(head, []).append(both)
             self._links.setdefault(head, []).append(word_links(head_weights, words))
 
-    def found(self) -> dict[HeadName, Agreement]:
+    def results(self) -> dict[HeadName, Agreement]:
         """Return the agreement of every head that was added."""
         return {head: self._of(head) for head in self._hits}
 

@@ -167,10 +167,7 @@ def written_share(share: float, words: HeadMessages, decimals: int = 0) -> str:
 
 
 def head_messages(language: str) -> HeadMessages:
-    """Return the messages in English (`en`) or Turkish (`tr`).
-
-    Raises `UsageError` for another language.
-    """
+    """Return the messages in English (`en`) or Turkish (`tr`). Raises `UsageError` for another language."""
     if language not in _WORDINGS:
         raise UsageError(f'there is no table in "{language}"; choose from {", ".join(_WORDINGS)}')
     return _WORDINGS[language]

@@ -90,8 +90,9 @@ class FeedForward(Composed):
 
 
 class Block(Composed):
-    """Apply self-attention, cross-attention if it `reads` a source, and feed-forward, each with a residual sum and a
-    norm.
+    """Apply self-attention, cross-attention if it `reads` a source, and feed-forward.
+
+    Each is wrapped in a residual sum and a norm.
     """
 
     def __init__(self, config: ModelConfig, *, reads: bool = False) -> None:

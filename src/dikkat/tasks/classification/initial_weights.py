@@ -29,10 +29,7 @@ _RENAMED = {
 
 
 def shape_settings(path: Path) -> Settings:
-    """Return settings for a backbone of the shape of the run at `path`.
-
-    Raises `UsageError` where it has none.
-    """
+    """Return settings for a backbone of the shape of the run at `path`. Raises `UsageError` where it has none."""
     run = RunDirectory.open(path)
     settings = run.read_config()
     task = _task(run, settings)

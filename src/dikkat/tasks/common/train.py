@@ -192,8 +192,8 @@ def _take_up(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None
         if isinstance(trainer.budget, TimeBudget):
             trainer.budget.already = trainer.state.seconds
         watcher.note(f"resumed at update {trainer.state.updates}")
-        if told := what_differs(trainer.state.conditions, now):
-            watcher.note(told)
+        if difference := what_differs(trainer.state.conditions, now):
+            watcher.note(difference)
     else:
         trainer.state.conditions = now
 

@@ -122,11 +122,11 @@ def examine_heads(
     whole = measure()
     costs = head_costs(translator.model, whole, measure, counter)
     alignment_head = choose_alignment_head(agreements)
-    found = {head: HeadFinding(head, collector.of(head), costs[head], agreements.get(head)) for head in heads}
+    finding_of = {head: HeadFinding(head, collector.of(head), costs[head], agreements.get(head)) for head in heads}
     order = least_useful(costs, prune)
     pruned = _prune(translator.model, _measure(translator, others), order, counts, counter) if prune else ()
-    findings = tuple(found.values())
-    return HeadsReport("translator", len(sample), whole, findings, found[alignment_head], len(others), pruned)
+    findings = tuple(finding_of.values())
+    return HeadsReport("translator", len(sample), whole, findings, finding_of[alignment_head], len(others), pruned)
 
 
 def _examine_reader(subject: HeadSubject, prune: int, watch: Watch) -> HeadsReport:
@@ -227,7 +227,7 @@ def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[HeadStats
             collector.add(name, weights, queries, reads if name.kind == "cross" else queries)
             if name.kind == "cross":
                 agreements.add(name, weights, occluded, gradient, pair.words)
-    return collector, agreements.found()
+    return collector, agreements.results()
 
 
 def _measure(translator: Translator, sample: Sequence[_Pair]) -> Measure:

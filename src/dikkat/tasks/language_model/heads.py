@@ -43,7 +43,7 @@ def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubj
         for number in numbers:
             asked = example(number)
             mask = visible(asked, model)
-            position_ids = None if asked.places is None else torch.from_numpy(asked.places)
+            position_ids = None if asked.position_ids is None else torch.from_numpy(asked.position_ids)
             with torch.no_grad(), record_attention(model) as maps:
                 model.hidden(torch.from_numpy(asked.tokens), mask, position_ids)
             labels = trained.tokenizer.pieces(asked.tokens[0].tolist())

@@ -78,7 +78,7 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
         lengths=train.source_lengths,
         worst_note=own.worst_passages,
         worst=worst,
-        maps=attention_of(trained, [dict(each.lines)[own.passage] for each in worst]),
+        maps=attention_of(trained, [dict(passage.lines)[own.passage] for passage in worst]),
         model=[
             (own.layers, f"{model.decoder_layers}"),
             (own.width, f"{model.model_dim}"),
@@ -150,7 +150,7 @@ def _worst(trained: LanguageModel, held_out: Corpus, own: ReaderMessages) -> lis
 
 def _nats(trained: LanguageModel, asked: Asked) -> NDArray[np.float64]:
     """(T,): loss of each token of one window; NaN where it is not predicted."""
-    position_ids = None if asked.places is None else torch.from_numpy(asked.places)
+    position_ids = None if asked.position_ids is None else torch.from_numpy(asked.position_ids)
     with torch.inference_mode():
         hidden = trained.model.hidden(torch.from_numpy(asked.tokens), visible(asked, trained.model), position_ids)
         likelihoods = trained.model.project(hidden[0]).float().log_softmax(dim=-1)

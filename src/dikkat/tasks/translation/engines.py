@@ -1,4 +1,4 @@
-"""The native engine of a translator's run; nothing here waits for PyTorch, or for pydantic."""
+"""Choose the engine that runs the translator of a run directory, without importing PyTorch."""
 
 from __future__ import annotations
 

@@ -17,6 +17,7 @@ from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.run_directory import section
 from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.translator import Translator
 
 
@@ -35,13 +36,17 @@ def open_translator(
     try:
         choice = choose_engine(run, settings, engine, precision, device)
         if choice.is_native:
-            return _by_native_engine(run, settings, choice)
+            translator = _by_native_engine(run, settings, choice)
+            translator.corrections = Corrections(path)
+            return translator
     except DikkatError:
         _require_sound(settings, run)
         raise
     from dikkat.tasks.translation.translator import Translator as WithModel
 
-    return WithModel.load(path, precision, device, engine)
+    translator = WithModel.load(path, precision, device, engine)
+    translator.corrections = Corrections(path)
+    return translator
 
 
 def _by_native_engine(run: RunDirectory, settings: Mapping[str, Any], choice: EngineChoice) -> Translator:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Sizes(Protocol):
-    """What the settings of a model say of its vocabularies."""
+    """Describe the vocabulary sizes in the settings of a model."""
 
     @property
     def vocab_size(self) -> int: ...
@@ -34,12 +34,12 @@ class Vocabularies:
 
     @property
     def are_joint(self) -> bool:
-        """Whether both sides have one vocabulary."""
+        """Return whether both sides have one vocabulary."""
         return self.source is self.target
 
     @property
     def sizes(self) -> dict[str, int | None]:
-        """What they decide of the settings of a model."""
+        """Return the settings of a model that the vocabularies decide."""
         return {
             "vocab_size": self.source.vocab_size,
             "target_vocab_size": None if self.are_joint else self.target.vocab_size,
@@ -47,7 +47,7 @@ class Vocabularies:
 
     @classmethod
     def train(cls, sources: Sequence[str], targets: Sequence[str], config: RunConfig) -> Vocabularies:
-        """Learn them from the two sides of the training text, joint or separate as `config` says."""
+        """Train the tokenizers on the two sides of the training text, joint or separate as `config` says."""
         data = config.data
         if data.vocabularies == "joint":
             joint = Tokenizer.train(sources, config.tokenizer, (data.source_language, data.target_language), targets)

@@ -34,7 +34,7 @@ def test_agreement_is_on_words_alone() -> None:
     agreements = Agreements()
     maps = np.stack([looking_at(0, 2, 1, 0), looking_at(1, 2, 2, 3), looking_at(3, 2, 1, 3)])
     agreements.add(CROSS, maps, NEEDED, NEEDED, WORDS)
-    found = agreements.found()
+    found = agreements.results()
     assert [found[head(n)].occlusion for n in range(3)] == pytest.approx([1.0, 1 / 3, 1.0])
     assert [found[head(n)].on_needed for n in range(3)] == pytest.approx([0.7, 0.3, 0.5])
     assert choose_alignment_head(found) == head(0), "of two that always agree the one with more weight there"
@@ -46,7 +46,7 @@ def test_tokens_count_alike_over_sentences() -> None:
     agreements.add(CROSS, looking_at(0, 2, 1, 0)[None], NEEDED, NEEDED, WORDS)
     agreements.add(CROSS, np.array([[[0.4, 0.6], [0.5, 0.5]]]), np.ones((2, 2)), np.ones((2, 2)), WORDS)
     agreements.add(CROSS, looking_at(1, 1, 0, 0)[None], NEEDED, NEEDED, WORDS)
-    assert agreements.found()[head(0)].occlusion == pytest.approx((3 + 1 + 0) / 7)
+    assert agreements.results()[head(0)].occlusion == pytest.approx((3 + 1 + 0) / 7)
 
 
 def test_correlations() -> None:
@@ -54,13 +54,13 @@ def test_correlations() -> None:
     weights = np.array([[0.6, 0.3, 0.1], [0.1, 0.3, 0.6]])
     like, unlike = np.array([[5.0, -3.0, 1.0], [0.0, 1.0, -2.0]]), np.array([[1.0, 2.0, 3.0], [1.0, 1.0, 1.0]])
     agreements.add(CROSS, weights[None], like, unlike, WordNumbers((0, 1), (0,)))
-    found = agreements.found()[head(0)]
+    found = agreements.results()[head(0)]
     assert found.occlusion_correlation == pytest.approx(1.0)
     assert found.gradient_correlation == pytest.approx(-1.0), "the row without an order does not count"
     flat = Agreements()
     flat.add(CROSS, weights[None], np.ones((2, 3)), like, WordNumbers((0, 1), (0,)))
-    assert math.isnan(flat.found()[head(0)].occlusion_correlation)
-    assert flat.found()[head(0)].gradient_correlation == pytest.approx(1.0)
+    assert math.isnan(flat.results()[head(0)].occlusion_correlation)
+    assert flat.results()[head(0)].gradient_correlation == pytest.approx(1.0)
 
 
 def test_words_are_linked_by_any_of_their_tokens() -> None:
@@ -70,7 +70,7 @@ def test_words_are_linked_by_any_of_their_tokens() -> None:
 def test_gold_is_the_better_judge() -> None:
     agreements = Agreements(parse_alignments(["0-0 1-1"], "gold"))
     agreements.add(CROSS, np.stack([looking_at(0, 2, 1, 0), looking_at(1, 2, 2, 3)]), NEEDED, NEEDED, WORDS)
-    found = agreements.found()
+    found = agreements.results()
     errors = [found[head(n)].scores for n in range(2)]
     # head 0 finds (0,0) (1,1) (0,1): 1 - (2 + 2) / (3 + 2)
     assert [each.error for each in errors if each] == pytest.approx([1 / 5, 0.0])

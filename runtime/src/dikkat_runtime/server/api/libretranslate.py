@@ -25,8 +25,7 @@ from dikkat_runtime.server.dialects import LIBRETRANSLATE, json_response
 from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.languages import language_name
-from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.translation import AUTO, Detected, answer_texts
+from dikkat_runtime.server.translation import AUTO, Detected, answer_texts, keep_correction, translator_for
 from dikkat_runtime.server.wishes import Wish
 
 _LIKELY = 0.01
@@ -94,15 +93,18 @@ async def settings(call: Call) -> Response:
             "source": {"code": AUTO if is_available() else source, "name": language_name(source)},
             "target": {"code": target, "name": language_name(target)},
         },
-        "suggestions": False,
+        "suggestions": services.settings.takes_corrections,
         "supportedFilesFormat": supported_suffixes(),
     }
     return json_response(content)
 
 
-async def no_suggestions(call: Call) -> Response:
-    """Better translations are not taken here."""
-    raise RequestError("unsupported", "suggestions are not taken here")
+async def suggest(call: Call) -> Response:
+    """Keep a better translation, where the server takes them."""
+    fields = call.fields
+    source, target = fields.text("source"), fields.text("target")
+    await keep_correction(call, translator_for(call, source, target), fields.text("q"), fields.text("s"))
+    return json_response({"success": True})
 
 
 _DETECTED = fields(("confidence", "language"), confidence=NUMBER, language=TEXT)
@@ -134,6 +136,7 @@ _SETTINGS = fields(
     suggestions=FLAG,
     supportedFilesFormat=list_of(TEXT),
 )
+_SUGGEST = fields(("q", "s", "source", "target"), q=TEXT, s=TEXT, source=TEXT, target=TEXT)
 _OF, _POST = LIBRETRANSLATE, ("POST",)
 
 ENDPOINTS = [
@@ -151,6 +154,6 @@ ENDPOINTS = [
         needs_key=False,
     ),
     Endpoint(("GET",), "/frontend/settings", settings, _OF, "Tell what is served.", _SETTINGS, needs_key=False),
-    Endpoint(_POST, "/suggest", no_suggestions, _OF, "Refuse a better translation.", fields(), fields()),
+    Endpoint(_POST, "/suggest", suggest, _OF, "Keep a better translation.", fields(success=FLAG), _SUGGEST),
 ]
 """The routes of LibreTranslate; /health is among the probes."""

@@ -21,7 +21,7 @@ from dikkat_runtime.server.page_files import FOLDER, INDEX, POLICY, index_page, 
 from dikkat_runtime.server.page_views import shown_attention, shown_confidence
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
-from dikkat_runtime.server.translation import source_of, translate_texts, translator_for
+from dikkat_runtime.server.translation import keep_correction, source_of, translate_texts, translator_for
 from dikkat_runtime.server.wishes import Wish
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
@@ -72,6 +72,7 @@ async def models(call: Call) -> Response:
         "version": __version__,
         "models": [_shown_model(model) for model in call.catalog.models],
         "detects": is_available(),
+        "corrections": call.services.settings.takes_corrections,
         "files": supported_suffixes(),
         "most_characters": limits.text_characters,
         "most_bytes": limits.upload_bytes,
@@ -149,6 +150,14 @@ async def complete(call: Call) -> Response:
     return json_response({"target": found.text})
 
 
+async def correct(call: Call) -> Response:
+    """Keep a better translation of a sentence, where the server takes them."""
+    fields = call.fields
+    model = call.catalog.chosen(fields.text("model"), "translator")
+    await keep_correction(call, model, fields.text("source"), fields.text("target"))
+    return json_response({"success": True})
+
+
 async def attention(call: Call) -> Response:
     """Where each word of a translation was looked for in its source, by every head."""
     fields = call.fields
@@ -188,6 +197,7 @@ ENDPOINTS = [
     Endpoint(_POST, "/page/translate", translate, OWN, "Translate sentence by sentence.", _PARTS, _TRANSLATE),
     Endpoint(_POST, "/page/complete", complete, OWN, "Go on with a translation.", fields(("target",), target=TEXT),
              _COMPLETE),
+    Endpoint(_POST, "/page/corrections", correct, OWN, "Keep a better translation.", fields(success=FLAG), _PAIR),
     Endpoint(_POST, "/page/attention", attention, OWN, "Show attention.", _MAPS, _PAIR),
 ]  # fmt: skip
 """The routes of the page."""

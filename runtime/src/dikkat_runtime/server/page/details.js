@@ -3,7 +3,7 @@
 import { attentionView } from "./attention.js";
 import { button, debounced, element, labelled } from "./elements.js";
 import { glossaryText } from "./glossary.js";
-import { Latest } from "./server.js";
+import { Latest, askJson } from "./server.js";
 import { number, say } from "./strings.js";
 
 const PAUSE = 100;
@@ -13,7 +13,7 @@ export function sentenceDetails(served, tell, { changed }) {
   const source = element("p", { class: "muted source-sentence", dir: "auto" });
   const sure = element("p", { class: "note", id: "sure" });
   const attention = attentionView(served);
-  const own = ownTranslation(tell, changed);
+  const own = ownTranslation(served, tell, changed);
   const left = element("div", { class: "sentence-side" }, element("h2", {}, say("details")), source, sure, element("h3", {}, say("alternatives")), list, own.node);
   const node = element("section", { class: "pane details", hidden: true }, left, attention.node);
 
@@ -47,7 +47,7 @@ function confidenceOf({ probability, flags }) {
 }
 
 // A translation that is written by hand: what the model would go on with stands below, and Tab takes it.
-function ownTranslation(tell, changed) {
+function ownTranslation(served, tell, changed) {
   const latest = new Latest();
   const area = element("textarea", { rows: 2, dir: "auto", autocomplete: "off", id: "own", oninput: () => typed(), onkeydown: (event) => {
     const isAtEnd = area.selectionStart === area.value.length;
@@ -58,13 +58,15 @@ function ownTranslation(tell, changed) {
   } });
   const rest = button("", { class: "completion", dir: "auto", id: "completion", hidden: true, onclick: () => take() });
   const use = button(say("useOwn"), { class: "quiet", id: "use-own", disabled: true, onclick: () => changed(sentence.source, { target: area.value.replace(/\s*\n\s*/g, " "), alternatives: others() }) });
+  const keep = button(say("keep"), { class: "quiet", id: "keep", hidden: !served.corrections, disabled: true, onclick: () => save() });
   const complete = debounced(ask, PAUSE);
   let [model, sentence, completion] = ["", null, ""];
 
   const others = () => [sentence.target, ...(sentence.alternatives ?? [])].filter((text) => text !== area.value);
 
   function typed() {
-    use.disabled = !area.value.trim() || area.value === sentence.target;
+    use.disabled = keep.disabled = !area.value.trim() || area.value === sentence.target;
+    keep.textContent = say("keep");
     offer("");
     if (area.value !== sentence.target) complete();
   }
@@ -80,6 +82,20 @@ function ownTranslation(tell, changed) {
     }
   }
 
+  // It stands in the translation at once, and wherever the sentence comes again.
+  async function save() {
+    const [source, target] = [sentence.source, area.value.replace(/\s*\n\s*/g, " ")];
+    try {
+      await askJson("/page/corrections", { fields: { model, source, target } });
+    } catch (problem) {
+      tell.notice(problem.message);
+      return;
+    }
+    changed(source, { target, alternatives: others() });
+    tell.status(say("kept"));
+    keep.textContent = say("kept");
+  }
+
   function offer(text) {
     completion = text === area.value ? "" : text;
     rest.hidden = !completion;
@@ -91,7 +107,7 @@ function ownTranslation(tell, changed) {
     area.value = completion;
     area.focus();
     offer("");
-    use.disabled = area.value === sentence.target;
+    use.disabled = keep.disabled = area.value === sentence.target;
   }
 
   function show(named, shown) {
@@ -101,9 +117,9 @@ function ownTranslation(tell, changed) {
     latest.stop();
     area.value = shown.target;
     offer("");
-    use.disabled = true;
+    use.disabled = keep.disabled = true;
   }
 
-  const node = element("div", { class: "own" }, labelled(say("own"), area), rest, element("div", { class: "foot" }, use));
+  const node = element("div", { class: "own" }, labelled(say("own"), area), rest, element("div", { class: "foot" }, use, keep));
   return { node, show };
 }

@@ -4,6 +4,7 @@ import { element } from "./elements.js";
 import { number, say } from "./strings.js";
 
 const UNSURE = [[0.35, "low"], [0.65, "middle"]]; // confidence below which a word is marked, and how
+const DOUBTFUL = 0.5; // confidence below which a whole sentence is marked
 let marks = true;
 
 export function translationView(choose) {
@@ -20,14 +21,14 @@ export function translationView(choose) {
       index += 1;
       return sentence(part, index, index === selected);
     });
-    legend.hidden = !parts.some((part) => part.confidence?.words.length);
+    legend.hidden = !parts.some((part) => part.confidence);
     node.replaceChildren(...(parts.length ? pieces : [element("span", { class: "muted hint" }, say("targetHint"))]));
     if (held) node.querySelector("[tabindex='0']")?.focus();
   }
 
   function sentence(part, index, isSelected) {
     const span = element("span", {
-      class: "sentence", role: "button", tabindex: isSelected ? 0 : -1, "aria-pressed": String(isSelected), onclick: () => getSelection().isCollapsed && choose(index),
+      class: part.confidence?.probability < DOUBTFUL ? "sentence doubtful" : "sentence", role: "button", tabindex: isSelected ? 0 : -1, "aria-pressed": String(isSelected), onclick: () => getSelection().isCollapsed && choose(index),
       onkeydown: (event) => {
         const step = { ArrowLeft: -1, ArrowRight: 1, Enter: 0, " ": 0 }[event.key];
         if (step === undefined) return;

@@ -1,0 +1,127 @@
+"""Translations that a person has corrected, kept beside a run: a text that comes again comes back as corrected."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
+from dikkat_runtime.files import read_regular, write_atomically, write_errors
+
+FILE_NAME = "corrections.json"
+LARGEST_FILE = 256 << 20
+"""Bytes."""
+_PATIENCE = 10.0
+"""Seconds that another process may take to write."""
+
+
+class Corrections:
+    """The corrections of one run; what another process writes is seen at the next look."""
+
+    def __init__(self, run: Path) -> None:
+        """Of the run directory `run`, in which no file has to be yet."""
+        self._run, self._path = run, run / FILE_NAME
+        self._read_at: tuple[int, int, int] | None = None
+        self._texts: dict[str, tuple[str, str]] = {}
+        """By the key of a source: the source as it was written, and its translation."""
+
+    def __len__(self) -> int:
+        return len(self._current())
+
+    def get(self, source: str) -> str | None:
+        """Return the corrected translation of a source, whatever its white space; None where there is none."""
+        found = self._texts.get(_key(source))
+        return None if found is None else found[1]
+
+    def refresh(self) -> None:
+        """Read the file again where it has changed. Raises `DataError` where it is damaged."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            self._read_at, self._texts = None, {}
+            return
+        read_at = status.st_mtime_ns, status.st_size, status.st_ino
+        if read_at != self._read_at:
+            self._texts, self._read_at = self._read(), read_at
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """Return all sources with their translations, the oldest first."""
+        return list(self._current().values())
+
+    def add(self, source: str, target: str) -> bool:
+        """Keep a correction; return whether it takes the place of another one.
+
+        Raises `UsageError` for an empty text or more than one line, `CannotCreateError` and `DiskError`.
+        """
+        for name, text in (("source", source), ("target", target)):
+            if not text.strip() or "\n" in text or "\r" in text:
+                raise UsageError(f"the {name} of a correction is one line of text, not {text!r}")
+        with _locked(self._run):
+            texts = dict(self._current())
+            replaced = texts.pop(_key(source), None) is not None
+            texts[_key(source)] = (source.strip(), target.strip())
+            self._write(texts)
+        return replaced
+
+    def remove(self, source: str) -> None:
+        """Forget the correction of a source. Raises `UsageError` where there is none."""
+        with _locked(self._run):
+            texts = dict(self._current())
+            if texts.pop(_key(source), None) is None:
+                raise UsageError(f'{self._path}: holds no correction of "{source}"')
+            self._write(texts)
+
+    def _current(self) -> dict[str, tuple[str, str]]:
+        self.refresh()
+        return self._texts
+
+    def _read(self) -> dict[str, tuple[str, str]]:
+        try:
+            entries = json.loads(read_regular(self._path, LARGEST_FILE))
+            pairs = [(str(entry["source"]), str(entry["target"])) for entry in entries]
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise DataError(f"{self._path}: cannot be read ({error}); repair it, or remove it") from None
+        return {_key(source): (source, target) for source, target in pairs}
+
+    def _write(self, texts: dict[str, tuple[str, str]]) -> None:
+        entries = [{"source": source, "target": target} for source, target in texts.values()]
+        write_atomically(self._path, (json.dumps(entries, ensure_ascii=False, indent=1) + "\n").encode())
+        self.refresh()
+
+
+def _key(source: str) -> str:
+    """Return a text without what differs by chance: white space, and how letters are composed."""
+    return " ".join(unicodedata.normalize("NFC", source).split())
+
+
+@contextmanager
+def _locked(run: Path) -> Iterator[None]:
+    """Hold the run against others that correct it. Raises `CannotCreateError` where one holds it too long."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    with write_errors(run):
+        descriptor = os.open(run, os.O_RDONLY)
+    try:
+        ends = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() > ends:
+                    raise CannotCreateError(f"{run}: another process is writing this run; try again later") from None
+                time.sleep(0.05)
+            except OSError:  # NFS has locks for files alone
+                break
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,94 @@
+"""Objects of JSONL files, one a line, and pairs out of them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dikkat.data.pairs import Pair
+from dikkat.data.text_files import read_lines
+from dikkat_runtime.errors import DataError, UsageError, nearest
+
+Column = str | int | None
+"""A header name, a 1-based number (also as digits in a string), or the default of the format."""
+DEFAULT_KEYS = (("source", "target"), ("src", "tgt"))
+_EXAMPLE = '{"source": "...", "target": "..."}'
+_LINE_BREAKS = re.compile(r"[\r\n]+")
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+def read_json_pairs(path: Path, columns: tuple[Column, Column]) -> Iterator[Pair]:
+    """Pairs of a JSONL file under two keys, by default source and target, or src and tgt; raises `DataError`."""
+    if any(isinstance(column, int) for column in columns):
+        raise UsageError("columns of JSONL are named, not numbered")
+    if (columns[0] is None) != (columns[1] is None):
+        raise UsageError("of JSONL, name the column of the source and that of the target, or neither")
+    return _read_objects(path, None if columns[0] is None else (str(columns[0]), str(columns[1])))
+
+
+def _read_objects(path: Path, keys: tuple[str, str] | None) -> Iterator[Pair]:
+    for number, entry in json_entries(path):
+        where = f"{path}:{number}"
+        keys = keys or _default_keys(entry, where)
+        yield Pair(text_of(entry, keys[0], where), text_of(entry, keys[1], where), number)
+
+
+def json_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The objects of a JSONL file with the lines that they stand on; raises `DataError` for another line."""
+    for number, line in enumerate(read_lines(path), start=1):
+        if line.strip():
+            yield number, _json_object(line, f"{path}:{number}")
+
+
+def _json_object(line: str, where: str) -> dict[str, Any]:
+    try:
+        entry = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where}:{error.colno}: not valid JSON: {error.msg}") from None
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
+        raise DataError(f"{where}: JSON that cannot be read: {error}") from None
+    if not isinstance(entry, dict):
+        raise DataError(f"{where}: every line must be a JSON object such as {_EXAMPLE}")
+    nested = entry.get("translation")
+    # The form of Hugging Face data sets: {"translation": {"en": ..., "fr": ...}}.
+    return {**entry, **nested} if isinstance(nested, dict) else entry
+
+
+def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
+    for keys in DEFAULT_KEYS:
+        if all(key in entry for key in keys):
+            return keys
+    known = ", ".join(entry)
+    texts = [key for key, value in entry.items() if isinstance(value, str)]
+    if len(texts) < 2:
+        raise DataError(f"{where}: holds no two texts, source and target; its keys are: {known or 'none'}")
+    example = " ".join(
+        f"--{side}-column {shlex.quote(key)}" for side, key in zip(("source", "target"), texts, strict=False)
+    )
+    raise DataError(
+        f"{where}: neither source and target nor src and tgt are keys; name the two, as {example}; its keys are:"
+        f" {known}"
+    )
+
+
+def text_of(entry: dict[str, Any], key: str, where: str) -> str:
+    """The text under `key`, on one line; raises `DataError` where there is none."""
+    if key not in entry:
+        raise DataError(f'{where}: no key is called "{key}"{nearest(key, entry)}; known: {", ".join(entry)}')
+    text = entry[key]
+    if type(text) is int:  # a label is often a number; true and false are of type bool
+        return str(text)
+    if not isinstance(text, str):
+        raise DataError(f'{where}: "{key}" must be a text, not {type(text).__name__}')
+    if _HALF_CHARACTER.search(text):
+        raise DataError(f'{where}: "{key}" holds half of a surrogate pair (\\ud800 to \\udfff), which is no character')
+    return one_line(text)
+
+
+def one_line(text: str) -> str:
+    """The text with a space for each run of line breaks."""
+    return _LINE_BREAKS.sub(" ", text) if "\n" in text or "\r" in text else text

@@ -1,0 +1,43 @@
+"""Whether a folder may become a run, or be trained on in: nothing that is not of a run is written over."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dikkat.run_directory.parts import LIMITS, MANIFEST
+from dikkat_runtime.errors import CannotCreateError, DataError
+from dikkat_runtime.files import TEMPORARY_PREFIX, read_regular
+from dikkat_runtime.text.strict_json import parse_json
+from dikkat_runtime.text.tokenizer import TARGET_TOKENIZER
+
+_PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
+"""Files that a run writes before its config.json, which ends the preparation of the data."""
+
+
+def require_writable(run: Path, resume: bool) -> None:
+    """Raise `CannotCreateError` when what is at `run` must not be overwritten, or taken up without `resume`."""
+    if not run.is_dir():
+        raise CannotCreateError(f"{run}: is a file, not a folder; give another --out")
+    names = sorted(entry.name for entry in run.iterdir() if not entry.name.startswith(TEMPORARY_PREFIX))
+    if not names:
+        return
+    has_config = (run / "config.json").exists()
+    if not _looks_like_run(run, names):
+        listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        raise CannotCreateError(f"{run}: holds files that are not of a run ({listed}); give another --out")
+    if (run / "card.md").exists():
+        raise CannotCreateError(f"{run}: holds a finished run; give another --out")
+    if not resume:
+        interrupted = "a preparation that was interrupted; add --resume to the same command to make it again"
+        what = "an unfinished run; add --resume to go on with it" if has_config else interrupted
+        raise CannotCreateError(f"{run}: holds {what}, or give another --out")
+
+
+def _looks_like_run(run: Path, names: list[str]) -> bool:
+    config = run / "config.json"
+    if not config.exists():
+        return _PREPARATION.issuperset(names)
+    try:
+        return "format_version" in parse_json(read_regular(config, LIMITS[config.name]))
+    except (ValueError, TypeError, OSError, DataError):
+        return (run / "checkpoints").is_dir()  # the damaged config.json of a run is still that of a run

@@ -1,0 +1,73 @@
+"""The rules of `glossary.md` on names and docstrings, as functions from a syntax tree to its violations."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+_WORDS = """
+place places room rooms found told tell tells wording story stories portrait portraits patient patients wordless honesty
+diary trunk gathered lent bystanders roof lengthened rectifies
+"""
+_NAMES = """
+each made given learned moved apart around at_once sides Marks Pace STRETCH few_rows fewest_rows takes_places is_wide
+keep_away are_looking explicit_attention both_turned
+"""
+
+BANNED_WORDS = frozenset(_WORDS.split())
+"""Words that no name holds, as a part of snake_case or CamelCase."""
+BANNED_NAMES = frozenset(_NAMES.split())
+"""Names that are banned as a whole."""
+FORBIDDEN_OPENINGS = ("Of ", "The same", "By the ", "What is", "What ", "Whether ", "Where ", "How ", "Which ", "As ")
+"""Beginnings of a docstring that is no whole sentence."""
+
+
+def words_of(name: str) -> list[str]:
+    """Return the lower-case words of a name in snake_case or CamelCase."""
+    spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1_\2", re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1_\2", name))
+    return [word for word in spaced.lower().split("_") if word]
+
+
+def banned_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and name of every binding whose name is banned or holds a banned word."""
+    for node in ast.walk(tree):
+        for name in _bound_names(node):
+            if name in BANNED_NAMES or BANNED_WORDS.intersection(words_of(name)):
+                yield getattr(node, "lineno", 1), name
+
+
+def _bound_names(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return [node.id]
+    if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+        return [node.attr]
+    if isinstance(node, ast.arg):
+        return [node.arg]
+    return [node.asname] if isinstance(node, ast.alias) and node.asname else []
+
+
+def poor_docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and name of the module and each public class or function whose docstring begins with no sentence."""
+    for name, node in [("the module", tree), *_public(tree)]:
+        docstring = ast.get_docstring(node)
+        if docstring is not None and not _is_sentence(docstring.split("\n")[0]):
+            yield getattr(node, "lineno", 1), name
+
+
+def _public(
+    node: ast.Module | ast.ClassDef,
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
+    for child in node.body:
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and not child.name.startswith("_"):
+            yield child.name, child
+            if isinstance(child, ast.ClassDef):
+                yield from _public(child)
+
+
+def _is_sentence(line: str) -> bool:
+    """Return whether a first line begins with a capital or a name in code, has a full stop, and opens as it may."""
+    begins = line[:1].isupper() or line[:1] == "`" or line.startswith("dikkat")
+    return begins and ("." in line or line.endswith((":", "::"))) and not line.startswith(FORBIDDEN_OPENINGS)

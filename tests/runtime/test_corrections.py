@@ -1,0 +1,84 @@
+"""Corrections: what a person has put right comes back so, in lines and documents, until it is removed."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from tests.runtime.runs import translator_run
+
+from dikkat_runtime import Translator
+from dikkat_runtime.documents.documents import translate_document
+from dikkat_runtime.documents.segments import Options
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.tasks.corrections import FILE_NAME, Corrections
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """A run of one's own to correct."""
+    return translator_run(tmp_path / "run")
+
+
+def test_exact_repeats_come_back_as_corrected_and_all_else_as_before(run: Path) -> None:
+    lines = [f"The small cat {number} is sleeping." for number in range(20)]
+    before = [each.text for each in Translator.load(run).translate(lines)]
+    translator, corrections = Translator.load(run), Corrections(run)
+    for number in range(0, 20, 2):
+        corrections.add(lines[number], f"Doğrusu {number}.")
+    repeated = [*lines, *(f"  {line.replace(' ', '  ')} " for line in lines[::2])]
+    found = [each.text for each in translator.translate(repeated)]
+    assert found[0:20:2] == [f"Doğrusu {number}." for number in range(0, 20, 2)]
+    assert found[20:] == found[0:20:2]
+    assert found[1:20:2] == before[1::2]
+    translator.corrections = None
+    assert [each.text for each in translator.translate(lines)] == before
+
+
+def test_sentences_of_documents_are_corrected(run: Path) -> None:
+    translator = Translator.load(run)
+    Corrections(run).add("The dog sleeps.", "İt uyur.")
+
+    def translate(texts: list[str]) -> list[str]:
+        return [each.text for each in translator.translate(texts)]
+
+    page = b"<p>The dog sleeps.</p>\n<p>The cat sleeps. The <i>dog</i> sleeps.</p>"
+    written = translate_document(page, "a.html", translate, options=Options("en", "tr")).data.decode()  # type: ignore[arg-type]
+    assert written.startswith("<p>İt uyur.</p>")
+    assert written.count("İt") == 2
+
+
+def test_corrections_are_listed_replaced_and_removed(run: Path) -> None:
+    corrections = Corrections(run)
+    assert corrections.get("a") is None
+    assert not corrections.add("a", "b")
+    assert corrections.add(" a ", "c")
+    assert not corrections.add("d", "e")
+    assert Corrections(run).pairs() == [("a", "c"), ("d", "e")]
+    corrections.remove("a")
+    assert len(Corrections(run)) == 1
+    with pytest.raises(UsageError, match='holds no correction of "a"'):
+        corrections.remove("a")
+    for source, target in (("", "x"), ("x", "\n"), ("x\ny", "z")):
+        with pytest.raises(UsageError, match="is one line of text"):
+            corrections.add(source, target)
+
+
+def test_nothing_is_lost_where_many_correct_at_once(run: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: Corrections(run).add(f"text {number}", f"metin {number}"), range(40)))
+    assert sorted(Corrections(run).pairs()) == sorted((f"text {number}", f"metin {number}") for number in range(40))
+
+
+@pytest.mark.parametrize("content", ["", "{", '[{"source": "x"}]', "[1]"])
+def test_a_damaged_file_is_told(run: Path, content: str) -> None:
+    (run / FILE_NAME).write_text(content)
+    with pytest.raises(DataError, match="repair it, or remove it"):
+        Corrections(run).pairs()
+
+
+def test_the_file_is_plain_json(run: Path) -> None:
+    Corrections(run).add("a", "ş")
+    assert json.loads((run / FILE_NAME).read_text("utf-8")) == [{"source": "a", "target": "ş"}]
