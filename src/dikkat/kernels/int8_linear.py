@@ -125,10 +125,10 @@ def layer_gradients(
     """
     with_x, with_weight, with_bias = wanted
     if not with_weight:
-        of_x = product(gradient, weight, columns=True, relu_output=relu_output) if with_x else None
-        return of_x, None, gradient.sum(0) if with_bias else None
+        grad_x = product(gradient, weight, columns=True, relu_output=relu_output) if with_x else None
+        return grad_x, None, gradient.sum(0) if with_bias else None
     memory = claim(buffers[0], rows), claim(buffers[1], rows) if with_bias else None
-    of_x, of_weight, of_bias = gradients(
+    grad_x, grad_weight, grad_bias = gradients(
         gradient, x, weight if with_x else None, *memory, with_bias=with_bias, relu_output=relu_output
     )
-    return of_x, of_weight if memory[0] is None else None, of_bias if memory[1] is None else None
+    return grad_x, grad_weight if memory[0] is None else None, grad_bias if memory[1] is None else None

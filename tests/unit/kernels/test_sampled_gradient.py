@@ -93,12 +93,12 @@ def test_a_logit_that_is_no_number_reaches_both_gradients_and_no_other_row(wrong
     logits, targets, offsets = random_case(9, 40, torch.float32)
     logits[4, 3], targets[4] = wrong, 3
     loss, likelihood, sampled = sampled_softmax(logits, targets, 0.1, offsets)
-    of_hidden = sampled.times(torch.randn(40, 8), torch.zeros(8))
-    of_weight = torch.zeros(40, 8)
-    sampled.add_transposed_times(torch.randn(9, 8), of_weight)
-    assert not of_weight.isfinite().all()
+    grad_hidden = sampled.times(torch.randn(40, 8), torch.zeros(8))
+    grad_weight = torch.zeros(40, 8)
+    sampled.add_transposed_times(torch.randn(9, 8), grad_weight)
+    assert not grad_weight.isfinite().all()
     finite = torch.arange(9) != 4
-    for each in (loss, likelihood, of_hidden.sum(1)):
+    for each in (loss, likelihood, grad_hidden.sum(1)):
         assert torch.equal(each.isfinite(), finite)
 
 
