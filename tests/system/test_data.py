@@ -74,3 +74,18 @@ def test_what_cannot_be_done_is_said_before_any_work(
     refused(66, trained, backward, tmp_path / "absent.tsv", "--out", out)
     table.write_text("one column\n", encoding="utf-8")
     assert f"{table}:1: 1 column" in refused(65, trained, backward, table, "--out", out)
+
+
+def test_parallel_text_is_checked_and_written_without_its_faults(dikkat: Command, tmp_path: Path) -> None:
+    rows = [f"{source}\t{target}\n" for source, target in toy_sentences(30)]
+    table, fixed, page = tmp_path / "pairs.tsv", tmp_path / "fixed.tsv", tmp_path / "check.html"
+    table.write_text("".join([*rows, "a {name}\tb\n", "only\t\n"]), encoding="utf-8")
+    code, output, complaint = dikkat("data", "check", table, "--out", page, "--fix", fixed)
+    assert code == 0, complaint
+    assert "placeholders differ" in output
+    assert "empty side" in output
+    left = (tmp_path / "fixed.left-out.tsv").read_text("utf-8").splitlines()
+    assert "placeholders differ\t31\ta {name}\tb" in left
+    assert len(fixed.read_text("utf-8").splitlines()) + len(left) - 1 == 32
+    assert "<h1>Data check</h1>" in page.read_text("utf-8")
+    assert "is there already" in one_line(*dikkat("data", "check", table, "--fix", fixed)[::2], 73)
