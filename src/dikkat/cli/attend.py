@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dikkat.cli.engine_option import tell_torch_engine
+from dikkat.cli.engine_option import print_torch_engine
 from dikkat.cli.limits import MOST_BEAMS
 from dikkat.cli.progress import Announced
 from dikkat.cli.streams import print_written
@@ -101,7 +101,7 @@ def attend(
             probe_beside(out)
     with Announced(f"{run}: loading its model"):
         trained = load(run)
-    tell_torch_engine()
+    print_torch_engine()
     sentences, place = _sentences(sentence), (kind, layer, head)
     if not isinstance(trained, Translator):
         found = _read(trained, sentences, run, out, place, given)

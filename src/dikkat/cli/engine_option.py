@@ -16,7 +16,7 @@ def print_engine(info: EngineInfo) -> None:
     print(info, file=sys.stderr)
 
 
-def tell_torch_engine() -> None:
+def print_torch_engine() -> None:
     """Say the same where a model is looked into: only its modules of PyTorch can be."""
     import torch
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dikkat.cli.engine_option import tell_torch_engine
+from dikkat.cli.engine_option import print_torch_engine
 from dikkat.cli.progress import Announced, WorkProgress
 from dikkat.cli.streams import print_report
 
@@ -59,7 +59,7 @@ def heads(
     messages = head_messages(language)
     with Announced(f"{path}: loading its model"), WorkProgress() as progress:
         report = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
-    tell_torch_engine()
+    print_torch_engine()
     print_report([_as_json(path, report)] if as_json else _as_text(path, report, gold, messages))
 
 

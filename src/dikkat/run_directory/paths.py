@@ -49,7 +49,7 @@ class RunPaths:
 
     @property
     def precision(self) -> Path:
-        """What eight bits cost on the validation part, if that was measured; raises as `checked`."""
+        """The path of precision.json, which tells what eight bits cost on the validation part; raises as `checked`."""
         return checked(self.path, "precision.json")
 
     @property

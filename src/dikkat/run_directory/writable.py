@@ -1,4 +1,4 @@
-"""Whether a folder may become a run, or be trained on in: nothing that is not of a run is written over."""
+"""Refuse to write over what is not of a run, or over a run that is finished."""
 
 from __future__ import annotations
 

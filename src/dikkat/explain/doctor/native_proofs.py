@@ -103,7 +103,7 @@ def _of_translator(
         together = search_all(engine, rows, WAYS["beam 5"])
         alone = [search_all(engine, [row], WAYS["beam 5"], numbers=[number])[0] for number, row in enumerate(rows)]
         differ = [mine != other for mine, other in zip(alone, together, strict=True)]
-        return {f"sentence {number}": float(each) for number, each in enumerate(differ)}
+        return {f"sentence {number}": float(is_other) for number, is_other in enumerate(differ)}
 
     claims = [
         _Claim("states = reference", "the encoder gives the states of the model", CLOSE, states),
@@ -125,7 +125,7 @@ def _of_translator(
 
 def _maps(specimen: Specimen, attention: ForcedAttention, rows: list[list[int]]) -> dict[str, float]:
     assert isinstance(specimen.model, EncoderDecoder)
-    found, reference = {}, TorchEngine(specimen.model)
+    violations, reference = {}, TorchEngine(specimen.model)
     for number, row in enumerate(rows):
         target = specimen.target[number].tolist()
         memory = torch.from_numpy(np.asarray(reference.encode([row]).states))
@@ -133,8 +133,8 @@ def _maps(specimen: Specimen, attention: ForcedAttention, rows: list[list[int]])
         with record_attention(specimen.model, lambda name: name.kind == "cross") as recorded, torch.no_grad():
             specimen.model.decode(fed, memory, torch.ones(1, memory.shape[1], dtype=torch.bool))
         maps = [recorded[name][0][0, :, :, :-1].numpy() for name in sorted(recorded, key=lambda name: name.layer)]
-        found[f"sentence {number}"] = _distance(attention(row, target), np.stack(maps))
-    return found
+        violations[f"sentence {number}"] = _distance(attention(row, target), np.stack(maps))
+    return violations
 
 
 def _of_classifier(engine: NativeClassifier, reference: TorchClassifier, rows: list[list[int]]) -> list[_Claim]:
@@ -167,7 +167,7 @@ def _of_language_model(
         }
 
     def outputs() -> dict[str, float]:
-        writers = [each.write(target, 2 * target.shape[1], options) for each in (engine, reference)]
+        writers = [writing.write(target, 2 * target.shape[1], options) for writing in (engine, reference)]
         return {f"token {step}": float(writers[0].step() != writers[1].step()) for step in range(WRITTEN)}
 
     return [
@@ -204,12 +204,12 @@ def _company(engine: TextEngine, rows: list[list[int]]) -> _Claim:
 
 def _threads(engine: NativeEngine, compute: Callable[[], object]) -> _Claim:
     def threads() -> dict[str, float]:
-        info, found = engine.info, {}
+        info, violations = engine.info, {}
         alone = _with_threads(engine, 1, compute)
         for count in (2, 3):
-            found[f"{count} threads"] = float(_with_threads(engine, count, compute) != alone)
+            violations[f"{count} threads"] = float(_with_threads(engine, count, compute) != alone)
         engine.info = info
-        return found
+        return violations
 
     return _Claim("threads change nothing", "any number of threads gives the same bits", 0.0, threads)
 
@@ -226,7 +226,7 @@ def _searched(
 
 
 def _differ(mine: Sequence[Hypothesis], theirs: Sequence[Hypothesis]) -> bool:
-    return [each.tokens for each in mine] != [each.tokens for each in theirs]
+    return [one.tokens for one in mine] != [one.tokens for one in theirs]
 
 
 def _rows(specimen: Specimen) -> list[list[int]]:
@@ -234,7 +234,7 @@ def _rows(specimen: Specimen) -> list[list[int]]:
     return [row[keep].tolist() for row, keep in zip(specimen.source, specimen.mask, strict=True)]
 
 
-def _distance(found: Array, reference: Array) -> float:
+def _distance(actual: Array, reference: Array) -> float:
     """The largest difference, in units of the largest entry if that is above 1."""
     scale = max(1.0, float(np.abs(reference).max()))
-    return float(np.abs(found - reference).max()) / scale
+    return float(np.abs(actual - reference).max()) / scale

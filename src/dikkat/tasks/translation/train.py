@@ -92,7 +92,9 @@ class TranslatorJob:
 
         def answers(precision: Precision, numbers: Sequence[int]) -> list[str]:
             texts = (sources[number] for number in numbers)
-            return [found.text for found in translator(precision).stream(texts, DecodingOptions(scores=False))]
+            return [
+                translation.text for translation in translator(precision).stream(texts, DecodingOptions(scores=False))
+            ]
 
         def score(answers: list[str], numbers: Sequence[int]) -> float:
             return score_translations(answers, [targets[number] for number in numbers], scoring).chrf
