@@ -114,10 +114,11 @@ def one_unit_apart(one: str, other: str) -> bool:
     return abs(float(one) - float(other)) < 1.5 * 10 ** -len(one.partition(".")[2])
 
 
+@pytest.mark.seed("F14")
 @pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize("name", PAGES)
-def test_F14_every_snippet_runs_and_prints_what_stands_below_it(
+def test_every_snippet_runs_and_prints_what_stands_below_it(
     name: str, language: str, run: Callable[[str], Run]
 ) -> None:
     """The seed's snippets lack imports, indentation, or what an earlier one defines."""
@@ -189,11 +190,12 @@ def test_every_command_shown_is_one_that_there_is(name: str, language: str) -> N
             assert command in known, snippet.line
 
 
+@pytest.mark.seed(
+    "F7", "F9", "F10", "F15", "F16", "F17", "F18", "F19", "F20", "F23", "F26", "F28", "F29", "F30", "F31", "F35", "F36"
+)
 @pytest.mark.parametrize("place", [0, 1], ids=LANGUAGES)
 @pytest.mark.parametrize("name", PAGES)
-def test_F07_F09_F10_F15_F16_F17_F18_F19_F20_F23_F26_F28_F29_F30_F31_F35_F36_are_told_right(
-    name: str, place: int
-) -> None:
+def test_are_told_right(name: str, place: int) -> None:
     text = page(name, LANGUAGES[place]).read_text("utf-8")
     notes = {found[1]: " ".join(found[0].replace("\n> ", " ").split()) for found in _NOTE.finditer(text)}
     assert notes.keys() == RIGHT_FORMS[name].keys()
@@ -201,7 +203,8 @@ def test_F07_F09_F10_F15_F16_F17_F18_F19_F20_F23_F26_F28_F29_F30_F31_F35_F36_are
         assert forms[place] in notes[fault], fault
 
 
-def test_F16_the_sum_of_the_exact_addends() -> None:
+@pytest.mark.seed("F16")
+def test_the_sum_of_the_exact_addends() -> None:
     """The seed adds up rounded weights: its sum is off in the fourth decimal, the page's is not."""
     words = np.array([[0.34, 0.22, 0.54], [0.53, 0.34, 0.98], [0.29, 0.54, 0.93]])
     exponentials = np.array([math.exp(score) for score in words @ words[1]])
@@ -215,7 +218,8 @@ def test_F16_the_sum_of_the_exact_addends() -> None:
         assert is_right(next(each.printed or "" for each in snippets(page("by-hand", language), "console")))
 
 
-def test_F24_turkish_pages_use_the_terms_of_the_turkish_textbook() -> None:
+@pytest.mark.seed("F24")
+def test_turkish_pages_use_the_terms_of_the_turkish_textbook() -> None:
     seed = "pozitif kodlama, kendi kendine dikkat, şamandıra, dikkat havuzu"
 
     def mistakes(text: str) -> list[str]:

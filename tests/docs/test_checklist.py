@@ -15,7 +15,6 @@ from dikkat.cli.app import COMMANDS
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "checklist.md"
 ROWS = {"A": 28, "B": 23, "C": 10, "D": 18, "E": 24, "F": 40}
-_NAMED = re.compile(r"test_((?:[A-F]\d\d_)+)\w")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +40,20 @@ def rows_of(page: str) -> list[Row]:
 
 @cache
 def named_tests() -> dict[str, set[str]]:
-    """The tests of each id, read from the sources with `ast`."""
-    found: dict[str, set[str]] = {}
+    """Return the tests of each row, read from the marker `seed` of the sources with `ast`."""
+    tests: dict[str, set[str]] = {}
     for path in (ROOT / "tests").rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and (named := _NAMED.match(node.name)):
-                for name in re.findall(r"[A-F]\d\d", named[1]):
-                    place = f"{path.relative_to(ROOT)}::{node.name}"
-                    found.setdefault(f"{name[0]}{int(name[1:])}", set()).add(place)
-    return found
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)):
+            for row in _rows_marked(node):
+                tests.setdefault(row, set()).add(f"{path.relative_to(ROOT)}::{node.name}")
+    return tests
+
+
+def _rows_marked(function: ast.FunctionDef) -> list[str]:
+    marks = [mark for mark in function.decorator_list if isinstance(mark, ast.Call)]
+    seeds = [mark for mark in marks if isinstance(mark.func, ast.Attribute) and mark.func.attr == "seed"]
+    return [ast.literal_eval(row) for mark in seeds for row in mark.args]
 
 
 def complaints(rows: list[Row], tree: dict[str, set[str]]) -> list[str]:
@@ -121,9 +125,9 @@ def test_a_false_map_is_found_out(rows: list[str], complaint: str) -> None:
     assert not [each for each in kept if each.startswith("F1:")]
 
 
-def test_ids_are_read_from_names() -> None:
+def test_rows_are_read_from_markers() -> None:
     tree = named_tests()
-    place = "tests/unit/explain/test_trace.py::test_B03_scores_of_shiny"
+    place = "tests/unit/explain/test_trace.py::test_scores_of_shiny"
     assert place in tree["B3"]
-    both = "tests/unit/cli/test_explain.py::test_B02_B23_the_built_in_example"
+    both = "tests/unit/cli/test_explain.py::test_the_built_in_example"
     assert both in tree["B2"] & tree["B23"]

@@ -34,10 +34,11 @@ def agree(ours: Tensor, theirs: Tensor) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
 
 
+@pytest.mark.seed("B21")
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
-def test_B21_self_attention_and_its_weights(bias: bool, causal: bool, padded: bool) -> None:
+def test_self_attention_and_its_weights(bias: bool, causal: bool, padded: bool) -> None:
     ours, theirs = pair(bias)
     x = torch.randn(2, 6, 12, requires_grad=True)
     mine = x.detach().clone().requires_grad_()
@@ -62,9 +63,10 @@ def test_B21_self_attention_and_its_weights(bias: bool, causal: bool, padded: bo
     agree(mine.grad, x.grad)
 
 
+@pytest.mark.seed("B21")
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize("widths", [{}, {"key_dim": 7, "value_dim": 5}], ids=["one width", "three widths"])
-def test_B21_cross_attention_and_its_weights(bias: bool, widths: dict[str, int]) -> None:
+def test_cross_attention_and_its_weights(bias: bool, widths: dict[str, int]) -> None:
     ours, theirs = pair(bias, **widths)
     query = torch.randn(2, 4, 12)
     key, value = torch.randn(2, 6, widths.get("key_dim", 12)), torch.randn(2, 6, widths.get("value_dim", 12))
@@ -76,9 +78,10 @@ def test_B21_cross_attention_and_its_weights(bias: bool, widths: dict[str, int])
     agree(recorded.mean(1), averaged)
 
 
+@pytest.mark.seed("B21")
 @pytest.mark.parametrize("widths", [{}, {"key_dim": 7, "value_dim": 5}], ids=["one width", "three widths"])
 @pytest.mark.parametrize("training", [False, True])
-def test_B21_a_mask_for_each_head_and_query_with_every_map(widths: dict[str, int], training: bool) -> None:
+def test_a_mask_for_each_head_and_query_with_every_map(widths: dict[str, int], training: bool) -> None:
     """Theirs is (B * H, T, S) and True = may not; without gradients and in evaluation it takes a path of its own."""
     ours, theirs = pair(True, **widths)
     query = torch.randn(2, 4, 12)

@@ -79,11 +79,12 @@ def agree(ours: Tensor, theirs: Tensor, *leaves: tuple[Tensor, Tensor]) -> None:
         torch.testing.assert_close(mine.grad, other.grad, rtol=0, atol=1e-5)
 
 
+@pytest.mark.seed("A25")
 @every_kind
 @pytest.mark.parametrize("padded", flags)
 @pytest.mark.parametrize("causal", flags)
 @pytest.mark.parametrize("training", flags)
-def test_A25_encoder_block(kind: Kind, padded: bool, causal: bool, training: bool) -> None:
+def test_encoder_block(kind: Kind, padded: bool, causal: bool, training: bool) -> None:
     ours, theirs = kind.encoder_pair()
     mine, other = leaf(3, S, D)
     mask = torch.ones(1, 1, 1, S, dtype=torch.bool)
@@ -97,8 +98,9 @@ def test_A25_encoder_block(kind: Kind, padded: bool, causal: bool, training: boo
     agree(ours(mine, mask), theirs(other, **options), (mine, other))
 
 
+@pytest.mark.seed("A25")
 @every_kind
-def test_A25_encoder_block_against_the_fast_path_of_evaluation(kind: Kind) -> None:
+def test_encoder_block_against_the_fast_path_of_evaluation(kind: Kind) -> None:
     """Without gradients PyTorch takes another, fused implementation of the whole layer."""
     ours, theirs = kind.encoder_pair()
     x = torch.randn(3, S, D)

@@ -179,3 +179,25 @@ def test_a_line_without_words_comes_back_and_one_that_was_cut_is_told(
     numbered = [line.split("\t") for line in capsys.readouterr().out.split("\n")[:-1]]
     # the two sentences of a line are read apart and written as one
     assert [number for number, *_ in numbered].count("5") == 2
+
+
+def test_terms_prefixes_and_confidence_are_asked_for_by_options(
+    capsys: pytest.CaptureFixture[str], translator: Path, lines: Path, tmp_path: Path
+) -> None:
+    terms, typed = tmp_path / "terms.tsv", tmp_path / "typed.txt"
+    terms.write_text("dog\tHund\n", encoding="utf-8")
+    typed.write_text("Die \n", encoding="utf-8")
+    asked = ["translate", str(translator), str(lines), "--beam", "2"]
+    assert run_command([*asked, "--glossary", str(terms), "--prefix", str(typed)]) == 0
+    output, told = capsys.readouterr()
+    assert output.startswith("Die ")
+    assert "Hund" in output
+    assert "glossary: 1 term in 1 text" in told
+    fails(capsys, 2, *asked[:3], "--glossary", terms, "--sample")
+    fails(capsys, 2, *asked, "--abstain", "2")
+    terms.write_text("dog\tHund\ndog\tKatze\n", encoding="utf-8")
+    assert run_command([*asked, "--glossary", str(terms)]) == 65
+    assert f"{terms}:2: dog is translated otherwise in line 1" in capsys.readouterr().err
+    # random weights come without a validation part
+    assert run_command([*asked, "--confidence"]) == 66
+    assert "validation.source.txt" in capsys.readouterr().err

@@ -28,7 +28,8 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def test_A20_a_line_in_a_line_out(dikkat: Command, trained: Path, text: Path) -> None:
+@pytest.mark.seed("A20")
+def test_a_line_in_a_line_out(dikkat: Command, trained: Path, text: Path) -> None:
     code, output, complaint = dikkat("embed", trained, text)
     assert (code, complaint) == (0, "")
     rows = [line.split("\t") for line in output.split("\n")[:-1]]
@@ -68,7 +69,8 @@ def test_tokens_have_vectors_that_explain_reads(dikkat: Command, trained: Path, 
     assert "king" in output
 
 
-def test_A20_the_nearest_neighbour_of_a_sentence_is_its_twin(dikkat: Command, trained: Path, text: Path) -> None:
+@pytest.mark.seed("A20")
+def test_the_nearest_neighbour_of_a_sentence_is_its_twin(dikkat: Command, trained: Path, text: Path) -> None:
     code, output, _ = dikkat("embed", trained, text, "--nearest", "2")
     rows = [line.split("\t") for line in output.split("\n")[:-1]]
     assert code == 0

@@ -14,8 +14,9 @@ from dikkat import Translator
 SENTENCE = "the red dog sees my cat"
 
 
+@pytest.mark.seed("D10")
 @pytest.mark.parametrize("place", [[], ["--kind", "cross", "--query", "2"], ["--stack", "decoder", "--query", "3"]])
-def test_D10_the_numbers_are_those_of_the_model(dikkat: Command, trained: Path, place: list[str]) -> None:
+def test_the_numbers_are_those_of_the_model(dikkat: Command, trained: Path, place: list[str]) -> None:
     code, output, complaint = dikkat("explain", SENTENCE, "--run", trained, "--head", "2", "--format", "json", *place)
     assert (code, complaint) == (0, "")
     found = json.loads(output)
@@ -30,9 +31,10 @@ def test_D10_the_numbers_are_those_of_the_model(dikkat: Command, trained: Path, 
     np.testing.assert_allclose(found["weights"], expected, rtol=0, atol=1e-6)
 
 
+@pytest.mark.seed("D18")
 @pytest.mark.parametrize(("language", "step"), [("en", "Step"), ("tr", "Adım")])
 @pytest.mark.parametrize("form", ["table", "markdown"])
-def test_D18_the_six_steps_on_the_users_own_model(
+def test_the_six_steps_on_the_users_own_model(
     dikkat: Command, trained: Path, language: str, step: str, form: str
 ) -> None:
     arguments = ["--kind", "cross", "--query", "2", "--language", language, "--format", form]
@@ -44,7 +46,8 @@ def test_D18_the_six_steps_on_the_users_own_model(
     assert "√32 = 5.6569" in output
 
 
-def test_D07_all_terms_on_request(dikkat: Command, trained: Path) -> None:
+@pytest.mark.seed("D7")
+def test_all_terms_on_request(dikkat: Command, trained: Path) -> None:
     arguments = ("explain", SENTENCE, "--run", str(trained), "--format", "markdown")
     short, full = dikkat(*arguments)[1], dikkat(*arguments, "--full")[1]
     assert "(+29)" in short

@@ -190,8 +190,9 @@ def test_evaluate_is_what_the_validation_said(dikkat: Command, written: Path, tm
     assert "20 tokens, 21 bytes; window 32, stride 16" in output
 
 
+@pytest.mark.seed("E21")
 @pytest.mark.parametrize(("kind", "objective"), [("bytes", "prefix"), ("bpe", "masked"), ("characters", "causal")])
-def test_E21_a_folder_of_documents_with_any_objective_resumes_bit_for_bit(
+def test_a_folder_of_documents_with_any_objective_resumes_bit_for_bit(
     dikkat: Command, tmp_path: Path, kind: str, objective: str
 ) -> None:
     folder = tmp_path / "texts"

@@ -137,7 +137,8 @@ def test_self_attention_is_read_both_ways(page: Watched) -> None:
     assert page.count(".strip.in") > 0
 
 
-def test_D13_heads_are_toggled_each_in_its_own_colour(page: Watched) -> None:
+@pytest.mark.seed("D13")
+def test_heads_are_toggled_each_in_its_own_colour(page: Watched) -> None:
     def colours() -> set[str]:
         return set(page.run("[...document.querySelectorAll('.wires path')].map((path) => path.getAttribute('stroke'))"))
 

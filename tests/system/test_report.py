@@ -40,8 +40,9 @@ def test_an_unfinished_run_and_none_at_all_are_one_line(dikkat: Command, stopped
     assert "there is no such run directory" in dikkat.fails(66, "report", tmp_path / "nothing")
 
 
+@pytest.mark.seed("D15")
 @pytest.mark.parametrize("which", ["trained", "stopped"])
-def test_D15_a_run_is_drawn(dikkat: Command, which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_a_run_is_drawn(dikkat: Command, which: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     run, out = request.getfixturevalue(which), tmp_path / "model.svg"
     code, output, complaint = dikkat("draw", "model", run, "--out", out)
     assert (code, complaint) == (0, f"wrote {out}\n")
@@ -50,7 +51,8 @@ def test_D15_a_run_is_drawn(dikkat: Command, which: str, request: pytest.Fixture
     assert ElementTree.fromstring(out.read_text(encoding="utf-8")).tag.endswith("svg")
 
 
-def test_D15_settings_are_drawn_without_a_run(dikkat: Command, tmp_path: Path) -> None:
+@pytest.mark.seed("D15")
+def test_settings_are_drawn_without_a_run(dikkat: Command, tmp_path: Path) -> None:
     code, output, _ = dikkat("draw", "model", "--preset", "tiny", "--set", "model.positions=rotary")
     assert code == 0
     assert output.startswith("tiny: ")
@@ -79,7 +81,8 @@ def test_a_model_that_cannot_be_drawn_is_one_line(
     assert message in dikkat.fails(code, "draw", "model", *arguments)
 
 
-def test_C05_C06_C07_the_positions_are_drawn_and_told(dikkat: Command, tmp_path: Path) -> None:
+@pytest.mark.seed("C5", "C6", "C7")
+def test_the_positions_are_drawn_and_told(dikkat: Command, tmp_path: Path) -> None:
     out = tmp_path / "positions.svg"
     code, output, complaint = dikkat(
         "draw", "positions", "--kind", "sinusoidal", "--dim", "32", "--length", "60", "--out", out

@@ -68,11 +68,10 @@ def test_lines_without_words_come_back(dikkat: Command, trained: Path, tmp_path:
 
 def test_what_did_not_survive_is_told_in_one_line(dikkat: Command, trained: Path, tmp_path: Path) -> None:
     lines = [KNOWN[0], f"{KNOWN[1]} %(name)s", f"{KNOWN[2]} {{count}} 1999"]
-    _, _, notes = dikkat("translate", trained, text_file(tmp_path, lines))
-    assert (
-        "lost or changed: placeholders in 2 of 2 lines (line 2: %(name)s); numbers in 1 of 1 line (line 3: 1999)\n"
-        in notes
-    )
+    _, output, notes = dikkat("translate", trained, text_file(tmp_path, lines))
+    assert "lost or changed: numbers in 1 of 1 line (line 3: 1999)\n" in notes
+    _, second, third, _ = output.split("\n")
+    assert second.count("%(name)s") == third.count("{count}") == 1
 
 
 @pytest.mark.parametrize("from_file", [True, False])

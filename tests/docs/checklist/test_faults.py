@@ -42,7 +42,8 @@ def raises(action: Callable[[], object]) -> bool:
 # F12, F13, F39, F40: data and scores ----------------------------------------------------------------------------------
 
 
-def test_F12_every_row_of_metrics_carries_the_hash_of_its_settings(tmp_path: Path) -> None:
+@pytest.mark.seed("F12")
+def test_every_row_of_metrics_carries_the_hash_of_its_settings(tmp_path: Path) -> None:
     """A score that was measured before the settings were changed is found out; one written down bare is not."""
 
     def stale_row_is_found(run: RunDirectory, append: Callable[[dict[str, Any]], None]) -> bool:
@@ -74,7 +75,8 @@ def test_F12_every_row_of_metrics_carries_the_hash_of_its_settings(tmp_path: Pat
     assert runs[1].read_metrics() == [{"step": 1, "chrf": 40.0}, {"step": 2, "chrf": 30.0}, {"step": 3}]
 
 
-def test_F12_a_training_run_writes_the_hash(tmp_path: Path) -> None:
+@pytest.mark.seed("F12")
+def test_a_training_run_writes_the_hash(tmp_path: Path) -> None:
     trainer = toy_trainer(tmp_path)
     trainer.train(_Nobody(), lambda: False)
     assert trainer.run.read_metrics()
@@ -113,7 +115,8 @@ def by_batch(model: EncoderDecoder, batches: Iterable[Batch]) -> float:
     return float(np.mean([per_token(model, [batch]) for batch in batches]))
 
 
-def test_F13_a_mean_is_over_examples_and_not_over_batches(uneven: tuple[EncoderDecoder, list[Batch]]) -> None:
+@pytest.mark.seed("F13")
+def test_a_mean_is_over_examples_and_not_over_batches(uneven: tuple[EncoderDecoder, list[Batch]]) -> None:
     model, batches = uneven
 
     def depends_on_the_batches(mean: Callable[[EncoderDecoder, Iterable[Batch]], float]) -> bool:
@@ -128,7 +131,8 @@ def test_F13_a_mean_is_over_examples_and_not_over_batches(uneven: tuple[EncoderD
     assert not depends_on_the_batches(per_token)
 
 
-def test_F13_validation_builds_no_graph(tmp_path: Path) -> None:
+@pytest.mark.seed("F13")
+def test_validation_builds_no_graph(tmp_path: Path) -> None:
     def no_graph(evaluate: Callable[[EncoderDecoder], object]) -> bool:
         model, watched = small_model(), []
         handle = model.encoder.register_forward_hook(lambda _, __, output: watched.append(output.requires_grad))
@@ -164,7 +168,8 @@ def bleu_of_the_helper(prediction: str, reference: str, k: int) -> float:
     return score
 
 
-def test_F39_a_short_or_empty_output_has_a_score() -> None:
+@pytest.mark.seed("F39")
+def test_a_short_or_empty_output_has_a_score() -> None:
     def scores_everything(bleu: Callable[[str, str, int], float]) -> bool:
         return not any(raises(lambda t=text: bleu(t, "va !", 2)) for text in ("", "va"))  # type: ignore[misc]
 
@@ -191,7 +196,8 @@ def held_out(pairs: Sequence[Pair], count: int) -> list[Pair]:
     return [pairs[index] for index in split.validation]
 
 
-def test_F40_a_number_of_examples_is_exact() -> None:
+@pytest.mark.seed("F40")
+def test_a_number_of_examples_is_exact() -> None:
     letters = [chr(97 + a) + chr(97 + b) for a in range(26) for b in range(26)]
     pairs = [Pair(f"source {name}", f"target {name}", line) for line, name in enumerate(letters, start=1)]
 
@@ -209,7 +215,8 @@ def over_padded_steps(model: EncoderDecoder, batch: Batch) -> float:
     return (losses * (wanted != PAD_ID)).mean().item()
 
 
-def test_F40_the_loss_is_per_token_whatever_the_padding(uneven: tuple[EncoderDecoder, list[Batch]]) -> None:
+@pytest.mark.seed("F40")
+def test_the_loss_is_per_token_whatever_the_padding(uneven: tuple[EncoderDecoder, list[Batch]]) -> None:
     model, (short, _) = uneven
 
     def padding_changes_nothing(mean: Callable[[EncoderDecoder, Batch], float]) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pytest
 import torch
 from tests.unit.models.small import config, real_tokens, small_model, some_tokens
 from torch import Tensor, nn
@@ -32,7 +33,8 @@ def our_projection(width: int) -> nn.Module:
     return module.query_projection
 
 
-def test_F10_a_learned_projection_is_any_linear_map_and_not_a_rotation() -> None:
+@pytest.mark.seed("F10")
+def test_a_learned_projection_is_any_linear_map_and_not_a_rotation() -> None:
     """To double one coordinate and forget another is easily learned by ours; a rotation keeps every length."""
 
     def learns_to_stretch_and_forget(build: Callable[[int], nn.Module]) -> bool:
@@ -74,7 +76,8 @@ class OurHeads(nn.Module):
         self.fused, self.joined = module.in_projection.out_features, module.out_projection.in_features
 
 
-def test_F11_heads_are_as_wide_as_the_formula_or_as_the_code_says() -> None:
+@pytest.mark.seed("F11")
+def test_heads_are_as_wide_as_the_formula_or_as_the_code_says() -> None:
     """The formula has h matrices of the full width d, fused R^{3hd}, joined by W in R^{d x hd}; the code has d / h."""
 
     def is_so(build: type[DividedHeads] | type[OurHeads], head_dim: int) -> bool:
@@ -145,7 +148,8 @@ def moved(kind: Projected) -> list[bool]:
     return [not torch.equal(old, new) for old, new in zip(before, module.weights(), strict=True)]
 
 
-def test_F15_linear_and_parameter_are_both_random_and_both_trained() -> None:
+@pytest.mark.seed("F15")
+def test_linear_and_parameter_are_both_random_and_both_trained() -> None:
     def is_random(kind: Projected) -> bool:
         return not torch.equal(kind().weights()[0], kind().weights()[0])
 
@@ -156,7 +160,8 @@ def test_F15_linear_and_parameter_are_both_random_and_both_trained() -> None:
         assert all(moved(kind))
 
 
-def test_F17_the_query_has_a_trained_matrix_like_key_and_value() -> None:
+@pytest.mark.seed("F17")
+def test_the_query_has_a_trained_matrix_like_key_and_value() -> None:
     assert moved(PlainNumbers) == [False, False], "no query matrix, and two that stay as they were drawn"
     assert moved(ByLinear) == [True, True, True]
     model = small_model()
@@ -170,7 +175,8 @@ def test_F17_the_query_has_a_trained_matrix_like_key_and_value() -> None:
 # F25, F28, F30, F31: dropout, positions, layers -----------------------------------------------------------------------
 
 
-def test_F25_what_is_promised_of_dropout_is_rate_and_scale_and_no_mask() -> None:
+@pytest.mark.seed("F25")
+def test_what_is_promised_of_dropout_is_rate_and_scale_and_no_mask() -> None:
     """A seeded print is one generator's; two right implementations differ in it and agree in what counts."""
 
     def unscaled(x: Tensor) -> Tensor:
@@ -204,7 +210,8 @@ class LearnedSinusoids(nn.Module):
         return x + self.table[: x.shape[1]]
 
 
-def test_F28_sinusoidal_positions_are_fixed_unless_learned_ones_are_chosen() -> None:
+@pytest.mark.seed("F28")
+def test_sinusoidal_positions_are_fixed_unless_learned_ones_are_chosen() -> None:
     def stays_as_it_was(build: Callable[[int], nn.Module]) -> bool:
         positions, layer, x = build(8), nn.Linear(8, 8), torch.zeros(1, 5, 8)
         before = positions(x).clone()
@@ -220,7 +227,8 @@ def test_F28_sinusoidal_positions_are_fixed_unless_learned_ones_are_chosen() -> 
     assert [sum(1 for _ in part.parameters()) for part in chosen.values()] == [0, 1]
 
 
-def test_F30_the_figure_and_the_formula_are_two_layouts_with_two_names() -> None:
+@pytest.mark.seed("F30")
+def test_the_figure_and_the_formula_are_two_layouts_with_two_names() -> None:
     formula, figure = torch.tensor([0.8415, 0.5403, 0.0100, 0.99995]), torch.tensor([0.84, 0.0001, 0.54, 1.0])
 
     def gives_both(layouts: Sequence[Tensor]) -> bool:
@@ -251,7 +259,8 @@ class NormAfterAttentionOnly(EncoderBlock):
         return x + self.feed_forward(x)
 
 
-def test_F31_every_sub_layer_has_its_norm() -> None:
+@pytest.mark.seed("F31")
+def test_every_sub_layer_has_its_norm() -> None:
     def comes_out_normalised(block: nn.Module) -> bool:
         output = block(3 * torch.randn(2, 5, 16))
         return bool((output.var(-1, unbiased=False) - 1).abs().max() < 1e-2 and output.mean(-1).abs().max() < 1e-4)
@@ -262,7 +271,8 @@ def test_F31_every_sub_layer_has_its_norm() -> None:
     assert norms == ["self_residual.norm", "cross_residual.norm", "feed_forward_residual.norm"]
 
 
-def test_F31_every_decoder_layer_projects_keys_and_values_of_its_own() -> None:
+@pytest.mark.seed("F31")
+def test_every_decoder_layer_projects_keys_and_values_of_its_own() -> None:
     """And the end of the model, which the seed leaves out: logits over the vocabulary, for a softmax."""
     model, memory = small_model(decoder_layers=3), torch.randn(1, 5, 16)
 

@@ -60,11 +60,13 @@ def settings_of(name: str, wanted: dict[str, dict[str, Any]]) -> dict[str, dict[
     return {section: {key: getattr(getattr(config, section), key) for key in keys} for section, keys in wanted.items()}
 
 
-def test_A28_the_preset_is_the_recipe_of_the_lecture_field_by_field() -> None:
+@pytest.mark.seed("A28")
+def test_the_preset_is_the_recipe_of_the_lecture_field_by_field() -> None:
     assert settings_of("imdb_seed", IMDB) == IMDB
 
 
-def test_E10_E11_the_preset_is_the_recipe_of_the_textbook_field_by_field() -> None:
+@pytest.mark.seed("E10", "E11")
+def test_the_preset_is_the_recipe_of_the_textbook_field_by_field() -> None:
     assert settings_of("d2l", D2L) == D2L
 
 

@@ -37,15 +37,17 @@ def classifier(pooling: PoolingName = "mean") -> EncoderClassifier:
     return model.eval()
 
 
-def test_C10_a_name_is_the_positions_that_the_literature_calls_so() -> None:
+@pytest.mark.seed("C10")
+def test_a_name_is_the_positions_that_the_literature_calls_so() -> None:
     added = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions}
     compared = {"rotary": RotaryPositions, "alibi": AlibiBias, "relative": RelativeKeys, "relative_buckets": BucketBias}
     assert {name: type(embedding_positions(name, 8, 16)) for name in added} == added
     assert {name: type(attention_positions(name, 2, 4, causal=True)) for name in compared} == compared
 
 
+@pytest.mark.seed("D1")
 @torch.no_grad()
-def test_D01_what_is_written_depends_on_the_source() -> None:
+def test_what_is_written_depends_on_the_source() -> None:
     model, target = small_model(), some_tokens(1, 4)
     one, other = (torch.tensor([ids]) for ids in ([5, 6, 7, 8, 2], [9, 10, 11, 12, 2]))
     mask = real_tokens([5], 5)
@@ -54,7 +56,8 @@ def test_D01_what_is_written_depends_on_the_source() -> None:
     assert (first[0] - first[1]).abs().max() > 1e-2
 
 
-def test_D12_a_head_is_its_own_64_columns_and_they_stand_side_by_side() -> None:
+@pytest.mark.seed("D12")
+def test_a_head_is_its_own_64_columns_and_they_stand_side_by_side() -> None:
     part, x, seen = MultiHeadAttention(512, 8, bias=False), torch.randn(1, 5, 512), list[Observation]()
     part.observe(seen.append)
     output = part(x)
@@ -69,8 +72,9 @@ def test_D12_a_head_is_its_own_64_columns_and_they_stand_side_by_side() -> None:
     torch.testing.assert_close(output, expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.seed("D16")
 @pytest.mark.parametrize("learning", [True, False])
-def test_D16_every_decoder_layer_uses_its_own_keys_and_values(learning: bool) -> None:
+def test_every_decoder_layer_uses_its_own_keys_and_values(learning: bool) -> None:
     model = small_model(decoder_layers=3)
     source, target, mask = some_tokens(2, 5), some_tokens(2, 3), real_tokens([5, 3], 5)
     with torch.set_grad_enabled(learning):
@@ -79,8 +83,9 @@ def test_D16_every_decoder_layer_uses_its_own_keys_and_values(learning: bool) ->
         torch.testing.assert_close(steps, model(source, target, mask), rtol=0, atol=1e-5)
 
 
+@pytest.mark.seed("E18")
 @torch.no_grad()
-def test_E18_the_language_model_sees_no_future_and_the_classifier_sees_both_ways() -> None:
+def test_the_language_model_sees_no_future_and_the_classifier_sees_both_ways() -> None:
     writer = build_language_model(config(), "causal", seed=1)
     shake(writer)
     tokens = some_tokens(1, 7)
@@ -93,9 +98,10 @@ def test_E18_the_language_model_sees_no_future_and_the_classifier_sees_both_ways
     assert bool((moved > 1e-5).all()), "every word reads the changed one, also those before it"
 
 
+@pytest.mark.seed("F5", "F6")
 @pytest.mark.parametrize("learning", [True, False])
 @pytest.mark.parametrize("pooling", get_args(PoolingName))
-def test_F05_F06_padding_is_neither_attended_to_nor_pooled(pooling: PoolingName, learning: bool) -> None:
+def test_padding_is_neither_attended_to_nor_pooled(pooling: PoolingName, learning: bool) -> None:
     model, tokens = classifier(pooling), some_tokens(2, 4)
     with torch.set_grad_enabled(learning):
         alone = model(tokens, real_tokens([4, 4], 4))
@@ -105,7 +111,8 @@ def test_F05_F06_padding_is_neither_attended_to_nor_pooled(pooling: PoolingName,
         torch.testing.assert_close(hidden[:, :4], model.encode(tokens, real_tokens([4, 4], 4)), rtol=0, atol=1e-5)
 
 
-def test_E21_of_the_tokens_asked_for_most_are_hidden_and_all_others_stay() -> None:
+@pytest.mark.seed("E21")
+def test_of_the_tokens_asked_for_most_are_hidden_and_all_others_stay() -> None:
     rows = np.random.default_rng(1).integers(4, 50, (200, 41))
     example = hidden_tokens(Packed(rows, None), 0.15, 50, np.random.default_rng(2))
     assert example.predicted is not None
@@ -117,7 +124,8 @@ def test_E21_of_the_tokens_asked_for_most_are_hidden_and_all_others_stay() -> No
     assert abs(np.mean(read == asked) - 0.1) < 0.035
 
 
-def test_F13_what_differs_in_case_numbers_and_marks_alone_is_one_text() -> None:
+@pytest.mark.seed("F13")
+def test_what_differs_in_case_numbers_and_marks_alone_is_one_text() -> None:
     assert near_key("The film, 12 of 100: GREAT!") == near_key("the film 7 of 9 great")
     assert near_key("<b>Delete</b> %s?") == near_key("delete")
     assert near_key("the film was great") != near_key("the film was bad")

@@ -40,7 +40,8 @@ from dikkat_runtime.special_tokens import EOS_ID, PAD_ID
 # attention as a function ----------------------------------------------------------------------------------------------
 
 
-def test_A02_attention_maps_sets_until_positions_are_added() -> None:
+@pytest.mark.seed("A2")
+def test_attention_maps_sets_until_positions_are_added() -> None:
     """Attention imposes no order: attn(PX) = P attn(X) without positions, and not with them."""
     module, positions = MultiHeadAttention(16, 4), SinusoidalPositions(16)
     for _ in range(5):
@@ -51,7 +52,8 @@ def test_A02_attention_maps_sets_until_positions_are_added() -> None:
         assert placed.abs().max() > 1e-2
 
 
-def test_A03_the_column_form_is_the_row_form_transposed() -> None:
+@pytest.mark.seed("A3")
+def test_the_column_form_is_the_row_form_transposed() -> None:
     """h is a weighted sum of the inputs, H = XA with X of n x t, inputs as columns."""
     columns = torch.randn(5, 7, dtype=torch.float64)
     x = to_numpy(columns)
@@ -65,7 +67,8 @@ def test_A03_the_column_form_is_the_row_form_transposed() -> None:
     np.testing.assert_allclose(to_numpy(output[2]), one_by_one, rtol=0, atol=1e-7)
 
 
-def test_A04_the_docs_say_which_input_wins_a_tie() -> None:
+@pytest.mark.seed("A4")
+def test_the_docs_say_which_input_wins_a_tie() -> None:
     """Hard attention has a one-hot a; on a tie the lowest index wins, and the documentation says so."""
     assert "the lowest index on a tie" in " ".join((attention.__doc__ or "").split())
     key = torch.tensor([[0.0, 1.0], [2.0, 0.0], [2.0, 5.0]])
@@ -74,9 +77,10 @@ def test_A04_the_docs_say_which_input_wins_a_tie() -> None:
     assert torch.equal(output[0], key[1])
 
 
+@pytest.mark.seed("A5")
 @pytest.mark.parametrize("score", ["scaled_dot", "dot", "additive"])
 @pytest.mark.parametrize("size", [1.0, 30.0])
-def test_A05_soft_weights_are_positive_and_sum_to_one(score: str, size: float) -> None:
+def test_soft_weights_are_positive_and_sum_to_one(score: str, size: float) -> None:
     """Soft attention: weights of at least 0 whose sum is 1, for every row that may attend to anything."""
     query, key, value = size * torch.randn(4, 3, 9, 8), size * torch.randn(4, 3, 40, 8), torch.randn(4, 3, 40, 2)
     mask = torch.rand(4, 1, 9, 40) < 0.4
@@ -111,7 +115,8 @@ def as_vectors(texts: list[str]) -> Tensor:
     return nn.functional.normalize(torch.tensor([[float(count[pair]) for pair in known] for count in counts]), dim=-1)
 
 
-def test_A07_a_recipe_book_is_a_key_value_store() -> None:
+@pytest.mark.seed("A7")
+def test_a_recipe_book_is_a_key_value_store() -> None:
     """The query is compared with every title: argmax gives the lasagne recipe, softmax all in order, as shares of 1."""
     query, keys = as_vectors(["lasagne", *RECIPES]).split([1, len(RECIPES)])
     pages = torch.randn(len(RECIPES), 300)  # what a title stands for may be of any width
@@ -134,7 +139,8 @@ def test_A07_a_recipe_book_is_a_key_value_store() -> None:
     assert len({round(likeness(title), 4) for title in RECIPES}) >= 5, "the order says something"
 
 
-def test_A09_one_query_is_its_row_of_the_batch() -> None:
+@pytest.mark.seed("A9")
+def test_one_query_is_its_row_of_the_batch() -> None:
     """One query gives a = softargmax(Kq), h = Va; all queries at once give the same, row by row."""
     module, x = MultiHeadAttention(16, 4), torch.randn(2, 6, 16)
     together, (output, weights) = module(x), attention(x, x, x)
@@ -156,7 +162,8 @@ def spread(width: int, score: str) -> float:
     return weights.log().var(dim=-1).mean().sqrt().item()
 
 
-def test_A10_beta_keeps_the_temperature_the_same_at_every_width() -> None:
+@pytest.mark.seed("A10")
+def test_beta_keeps_the_temperature_the_same_at_every_width() -> None:
     """beta = 1/sqrt(d), the length of a vector of ones; without it the scores spread as sqrt(d)."""
     widths = (16, 64, 256, 1024)
     for width in widths:
@@ -178,9 +185,10 @@ def products_and_operations(module: MultiHeadAttention, *inputs: Tensor) -> tupl
     return sum(launched.get(f"aten::{name}", 0) for name in ("mm", "addmm", "bmm")), counted.get_total_flops()
 
 
+@pytest.mark.seed("A11")
 @pytest.mark.usefixtures("without_kernels")  # the counter sees PyTorch's products only
 @pytest.mark.parametrize("bias", [True, False])
-def test_A11_one_stacked_product_does_the_work_of_three(bias: bool) -> None:
+def test_one_stacked_product_does_the_work_of_three(bias: bool) -> None:
     """W_q, W_k and W_v stacked give q, k and v in one product to R^3d: the same numbers for no more work."""
     module, x = MultiHeadAttention(32, 4, bias=bias), torch.randn(2, 9, 32)
     stacked = nn.functional.linear(x, module.in_projection.weight, module.in_projection.bias)
@@ -201,7 +209,8 @@ def test_A11_one_stacked_product_does_the_work_of_three(bias: bool) -> None:
 LETTERS, FIRST = 8, 4
 
 
-def test_A13_the_encoder_output_serves_another_task(tmp_path: Path) -> None:
+@pytest.mark.seed("A13")
+def test_the_encoder_output_serves_another_task(tmp_path: Path) -> None:
     """What passes the bottleneck of an encoder-decoder that copies its input is exported and used for another task."""
     rows = padded(torch.randint(FIRST, FIRST + LETTERS, (400, 4)).tolist())
     model = tiny_model(FIRST + LETTERS, seed=1, dropout=0.0)
@@ -220,7 +229,8 @@ def test_A13_the_encoder_output_serves_another_task(tmp_path: Path) -> None:
     assert max(occurs[300:].mean(), 1 - occurs[300:].mean()) < 0.75 < 0.9 < right
 
 
-def test_A14_encoder_blocks_of_the_same_shape_stack() -> None:
+@pytest.mark.seed("A14")
+def test_encoder_blocks_of_the_same_shape_stack() -> None:
     """Self-attention, add and norm, feed-forward, add and norm; 1 to 12 of these keep the shape of the input."""
     block, x = EncoderBlock(8, 2, 16).eval(), torch.randn(2, 5, 8)
     first = block.self_residual.norm(x + block.self_attention(x))
@@ -233,8 +243,9 @@ def test_A14_encoder_blocks_of_the_same_shape_stack() -> None:
         assert stack(x, mask).shape == x.shape
 
 
+@pytest.mark.seed("A15")
 @pytest.mark.parametrize("eps", [1e-6, 1e-2])
-def test_A15_add_and_norm_gives_mean_0_and_variance_1_at_every_position(eps: float) -> None:
+def test_add_and_norm_gives_mean_0_and_variance_1_at_every_position(eps: float) -> None:
     """A residual sum, then a layer norm along the width, with an epsilon (1e-6 in the code) that is a setting."""
     x = torch.randn(2, 5, 64) * torch.rand(2, 5, 1) * 10 + torch.randn(2, 5, 1)
     normed = PostNormResidual(64, eps=eps)(x, torch.sin)
@@ -248,8 +259,9 @@ def test_A15_add_and_norm_gives_mean_0_and_variance_1_at_every_position(eps: flo
     assert EncoderBlock(8, 2, 16, norm_eps=eps).self_residual.norm.eps == eps
 
 
+@pytest.mark.seed("A16")
 @pytest.mark.parametrize("width", [8, 5])
-def test_A16_two_convolutions_of_width_one_are_the_feed_forward_network(width: int) -> None:
+def test_two_convolutions_of_width_one_are_the_feed_forward_network(width: int) -> None:
     """The "1D-convolution" is two dense layers at each position, and its output may have another width."""
     network, x = FeedForward(8, 12, output_dim=width), torch.randn(2, 5, 8)
     first, second = nn.Conv1d(8, 12, kernel_size=1), nn.Conv1d(12, width, kernel_size=1)
@@ -263,7 +275,8 @@ def test_A16_two_convolutions_of_width_one_are_the_feed_forward_network(width: i
 # the code of the seed -------------------------------------------------------------------------------------------------
 
 
-def test_A21_heads_divide_the_width_and_each_input_may_have_its_own() -> None:
+@pytest.mark.seed("A21")
+def test_heads_divide_the_width_and_each_input_may_have_its_own() -> None:
     """MHA(d_model, num_heads, p, d_input): heads divide the width, or an error says so; d_input is three widths."""
     for width, heads in ((8, 3), (32, 5)):
         with pytest.raises(ValueError, match=f"but {heads} does not divide {width}; set head_dim to free the two"):
@@ -285,8 +298,9 @@ A22 = (
 """Query, weights, output; weights that are not printed follow from the printed ones by symmetry."""
 
 
+@pytest.mark.seed("A22")
 @pytest.mark.parametrize(("query", "weights", "output"), A22)
-def test_A22_the_check_of_the_notebook(query: list[float], weights: list[float], output: list[float]) -> None:
+def test_the_check_of_the_notebook(query: list[float], weights: list[float], output: list[float]) -> None:
     """scaled_dot_product_attention returns H and A; at the scale 1/8 these are the numbers that the notebook prints."""
     key = torch.tensor([[10.0, 0, 0], [0, 10, 0], [0, 0, 10], [0, 0, 10]])
     value = torch.tensor([[1.0, 0, 0], [10, 0, 0], [100, 5, 0], [1000, 6, 0]])
@@ -304,7 +318,8 @@ def transparent(width: int, heads: int) -> MultiHeadAttention:
     return module
 
 
-def test_A23_grouping_undoes_splitting_exactly() -> None:
+@pytest.mark.seed("A23")
+def test_grouping_undoes_splitting_exactly() -> None:
     """split_heads makes (bs, h, n, d_k) of (bs, n, d), and group_heads makes it whole again, bit for bit."""
     module, x = transparent(12, 3), torch.randn(2, 5, 12)
     seen: list[Observation] = []
@@ -317,8 +332,9 @@ def test_A23_grouping_undoes_splitting_exactly() -> None:
         assert all(torch.equal(split[:, head], x[..., 4 * head : 4 * head + 4]) for head in range(3))
 
 
+@pytest.mark.seed("A24")
 @pytest.mark.parametrize("widths", [{}, {"query_dim": 6, "key_dim": 7, "value_dim": 9}], ids=["one width", "three"])
-def test_A24_the_weights_have_a_row_a_query_and_a_column_a_key(widths: dict[str, int]) -> None:
+def test_the_weights_have_a_row_a_query_and_a_column_a_key(widths: dict[str, int]) -> None:
     """forward(X_q, X_k, X_v) gives H and A, with as many queries and keys as one likes."""
     module = MultiHeadAttention(12, 3, **widths)  # type: ignore[arg-type]
     inputs = [
@@ -335,8 +351,9 @@ def test_A24_the_weights_have_a_row_a_query_and_a_column_a_key(widths: dict[str,
     torch.testing.assert_close(module.out_projection(summed), output, rtol=0, atol=1e-5)
 
 
+@pytest.mark.seed("A26")
 @pytest.mark.parametrize("width", [8, 32])
-def test_A26_positions_are_sines_and_cosines(width: int) -> None:
+def test_positions_are_sines_and_cosines(width: int) -> None:
     """E(p, 2i) = sin(p / 10000^(2i/d)) and E(p, 2i+1) = cos(p / 10000^(2i/d)), added to the embedding."""
     x = torch.randn(2, 50, width)
     added = to_numpy(SinusoidalPositions(width)(x) - x)
@@ -347,7 +364,8 @@ def test_A26_positions_are_sines_and_cosines(width: int) -> None:
             np.testing.assert_allclose(added[:, p, 2 * i + 1], math.cos(angle), rtol=0, atol=2e-6)
 
 
-def test_A27_an_encoder_turns_ids_into_vectors() -> None:
+@pytest.mark.seed("A27")
+def test_an_encoder_turns_ids_into_vectors() -> None:
     """Encoder(num_layers, d_model, heads, ff, vocab, max_pos, p): ids of (bs, n) become vectors of (bs, n, d)."""
     ids = torch.tensor([[5, 9, 7, EOS_ID], [6, EOS_ID, PAD_ID, PAD_ID]])
     config = ModelConfig(

@@ -76,7 +76,8 @@ def near(found: Tensor, printed: Sequence[object], tolerance: float = PRINTED) -
 TYPED = ("Kedi uyudu!", "--vector", "0.2 -0.4", "--vector", "1.5 0.5", "--query", "uyudu")
 
 
-def test_B02_words_and_vectors_are_typed_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.seed("B2")
+def test_words_and_vectors_are_typed_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     """A sentence with a small vector for each word, as "Hello shiny sun!" has them; `explain` takes the user's own."""
     assert run(["explain", *TYPED, "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -88,8 +89,9 @@ def test_B02_words_and_vectors_are_typed_on_the_command_line(capsys: pytest.Capt
     assert told["total"] == pytest.approx((powers @ vectors / powers.sum()).tolist(), rel=1e-12)
 
 
+@pytest.mark.seed("B23")
 @pytest.mark.parametrize("language", ["en", "tr"])
-def test_B23_three_steps_with_the_numbers_of_the_user(language: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_three_steps_with_the_numbers_of_the_user(language: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The summary of the process: scores, weights, context; exactly these three steps are printed."""
     assert run(["explain", *TYPED, "--format", "markdown", "--language", language]) == 0
     parts = re.split(r"^## (.*)\n", capsys.readouterr().out, flags=re.MULTILINE)
@@ -107,7 +109,8 @@ def test_B23_three_steps_with_the_numbers_of_the_user(language: str, capsys: pyt
 # seeded weights -------------------------------------------------------------------------------------------------------
 
 
-def test_B09_queries_keys_and_values_of_seeded_matrices() -> None:
+@pytest.mark.seed("B9")
+def test_queries_keys_and_values_of_seeded_matrices() -> None:
     """W_q, W_k and W_v of three rows and two columns make a query, a key and a value of every word."""
     matrices = uniform_matrices(123)
     seen: list[Observation] = []
@@ -121,7 +124,8 @@ def test_B09_queries_keys_and_values_of_seeded_matrices() -> None:
         near(found[0, 0], (to_numpy(JOURNEY) @ to_numpy(matrix)).tolist(), 1e-6)
 
 
-def test_B10_scores_weights_and_context_of_the_second_word() -> None:
+@pytest.mark.seed("B10")
+def test_scores_weights_and_context_of_the_second_word() -> None:
     """The scores of q2, divided by the root of the key width and put through softmax, weigh the values."""
     query, key, value = (JOURNEY @ matrix for matrix in uniform_matrices(123))
     scores = attention_scores(query[1:2], key)
@@ -139,21 +143,24 @@ V2 = [
 ]  # fmt: skip
 
 
-def test_B11_self_attention_with_uniform_matrices() -> None:
+@pytest.mark.seed("B11")
+def test_self_attention_with_uniform_matrices() -> None:
     """SelfAttention_v1: the contexts of all six words, seed 123."""
     matrices = [uniform_matrices(123)]
     near(loaded(matrices)(JOURNEY[None])[0], V1)
     near(loaded(matrices)(JOURNEY[None])[0], by_numpy(matrices, JOURNEY).tolist(), 1e-6)
 
 
-def test_B12_self_attention_with_linear_layers() -> None:
+@pytest.mark.seed("B12")
+def test_self_attention_with_linear_layers() -> None:
     """SelfAttention_v2: the same with nn.Linear, seed 789."""
     matrices = linear_matrices(789)
     near(loaded(matrices)(JOURNEY[None])[0], V2)
     near(loaded(matrices)(JOURNEY[None])[0], by_numpy(matrices, JOURNEY).tolist(), 1e-6)
 
 
-def test_B13_both_give_the_same_with_the_same_matrices() -> None:
+@pytest.mark.seed("B13")
+def test_both_give_the_same_with_the_same_matrices() -> None:
     """Exercise 3.1: v1 with the transposed weights of v2 (seed 123) gives the output of v2."""
     ((w_query, w_key, w_value),) = heads = linear_matrices(123)
     v1, _ = attention(JOURNEY @ w_query, JOURNEY @ w_key, JOURNEY @ w_value)
@@ -175,7 +182,8 @@ CAUSAL_ROWS = (
 )
 
 
-def test_B14_a_causal_mask_before_softmax() -> None:
+@pytest.mark.seed("B14")
+def test_a_causal_mask_before_softmax() -> None:
     """No word sees those after it; masking before softmax is masking after it and dividing by what is left."""
     module, mask = loaded(linear_matrices(789)), causal_mask(6)
     with record_attention(module) as maps:
@@ -188,8 +196,9 @@ def test_B14_a_causal_mask_before_softmax() -> None:
     assert (before[~mask] == 0).all()
 
 
+@pytest.mark.seed("B15")
 @pytest.mark.parametrize("probability", [0.5, 0.1, 0.2])
-def test_B15_dropout_falls_on_the_weights(probability: float) -> None:
+def test_dropout_falls_on_the_weights(probability: float) -> None:
     """Dropout on weights: what is kept grows by 1/(1-p), 2 at p = 0.5, and the mean stays; evaluation drops nothing."""
     query, key, value = (JOURNEY @ matrix for matrix in linear_matrices(789)[0])
     _, whole = attention(query, key, value, causal_mask(6)[0, 0])
@@ -218,7 +227,8 @@ B17 = [[0.4772, 0.1063], [0.5891, 0.3257], [0.6202, 0.3860], [0.5478, 0.3589], [
 B18 = [[0.3190, 0.4858], [0.2943, 0.3897], [0.2856, 0.3593], [0.2693, 0.3873], [0.2639, 0.3928], [0.2575, 0.4028]]
 
 
-def test_B16_causal_attention_on_a_batch() -> None:
+@pytest.mark.seed("B16")
+def test_causal_attention_on_a_batch() -> None:
     """CausalAttention on a batch of (2, 6, 3), seed 123, no dropout: both items give the same (6, 2)."""
     heads = linear_matrices(123)
     output = loaded(heads)(BATCH, mask=causal_mask(6))
@@ -227,7 +237,8 @@ def test_B16_causal_attention_on_a_batch() -> None:
     near(output, by_numpy(heads, BATCH, causal_mask(6)[0]).tolist(), 1e-6)
 
 
-def test_B17_two_heads_side_by_side() -> None:
+@pytest.mark.seed("B17")
+def test_two_heads_side_by_side() -> None:
     """MultiHeadAttentionWrapper: two causal heads of two columns, concatenated, seed 123."""
     heads = linear_matrices(123, heads=2)
     output = loaded(heads)(BATCH, mask=causal_mask(6))
@@ -236,7 +247,8 @@ def test_B17_two_heads_side_by_side() -> None:
     near(output, by_numpy(heads, BATCH, causal_mask(6)[0]).tolist(), 1e-6)
 
 
-def test_B18_one_matrix_split_among_the_heads() -> None:
+@pytest.mark.seed("B18")
+def test_one_matrix_split_among_the_heads() -> None:
     """MultiHeadAttention with weight splits: two heads of one column each and an output matrix, seed 123."""
     ((query, key, value),) = linear_matrices(123)
     mixing = nn.Linear(2, 2)
@@ -251,7 +263,8 @@ def test_B18_one_matrix_split_among_the_heads() -> None:
 # sizes and costs ------------------------------------------------------------------------------------------------------
 
 
-def test_B19_one_product_for_all_heads() -> None:
+@pytest.mark.seed("B19")
+def test_one_product_for_all_heads() -> None:
     """a @ a transposed of (1, 2, 3, 4) multiplies each head by itself, as a loop over the heads would."""
     a = torch.randn(1, 2, 3, 4)
     together = attention_scores(a, a)
@@ -262,7 +275,8 @@ def test_B19_one_product_for_all_heads() -> None:
         torch.testing.assert_close(together[0, head], attention_scores(a[0, head], a[0, head]), rtol=0, atol=1e-6)
 
 
-def test_B20_two_columns_from_two_narrow_heads_and_the_size_of_gpt_2() -> None:
+@pytest.mark.seed("B20")
+def test_two_columns_from_two_narrow_heads_and_the_size_of_gpt_2() -> None:
     """Exercises 3.2 and 3.3: d_out = 1 with two heads gives (2, 6, 2); MHA(768, 12 heads) has 2,360,064 parameters."""
     assert loaded(linear_matrices(123, heads=2, width=1))(BATCH, mask=causal_mask(6)).shape == (2, 6, 2)
     module = MultiHeadAttention(768, 12)
@@ -273,9 +287,10 @@ def test_B20_two_columns_from_two_narrow_heads_and_the_size_of_gpt_2() -> None:
         assert module(torch.randn(1, 1024, 768), mask=causal_mask(1024)).shape == (1, 1024, 768)
 
 
+@pytest.mark.seed("B22")
 @pytest.mark.usefixtures("without_kernels")  # the counter sees PyTorch's products only
 @pytest.mark.parametrize(("length", "width", "heads"), [(32, 64, 4), (17, 48, 6), (50, 24, 8)])
-def test_B22_heads_that_split_the_width_cost_as_one(
+def test_heads_that_split_the_width_cost_as_one(
     length: int, width: int, heads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Why heads split the width: with w = heads x head width the cost is 8 n d w + 4 n^2 w, and w is d or heads x d."""

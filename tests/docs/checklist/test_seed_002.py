@@ -35,7 +35,8 @@ from dikkat.nn.positions import sinusoids
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def test_C01_recorded_weights_beyond_the_valid_length_are_exactly_zero() -> None:
+@pytest.mark.seed("C1")
+def test_recorded_weights_beyond_the_valid_length_are_exactly_zero() -> None:
     module = MultiHeadAttention(100, 5, dropout=0.5).eval()
     with record_attention(module) as maps:
         output = module(torch.ones(2, 4, 100), mask=valid_length_mask(torch.tensor([3, 2]), 4))
@@ -48,8 +49,9 @@ def test_C01_recorded_weights_beyond_the_valid_length_are_exactly_zero() -> None
     torch.testing.assert_close(output, output[:, :1].expand(2, 4, 100), rtol=0, atol=1e-6)
 
 
+@pytest.mark.seed("C4")
 @pytest.mark.parametrize(("width", "length"), [(32, 60), (7, 60), (32, 1001), (33, 3000)])
-def test_C04_positions_keep_the_shape_at_any_width_and_length(width: int, length: int) -> None:
+def test_positions_keep_the_shape_at_any_width_and_length(width: int, length: int) -> None:
     """The faulty table ends at 1,000 rows and fills only even widths (F27)."""
     x = torch.randn(2, length, width)
     added = SinusoidalPositions(width)(x)
@@ -57,7 +59,8 @@ def test_C04_positions_keep_the_shape_at_any_width_and_length(width: int, length
     torch.testing.assert_close(added - x, sinusoids(length, width).expand(2, -1, -1), rtol=0, atol=1e-6)
 
 
-def test_C04_dropout_falls_on_the_sum_in_training_only() -> None:
+@pytest.mark.seed("C4")
+def test_dropout_falls_on_the_sum_in_training_only() -> None:
     """As every model of ours has it: embeddings, positions, dropout."""
     encode = nn.Sequential(SinusoidalPositions(32), Dropout(0.5))
     x = torch.randn(2, 60, 32)
@@ -77,7 +80,8 @@ def test_C04_dropout_falls_on_the_sum_in_training_only() -> None:
     assert 0.4 < (hidden[0] == 0).float().mean() < 0.6
 
 
-def test_C08_a_shift_is_a_rotation_in_float64() -> None:
+@pytest.mark.seed("C8")
+def test_a_shift_is_a_rotation_in_float64() -> None:
     """P(i + d) = R(d w_j) P(i) for every i below 1,000, and P(i) . P(i + d) depends on d alone."""
     width = 32
     table = sinusoids(1050, width, dtype=torch.float64)
@@ -116,7 +120,8 @@ def accuracies(encoder: Encoder, positions: nn.Module) -> list[float]:
     return position_accuracies([*encoder.blocks], lambda: encoder(x))
 
 
-def test_C09_positions_fade_with_depth_unless_every_layer_adds_them_again() -> None:
+@pytest.mark.seed("C9")
+def test_positions_fade_with_depth_unless_every_layer_adds_them_again() -> None:
     """The ablation of the exercise: no positions, positions once, positions in every layer."""
     sinusoidal = SinusoidalPositions(WIDTH)
     none, once, again = (
@@ -132,7 +137,8 @@ def test_C09_positions_fade_with_depth_unless_every_layer_adds_them_again() -> N
     assert again[0] == once[0]
 
 
-def test_C09_the_probe_reads_what_is_there_and_nothing_else() -> None:
+@pytest.mark.seed("C9")
+def test_the_probe_reads_what_is_there_and_nothing_else() -> None:
     told = torch.eye(5).expand(40, 5, 5)
     assert position_accuracy(told) == 1.0
     assert position_accuracy(torch.randn(400, 5, 3)) < 0.3
@@ -140,7 +146,8 @@ def test_C09_the_probe_reads_what_is_there_and_nothing_else() -> None:
         position_accuracy(torch.randn(4, 5, 30))
 
 
-def test_C09_a_decoder_block_adds_the_positions_of_its_step() -> None:
+@pytest.mark.seed("C9")
+def test_a_decoder_block_adds_the_positions_of_its_step() -> None:
     block = PositionedDecoderBlock(SinusoidalPositions(8), 8, 2, 16).eval()
     x, memory, real = torch.randn(2, 5, 8), torch.randn(2, 3, 8), torch.ones(2, 3, dtype=torch.bool)
     whole = block(x, memory, causal_mask(5), key_mask(real))
@@ -155,8 +162,9 @@ def test_C09_a_decoder_block_adds_the_positions_of_its_step() -> None:
     assert own.embedding.grad[:5].abs().sum(-1).all()
 
 
+@pytest.mark.seed("C10")
 @pytest.mark.parametrize("name", ["learned", "sinusoidal", "rotary", "alibi", "relative"])
-def test_C10_one_key_chooses_the_positions_and_each_of_them_knows_the_order(name: str) -> None:
+def test_one_key_chooses_the_positions_and_each_of_them_knows_the_order(name: str) -> None:
     settings = build_config({"model": {**config().model_dump(), "positions": name}}).model
     assert settings.positions == name
     model = small_model(positions=name)
@@ -170,7 +178,8 @@ def test_C10_one_key_chooses_the_positions_and_each_of_them_knows_the_order(name
 # C6: binary numbers ---------------------------------------------------------------------------------------------------
 
 
-def test_C06_the_page_counts_in_binary() -> None:
+@pytest.mark.seed("C6")
+def test_the_page_counts_in_binary() -> None:
     """Its block is run; bit k of what it prints flips every 2^k numbers."""
     page = (ROOT / "docs/attention/order-and-cost.md").read_text(encoding="utf-8")
     (block,) = (code for code in re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S) if "in binary is" in code)

@@ -46,7 +46,8 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run"
 
 
-def test_D01_sentence_in_sentence_out(
+@pytest.mark.seed("D1")
+def test_sentence_in_sentence_out(
     learned: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"the dog sees a tree\nmy cat\n")))
@@ -64,9 +65,10 @@ def test_D01_sentence_in_sentence_out(
 # D4: embeddings at the bottom only ------------------------------------------------------------------------------------
 
 
+@pytest.mark.seed("D4")
 @pytest.mark.parametrize("width", [16, 24])
 @pytest.mark.parametrize("placement", ["pre", "post"])
-def test_D04_only_the_lowest_layer_sees_embeddings_and_their_width_is_a_setting(placement: str, width: int) -> None:
+def test_only_the_lowest_layer_sees_embeddings_and_their_width_is_a_setting(placement: str, width: int) -> None:
     model = build_model(config(model_dim=width, encoder_layers=3, norm_placement=placement), seed=1).eval()
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
@@ -139,7 +141,8 @@ def reader() -> Reader:
     return model.eval()
 
 
-def test_D06_it_looks_at_its_antecedent(reader: Reader) -> None:
+@pytest.mark.seed("D6")
+def test_it_looks_at_its_antecedent(reader: Reader) -> None:
     torch.manual_seed(2)
     tokens, places = sentences(1000)
     with torch.no_grad(), record_attention(reader) as maps:
@@ -151,7 +154,8 @@ def test_D06_it_looks_at_its_antecedent(reader: Reader) -> None:
     assert (found == shuffled).float().mean() < 0.3, "without reading, one place in nine"
 
 
-def test_D06_the_row_of_it_is_shown(reader: Reader, tmp_path: Path) -> None:
+@pytest.mark.seed("D6")
+def test_the_row_of_it_is_shown(reader: Reader, tmp_path: Path) -> None:
     """As the table of `dikkat explain`, and as the labelled row of a heat map."""
     words = ["the", "animal", "saw", "the", "king", "and", "then", "the", "queen", "because", "it"][-10:]
     tokens = torch.tensor([[WORDS.index(word) for word in words]])
@@ -197,7 +201,8 @@ class Calls:
         monkeypatch.setattr(model, "step", stepped)
 
 
-def test_D16_the_top_of_the_encoder_gives_every_decoder_layer_its_keys_and_values_once(
+@pytest.mark.seed("D16")
+def test_the_top_of_the_encoder_gives_every_decoder_layer_its_keys_and_values_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     model = small_model(decoder_layers=3)
@@ -212,8 +217,9 @@ def test_D16_the_top_of_the_encoder_gives_every_decoder_layer_its_keys_and_value
     assert not torch.allclose(keys[0], keys[1]), "each layer has its own projection"
 
 
+@pytest.mark.seed("D17")
 @pytest.mark.parametrize("seed", range(8))
-def test_D17_a_stream_gives_the_tokens_in_order_each_as_soon_as_it_is_chosen(seed: int) -> None:
+def test_a_stream_gives_the_tokens_in_order_each_as_soon_as_it_is_chosen(seed: int) -> None:
     model, options = MockModel(seed=seed), DecodingOptions(max_length_factor=1.0, max_length_offset=6)
     source = torch.tensor([[5, 6, 7, 8, EOS]])
     mask = torch.ones(1, 5, dtype=torch.bool)
@@ -226,7 +232,8 @@ def test_D17_a_stream_gives_the_tokens_in_order_each_as_soon_as_it_is_chosen(see
     assert len(model.rows_seen) == len(written) + whole.finished
 
 
-def test_D17_what_was_written_is_fed_back_at_its_own_position(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.seed("D17")
+def test_what_was_written_is_fed_back_at_its_own_position(monkeypatch: pytest.MonkeyPatch) -> None:
     model, offsets, fed = small_model(), [], []
     forward = SinusoidalPositions.forward
 

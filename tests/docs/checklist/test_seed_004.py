@@ -40,7 +40,8 @@ ROOT = Path(__file__).resolve().parents[3]
 # E1, E3, E4: the parts and how they are put together ------------------------------------------------------------------
 
 
-def test_E01_the_textbook_preset_is_the_assembled_post_norm_model() -> None:
+@pytest.mark.seed("E1")
+def test_the_textbook_preset_is_the_assembled_post_norm_model() -> None:
     settings = build_config(merge(preset("d2l"), {"model": {"vocab_size": 23}})).model
     model = build_model(settings, seed=1).eval()
     wrappers = [part for part in model.modules() if isinstance(part, PostNormResidual | PreNormResidual)]
@@ -63,14 +64,16 @@ def test_E01_the_textbook_preset_is_the_assembled_post_norm_model() -> None:
     assert (changed[4:] > 1e-3).all()
 
 
-def test_E03_layer_norm_looks_along_features_and_batch_norm_along_examples() -> None:
+@pytest.mark.seed("E3")
+def test_layer_norm_looks_along_features_and_batch_norm_along_examples() -> None:
     x, exact = torch.tensor([[1.0, 2.0], [2.0, 3.0]]), 0.99998
     layer, batch = LayerNorm(2)(x), nn.BatchNorm1d(2)(x)
     torch.testing.assert_close(layer, exact * torch.tensor([[-1.0, 1.0], [-1.0, 1.0]]), rtol=0, atol=1e-6)
     torch.testing.assert_close(batch, exact * torch.tensor([[-1.0, -1.0], [1.0, 1.0]]), rtol=0, atol=1e-6)
 
 
-def test_E04_add_and_norm_is_the_norm_of_the_dropped_output_plus_the_input() -> None:
+@pytest.mark.seed("E4")
+def test_add_and_norm_is_the_norm_of_the_dropped_output_plus_the_input() -> None:
     wrapper, x, y = PostNormResidual(4, dropout=0.5), torch.ones(2, 3, 4), torch.randn(2, 3, 4)
     x = x + torch.randn(2, 3, 4)
     for training in (True, False):
@@ -116,8 +119,9 @@ def trained(model: Half, batch: Callable[[], Any], loss: Callable[..., Tensor], 
     model.eval()
 
 
+@pytest.mark.seed("E18")
 @pytest.mark.slow
-def test_E18_an_encoder_alone_classifies() -> None:
+def test_an_encoder_alone_classifies() -> None:
     """Does token 3 come before token 4? Padding is masked in attention and in the mean."""
 
     def batch(size: int = 64) -> tuple[Tensor, Tensor, Tensor]:
@@ -138,8 +142,9 @@ def test_E18_an_encoder_alone_classifies() -> None:
     assert (answers(tokens, real).argmax(-1) == wanted).float().mean() > 0.95
 
 
+@pytest.mark.seed("E18")
 @pytest.mark.slow
-def test_E18_a_decoder_alone_writes() -> None:
+def test_a_decoder_alone_writes() -> None:
     """A language model: each token is the sum of the two before it, modulo 7; the first two are free."""
 
     def batch(size: int = 64) -> tuple[Tensor]:
@@ -166,7 +171,8 @@ def test_E18_a_decoder_alone_writes() -> None:
     assert (written == rows[:, :LENGTH]).all(1).float().mean() > 0.95
 
 
-def test_E18_a_decoder_block_without_a_source_is_the_same_block() -> None:
+@pytest.mark.seed("E18")
+def test_a_decoder_block_without_a_source_is_the_same_block() -> None:
     """With nothing to attend to, cross-attention adds nothing; what is left has the encoder block's weights."""
     settings = BlockSettings(norm_placement="pre", attention_bias=False)
     decoder, encoder = DecoderBlock(16, 4, 32, settings).eval(), EncoderBlock(16, 4, 32, settings).eval()
@@ -225,8 +231,9 @@ def settings_of(run: Path) -> dict[str, Any]:
     return loaded
 
 
+@pytest.mark.seed("E19")
 @pytest.mark.slow
-def test_E19_a_sweep_over_layers_prints_speed_and_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sweep_over_layers_prints_speed_and_scores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = swept(0, tmp_path, monkeypatch)
     assert [name for name, *_ in rows] == [f"model.encoder_layers={layers}" for layers in (1, 2, 4)]
     for layers, (name, speed, bleu, chrf) in zip((1, 2, 4), rows, strict=True):
@@ -236,8 +243,9 @@ def test_E19_a_sweep_over_layers_prints_speed_and_scores(tmp_path: Path, monkeyp
         assert 0 < chrf <= 100
 
 
+@pytest.mark.seed("E20")
 @pytest.mark.slow
-def test_E20_the_additive_score_trains_and_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_additive_score_trains_and_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = swept(1, tmp_path, monkeypatch)
     assert [name for name, *_ in rows][:2] == ["model.score=scaled_dot", "model.score=additive"]
     for name, speed, _, chrf in rows:

@@ -63,7 +63,8 @@ def assembled(found: SentenceMaps, stack: Stack, kind: Kind) -> Tensor:
     return whole
 
 
-def test_E13_encoder_weights_are_one_tensor(translator: Translator, padded: dict[MapName, Tensor]) -> None:
+@pytest.mark.seed("E13")
+def test_encoder_weights_are_one_tensor(translator: Translator, padded: dict[MapName, Tensor]) -> None:
     weights = stacked(padded, "encoder", "self")
     assert weights.shape == (2, 4, 10, 10)
     torch.testing.assert_close(weights.sum(-1), torch.ones(2, 4, 10), rtol=0, atol=1e-5)
@@ -72,7 +73,8 @@ def test_E13_encoder_weights_are_one_tensor(translator: Translator, padded: dict
     torch.testing.assert_close(own, weights[:, :, :4], rtol=0, atol=1e-5)
 
 
-def test_E14_padding_is_never_attended_to_and_the_heat_maps_are_the_books(
+@pytest.mark.seed("E14")
+def test_padding_is_never_attended_to_and_the_heat_maps_are_the_books(
     padded: dict[MapName, Tensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for sentence, length in ((0, 4), (1, 7)):
@@ -106,7 +108,8 @@ def test_E14_padding_is_never_attended_to_and_the_heat_maps_are_the_books(
     assert figure.get_supylabel() == "query: attending"
 
 
-def test_E15_decoder_weights_filled_with_zeros(translator: Translator, padded: dict[MapName, Tensor]) -> None:
+@pytest.mark.seed("E15")
+def test_decoder_weights_filled_with_zeros(translator: Translator, padded: dict[MapName, Tensor]) -> None:
     found = Attending(translator).forced(SOURCE, TARGET)
     own, cross = assembled(found, "decoder", "self"), assembled(found, "decoder", "cross")
     assert own.shape == cross.shape == (2, 4, 6, 10)
@@ -114,7 +117,8 @@ def test_E15_decoder_weights_filled_with_zeros(translator: Translator, padded: d
     torch.testing.assert_close(cross, stacked(padded, "decoder", "cross"), rtol=0, atol=1e-5)
 
 
-def test_E16_decoder_rows_start_at_bos_and_see_nothing_later(translator: Translator) -> None:
+@pytest.mark.seed("E16")
+def test_decoder_rows_start_at_bos_and_see_nothing_later(translator: Translator) -> None:
     found = Attending(translator).forced(SOURCE, TARGET)
     weights = assembled(found, "decoder", "self")
     assert (weights.triu(1) == 0).all()
@@ -123,7 +127,8 @@ def test_E16_decoder_rows_start_at_bos_and_see_nothing_later(translator: Transla
         assert each.query_tokens == each.key_tokens == WRITES
 
 
-def test_E17_no_weight_on_source_padding(translator: Translator, padded: dict[MapName, Tensor]) -> None:
+@pytest.mark.seed("E17")
+def test_no_weight_on_source_padding(translator: Translator, padded: dict[MapName, Tensor]) -> None:
     for sentence, length in ((0, 4), (1, 7)):
         weights = stacked(padded, "decoder", "cross", sentence)
         assert weights.shape == (2, 4, 6, 10)
@@ -133,7 +138,8 @@ def test_E17_no_weight_on_source_padding(translator: Translator, padded: dict[Ma
         assert (each.query_tokens, each.key_tokens) == (WRITES, READS)
 
 
-def test_E17_a_picture_of_cross_attention_names_rows_by_what_they_wrote(
+@pytest.mark.seed("E17")
+def test_a_picture_of_cross_attention_names_rows_by_what_they_wrote(
     translator: Translator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn: list[Figure] = []

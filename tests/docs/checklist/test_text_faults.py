@@ -63,13 +63,15 @@ F14 = {
 }
 
 
+@pytest.mark.seed("F14")
 @pytest.mark.parametrize("fault", F14)
-def test_F14_a_faulty_snippet_is_found(fault: str) -> None:
+def test_a_faulty_snippet_is_found(fault: str) -> None:
     assert not is_whole(F14[fault])
 
 
+@pytest.mark.seed("F14")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_F14_every_snippet_of_our_pages_is_whole(page: Path) -> None:
+def test_every_snippet_of_our_pages_is_whole(page: Path) -> None:
     """That they run and print what stands below them is shown beside the pages (tests/docs)."""
     found = [block.text for block in blocks(page) if block.language == "python"]
     assert is_whole(found), missing_names(found)
@@ -91,7 +93,8 @@ def ours(sentence: str, language: str = "en") -> str:
     return as_table(render_three_steps(words, trace_cell(words.cell()), messages_for(language)))
 
 
-def test_F23_a_word_without_a_vector_is_named() -> None:
+@pytest.mark.seed("F23")
+def test_a_word_without_a_vector_is_named() -> None:
     def says_so(show: Callable[[str], str]) -> bool:
         return "!" in show("Hello shiny sun!").replace("Hello shiny sun!", "")
 
@@ -100,7 +103,8 @@ def test_F23_a_word_without_a_vector_is_named() -> None:
     assert says_so(lambda sentence: ours(sentence, "tr"))
 
 
-def test_F29_a_word_need_not_look_at_itself_most() -> None:
+@pytest.mark.seed("F29")
+def test_a_word_need_not_look_at_itself_most() -> None:
     """Hello looks at shiny (.3763 against .2709), and so does sun (.3874 against .3843)."""
     x = torch.tensor(HELLO)
     _, weights = attention(x, x, x, beta=1.0)
@@ -141,7 +145,8 @@ def misused(text: str) -> list[str]:
     return [term for term in WRONG if term in told]
 
 
-def test_F24_turkish_terms_are_those_of_the_field() -> None:
+@pytest.mark.seed("F24")
+def test_turkish_terms_are_those_of_the_field() -> None:
     assert misused("Pozitif\n  Kodlama, dikkat havuzu ve şamandıra sayıları") == [
         "pozitif kodlama",
         "şamandıra",
@@ -172,7 +177,8 @@ def starred_keywords(source: str) -> list[int]:
     return found
 
 
-def test_F32_keywords_are_handed_on_as_keywords() -> None:
+@pytest.mark.seed("F32")
+def test_keywords_are_handed_on_as_keywords() -> None:
     faulty = "class Decoder:\n    def __init__(self, **kwargs):\n        super().__init__(*kwargs)\n"
     assert starred_keywords(faulty) == [3]
     for path in (ROOT / "src").rglob("*.py"):
@@ -187,7 +193,8 @@ class TakesAnything(nn.Module):
         self.inner = nn.Linear(model_dim, feed_forward_dim)
 
 
-def test_F32_a_misspelt_setting_is_refused() -> None:
+@pytest.mark.seed("F32")
+def test_a_misspelt_setting_is_refused() -> None:
     def refuses(build: Callable[..., nn.Module]) -> bool:
         try:
             build(16, 4, 32, ffn_num_hidens=64)
@@ -209,14 +216,16 @@ def repeated(page: str) -> list[str]:
     return sorted({each for each in long if long.count(each) > 1})
 
 
-def test_F32_no_paragraph_stands_twice() -> None:
+@pytest.mark.seed("F32")
+def test_no_paragraph_stands_twice() -> None:
     paragraph = "The decoder has three sub-layers, and each of them is followed by a residual sum and a norm."
     assert repeated(f"{paragraph}\n\nBetween.\n\n{paragraph}\n") == [paragraph]
     for page in PAGES:
         assert repeated(page.read_text(encoding="utf-8")) == [], page
 
 
-def test_F32_our_decoder_runs_with_every_name_spelt_right(unchecked_shapes: None) -> None:
+@pytest.mark.seed("F32")
+def test_our_decoder_runs_with_every_name_spelt_right(unchecked_shapes: None) -> None:
     """A block that is made by its names computes what one made by order does."""
     torch.manual_seed(1)
     by_name = DecoderBlock(model_dim=16, num_heads=4, feed_forward_dim=32, dropout=0.0).eval()

@@ -135,7 +135,7 @@ def test_a_bad_segment_fails_alone() -> None:
     async def body() -> None:
         async with held() as (app, services, model):
             first = asyncio.ensure_future(ask(app, "/translate", ASK))
-            await until(lambda: bool(services.engine.queue._order))
+            await until(lambda: services.engine.queue.segments == 0 and bool(services.engine.queue._order))
             others = [asyncio.ensure_future(ask(app, "/translate", FIELDS | {"q": q})) for q in ("bad", "good")]
             await until(lambda: services.engine.queue.segments == 2)
             model.may_go.set()
@@ -184,7 +184,7 @@ def test_a_request_whose_time_is_up_is_told_so_and_its_work_dropped() -> None:
     async def body() -> None:
         async with held() as (app, services, model):
             first = asyncio.ensure_future(ask(app, "/translate", ASK))
-            await until(lambda: bool(services.engine.queue._order))
+            await until(lambda: services.engine.queue.segments == 0 and bool(services.engine.queue._order))
             late = await ask(app, "/translate", FIELDS | {"q": "late"}, x_deadline_ms="20")
             assert (late.status, late.headers["retry-after"]) == (503, "1")
             assert services.engine.queue.segments == 0
@@ -199,7 +199,7 @@ def test_the_work_of_clients_that_hang_up_is_dropped() -> None:
     async def body() -> None:
         async with held() as (app, services, model):
             first, leave = asyncio.ensure_future(ask(app, "/translate", ASK)), asyncio.Event()
-            await until(lambda: bool(services.engine.queue._order))
+            await until(lambda: services.engine.queue.segments == 0 and bool(services.engine.queue._order))
             gone = [asyncio.ensure_future(ask(app, "/translate", ASK, leave)) for _ in range(200)]
             await until(lambda: services.engine.queue.segments == 200)
             leave.set()

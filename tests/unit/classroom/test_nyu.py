@@ -13,16 +13,18 @@ SHINY = torch.tensor([0.7842, 1.3569, 1.2487])
 RECIPES = {"Apple pie": "bake", "Bread": "knead", "Lasagne al forno": "layers", "Lemonade": "stir", "Pizza": "oven"}
 
 
+@pytest.mark.seed("A6")
 @pytest.mark.parametrize(
     ("beta", "expected"),
     [(0.0, [1 / 3] * 3), (1.0, [0.2291, 0.4063, 0.3646]), (10.0, [0.0024, 0.7451, 0.2525]), (1000.0, [0.0, 1.0, 0.0])],
 )
-def test_A06_the_temperature_sharpens_the_choice(beta: float, expected: list[float]) -> None:
+def test_the_temperature_sharpens_the_choice(beta: float, expected: list[float]) -> None:
     torch.testing.assert_close(nyu.softargmax(SHINY[None], beta)[0], torch.tensor(expected), rtol=0, atol=1e-4)
     assert nyu.softargmax(SHINY[None], hard=True)[0].tolist() == [0, 1, 0]
 
 
-def test_A03_columns_are_mixed_by_columns() -> None:
+@pytest.mark.seed("A3")
+def test_columns_are_mixed_by_columns() -> None:
     X = torch.randn(4, 6)
     H, A = nyu.self_attention(X)
     torch.testing.assert_close(A, (X.T @ X).softmax(0))
@@ -30,7 +32,8 @@ def test_A03_columns_are_mixed_by_columns() -> None:
     torch.testing.assert_close(A.sum(0), torch.ones(6))
 
 
-def test_A07_argmax_gets_the_lasagne_and_softargmax_all_recipes_in_order() -> None:
+@pytest.mark.seed("A7")
+def test_argmax_gets_the_lasagne_and_softargmax_all_recipes_in_order() -> None:
     store = KeyValueStore(RECIPES)
     assert store.get("lasagne") == "layers"
     found = store.search("lasagne")
@@ -44,7 +47,8 @@ def test_A07_argmax_gets_the_lasagne_and_softargmax_all_recipes_in_order() -> No
         KeyValueStore({})
 
 
-def test_A21_A24_output_and_weights_of_inputs_of_three_widths() -> None:
+@pytest.mark.seed("A21", "A24")
+def test_output_and_weights_of_inputs_of_three_widths() -> None:
     part = nyu.MultiHeadAttention(8, 2, 0.0, d_input=(3, 5, 7))
     H, A = part(torch.randn(2, 4, 3), torch.randn(2, 6, 5), torch.randn(2, 6, 7))
     assert H.shape == (2, 4, 8)
@@ -54,12 +58,14 @@ def test_A21_A24_output_and_weights_of_inputs_of_three_widths() -> None:
         nyu.MultiHeadAttention(8, 3, 0.0)
 
 
-def test_A27_ids_become_vectors() -> None:
+@pytest.mark.seed("A27")
+def test_ids_become_vectors() -> None:
     encoder = nyu.Encoder(2, 16, 2, 32, 50)
     assert encoder(nyu.review_batch([[5, 6, 7], list(range(2, 40))], 20)).shape == (2, 20, 16)
 
 
-def test_A28_the_lecture_s_model_and_our_preset_have_1612802_parameters() -> None:
+@pytest.mark.seed("A28")
+def test_the_lecture_s_model_and_our_preset_have_1612802_parameters() -> None:
     model = nyu.TransformerClassifier(1, 32, 2, 128, 50002, 2)
     assert nyu.parameters(model) == 1_612_802
     settings = preset("imdb_seed")

@@ -21,7 +21,8 @@ def near(found: Tensor, printed: list[list[float]]) -> None:
     torch.testing.assert_close(found.detach(), torch.tensor(printed), rtol=0, atol=5e-5)
 
 
-def test_B11_uniform_matrices() -> None:
+@pytest.mark.seed("B11")
+def test_uniform_matrices() -> None:
     torch.manual_seed(123)
     near(
         scratch.SelfAttention_v1(3, 2)(JOURNEY),
@@ -29,7 +30,8 @@ def test_B11_uniform_matrices() -> None:
     )
 
 
-def test_B12_linear_layers() -> None:
+@pytest.mark.seed("B12")
+def test_linear_layers() -> None:
     torch.manual_seed(789)
     near(
         scratch.SelfAttention_v2(3, 2)(JOURNEY),
@@ -54,7 +56,8 @@ CAUSAL = [
 ]
 
 
-def test_B16_causal_attention_on_a_batch() -> None:
+@pytest.mark.seed("B16")
+def test_causal_attention_on_a_batch() -> None:
     torch.manual_seed(123)
     found = scratch.CausalAttention(3, 2, 6, 0.0)(BATCH)
     assert found.shape == (2, 6, 2)
@@ -62,14 +65,16 @@ def test_B16_causal_attention_on_a_batch() -> None:
     near(found[1], CAUSAL)
 
 
-def test_B17_two_heads_side_by_side_begin_with_the_single_one() -> None:
+@pytest.mark.seed("B17")
+def test_two_heads_side_by_side_begin_with_the_single_one() -> None:
     torch.manual_seed(123)
     found = scratch.MultiHeadAttentionWrapper(3, 2, 6, 0.0, num_heads=2)(BATCH)
     assert found.shape == (2, 6, 4)
     near(found[0, :, :2], CAUSAL)
 
 
-def test_B18_split_weights_and_a_mixing_layer() -> None:
+@pytest.mark.seed("B18")
+def test_split_weights_and_a_mixing_layer() -> None:
     torch.manual_seed(123)
     found = scratch.MultiHeadAttention(3, 2, 6, 0.0, num_heads=2)(BATCH)
     near(
@@ -78,14 +83,16 @@ def test_B18_split_weights_and_a_mixing_layer() -> None:
     )
 
 
-def test_F21_a_longer_text_is_refused_with_its_length() -> None:
+@pytest.mark.seed("F21")
+def test_a_longer_text_is_refused_with_its_length() -> None:
     part = scratch.CausalAttention(3, 2, 6, 0.0)
     assert part(BATCH[:, :4]).shape == (2, 4, 2)
     with pytest.raises(ValueError, match="at most context_length = 6 tokens, but has 7"):
         part(torch.randn(1, 7, 3))
 
 
-def test_B15_dropout_falls_on_the_weights_in_training_alone() -> None:
+@pytest.mark.seed("B15")
+def test_dropout_falls_on_the_weights_in_training_alone() -> None:
     part = scratch.CausalAttention(3, 2, 6, 0.5)
     assert not torch.equal(part(BATCH), part(BATCH))
     part.eval()

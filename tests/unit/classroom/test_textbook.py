@@ -25,7 +25,8 @@ BLOCK = (24, 24, 24, 24, [100, 24], 24, 48, 8, 0.5)
 STACK = (24, 24, 24, 24, [100, 24], 24, 48, 8, 2, 0.5)
 
 
-def test_C01_five_heads_over_valid_lengths() -> None:
+@pytest.mark.seed("C1")
+def test_five_heads_over_valid_lengths() -> None:
     part = textbook.MultiHeadAttention(100, 100, 100, 100, 5, 0.5).eval()
     X = torch.ones(2, 4, 100)
     assert part(X, X, X, LENS).shape == (2, 4, 100)
@@ -44,7 +45,8 @@ def test_attention_of_the_textbook_is_ours_with_the_same_weights() -> None:
     assert torch.equal(theirs(X, X, X, LENS), ours(X, X, X, valid_length_mask(LENS, 4)))
 
 
-def test_C03_C04_positions_and_their_table() -> None:
+@pytest.mark.seed("C3", "C4")
+def test_positions_and_their_table() -> None:
     part = textbook.PositionalEncoding(32, 0.0).eval()
     X = part(torch.zeros(1, 60, 32))
     assert part.P[:, : X.shape[1], :].shape == (1, 60, 32)
@@ -53,7 +55,8 @@ def test_C03_C04_positions_and_their_table() -> None:
     assert textbook.PositionalEncoding(33, 0.0, max_len=10)(torch.zeros(1, 12, 33)).shape == (1, 12, 33), "fault F27"
 
 
-def test_E02_three_identical_rows() -> None:
+@pytest.mark.seed("E2")
+def test_three_identical_rows() -> None:
     part = textbook.PositionWiseFFN(4, 4, 8)
     rows = part(torch.ones(2, 3, 4))[0]
     assert rows.shape == (3, 8)
@@ -63,7 +66,8 @@ def test_E02_three_identical_rows() -> None:
     torch.testing.assert_close(rows[0], expected)
 
 
-def test_E04_add_and_norm_over_features_alone() -> None:
+@pytest.mark.seed("E4")
+def test_add_and_norm_over_features_alone() -> None:
     part = textbook.AddNorm([3, 4], 0.5).eval()
     X, Y = torch.randn(2, 3, 4), torch.randn(2, 3, 4)
     torch.testing.assert_close(part(X, Y), torch.nn.functional.layer_norm(X + Y, (4,)))
@@ -71,7 +75,8 @@ def test_E04_add_and_norm_over_features_alone() -> None:
         part(X, Y[:, :2])
 
 
-def test_E05_E06_E08_shapes_and_size() -> None:
+@pytest.mark.seed("E5", "E6", "E8")
+def test_shapes_and_size() -> None:
     X, tokens = torch.ones(2, 100, 24), torch.ones(2, 100, dtype=torch.int64)
     block, encoder = textbook.EncoderBlock(*BLOCK).eval(), textbook.TransformerEncoder(200, *STACK).eval()
     assert block(X, LENS).shape == (2, 100, 24)
@@ -95,8 +100,9 @@ def small(source: int = 11, target: int = 13) -> textbook.EncoderDecoder:
     return textbook.EncoderDecoder(*halves)
 
 
+@pytest.mark.seed("E7", "F35", "F36")
 @pytest.mark.parametrize("training", [True, False])
-def test_E07_F35_F36_word_by_word_is_teacher_forcing_at_every_position(training: bool) -> None:
+def test_word_by_word_is_teacher_forcing_at_every_position(training: bool) -> None:
     net = small().train(training)
     source, target, lens = torch.randint(0, 11, (2, 6)), torch.randint(0, 13, (2, 7)), torch.tensor([6, 2])
     whole, _ = net(source, target, lens)
@@ -122,7 +128,8 @@ def trained() -> tuple[textbook.EncoderDecoder, Vocab, Vocab, list[float]]:
 Trained = tuple[textbook.EncoderDecoder, Vocab, Vocab, list[float]]
 
 
-def test_E11_four_sentences_are_learned_and_scored(trained: Trained) -> None:
+@pytest.mark.seed("E11")
+def test_four_sentences_are_learned_and_scored(trained: Trained) -> None:
     net, source, target, losses = trained
     assert losses[-1] < 0.05 < losses[0]
     for english, french in zip(ENGLISH, FRENCH, strict=True):
@@ -130,7 +137,8 @@ def test_E11_four_sentences_are_learned_and_scored(trained: Trained) -> None:
         assert bleu(translation, french, k=2) == 1.0
 
 
-def test_E13_E15_E16_E17_maps_of_the_last_sentence(trained: Trained) -> None:
+@pytest.mark.seed("E13", "E15", "E16", "E17")
+def test_maps_of_the_last_sentence(trained: Trained) -> None:
     net, source, target, _ = trained
     translation, sequence = predict_seq2seq(net, ENGLISH[-1], source, target, 10, True)
     read = encoder_attention_weights(net, 2, 4)
@@ -144,7 +152,8 @@ def test_E13_E15_E16_E17_maps_of_the_last_sentence(trained: Trained) -> None:
         torch.testing.assert_close(maps.sum(-1), torch.ones(maps.shape[:-1]))
 
 
-def test_E14_a_grid_of_heat_maps_with_the_book_s_labels(trained: Trained) -> None:
+@pytest.mark.seed("E14")
+def test_a_grid_of_heat_maps_with_the_book_s_labels(trained: Trained) -> None:
     titles = [f"Head {head}" for head in range(1, 5)]
     figure = show_heatmaps(
         torch.rand(2, 4, 10, 10), "Key positions", "Query positions", titles=titles, figsize=(7, 3.5)
@@ -159,7 +168,8 @@ def test_E14_a_grid_of_heat_maps_with_the_book_s_labels(trained: Trained) -> Non
         show_heatmaps(torch.rand(2, 2), "", "")
 
 
-def test_C05_columns_of_the_positions_are_drawn() -> None:
+@pytest.mark.seed("C5")
+def test_columns_of_the_positions_are_drawn() -> None:
     part = textbook.PositionalEncoding(32, 0.0)
     axes = plot_positions(part.P[:, :60]).axes[0]
     legend = axes.get_legend()
@@ -170,7 +180,8 @@ def test_C05_columns_of_the_positions_are_drawn() -> None:
     torch.testing.assert_close(drawn, part.P[0, :60, 7])
 
 
-def test_E10_words_and_batches_are_those_of_the_book() -> None:
+@pytest.mark.seed("E10")
+def test_words_and_batches_are_those_of_the_book() -> None:
     pairs = [("Go.", "Va !"), ("Go!", "Va\xa0!"), *[("Stop it now, please.", "x")] * 2, ("never", "jamais")]
     data, source, target = load_data_nmt(pairs, 3, 5, num_examples=4)
     assert source.idx_to_token[:4] == ["<unk>", "<pad>", "<bos>", "<eos>"]

@@ -74,8 +74,9 @@ def test_textbook_weights_go_back_bit_for_bit(layout: str) -> None:
     assert all(torch.equal(back[name], weights[name]) for name in weights)
 
 
+@pytest.mark.seed("A28")
 @torch.no_grad()
-def test_A28_the_notebook_classifier_gives_its_logits_on_texts_without_padding() -> None:
+def test_the_notebook_classifier_gives_its_logits_on_texts_without_padding() -> None:
     theirs, ours = shaken(NyuClassifier(2, 32, 2, 64, 50, 2)), nyu.TransformerClassifier(2, 32, 2, 64, 50, 2).eval()
     load_weights(ours, theirs.state_dict(), "nyu")
     tokens = torch.randint(2, 50, (3, 12))

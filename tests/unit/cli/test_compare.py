@@ -28,7 +28,8 @@ def refused(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> s
     return captured.err.removeprefix("dikkat: ").removesuffix("\n")
 
 
-def test_C02_F26_tables_json_and_picture(
+@pytest.mark.seed("C2", "F26")
+def test_tables_json_and_picture(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")

@@ -34,7 +34,8 @@ def numbers(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, li
     return loaded
 
 
-def test_B02_B23_the_built_in_example(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.seed("B2", "B23")
+def test_the_built_in_example(capsys: pytest.CaptureFixture[str]) -> None:
     expected = "In short: scores 0.7842 1.3569 1.2487 · weights 0.2291 0.4063 0.3646 · context 0.3990 0.3854 0.8610"
     assert expected in explained(capsys, HELLO).replace("\n", " ").replace("  ", " ")
     assert explained(capsys, HELLO, "--format", "markdown").endswith(f"{expected}\n")
@@ -46,7 +47,8 @@ def test_the_query_is_a_word_or_a_number(capsys: pytest.CaptureFixture[str]) -> 
     assert by_word["weights"] == pytest.approx([0.2283, 0.3874, 0.3843], abs=5e-5)
 
 
-def test_B06_beta_and_scaled(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.seed("B6")
+def test_beta_and_scaled(capsys: pytest.CaptureFixture[str]) -> None:
     scaled, beta = numbers(capsys, HELLO, "--scaled"), numbers(capsys, HELLO, "--beta", str(3**-0.5))
     assert scaled == beta
     assert scaled["weights"] == pytest.approx([0.2703, 0.3762, 0.3535], abs=5e-5)

@@ -87,7 +87,8 @@ def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
     assert shortened(range(100), 3, 0.0) == [97, 98, 99]
 
 
-def test_F13_near_duplicates_of_a_text_stay_on_one_side() -> None:
+@pytest.mark.seed("F13")
+def test_near_duplicates_of_a_text_stay_on_one_side() -> None:
     texts = [
         f"review {'abcdefghij'[n % 10]}{'klmnopqrst'[n // 10 % 10]}{mark}" for n in range(100) for mark in ("", "!")
     ]

@@ -49,8 +49,9 @@ def test_special_tokens_are_never_asked_for() -> None:
     assert few.predicted.sum() == 1, "at least one"
 
 
+@pytest.mark.seed("E21")
 @pytest.mark.parametrize("seed", range(5))
-def test_E21_after_prefix_asks_for_nothing_that_was_seen(seed: int) -> None:
+def test_after_prefix_asks_for_nothing_that_was_seen(seed: int) -> None:
     packed = Packed(np.arange(4, 40).reshape(4, 9), None)
     example = after_prefix(packed, np.random.default_rng(seed))
     assert example.prefix is not None

@@ -87,7 +87,8 @@ def test_different_texts_have_different_keys(one: str, other: str) -> None:
     assert near_key(one) != near_key(other)
 
 
-def test_F13_no_near_key_of_a_held_out_part_occurs_in_training() -> None:
+@pytest.mark.seed("F13")
+def test_no_near_key_of_a_held_out_part_occurs_in_training() -> None:
     pairs = _pairs(3000)
     split = split_pairs(pairs, DataConfig(), seed=1)
     _assert_no_leak(pairs, split)
@@ -184,8 +185,9 @@ def test_data_of_one_group_cannot_be_split() -> None:
         split_pairs(pairs, DataConfig(), seed=1)
 
 
+@pytest.mark.seed("F13")
 @pytest.mark.skipif(not _TATOEBA.is_file(), reason=f"needs {_TATOEBA}")
-def test_F13_tatoeba_has_held_out_parts_without_a_leak() -> None:
+def test_tatoeba_has_held_out_parts_without_a_leak() -> None:
     pairs = list(read_pairs([str(_TATOEBA)]))
     split = split_pairs(pairs, DataConfig(), seed=1)
     _assert_no_leak(pairs, split)

@@ -103,7 +103,8 @@ def test_ended_rows_leave_the_batch() -> None:
     assert model.rows_seen == [sum(length > step for length in emitted) for step in range(max(emitted))]
 
 
-def test_D17_decoding_stops_at_the_end_mark_or_at_the_cap_of_its_own_source() -> None:
+@pytest.mark.seed("D17")
+def test_decoding_stops_at_the_end_mark_or_at_the_cap_of_its_own_source() -> None:
     never = MockModel(fixed=[0, 0, -50, 1, 2, 0])
     short, long = (5, EOS), (5, 6, 7, 8, 9, EOS)
     found = greedy(never, *batch_of([short, long]), DecodingOptions(max_length_factor=1.5, max_length_offset=2))

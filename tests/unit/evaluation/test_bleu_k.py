@@ -13,6 +13,7 @@ from dikkat.evaluation import bleu_k
 words = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=8).map(" ".join)
 
 
+@pytest.mark.seed("E12")
 @pytest.mark.parametrize(
     ("prediction", "reference", "expected"),
     [
@@ -24,35 +25,40 @@ words = st.lists(st.sampled_from(["a", "b", "c", "d"]), max_size=8).map(" ".join
         ("A B", "A B C D E F", 0.135),
     ],
 )
-def test_E12_values_of_the_book(prediction: str, reference: str, expected: float) -> None:
+def test_values_of_the_book(prediction: str, reference: str, expected: float) -> None:
     assert bleu_k(prediction, reference, k=2) == pytest.approx(expected, abs=5e-4)
 
 
-def test_E12_formula_written_out() -> None:
+@pytest.mark.seed("E12")
+def test_formula_written_out() -> None:
     # 4 of 5 words, 2 of 4 pairs; six words expected.
     expected = math.exp(1 - 6 / 5) * (4 / 5) ** (1 / 2) * (2 / 4) ** (1 / 4)
     assert bleu_k("a b c x d", "a b c d e f", k=2) == pytest.approx(expected, rel=1e-12)
 
 
-def test_E12_a_word_of_the_reference_counts_once() -> None:
+@pytest.mark.seed("E12")
+def test_a_word_of_the_reference_counts_once() -> None:
     assert bleu_k("the the the the", "the cat sat down", k=1) == pytest.approx((1 / 4) ** 0.5)
 
 
+@pytest.mark.seed("F39")
 @pytest.mark.parametrize(
     ("prediction", "expected"), [("", 0.0), ("   ", 0.0), ("va", math.exp(-1)), ("!", math.exp(-1))]
 )
-def test_F39_a_prediction_shorter_than_k_does_not_divide_by_zero(prediction: str, expected: float) -> None:
+def test_a_prediction_shorter_than_k_does_not_divide_by_zero(prediction: str, expected: float) -> None:
     assert bleu_k(prediction, "va !", k=2) == pytest.approx(expected)
     assert bleu_k(prediction, "va !", k=4) == pytest.approx(expected)
 
 
-def test_F39_empty_reference() -> None:
+@pytest.mark.seed("F39")
+def test_empty_reference() -> None:
     assert bleu_k("va !", "") == 0.0
     assert bleu_k("", "") == 1.0
 
 
+@pytest.mark.seed("F39")
 @given(words, words, st.integers(1, 5))
-def test_F39_always_between_0_and_1_and_1_only_when_nothing_is_wrong(prediction: str, reference: str, k: int) -> None:
+def test_always_between_0_and_1_and_1_only_when_nothing_is_wrong(prediction: str, reference: str, k: int) -> None:
     assert 0.0 <= bleu_k(prediction, reference, k) <= 1.0
     assert bleu_k(reference, reference, k) == 1.0
 

@@ -14,7 +14,8 @@ from dikkat_runtime.errors import DataError
 REFERENCES = ["The cat sat on the mat.", "A dog runs through the snow."]
 
 
-def test_F39_perfect_and_hopeless_translations() -> None:
+@pytest.mark.seed("F39")
+def test_perfect_and_hopeless_translations() -> None:
     perfect = score_translations(REFERENCES, REFERENCES)
     assert perfect.bleu == pytest.approx(100.0)
     assert perfect.chrf == pytest.approx(100.0)

@@ -47,9 +47,10 @@ def captured(model: EncoderDecoder, name: MapName, real: int = SOURCE) -> Captur
     return capture_attention(model, name, lambda: model(source, target, mask))
 
 
+@pytest.mark.seed("D10")
 @pytest.mark.parametrize("settings", [{}, {"norm_placement": "post"}, {"attention_bias": False}], ids=str)
 @pytest.mark.parametrize("name", NAMES, ids=str)
-def test_D10_the_total_is_the_output_of_the_module(name: MapName, settings: dict[str, object]) -> None:
+def test_the_total_is_the_output_of_the_module(name: MapName, settings: dict[str, object]) -> None:
     capture = captured(small_model(**settings), name, real=4)
     for row in traces(capture, *lengths(name)):
         for found in row:
@@ -76,9 +77,10 @@ FORMS: list[dict[str, object]] = [
 ]
 
 
+@pytest.mark.seed("D10")
 @pytest.mark.parametrize("settings", FORMS, ids=str)
 @pytest.mark.parametrize("name", NAMES[1::2], ids=str)
-def test_D10_every_form_of_attention_that_a_config_can_name(name: MapName, settings: dict[str, object]) -> None:
+def test_every_form_of_attention_that_a_config_can_name(name: MapName, settings: dict[str, object]) -> None:
     capture = captured(small_model(**settings), name, real=5)
     rows = traces(capture, *lengths(name))
     assert max(found.difference for row in rows for found in row) <= 1e-6
@@ -100,7 +102,8 @@ def test_a_score_that_is_a_function_has_no_known_terms() -> None:
         capture.trace(0, 0, "abc", "abc", positions_added=True)
 
 
-def test_D07_query_and_keys_come_from_the_trained_matrices() -> None:
+@pytest.mark.seed("D7")
+def test_query_and_keys_come_from_the_trained_matrices() -> None:
     """q1·k_j of the first encoder layer for each j, from the embeddings and the weights themselves, in float64."""
     model = small_model(norm_placement="post").double()
     source = some_tokens(1, SOURCE)
@@ -124,7 +127,8 @@ def test_D07_query_and_keys_come_from_the_trained_matrices() -> None:
         assert_allclose(found.trace.scaled, found.trace.scores / math.sqrt(width), rtol=1e-12)
 
 
-def test_D09_D11_all_cells_together_are_the_matrix_form() -> None:
+@pytest.mark.seed("D9", "D11")
+def test_all_cells_together_are_the_matrix_form() -> None:
     """softmax(QK'/sqrt(K)) V by PyTorch, against one cell after the other."""
     capture = captured(small_model(), MapName("decoder", 1, "self"))
     seen = capture.seen
@@ -137,7 +141,8 @@ def test_D09_D11_all_cells_together_are_the_matrix_form() -> None:
     assert_allclose(found.weighted, found.weights[:, None] * seen.value[0, 0].double().numpy(), rtol=1e-12)
 
 
-def test_D12_eight_heads_side_by_side_times_the_output_matrix() -> None:
+@pytest.mark.seed("D12")
+def test_eight_heads_side_by_side_times_the_output_matrix() -> None:
     module, x = MultiHeadAttention(512, 8, bias=False), torch.randn(1, 5, 512)
     assert sum(parameter.numel() for parameter in module.parameters()) == 1_048_576
     outputs: list[Tensor] = []

@@ -46,7 +46,8 @@ def test_a_text_has_the_same_blanks_in_both(place: str) -> None:
     assert ENGLISH[place] != TURKISH[place]
 
 
-def test_D18_F24_turkish_uses_the_terms_of_the_turkish_textbook() -> None:
+@pytest.mark.seed("D18", "F24")
+def test_turkish_uses_the_terms_of_the_turkish_textbook() -> None:
     told = " ".join(TURKISH.values()).lower()
     for term in ("özdikkat", "çapraz dikkat", "sorgu", "anahtar", "değer", "konumsal kodlama", "kodçözücü", "belirteç"):
         assert term in told

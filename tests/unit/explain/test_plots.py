@@ -66,7 +66,8 @@ def tick_labels(axes: Any, axis: str) -> list[str]:
     return [label.get_text() for label in getattr(axes, f"get_{axis}ticklabels")()]
 
 
-def test_E14_heat_maps_of_two_layers_and_four_heads(tmp_path: Path, figures: list[Figure]) -> None:
+@pytest.mark.seed("E14")
+def test_heat_maps_of_two_layers_and_four_heads(tmp_path: Path, figures: list[Figure]) -> None:
     keys = ["i'm", "home", ".", "<eos>", "<pad>"]
     maps = [each for layer in range(2) for each in make_maps(["je", "suis", "."], keys, 4, layer)]
     plot_heads(maps, tmp_path / "heads.png")

@@ -40,9 +40,10 @@ def told(found: ModelTrace, language: str = "en", full: bool = False) -> Explana
 ATTENTIONS = [("encoder", "self"), ("decoder", "self"), ("decoder", "cross")]
 
 
+@pytest.mark.seed("D18")
 @pytest.mark.parametrize("language", ["en", "tr"])
 @pytest.mark.parametrize(("stack", "kind"), ATTENTIONS)
-def test_D18_six_steps_in_order(stack: str, kind: str, language: str) -> None:
+def test_six_steps_in_order(stack: str, kind: str, language: str) -> None:
     story = told(cell_of_a_model(stack, kind), language)
     step = {"en": "Step", "tr": "Adım"}[language]
     assert [each.heading.split(".")[0] for each in story.steps] == [f"{step} {n}" for n in range(1, 7)]
@@ -56,7 +57,8 @@ def test_a_row_of_cross_attention_tells_what_it_is_about_to_write() -> None:
     assert line not in told(cell_of_a_model("decoder", "self")).introduction
 
 
-def test_D18_the_words_of_the_turkish_story() -> None:
+@pytest.mark.seed("D18")
+def test_the_words_of_the_turkish_story() -> None:
     names = {(stack, kind): told(cell_of_a_model(stack, kind), "tr").title for stack, kind in ATTENTIONS}
     assert names == {
         ("encoder", "self"): "Kodlayıcının özdikkati, katman 2, kafa 2: altı adımda “▁cat”",
@@ -67,7 +69,8 @@ def test_D18_the_words_of_the_turkish_story() -> None:
     assert first.text[1] == "Bu ilk katmanda x, belirtecin gömmesinden ve konumsal kodlamasından oluşur."
 
 
-def test_D07_D08_D09_D10_the_numbers_of_the_steps() -> None:
+@pytest.mark.seed("D7", "D8", "D9", "D10")
+def test_the_numbers_of_the_steps() -> None:
     """With β = 1/2: exp(2) + exp(1.5) + exp(-15) = 11.8707; weights .6225, .3775 and 2.58e-08, which drowns."""
     written = as_table(told(cell_of_a_model()), width=120)
     for line in (
@@ -84,7 +87,8 @@ def test_D07_D08_D09_D10_the_numbers_of_the_steps() -> None:
         assert re.search(line, written), line
 
 
-def test_D09_only_a_weight_below_a_thousandth_drowns() -> None:
+@pytest.mark.seed("D9")
+def test_only_a_weight_below_a_thousandth_drowns() -> None:
     found = cell_of_a_model()
     trace = replace(found.trace, weights=np.array([0.9980, 0.0011, 0.0009]))
     assert told(replace(found, trace=trace)).steps[4].after == ("Drowned here, with a weight below 0.001: <eos>.",)
@@ -132,6 +136,7 @@ def test_without_positions_and_without_bias() -> None:
     assert text[3].startswith("q = x·WQ = [")
 
 
+@pytest.mark.seed("D12", "F31")
 @pytest.mark.parametrize(
     ("stack", "kind", "onward"),
     [
@@ -140,7 +145,7 @@ def test_without_positions_and_without_bias() -> None:
         ("decoder", "cross", "feed-forward network"),
     ],
 )
-def test_D12_F31_what_happens_to_the_sum(stack: str, kind: str, onward: str) -> None:
+def test_what_happens_to_the_sum(stack: str, kind: str, onward: str) -> None:
     (ending,) = told(cell_of_a_model(stack, kind)).ending
     assert ending.startswith("All 3 heads do this, each with its own matrices. Their z, side by side (36 numbers)")
     assert "times the matrix WO (36 × 36)" in ending

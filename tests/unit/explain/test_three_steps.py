@@ -24,8 +24,9 @@ def told(words: WordVectors, language: str = "en", beta: float = 1.0, full: bool
     return render_three_steps(words, trace, messages_for(language), full=full), trace
 
 
+@pytest.mark.seed("B23")
 @pytest.mark.parametrize("language", ["en", "tr"])
-def test_B23_exactly_three_steps(language: str) -> None:
+def test_exactly_three_steps(language: str) -> None:
     story, _ = told(known_vectors("Hello shiny sun!"), language)
     step = {"en": "Step", "tr": "Adım"}[language]
     titles = {"en": ["Scores", "Weights", "Context"], "tr": ["Puanlar", "Ağırlıklar", "Bağlam"]}[language]
@@ -37,8 +38,9 @@ def test_B23_exactly_three_steps(language: str) -> None:
     assert re.sub("[a-zçğıöşü]+ ", "", story.ending[0].split(": ")[1], flags=re.IGNORECASE) == BUILT_IN
 
 
+@pytest.mark.seed("B3", "B4", "B5")
 @pytest.mark.parametrize("language", ["en", "tr"])
-def test_B03_B04_B05_every_number_is_written_out(language: str) -> None:
+def test_every_number_is_written_out(language: str) -> None:
     story, _ = told(known_vectors("Hello shiny sun!"), language)
     for written in (as_table(story), as_markdown(story)):
         for part in (
@@ -52,7 +54,8 @@ def test_B03_B04_B05_every_number_is_written_out(language: str) -> None:
             assert part in written
 
 
-def test_F23_the_story_says_what_is_left_out() -> None:
+@pytest.mark.seed("F23")
+def test_the_story_says_what_is_left_out() -> None:
     story, _ = told(known_vectors("Hello shiny sun!"))
     assert "“!” has no vector and is left out." in story.introduction
     turkish, _ = told(known_vectors("Hello shiny sun!"), "tr")
@@ -61,7 +64,8 @@ def test_F23_the_story_says_what_is_left_out() -> None:
     assert not any("left out" in line for line in silent.introduction)
 
 
-def test_B06_the_scaled_variant_shows_its_beta() -> None:
+@pytest.mark.seed("B6")
+def test_the_scaled_variant_shows_its_beta() -> None:
     story, _ = told(known_vectors("Hello shiny sun!"), beta=3**-0.5)
     assert story.steps[1].text[-1] == "Before that, each score is multiplied by β = 0.5774."
     table = story.steps[1].table

@@ -21,27 +21,31 @@ def journey(query: str) -> Trace:
     return trace_cell(known_vectors("Your journey starts with one step").cell(query))
 
 
-def test_B03_scores_of_shiny() -> None:
+@pytest.mark.seed("B3")
+def test_scores_of_shiny() -> None:
     trace = hello()
     assert_allclose(trace.scores, [0.7842, 1.3569, 1.2487], rtol=0, atol=PRINTED)
     assert_allclose(trace.terms[0], [0.53 * 0.34, 0.34 * 0.22, 0.98 * 0.54], rtol=1e-12)
 
 
-def test_B04_softmax_by_hand() -> None:
+@pytest.mark.seed("B4")
+def test_softmax_by_hand() -> None:
     trace = hello()
     assert_allclose(trace.exponentials, [2.1907, 3.8841, 3.4858], rtol=0, atol=PRINTED)
     assert trace.exponential_sum == pytest.approx(9.5606, abs=PRINTED)
     assert_allclose(trace.weights, [0.2291, 0.4063, 0.3646], rtol=0, atol=PRINTED)
 
 
-def test_B05_context_vector_by_hand() -> None:
+@pytest.mark.seed("B5")
+def test_context_vector_by_hand() -> None:
     trace = hello()
     rows = [[0.0779, 0.0504, 0.1237], [0.2153, 0.1381, 0.3981], [0.1057, 0.1969, 0.3391]]
     assert_allclose(trace.weighted, rows, rtol=0, atol=PRINTED)
     assert_allclose(trace.total, [0.398960, 0.385424, 0.860951], rtol=0, atol=5e-7)
 
 
-def test_F16_addends_of_the_seed_are_wrong_in_the_fourth_decimal() -> None:
+@pytest.mark.seed("F16")
+def test_addends_of_the_seed_are_wrong_in_the_fourth_decimal() -> None:
     """Seed 001:106 adds .2156, .1382, .3983, .1972, .3390 and prints [.3992, .3858, .8610]."""
     trace = hello()
     seed = np.array([[0.0779, 0.0504, 0.1237], [0.2156, 0.1382, 0.3983], [0.1057, 0.1972, 0.3390]])
@@ -52,6 +56,7 @@ def test_F16_addends_of_the_seed_are_wrong_in_the_fourth_decimal() -> None:
     assert_allclose(trace.total, [0.3990, 0.3854, 0.8610], rtol=0, atol=PRINTED)
 
 
+@pytest.mark.seed("B6")
 @pytest.mark.parametrize(
     ("query", "beta", "weights", "context"),
     [
@@ -60,7 +65,7 @@ def test_F16_addends_of_the_seed_are_wrong_in_the_fourth_decimal() -> None:
         ("shiny", 3**-0.5, [0.2703, 0.3762, 0.3535], [0.3938, 0.3783, 0.8434]),
     ],
 )
-def test_B06_the_other_rows_and_the_scaled_variant(
+def test_the_other_rows_and_the_scaled_variant(
     query: str, beta: float, weights: list[float], context: list[float]
 ) -> None:
     trace = hello(query, beta)
@@ -68,7 +73,8 @@ def test_B06_the_other_rows_and_the_scaled_variant(
     assert_allclose(trace.total, context, rtol=0, atol=PRINTED)
 
 
-def test_B07_your_journey_starts_with_one_step() -> None:
+@pytest.mark.seed("B7")
+def test_your_journey_starts_with_one_step() -> None:
     trace = journey("journey")
     assert trace.cell.query_number == 2
     assert_allclose(trace.scores, [0.9544, 1.4950, 1.4754, 0.8434, 0.7070, 1.0865], rtol=0, atol=PRINTED)
@@ -95,8 +101,9 @@ B08 = {
 """Scores, weights and context of every row, as the original notebook prints them."""
 
 
+@pytest.mark.seed("B8")
 @pytest.mark.parametrize("query", B08)
-def test_B08_every_row_of_the_journey(query: str) -> None:
+def test_every_row_of_the_journey(query: str) -> None:
     trace, (scores, weights, context) = journey(query), B08[query]
     assert_allclose(trace.scores, scores, rtol=0, atol=PRINTED)
     assert_allclose(trace.weights, weights, rtol=0, atol=PRINTED)
@@ -109,7 +116,8 @@ def figure(beta: float) -> Trace:
     return trace_cell(Cell(1, "Thinking", ("Thinking", "Machines"), np.ones(64), keys, np.eye(2), beta))
 
 
-def test_D08_scores_are_divided_by_the_root_of_the_width() -> None:
+@pytest.mark.seed("D8")
+def test_scores_are_divided_by_the_root_of_the_width() -> None:
     trace = figure(64**-0.5)
     assert_allclose(trace.scores, [112, 96])
     assert_allclose(trace.scaled, [14, 12])
@@ -117,7 +125,8 @@ def test_D08_scores_are_divided_by_the_root_of_the_width() -> None:
     assert_allclose(figure(1.0).weights[0], 0.9999999, rtol=0, atol=5e-8)
 
 
-def test_D09_an_irrelevant_word_drowns() -> None:
+@pytest.mark.seed("D9")
+def test_an_irrelevant_word_drowns() -> None:
     scores = np.log(np.array([[0.999], [0.001]]))
     values = np.array([[1.0, 2.0], [3.0, 4.0]])
     trace = trace_cell(Cell(1, "a", ("a", "b"), np.ones(1), scores, values))
@@ -125,8 +134,9 @@ def test_D09_an_irrelevant_word_drowns() -> None:
     assert_allclose(trace.total, [1.002, 2.002], rtol=1e-12)
 
 
+@pytest.mark.seed("D11")
 @pytest.mark.parametrize("size", [1.0, 100.0])
-def test_D11_one_by_one_is_the_matrix_form(size: float) -> None:
+def test_one_by_one_is_the_matrix_form(size: float) -> None:
     generator = np.random.default_rng(3)
     q, k, v = (size * generator.normal(size=(5, 8)) for _ in range(3))
     scores = q @ k.T / np.sqrt(8)
@@ -171,8 +181,9 @@ def test_an_additive_score() -> None:
     assert trace.scores[0] == pytest.approx(2 * np.tanh(0.4) - 3 * np.tanh(-0.3))
 
 
+@pytest.mark.seed("A4")
 @pytest.mark.parametrize("scores", [[1.0, 5.0, 5.0, 9.0], [-900.0, 0.0, -0.5, 9.0]])
-def test_A04_a_hard_choice_takes_the_first_of_the_highest_that_it_may_see(scores: list[float]) -> None:
+def test_a_hard_choice_takes_the_first_of_the_highest_that_it_may_see(scores: list[float]) -> None:
     keys, allowed = np.array(scores)[:, None], np.array([True, True, True, False])
     trace = trace_cell(Cell(1, "a", tuple("abcd"), np.ones(1), keys, np.eye(4), allowed=allowed, hard=True))
     assert trace.weights.tolist() == trace.total.tolist() == [0, 1, 0, 0]

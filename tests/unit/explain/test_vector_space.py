@@ -11,7 +11,8 @@ from dikkat.explain.vector_space import nearest_neighbours, principal_plane, uni
 VECTORS = np.array([[1.0, 0.0], [2.0, 0.1], [0.0, 0.0], [-3.0, 0.0], [0.5, 0.5], [4.0, 0.0]])
 
 
-def test_A20_neighbours_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.seed("A20")
+def test_neighbours_are_those_of_brute_force(monkeypatch: pytest.MonkeyPatch) -> None:
     """In blocks of rows as well, the last of which is not full."""
     monkeypatch.setattr(vector_space, "_ROWS_AT_ONCE", 7)
     vectors = np.random.default_rng(0).normal(size=(25, 6)).astype(np.float32)

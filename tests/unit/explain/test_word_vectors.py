@@ -13,14 +13,16 @@ from dikkat_runtime.errors import DataError, DikkatError, UsageError
 HELLO = [[0.34, 0.22, 0.54], [0.53, 0.34, 0.98], [0.29, 0.54, 0.93]]
 
 
-def test_B02_the_built_in_sentence() -> None:
+@pytest.mark.seed("B2")
+def test_the_built_in_sentence() -> None:
     words = known_vectors("Hello shiny sun!")
     assert words.words == ("Hello", "shiny", "sun")
     assert words.vectors.tolist() == HELLO
     assert words.cell().query_token == "shiny"
 
 
-def test_B02_words_and_vectors_typed_by_the_user() -> None:
+@pytest.mark.seed("B2")
+def test_words_and_vectors_typed_by_the_user() -> None:
     words = typed_vectors("Güneş doğdu, bak!", ["0.1 -0.2", "[0.3, 4e-1]", " 5 6 "])
     assert words.words == ("Güneş", "doğdu", "bak")
     assert words.vectors.tolist() == [[0.1, -0.2], [0.3, 0.4], [5.0, 6.0]]
@@ -30,13 +32,15 @@ def test_B02_words_and_vectors_typed_by_the_user() -> None:
     assert words.cell("2", beta=0.5).beta == 0.5
 
 
-def test_B07_the_query_of_the_journey_is_row_2() -> None:
+@pytest.mark.seed("B7")
+def test_the_query_of_the_journey_is_row_2() -> None:
     cell = known_vectors("your journey starts with one step").cell()
     assert (cell.query_number, cell.query_token) == (2, "journey")
     assert cell.keys.shape == (6, 3)
 
 
-def test_F23_the_exclamation_mark_has_no_vector() -> None:
+@pytest.mark.seed("F23")
+def test_the_exclamation_mark_has_no_vector() -> None:
     """Left out and said so; or, given a fourth row, attended to."""
     assert known_vectors("Hello shiny sun!").left_out == ("!",)
     rows = [" ".join(map(str, row)) for row in HELLO]

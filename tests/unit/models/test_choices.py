@@ -25,9 +25,10 @@ def test_every_name_of_the_configuration_is_among_the_choices() -> None:
         assert names == tried | {ModelConfig.model_fields[field].default}
 
 
+@pytest.mark.seed("E7")
 @every_choice
 @torch.no_grad()
-def test_E07_step_by_step_is_teacher_forcing(choice: dict[str, Any]) -> None:
+def test_step_by_step_is_teacher_forcing(choice: dict[str, Any]) -> None:
     """With two rows a sentence, so that queries of one memory stand side by side."""
     model, source, mask = small_model(**choice), some_tokens(3, 9), real_tokens([9, 4, 1], 9)
     target, rows = some_tokens(6, 24), 2

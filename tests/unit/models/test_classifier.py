@@ -55,7 +55,8 @@ def test_padding_and_neighbours_change_nothing(
         assert float((alone[0] - together[row]).abs().max()) <= 1e-6
 
 
-def test_F5_two_calls_are_equal_and_all_parts_are_saved() -> None:
+@pytest.mark.seed("F5")
+def test_two_calls_are_equal_and_all_parts_are_saved() -> None:
     model = small()
     tokens, mask = texts(5, 3)
     assert torch.equal(model(tokens, mask), model(tokens, mask))
@@ -121,7 +122,8 @@ def test_places_are_refused_where_distances_count() -> None:
         MultiHeadAttention(16, 2)(x, x, position_ids=places)
 
 
-def test_A28_the_seed_preset_has_its_1612802_parameters() -> None:
+@pytest.mark.seed("A28")
+def test_the_seed_preset_has_its_1612802_parameters() -> None:
     settings = preset("imdb_seed")
     assert settings["tokenizer"]["vocab_size"] == 50_002
     config = build_config({**settings, "model": {**settings["model"], "vocab_size": 50_002}})

@@ -24,9 +24,10 @@ KINDS: list[dict[str, Any]] = [
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=["pre", "post", "post, untied, no bias", "pre, gelu, 1 and 3"])
 
 
+@pytest.mark.seed("E7")
 @every_kind
 @torch.no_grad()
-def test_E07_step_by_step_is_teacher_forcing_at_every_position(kind: dict[str, Any]) -> None:
+def test_step_by_step_is_teacher_forcing_at_every_position(kind: dict[str, Any]) -> None:
     """300 positions: the position table and the cache have to grow on the way."""
     model, source, target = small_model(**kind), some_tokens(3, 9), some_tokens(3, 300)
     mask = real_tokens([9, 4, 1], 9)
@@ -124,10 +125,11 @@ def test_the_future_changes_nothing(kind: dict[str, Any], training: bool) -> Non
         assert difference[:, position].min() > 1e-3
 
 
+@pytest.mark.seed("F6")
 @every_kind
 @pytest.mark.parametrize("training", [False, True])
 @torch.no_grad()
-def test_F06_padding_appended_to_either_side_changes_nothing(kind: dict[str, Any], training: bool) -> None:
+def test_padding_appended_to_either_side_changes_nothing(kind: dict[str, Any], training: bool) -> None:
     """Whatever id the padding has: what is masked is not looked at."""
     model, source, target = small_model(**kind).train(training), some_tokens(2, 5), some_tokens(2, 4)
     mask = real_tokens([5, 3], 5)
@@ -140,11 +142,12 @@ def test_F06_padding_appended_to_either_side_changes_nothing(kind: dict[str, Any
         torch.testing.assert_close(padded, logits, rtol=0, atol=1e-6)
 
 
+@pytest.mark.seed("F6")
 @pytest.mark.usefixtures("either_path")
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-6), (torch.float64, 1e-12)])
 @pytest.mark.parametrize("kind", [*KINDS[:2], {"positions": "alibi"}], ids=["pre", "post", "alibi"])
 @pytest.mark.parametrize("learning", [False, True])
-def test_F06_no_length_is_so_long_that_padding_changes_something(
+def test_no_length_is_so_long_that_padding_changes_something(
     learning: bool, kind: dict[str, Any], dtype: torch.dtype, tolerance: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From 100 tokens to 200 and 600, past every length at which attention changes how it computes."""
@@ -161,11 +164,12 @@ def test_F06_no_length_is_so_long_that_padding_changes_something(
             torch.testing.assert_close(padded, logits, rtol=0, atol=tolerance)
 
 
+@pytest.mark.seed("F6")
 @pytest.mark.usefixtures("either_path")
 @pytest.mark.parametrize("kind", [*KINDS[:2], {"positions": "alibi"}], ids=["pre", "post", "alibi"])
 @pytest.mark.parametrize("length", [2, 5, 11, 15])
 @torch.no_grad()
-def test_F06_one_short_sentence_may_be_padded(kind: dict[str, Any], length: int) -> None:
+def test_one_short_sentence_may_be_padded(kind: dict[str, Any], length: int) -> None:
     """Products of few rows, and softmaxes of few numbers, round otherwise where nothing is done about it."""
     model, source, target = small_model(**kind), some_tokens(1, length), some_tokens(1, length)
     for parameter in model.parameters():
@@ -205,8 +209,9 @@ def test_every_parameter_gets_a_gradient(kind: dict[str, Any]) -> None:
         assert torch.isfinite(parameter.grad).all(), name
 
 
+@pytest.mark.seed("F19")
 @every_kind
-def test_F19_an_empty_source_gives_finite_logits_and_gradients(kind: dict[str, Any]) -> None:
+def test_an_empty_source_gives_finite_logits_and_gradients(kind: dict[str, Any]) -> None:
     model, mask = small_model(**kind), real_tokens([4, 0], 4)
     logits = model(some_tokens(2, 4), some_tokens(2, 3), mask)
     logits.square().sum().backward()
@@ -214,8 +219,9 @@ def test_F19_an_empty_source_gives_finite_logits_and_gradients(kind: dict[str, A
     assert all(p.grad is not None and bool(torch.isfinite(p.grad).all()) for p in model.parameters())
 
 
+@pytest.mark.seed("A17")
 @torch.no_grad()
-def test_A17_the_source_changes_the_output() -> None:
+def test_the_source_changes_the_output() -> None:
     model, source, target, mask = small_model(), some_tokens(1, 5), some_tokens(1, 4), real_tokens([5], 5)
     assert not torch.allclose(model(source, target, mask), model(source.flip(1), target, mask), atol=1e-3)
 
@@ -277,8 +283,9 @@ def test_bfloat16_runs_everywhere_and_stays_near_float32() -> None:
     assert (stepped.float() - logits[:, 0].float()).abs().max() <= 0.05 * exact.abs().max()
 
 
+@pytest.mark.seed("E9", "E16", "E17")
 @torch.no_grad()
-def test_E09_E16_E17_the_maps_of_a_whole_model() -> None:
+def test_the_maps_of_a_whole_model() -> None:
     model, source, target, mask = small_model(), some_tokens(2, 5), some_tokens(2, 4), real_tokens([5, 3], 5)
     with record_attention(model) as maps:
         logits = model(source, target, mask)

@@ -16,7 +16,8 @@ from dikkat.nn.masks import key_mask
 from dikkat.nn.recorder import record_attention
 
 
-def test_E10_the_d2l_preset_has_41984_parameters_outside_embeddings_and_output() -> None:
+@pytest.mark.seed("E10")
+def test_the_d2l_preset_has_41984_parameters_outside_embeddings_and_output() -> None:
     settings = build_config(merge(preset("d2l"), {"model": {"vocab_size": 200}})).model
     model = build_model(settings, seed=0)
     embeddings = {id(model.source_embedding.weight), id(model.target_embedding.weight), id(model.output_weight)}
@@ -25,7 +26,8 @@ def test_E10_the_d2l_preset_has_41984_parameters_outside_embeddings_and_output()
     assert sum(p.numel() for p in model.parameters()) == 41_984 + 3 * 200 * 32
 
 
-def test_E06_an_encoder_of_two_layers_and_its_maps() -> None:
+@pytest.mark.seed("E6")
+def test_an_encoder_of_two_layers_and_its_maps() -> None:
     settings = config(vocab_size=200, model_dim=24, num_heads=8, feed_forward_dim=48, attention_bias=False)
     model = build_model(settings, seed=0)
     source, mask = torch.ones(2, 100, dtype=torch.int64), real_tokens([3, 2], 100)
@@ -35,7 +37,8 @@ def test_E06_an_encoder_of_two_layers_and_its_maps() -> None:
     assert torch.equal(model.source_embedding(source), model.source_embedding.weight[source] * math.sqrt(24))
 
 
-def test_D02_layers_are_alike_but_share_nothing_and_their_numbers_are_free() -> None:
+@pytest.mark.seed("D2")
+def test_layers_are_alike_but_share_nothing_and_their_numbers_are_free() -> None:
     model = build_model(config(encoder_layers=3, decoder_layers=1), seed=0)
     assert (len(model.encoder.blocks), len(model.decoder.blocks)) == (3, 1)
     first, second = (dict(model.encoder.blocks[layer].named_parameters()) for layer in range(2))
@@ -43,8 +46,9 @@ def test_D02_layers_are_alike_but_share_nothing_and_their_numbers_are_free() -> 
     assert not {p.data_ptr() for p in first.values()} & {p.data_ptr() for p in second.values()}
 
 
+@pytest.mark.seed("A14")
 @pytest.mark.parametrize("layers", [1, 12])
-def test_A14_encoders_of_any_depth_keep_the_shape(layers: int) -> None:
+def test_encoders_of_any_depth_keep_the_shape(layers: int) -> None:
     model = build_model(config(encoder_layers=layers), seed=0)
     x = torch.randn(2, 5, 16)
     assert model.encoder(x, key_mask(real_tokens([5, 2], 5))).shape == x.shape
@@ -80,7 +84,8 @@ def test_untied_matrices_are_three() -> None:
     assert len({matrix.data_ptr() for matrix in matrices}) == 3
 
 
-def test_F04_every_setting_reaches_the_part_it_names() -> None:
+@pytest.mark.seed("F4")
+def test_every_setting_reaches_the_part_it_names() -> None:
     model = build_model(config(feed_forward_dim=40, activation="gelu", norm_eps=1e-3, attention_dropout=0.25), seed=0)
     block = model.decoder.blocks[1]
     inner = [part for name, part in block.named_modules() if name == "feed_forward.inner"]
@@ -122,6 +127,7 @@ def test_initial_weights_are_glorot_uniform_and_biases_zero() -> None:
             assert (parameter == (1.0 if name.endswith("norm.weight") else 0.0)).all(), name
 
 
-def test_F21_a_model_saves_its_parameters_and_nothing_else() -> None:
+@pytest.mark.seed("F21")
+def test_a_model_saves_its_parameters_and_nothing_else() -> None:
     model = build_model(config(tie_embeddings=False), seed=0)
     assert set(model.state_dict()) == {name for name, _ in model.named_parameters()}

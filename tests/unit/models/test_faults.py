@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
+import pytest
 import torch
 from tests.unit.models.small import config, real_tokens, small_model, some_tokens
 from torch import Tensor, nn
@@ -66,7 +67,8 @@ def our_encoder(settings: ModelConfig) -> nn.Module:
     return Factory(settings).encoder()
 
 
-def test_F04_one_name_from_the_setting_to_the_part() -> None:
+@pytest.mark.seed("F4")
+def test_one_name_from_the_setting_to_the_part() -> None:
     def builds_and_runs(build: Callable[[ModelConfig], nn.Module]) -> bool:
         return not raises(lambda: build(config(encoder_layers=3))(torch.randn(2, 5, 16)))
 
@@ -108,7 +110,8 @@ def masked_maximum(hidden: Tensor, mask: Tensor) -> Tensor:
     return hidden.masked_fill(~mask[..., None], torch.finfo(hidden.dtype).min).amax(1)
 
 
-def test_F05_parts_are_built_once_and_saved() -> None:
+@pytest.mark.seed("F5")
+def test_parts_are_built_once_and_saved() -> None:
     def two_forwards_agree(model: nn.Module) -> bool:
         given = inputs()
         return torch.equal(model(*given), model(*given))
@@ -144,7 +147,8 @@ class PaddingSeen(nn.Module):
         return self.inner(source, target, torch.ones_like(mask))
 
 
-def test_F06_appended_padding_changes_no_logit() -> None:
+@pytest.mark.seed("F6")
+def test_appended_padding_changes_no_logit() -> None:
     def holds(model: nn.Module) -> bool:
         source, target, mask = inputs()
         longer = torch.cat((source, torch.zeros(2, 4, dtype=torch.int64)), dim=1)
@@ -181,7 +185,8 @@ def steps_are_teacher_forcing(model: EncoderDecoder) -> bool:
     return torch.allclose(stepped, forced, rtol=0, atol=1e-5)
 
 
-def test_F35_step_t_uses_position_t() -> None:
+@pytest.mark.seed("F35")
+def test_step_t_uses_position_t() -> None:
     model = small_model()
     assert not steps_are_teacher_forcing(as_faulty(model, AlwaysPositionZero))
     assert steps_are_teacher_forcing(model)
@@ -199,7 +204,8 @@ class MaskedInTrainingOnly(Decoder):
         return self.final_norm(x)
 
 
-def test_F36_the_causal_mask_does_not_depend_on_the_mode() -> None:
+@pytest.mark.seed("F36")
+def test_the_causal_mask_does_not_depend_on_the_mode() -> None:
     def the_future_is_hidden(decoder: Decoder, training: bool) -> bool:
         decoder.train(training)
         x, memory = torch.randn(2, 6, 16), torch.randn(2, 5, 16)
@@ -220,7 +226,8 @@ def test_F36_the_causal_mask_does_not_depend_on_the_mode() -> None:
 # F34 ------------------------------------------------------------------------------------------------------------------
 
 
-def test_F34_whole_models_take_any_length_and_hide_the_future() -> None:
+@pytest.mark.seed("F34")
+def test_whole_models_take_any_length_and_hide_the_future() -> None:
     """With norms over [length, width] the length is frozen, and the future comes through the statistics."""
 
     def with_norms_over_positions(length: int) -> nn.Module:
@@ -283,8 +290,9 @@ class OurCache:
         self.cache.reorder(index)
 
 
+@pytest.mark.seed("F37")
 @torch.no_grad()
-def test_F37_source_keys_are_projected_once_and_rows_can_change_places() -> None:
+def test_source_keys_are_projected_once_and_rows_can_change_places() -> None:
     decoder, memory = small_model().decoder, torch.randn(1, 5, 16).expand(2, 5, 16)
     Cached = type[SharedStateCache] | type[OurCache]  # noqa: N806
     x = torch.randn(2, 6, 16)
@@ -325,7 +333,8 @@ def test_F37_source_keys_are_projected_once_and_rows_can_change_places() -> None
 # F33, F38 in a whole model --------------------------------------------------------------------------------------------
 
 
-def test_F33_recording_a_training_step_holds_no_graph() -> None:
+@pytest.mark.seed("F33")
+def test_recording_a_training_step_holds_no_graph() -> None:
     model, (source, target, mask) = small_model().train(), inputs()
     with record_attention(model) as maps:
         model(source, target, mask).sum().backward()
@@ -333,7 +342,8 @@ def test_F33_recording_a_training_step_holds_no_graph() -> None:
     assert not any(weights.requires_grad for calls in maps.values() for weights in calls)
 
 
-def test_F38_a_source_of_length_zero_adds_nothing_of_the_source() -> None:
+@pytest.mark.seed("F38")
+def test_a_source_of_length_zero_adds_nothing_of_the_source() -> None:
     """With uniform weights instead, the masked tokens would reach the logits."""
     model, target, nothing = small_model(), some_tokens(1, 4), torch.zeros(1, 5, dtype=torch.bool)
     first, second = (model(some_tokens(1, 5), target, nothing) for _ in range(2))

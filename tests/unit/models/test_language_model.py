@@ -61,7 +61,8 @@ def test_no_token_sees_the_future(positions: str) -> None:
     assert (model(tokens)[:, 6:] - model(changed)[:, 6:]).abs().max() > 0.1
 
 
-def test_E21_a_masked_model_sees_all_and_a_prefix_model_all_of_its_prefix() -> None:
+@pytest.mark.seed("E21")
+def test_a_masked_model_sees_all_and_a_prefix_model_all_of_its_prefix() -> None:
     tokens = tokens_of(1, 8)
     changed = tokens.clone()
     changed[0, 4] = (tokens[0, 4] - 4 + 1) % 26 + 4

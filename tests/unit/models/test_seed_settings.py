@@ -61,7 +61,8 @@ def test_the_loss_and_its_gradients_have_the_bias(smoothing: float) -> None:
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_C09_positions_are_added_in_every_layer_but_the_first_which_reads_embeddings() -> None:
+@pytest.mark.seed("C9")
+def test_positions_are_added_in_every_layer_but_the_first_which_reads_embeddings() -> None:
     model = small_model(positions_in_every_layer=True, encoder_layers=3)
     assert [type(block).__name__ for block in model.encoder.blocks] == ["EncoderBlock", *["PositionedEncoderBlock"] * 2]
     assert [isinstance(block, PositionedDecoderBlock) for block in model.decoder.blocks] == [False, True]
@@ -74,7 +75,8 @@ def test_C09_positions_are_added_in_every_layer_but_the_first_which_reads_embedd
     torch.testing.assert_close(model.encode(source, mask), plain.encoder.final_norm(x), rtol=0, atol=1e-5)
 
 
-def test_C09_each_layer_has_its_own_learned_table() -> None:
+@pytest.mark.seed("C9")
+def test_each_layer_has_its_own_learned_table() -> None:
     model = small_model(positions_in_every_layer=True, positions="learned", max_positions=9)
     tables = [name for name, _ in model.named_parameters() if name.endswith("positions.embedding")]
     assert tables == [
@@ -85,7 +87,8 @@ def test_C09_each_layer_has_its_own_learned_table() -> None:
     assert sum(part.numel() for part in Factory(settings).encoder_decoder().parameters()) <= most_parameters(settings)
 
 
-def test_C09_documents_in_a_row_begin_anew_in_every_layer() -> None:
+@pytest.mark.seed("C9")
+def test_documents_in_a_row_begin_anew_in_every_layer() -> None:
     model = build_language_model(config(positions_in_every_layer=True, decoder_layers=3), "causal", seed=1).eval()
     tokens = some_tokens(1, 7)
     places, documents = torch.tensor([[0, 1, 2, 3, 0, 1, 2]]), torch.tensor([0, 0, 0, 0, 1, 1, 1])

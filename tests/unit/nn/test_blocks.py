@@ -21,22 +21,25 @@ from dikkat.nn.sliding_window import Window
 Placement = Literal["pre", "post"]
 
 
-def test_E05_encoder_block_of_seed_004() -> None:
+@pytest.mark.seed("E5")
+def test_encoder_block_of_seed_004() -> None:
     block = EncoderBlock(24, 8, 48, dropout=0.5, attention_bias=False)
     mask = key_mask(length_mask(torch.tensor([3, 2]), 100))
     assert block(torch.ones(2, 100, 24), mask).shape == (2, 100, 24)
     assert sum(parameter.numel() for parameter in block.parameters()) == 4_776
 
 
-def test_E08_decoder_block_keeps_the_width_of_the_encoder() -> None:
+@pytest.mark.seed("E8")
+def test_decoder_block_keeps_the_width_of_the_encoder() -> None:
     block = DecoderBlock(24, 8, 48, dropout=0.5, attention_bias=False)
     memory = torch.ones(2, 100, 24)
     mask = key_mask(length_mask(torch.tensor([3, 2]), 100))
     assert block(torch.ones(2, 100, 24), memory, causal_mask(100), mask).shape == (2, 100, 24)
 
 
+@pytest.mark.seed("A17")
 @pytest.mark.parametrize("placement", ["pre", "post"])
-def test_A17_memory_counts_and_the_future_does_not(placement: Placement) -> None:
+def test_memory_counts_and_the_future_does_not(placement: Placement) -> None:
     block = DecoderBlock(8, 2, 16, norm_placement=placement).eval()
     y, memory = torch.randn(1, 5, 8), torch.randn(1, 4, 8)
     output = block(y, memory, causal_mask(5))
@@ -48,8 +51,9 @@ def test_A17_memory_counts_and_the_future_does_not(placement: Placement) -> None
     assert (difference[3:] > 1e-3).all()
 
 
+@pytest.mark.seed("D5")
 @pytest.mark.parametrize("placement", ["pre", "post"])
-def test_D05_words_meet_in_self_attention_only(placement: Placement) -> None:
+def test_words_meet_in_self_attention_only(placement: Placement) -> None:
     """With the diagonal as mask every word keeps to itself; without, a change reaches all others."""
     block, x = EncoderBlock(8, 2, 16, norm_placement=placement).eval(), torch.randn(1, 5, 8)
     changed = x.clone()

@@ -30,7 +30,8 @@ def test_kept_entries_are_scaled_and_the_mean_stays(probability: float) -> None:
     assert abs(mask.double().mean().item() - 1) < 5 * deviation
 
 
-def test_B15_one_thousand_draws_average_to_the_input() -> None:
+@pytest.mark.seed("B15")
+def test_one_thousand_draws_average_to_the_input() -> None:
     x = torch.rand(6, 6) + 0.5
     layer = Dropout(0.5)
     draws = torch.stack([layer(x) for _ in range(10_000)])

@@ -27,10 +27,11 @@ def allowed(window: int | None, causal: bool, padded: bool) -> Tensor:
     return mask & key_mask(REAL) if padded else mask
 
 
+@pytest.mark.seed("E23")
 @pytest.mark.parametrize("window", [0, 1, 20, 70, 200])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
-def test_E23_a_sliding_window_is_exact_attention_within_the_window(window: int, causal: bool, padded: bool) -> None:
+def test_a_sliding_window_is_exact_attention_within_the_window(window: int, causal: bool, padded: bool) -> None:
     """Rows of padding see no real key and are zero."""
     query, key, value = qkv()
     found = sliding_window_attention(query, key, value, window, real=REAL if padded else None, causal=causal)
@@ -38,8 +39,9 @@ def test_E23_a_sliding_window_is_exact_attention_within_the_window(window: int, 
     np.testing.assert_allclose(to_numpy(found), expected, rtol=0, atol=1e-5)
 
 
+@pytest.mark.seed("E23")
 @pytest.mark.parametrize("window", [5, 40])
-def test_E23_the_error_of_a_window_is_bounded_by_the_weight_outside(window: int) -> None:
+def test_the_error_of_a_window_is_bounded_by_the_weight_outside(window: int) -> None:
     query, key, value = qkv()
     exact, weights = attention(query, key, value)
     outside = (weights * ~window_mask(150, window=window)).sum(-1, keepdim=True)
@@ -53,10 +55,11 @@ def phi(x: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
     return np.where(values > 0, values + 1, np.exp(np.minimum(values, 0)))
 
 
+@pytest.mark.seed("E23")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("chunk", [1, 64, 500])
-def test_E23_linear_attention_is_its_kernel(causal: bool, padded: bool, chunk: int) -> None:
+def test_linear_attention_is_its_kernel(causal: bool, padded: bool, chunk: int) -> None:
     """Weights phi(q) phi(k) / sum, phi = elu + 1, over the allowed keys (Katharopoulos et al. 2020, equation 4)."""
     query, key, value = qkv()
     found = linear_attention(query, key, value, real=REAL if padded else None, causal=causal, chunk=chunk)
@@ -65,7 +68,8 @@ def test_E23_linear_attention_is_its_kernel(causal: bool, padded: bool, chunk: i
     np.testing.assert_allclose(to_numpy(found), expected, rtol=0, atol=1e-5)
 
 
-def test_E23_the_stated_error_of_linear_attention() -> None:
+@pytest.mark.seed("E23")
+def test_the_stated_error_of_linear_attention() -> None:
     """The docstring's number, on the inputs that it names."""
     query, key, value = (torch.randn(1, 8, 512, 64) for _ in range(3))
     exact, _ = attention(query, key, value)

@@ -68,7 +68,8 @@ def raises(action: Callable[[], object]) -> bool:
 # F1, F27: positions ---------------------------------------------------------------------------------------------------
 
 
-def test_F01_even_columns_are_sines_and_odd_ones_cosines() -> None:
+@pytest.mark.seed("F1")
+def test_even_columns_are_sines_and_odd_ones_cosines() -> None:
     """The seed's formula names column 2 where it means column 2i: all other even columns stay empty."""
 
     def faulty(length: int, width: int) -> Tensor:
@@ -110,8 +111,9 @@ F27 = {
 }
 
 
+@pytest.mark.seed("F27")
 @pytest.mark.parametrize("name", F27)
-def test_F27_positions_are_a_buffer_for_any_length_and_width(name: str) -> None:
+def test_positions_are_a_buffer_for_any_length_and_width(name: str) -> None:
     def holds(build: Callable[[int], nn.Module]) -> bool:
         try:
             return bool(F27[name](build))
@@ -131,7 +133,8 @@ def group_heads(x):
 """
 
 
-def test_F02_every_source_file_is_python_and_is_imported() -> None:
+@pytest.mark.seed("F2")
+def test_every_source_file_is_python_and_is_imported() -> None:
     """A dot at the end of a line is a syntax error, which is found only by whoever imports the file."""
     assert raises(lambda: compile(F02_FAULTY, "seed", "exec"))
     imported = []
@@ -174,7 +177,8 @@ def block_of(model_dim: int, dropout: float) -> EncoderBlock:
     return EncoderBlock(model_dim, 2, 16, dropout=dropout)
 
 
-def test_F03_a_layer_can_be_built_run_and_drops_out() -> None:
+@pytest.mark.seed("F3")
+def test_a_layer_can_be_built_run_and_drops_out() -> None:
     x = torch.randn(2, 5, 8)
 
     def drops_out(build: Callable[[int, float], nn.Module]) -> bool:
@@ -193,7 +197,8 @@ def test_F03_a_layer_can_be_built_run_and_drops_out() -> None:
 # F7, F8, F9, F18, F19, F38: attention as a function -------------------------------------------------------------------
 
 
-def test_F07_the_scale_is_read_from_the_query() -> None:
+@pytest.mark.seed("F7")
+def test_the_scale_is_read_from_the_query() -> None:
     """A module's own width (8 here) as scale is wrong for any query of another width (3 here)."""
 
     def faulty(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
@@ -204,7 +209,8 @@ def test_F07_the_scale_is_read_from_the_query() -> None:
         assert is_formula(ours, None, width=3)
 
 
-def test_F07_A22_an_explicit_scale_gives_the_printed_numbers() -> None:
+@pytest.mark.seed("F7", "A22")
+def test_an_explicit_scale_gives_the_printed_numbers() -> None:
     """The seed's check divides 3-wide products by 8; the true 1/sqrt(3) gives 8.4e-26 where it prints 3.7266e-06."""
     key = torch.tensor([[10.0, 0, 0], [0, 10, 0], [0, 0, 10], [0, 0, 10]])
     value = torch.tensor([[1.0, 0, 0], [10, 0, 0], [100, 5, 0], [1000, 6, 0]])
@@ -237,7 +243,8 @@ def with_widths(model_dim: int, widths: tuple[int, int, int] | None = None) -> M
     return MultiHeadAttention(model_dim, 2, query_dim=query, key_dim=key, value_dim=value)
 
 
-def test_F08_widths_set_widths_and_the_inputs_decide_what_is_attended_to() -> None:
+@pytest.mark.seed("F8")
+def test_widths_set_widths_and_the_inputs_decide_what_is_attended_to() -> None:
     x, memory = torch.randn(1, 3, 8), torch.randn(1, 4, 8)
 
     def self_attends_with_given_widths(build: Callable[..., nn.Module]) -> bool:
@@ -253,7 +260,8 @@ def test_F08_widths_set_widths_and_the_inputs_decide_what_is_attended_to() -> No
         assert holds(with_widths)
 
 
-def test_F09_hard_weights_are_one_hot_and_soft_ones_a_distribution() -> None:
+@pytest.mark.seed("F9")
+def test_hard_weights_are_one_hot_and_soft_ones_a_distribution() -> None:
     """One non-zero entry need not be 1, and a sum of absolute values of 1 admits negative ones."""
 
     def one_hot(weights: Tensor) -> bool:
@@ -273,7 +281,8 @@ def test_F09_hard_weights_are_one_hot_and_soft_ones_a_distribution() -> None:
     assert distribution(attention(query, key, value)[1])
 
 
-def test_F18_a_mask_is_never_a_product_with_infinity() -> None:
+@pytest.mark.seed("F18")
+def test_a_mask_is_never_a_product_with_infinity() -> None:
     """0 * -inf is NaN: on and below the diagonal everything is lost."""
 
     def faulty(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
@@ -296,7 +305,8 @@ def with_minus_infinity(query: Tensor, key: Tensor, value: Tensor, mask: Tensor 
     return without_scale(query / math.sqrt(query.shape[-1]), key, value, mask)
 
 
-def test_F19_masked_scores_are_scaled() -> None:
+@pytest.mark.seed("F19")
+def test_masked_scores_are_scaled() -> None:
     assert not is_formula(without_scale, causal_mask(5))
     for ours in OURS:
         assert is_formula(ours, causal_mask(5))
@@ -308,7 +318,8 @@ def barred_rows() -> Tensor:
     return mask
 
 
-def test_F19_a_row_that_may_attend_to_nothing_is_zero_with_finite_gradients() -> None:
+@pytest.mark.seed("F19")
+def test_a_row_that_may_attend_to_nothing_is_zero_with_finite_gradients() -> None:
     """pytorch#41508: minus infinity everywhere makes softmax NaN, forwards and backwards."""
 
     def holds(attend: Attend) -> bool:
@@ -331,8 +342,9 @@ def with_a_million(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | Non
     return torch.softmax(scores, -1) @ value
 
 
+@pytest.mark.seed("F38")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_F38_length_zero_gives_no_weight_in_any_type(dtype: torch.dtype) -> None:
+def test_length_zero_gives_no_weight_in_any_type(dtype: torch.dtype) -> None:
     """-1e6 everywhere makes uniform weights; in float16 it is minus infinity, so NaN."""
 
     def holds(attend: Attend) -> bool:
@@ -344,7 +356,8 @@ def test_F38_length_zero_gives_no_weight_in_any_type(dtype: torch.dtype) -> None
         assert holds(ours)
 
 
-def test_F38_very_low_scores_do_not_let_masked_keys_through() -> None:
+@pytest.mark.seed("F38")
+def test_very_low_scores_do_not_let_masked_keys_through() -> None:
     """Where honest scores lie below -1e6, a masked key wins."""
 
     def holds(attend: Attend) -> bool:
@@ -371,7 +384,8 @@ class RoundedHeads(nn.Module):
         self.num_heads, self.head_dim = num_heads, model_dim // num_heads
 
 
-def test_F20_eight_wide_has_two_heads_of_four_and_no_three_heads() -> None:
+@pytest.mark.seed("F20")
+def test_eight_wide_has_two_heads_of_four_and_no_three_heads() -> None:
     def refuses_three(build: Callable[[int, int], Any]) -> bool:
         try:
             build(8, 3)
@@ -410,7 +424,8 @@ class CausalAttention(nn.Module):
         return self.inner(x, mask=causal_mask(x.shape[1]))
 
 
-def test_F21_no_mask_is_saved_and_no_length_is_too_long() -> None:
+@pytest.mark.seed("F21")
+def test_no_mask_is_saved_and_no_length_is_too_long() -> None:
     def saves_only_weights(build: Callable[[int, int], nn.Module]) -> bool:
         module = build(8, 2)
         return set(module.state_dict()) == {name for name, _ in module.named_parameters()}
@@ -469,8 +484,9 @@ def weights_can_be_seen(build: Callable[..., nn.Module]) -> bool:
     return [weights.shape[-2:] for calls in maps.values() for weights in calls] == [(4, 4)]
 
 
+@pytest.mark.seed("F22")
 @pytest.mark.parametrize("name", F22)
-def test_F22_padding_mask_cache_and_weights(name: str) -> None:
+def test_padding_mask_cache_and_weights(name: str) -> None:
     assert not F22[name](lambda: BareAttention(8))
     assert F22[name](lambda: MultiHeadAttention(8, 2))
 
@@ -505,7 +521,8 @@ def seen_by_recorder(module: nn.Module, inputs: list[Tensor]) -> list[Tensor]:
     return [weights for calls in maps.values() for weights in calls]
 
 
-def test_F33_weights_are_given_out_detached_and_nothing_stays_behind() -> None:
+@pytest.mark.seed("F33")
+def test_weights_are_given_out_detached_and_nothing_stays_behind() -> None:
     Look = Callable[[nn.Module, list[Tensor]], list[Tensor]]  # noqa: N806
     inputs = [torch.randn(1, 4, 8), torch.randn(1, 3, 8)]
 
@@ -536,7 +553,8 @@ class NormOverPositions(nn.Module):
         return self.norm(x + sub_layer(x))
 
 
-def test_F34_the_norm_looks_along_the_last_dimension_only() -> None:
+@pytest.mark.seed("F34")
+def test_the_norm_looks_along_the_last_dimension_only() -> None:
     def last_only(length: int, width: int) -> nn.Module:
         return PostNormResidual(width)
 
@@ -586,7 +604,8 @@ class KeysAndValuesCached:
         return self.module(x, cache=self.cache)
 
 
-def test_F37_a_step_projects_its_own_position_only() -> None:
+@pytest.mark.seed("F37")
+def test_a_step_projects_its_own_position_only() -> None:
     def work_stays_constant(build: Callable[[], InputsCached | KeysAndValuesCached]) -> bool:
         decoder, work = build(), []
         for _ in range(6):

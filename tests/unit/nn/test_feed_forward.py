@@ -41,18 +41,21 @@ def test_gelu_tanh_is_the_published_approximation() -> None:
     assert 1e-5 < (approximate - one_by_one("gelu", x)).abs().max() < 1e-3
 
 
-def test_E02_ones_give_three_identical_rows_of_another_width() -> None:
+@pytest.mark.seed("E2")
+def test_ones_give_three_identical_rows_of_another_width() -> None:
     output = FeedForward(4, 4, output_dim=8)(torch.ones(2, 3, 4))
     assert output.shape == (2, 3, 8)
     assert torch.equal(output, output[:1, :1].expand(2, 3, 8))
 
 
-def test_D03_permuting_positions_permutes_the_output() -> None:
+@pytest.mark.seed("D3")
+def test_permuting_positions_permutes_the_output() -> None:
     network, x, order = FeedForward(8, 16), torch.randn(1, 7, 8), torch.randperm(7)
     assert torch.equal(network(x[:, order]), network(x)[:, order])
 
 
-def test_D05_a_word_never_changes_the_output_of_another() -> None:
+@pytest.mark.seed("D5")
+def test_a_word_never_changes_the_output_of_another() -> None:
     network, x = FeedForward(8, 16), torch.randn(1, 5, 8)
     changed = x.clone()
     changed[0, 2] += 1
@@ -60,7 +63,8 @@ def test_D05_a_word_never_changes_the_output_of_another() -> None:
     assert [bool(d) for d in difference] == [False, False, True, False, False]
 
 
-def test_A16_a_convolution_of_width_one_with_the_same_weights_is_the_same() -> None:
+@pytest.mark.seed("A16")
+def test_a_convolution_of_width_one_with_the_same_weights_is_the_same() -> None:
     network, x = FeedForward(4, 6), torch.randn(2, 5, 4)
     first, second = nn.Conv1d(4, 6, 1), nn.Conv1d(6, 4, 1)
     with torch.no_grad():

@@ -195,6 +195,7 @@ def test_beta_is_the_inverse_temperature(form: Form) -> None:
         np.testing.assert_allclose(to_numpy(weights), expected_weights, rtol=0, atol=1e-5)
 
 
+@pytest.mark.seed("A6")
 @pytest.mark.parametrize(
     ("beta", "expected"),
     [
@@ -204,12 +205,13 @@ def test_beta_is_the_inverse_temperature(form: Form) -> None:
         (100.0, [0.0, 1.0, 0.0]),
     ],
 )
-def test_A06_the_shiny_scores_at_four_temperatures(beta: float, expected: list[float]) -> None:
+def test_the_shiny_scores_at_four_temperatures(beta: float, expected: list[float]) -> None:
     weights = attention_weights(torch.tensor([[0.7842, 1.3569, 1.2487]]), beta=beta)
     torch.testing.assert_close(weights, torch.tensor([expected]), rtol=0, atol=5e-5)
 
 
-def test_A01_self_and_cross_soft_and_hard_are_one_function() -> None:
+@pytest.mark.seed("A1")
+def test_self_and_cross_soft_and_hard_are_one_function() -> None:
     x, memory = torch.randn(2, 3, 4), torch.randn(2, 5, 4)
     for other in (x, memory):
         for hard in (False, True):
@@ -220,17 +222,19 @@ def test_A01_self_and_cross_soft_and_hard_are_one_function() -> None:
             assert (weights.max(-1).values == 1).all() == hard
 
 
-def test_A02_attention_alone_maps_sets() -> None:
+@pytest.mark.seed("A2")
+def test_attention_alone_maps_sets() -> None:
     x, order = torch.randn(7, 8), torch.randperm(7)
     torch.testing.assert_close(attention(x[order], x[order], x[order])[0], attention(x, x, x)[0][order])
 
 
+@pytest.mark.seed("A4")
 @settings(max_examples=60, deadline=None)
 @given(
     scores=st.lists(st.lists(st.integers(-2, 2), min_size=5, max_size=5), min_size=1, max_size=6),
     allowed=st.lists(st.booleans(), min_size=5, max_size=5),
 )
-def test_A04_hard_attention_takes_the_lowest_index_of_the_highest_score(
+def test_hard_attention_takes_the_lowest_index_of_the_highest_score(
     scores: list[list[int]], allowed: list[bool]
 ) -> None:
     weights = attention_weights(torch.tensor(scores, dtype=torch.float32), torch.tensor(allowed), hard=True)
@@ -240,19 +244,22 @@ def test_A04_hard_attention_takes_the_lowest_index_of_the_highest_score(
         assert row == [float(index == best) for index in range(5)]
 
 
-def test_A04_hard_attention_returns_exactly_one_input() -> None:
+@pytest.mark.seed("A4")
+def test_hard_attention_returns_exactly_one_input() -> None:
     query, key, value = torch.randn(3, 4), torch.randn(5, 4), torch.randn(5, 2)
     output, _ = attention(query, key, value, hard=True)
     winners = (to_numpy(query) @ to_numpy(key).T).argmax(-1)
     assert torch.equal(output, value[torch.from_numpy(winners)])
 
 
-def test_A08_query_and_key_of_different_width_are_refused(unchecked_shapes: None) -> None:
+@pytest.mark.seed("A8")
+def test_query_and_key_of_different_width_are_refused(unchecked_shapes: None) -> None:
     with pytest.raises(ValueError, match="query has 4 and key has 3"):
         attention(torch.randn(2, 4), torch.randn(2, 3), torch.randn(2, 3))
 
 
-def test_A08_the_value_may_have_a_width_of_its_own() -> None:
+@pytest.mark.seed("A8")
+def test_the_value_may_have_a_width_of_its_own() -> None:
     output, weights = attention(torch.randn(2, 4), torch.randn(3, 4), torch.randn(3, 7))
     assert output.shape == (2, 7)
     assert weights.shape == (2, 3)

@@ -84,7 +84,8 @@ def test_inputs_of_three_widths_get_projections_of_their_own(options: dict[str, 
     np.testing.assert_allclose(to_numpy(output), by_heads(module, query, key, value), rtol=0, atol=1e-5)
 
 
-def test_A11_packed_and_separate_projections_agree() -> None:
+@pytest.mark.seed("A11")
+def test_packed_and_separate_projections_agree() -> None:
     packed, separate = MultiHeadAttention(8, 2), MultiHeadAttention(8, 2, query_dim=8, key_dim=9, value_dim=9)
     with torch.no_grad():
         padded = torch.zeros(8, 9)
@@ -108,28 +109,32 @@ def test_three_equal_foreign_widths_are_packed() -> None:
     assert module(torch.randn(2, 5, 12)).shape == (2, 5, 8)
 
 
-def test_A12_head_dim_is_free() -> None:
+@pytest.mark.seed("A12")
+def test_head_dim_is_free() -> None:
     """A head as wide as the model, as in the formula of seed 000, or d/h, as in its code."""
     full, split = MultiHeadAttention(8, 4, head_dim=8, bias=False), MultiHeadAttention(8, 4, bias=False)
     assert full.in_projection.weight.shape == (3 * 4 * 8, 8)
     assert split.in_projection.weight.shape == (3 * 8, 8)
 
 
-def test_B20_D12_parameter_counts() -> None:
+@pytest.mark.seed("B20", "D12")
+def test_parameter_counts() -> None:
     """GPT-2's own has no bias on query, key and value, and one on the output."""
     gpt2 = MultiHeadAttention(768, 12, bias=False)
     assert sum(p.numel() for p in gpt2.parameters()) + 768 == 2_360_064
     assert sum(p.numel() for p in MultiHeadAttention(512, 8, bias=False).parameters()) == 1_048_576
 
 
-def test_A23_A24_split_heads_can_be_put_together_again() -> None:
+@pytest.mark.seed("A23", "A24")
+def test_split_heads_can_be_put_together_again() -> None:
     module, x = MultiHeadAttention(12, 3), torch.randn(2, 5, 12)
     split = module._split_heads(x, 3)
     assert split.shape == (2, 3, 5, 4)
     assert torch.equal(split.transpose(1, 2).flatten(2), x)
 
 
-def test_C01_valid_lengths_of_equal_inputs() -> None:
+@pytest.mark.seed("C1")
+def test_valid_lengths_of_equal_inputs() -> None:
     module = MultiHeadAttention(100, 5, dropout=0.5).eval()
     mask = key_mask(torch.tensor([[True, True, True, False], [True, True, False, False]]))
     weights: list[Tensor] = []
@@ -179,7 +184,8 @@ def test_observers_see_what_is_attended_to_until_they_are_removed() -> None:
     assert seen == [(whole, whole, whole, True), (whole, short, short, False)]
 
 
-def test_F20_A21_heads_that_do_not_divide_the_width_are_refused() -> None:
+@pytest.mark.seed("F20", "A21")
+def test_heads_that_do_not_divide_the_width_are_refused() -> None:
     with pytest.raises(ValueError, match="num_heads must divide model_dim, but 3 does not divide 8; set head_dim"):
         MultiHeadAttention(8, 3)
     assert MultiHeadAttention(8, 3, head_dim=4)(torch.randn(1, 2, 8)).shape == (1, 2, 8)

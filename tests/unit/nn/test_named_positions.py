@@ -12,7 +12,8 @@ from dikkat.nn.relative import BucketBias
 from dikkat_runtime.errors import DataError
 
 
-def test_C10_every_name_leads_to_one_place() -> None:
+@pytest.mark.seed("C10")
+def test_every_name_leads_to_one_place() -> None:
     """Positions are added to the embeddings, or enter in attention; never both."""
     for name in ("sinusoidal", "sinusoidal_concatenated", "learned"):
         assert not isinstance(embedding_positions(name, 8, 16), NoPositions)

@@ -9,7 +9,8 @@ from torch.nn import functional as F
 from dikkat.nn.patches import PatchEmbedding
 
 
-def test_E24_it_is_a_convolution_whose_stride_is_its_width() -> None:
+@pytest.mark.seed("E24")
+def test_it_is_a_convolution_whose_stride_is_its_width() -> None:
     """As the paper puts it in practice: kernel and stride of one patch; row by row from the top."""
     patches, images = PatchEmbedding(2, channels=3, model_dim=5), torch.randn(4, 3, 6, 8)
     kernel = patches.projection.weight.view(5, 3, 2, 2)

@@ -47,14 +47,16 @@ def test_concatenated_in_small_and_odd_widths_lacks_only_a_cosine(width: int) ->
     assert torch.equal(table, sinusoids(50, width + width % 2, "concatenated")[:, :width])
 
 
-def test_C03_printed_values() -> None:
+@pytest.mark.seed("C3")
+def test_printed_values() -> None:
     table = sinusoids(60, 32)
     torch.testing.assert_close(table[1, 6:10], torch.tensor([0.1769, 0.9842, 0.0998, 0.9950]), rtol=0, atol=5e-5)
     assert table[0].tolist() == [0.0, 1.0] * 16
     assert table.abs().max() <= 1
 
 
-def test_C05_periods_of_the_plotted_columns() -> None:
+@pytest.mark.seed("C5")
+def test_periods_of_the_plotted_columns() -> None:
     """Columns 6 and 7 come round after 35.33 positions, 8 and 9 after 62.83; 6 and 7 are 90 degrees apart."""
     frequency_6, frequency_8 = (np.arcsin(sinusoids(2, 32)[1, column].item()) for column in (6, 8))
     assert abs(2 * np.pi / frequency_6 - 35.33) < 0.01
@@ -63,7 +65,8 @@ def test_C05_periods_of_the_plotted_columns() -> None:
     torch.testing.assert_close(table[:, 6] ** 2 + table[:, 7] ** 2, torch.ones(60))
 
 
-def test_C08_a_shift_is_a_rotation_that_does_not_depend_on_the_position() -> None:
+@pytest.mark.seed("C8")
+def test_a_shift_is_a_rotation_that_does_not_depend_on_the_position() -> None:
     """In float32 as delivered; the dot product of two positions depends on their distance only."""
     table, width = sinusoids(1060, 32).double(), 32
     for shift in (1, 5, 50):
@@ -78,7 +81,8 @@ def test_C08_a_shift_is_a_rotation_that_does_not_depend_on_the_position() -> Non
         torch.testing.assert_close(products, products[0].expand(1000), rtol=0, atol=1e-5)
 
 
-def test_D14_both_four_wide_examples() -> None:
+@pytest.mark.seed("D14")
+def test_both_four_wide_examples() -> None:
     torch.testing.assert_close(sinusoids(2, 4)[1], torch.tensor([0.8415, 0.5403, 0.0100, 0.99995]), rtol=0, atol=5e-5)
     table = sinusoids(3, 4, "concatenated")
     torch.testing.assert_close(table[1], torch.tensor([0.84, 0.0001, 0.54, 1.0]), rtol=0, atol=5e-3)

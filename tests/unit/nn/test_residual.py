@@ -31,7 +31,8 @@ def test_pre_norm_is_the_sum_with_the_sub_layer_of_the_norm() -> None:
     np.testing.assert_allclose(to_numpy(output), to_numpy(x) + numpy_norm(to_numpy(x)) ** 2, rtol=0, atol=1e-5)
 
 
-def test_E03_layer_norm_looks_along_the_last_dimension() -> None:
+@pytest.mark.seed("E3")
+def test_layer_norm_looks_along_the_last_dimension() -> None:
     output = PostNormResidual(2)(torch.tensor([[[1.0, 2.0], [2.0, 3.0]]]), torch.zeros_like)
     torch.testing.assert_close(output, torch.tensor([[[-1.0, 1.0], [-1.0, 1.0]]]), rtol=0, atol=5e-5)
 
@@ -47,15 +48,17 @@ def test_dropout_falls_on_the_sub_layer_only(placement: str) -> None:
     torch.testing.assert_close(wrapper.eval()(x, lambda y: torch.full_like(y, 8.0)), x + 8.0)
 
 
-def test_A15_epsilon_is_a_setting() -> None:
+@pytest.mark.seed("A15")
+def test_epsilon_is_a_setting() -> None:
     x = torch.tensor([[[0.0, 1e-3]]])
     for eps in (1e-5, 1e-12):
         expected = numpy_norm(to_numpy(x), eps)
         np.testing.assert_allclose(to_numpy(PostNormResidual(2, eps=eps)(x, torch.zeros_like)), expected, rtol=1e-4)
 
 
+@pytest.mark.seed("E4")
 @pytest.mark.parametrize("placement", ["pre", "post"])
-def test_E04_unequal_shapes_are_refused(placement: str, unchecked_shapes: None) -> None:
+def test_unequal_shapes_are_refused(placement: str, unchecked_shapes: None) -> None:
     message = r"needs equal shapes, but the input is \(2, 3, 4\) and the output \(2, 1, 4\)"
     with pytest.raises(ValueError, match=message):  # PyTorch alone would broadcast
         residual(placement, 4, 0.0, 1e-5)(torch.randn(2, 3, 4), lambda y: y[:, :1])

@@ -39,7 +39,8 @@ def test_bilinear_is_the_formula_for_queries_and_keys_of_two_widths(heads: int |
     np.testing.assert_allclose(to_numpy(attention_scores(query, key, score)), expected, rtol=0, atol=1e-5)
 
 
-def test_E20_additive_attention_is_bahdanau() -> None:
+@pytest.mark.seed("E20")
+def test_additive_attention_is_bahdanau() -> None:
     """alpha = softmax(v tanh(W q + U k)), context = alpha V (Bahdanau et al. 2015, appendix A.1.2)."""
     module = AdditiveAttention(20, 2, 8, bias=True, dropout=0.5).eval()
     query, key, value = torch.randn(2, 3, 20), torch.randn(2, 10, 2), torch.randn(2, 10, 4)

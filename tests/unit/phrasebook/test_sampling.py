@@ -115,7 +115,8 @@ def test_draw_follows_its_weights() -> None:
     assert counts["never"] == 0
 
 
-def test_D06_a_pronoun_has_two_nouns_that_it_could_mean_and_its_adjective_tells_which() -> None:
+@pytest.mark.seed("D6")
+def test_a_pronoun_has_two_nouns_that_it_could_mean_and_its_adjective_tells_which() -> None:
     found = [each for each in SENTENCES if isinstance(each, Reason) and isinstance(each.result.predicate, Action)]
     assert len(found) > 0.1 * len(SENTENCES)
     sides: dict[tuple[str, str], set[bool]] = {}

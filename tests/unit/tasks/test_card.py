@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import sacrebleu
 
 from dikkat.config import RunConfig
@@ -66,6 +67,7 @@ def test_what_is_not_known_is_said() -> None:
     assert "other settings" not in text
 
 
-def test_F12_scores_of_other_settings_are_named() -> None:
+@pytest.mark.seed("F12")
+def test_scores_of_other_settings_are_named() -> None:
     text = card(settings({}), ROWS, foreign=[1, 3])
     assert "Validations measured under other settings than those in config.json: 1, 3." in text.split("\n")

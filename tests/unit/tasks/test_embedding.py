@@ -156,9 +156,10 @@ KINDS: dict[str, Callable[[Path], tuple[Path, Reference]]] = {
 }
 
 
+@pytest.mark.seed("A20")
 @pytest.mark.parametrize("make", KINDS.values(), ids=KINDS.keys())
 @torch.no_grad()
-def test_A20_vectors_of_lines_and_tokens_are_those_of_the_model_alone(
+def test_vectors_of_lines_and_tokens_are_those_of_the_model_alone(
     make: Callable[[Path], tuple[Path, Reference]], tmp_path: Path
 ) -> None:
     path, reference = make(tmp_path)

@@ -50,7 +50,8 @@ def test_attention_has_a_map_for_every_head(translator: Translator) -> None:
         assert each.weights.min() >= 0.0
 
 
-def test_E16_the_decoder_looks_at_nothing_that_follows(translator: Translator) -> None:
+@pytest.mark.seed("E16")
+def test_the_decoder_looks_at_nothing_that_follows(translator: Translator) -> None:
     maps = [each for each in translator.attention(SOURCE, TARGET) if (each.stack, each.kind) == ("decoder", "self")]
     for each in maps:
         assert each.query_tokens[0] == "<bos>"

@@ -149,6 +149,7 @@ def test_bpe_lower_cases_when_asked() -> None:
     assert tokenizer.decode(tokenizer.encode("A DOG in Ankara")) == "a dog in ankara"
 
 
+@pytest.mark.seed("E11")
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -160,7 +161,7 @@ def test_bpe_lower_cases_when_asked() -> None:
         ("Well, go!  Now?", ["well", ",", "go", "!", "now", "?"]),
     ],
 )
-def test_E11_words_are_split_as_in_the_d2l_text(text: str, expected: list[str]) -> None:
+def test_words_are_split_as_in_the_d2l_text(text: str, expected: list[str]) -> None:
     tokenizer = words([text])
     ids = tokenizer.encode(text)
     assert tokenizer.pieces(ids) == expected
@@ -178,7 +179,8 @@ def test_words_keep_their_case_unless_asked() -> None:
     assert tokenizer.pieces(tokenizer.encode("Go go")) == ["Go", "<unk>"]
 
 
-def test_F40_each_language_is_lowered_by_its_own_rules(tmp_path: Path) -> None:
+@pytest.mark.seed("F40")
+def test_each_language_is_lowered_by_its_own_rules(tmp_path: Path) -> None:
     config = TokenizerConfig(kind="words", lowercase=True, min_frequency=1)
     Tokenizer.train(["I SIT"], config, ("en", "tr"), ["ISI İYİ", "I\u0302\u015f"]).save(tmp_path / "t.json")
     tokenizer = Tokenizer.load(tmp_path / "t.json")

@@ -84,7 +84,8 @@ def test_causal_learns_down_to_the_entropy_of_the_text(tmp_path: Path) -> None:
     )
 
 
-def test_E21_masked_learns_from_both_sides(tmp_path: Path) -> None:
+@pytest.mark.seed("E21")
+def test_masked_learns_from_both_sides(tmp_path: Path) -> None:
     """A hidden draw is known from its copy behind it, as no causal model could know it; unless both are hidden."""
     task = task_of(tmp_path, "masked")
     learn(task, 500)
@@ -93,7 +94,8 @@ def test_E21_masked_learns_from_both_sides(tmp_path: Path) -> None:
     assert "bits_per_byte" not in found.scores
 
 
-def test_E21_prefix_learns_what_comes_after(tmp_path: Path) -> None:
+@pytest.mark.seed("E21")
+def test_prefix_learns_what_comes_after(tmp_path: Path) -> None:
     task = task_of(tmp_path, "prefix")
     learn(task, 250)
     assert task.validate(0).loss < math.log(BRANCHES) / 4 + math.log(BRANCHES) / 16 + 0.08

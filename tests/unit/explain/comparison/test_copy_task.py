@@ -16,19 +16,22 @@ def learned(kind: Kind, length: int, *, kernel: int = 3, cell: Cell = "rnn") -> 
     return copy_first(kind, length, 24, kernel=kernel, cell=cell, updates=200, seed=0)
 
 
+@pytest.mark.seed("C2")
 @pytest.mark.parametrize("length", [3, 8, 24])
-def test_C02_attention_copies_at_any_length(length: int) -> None:
+def test_attention_copies_at_any_length(length: int) -> None:
     assert learned("self-attention", length).accuracy >= 0.95
 
 
-def test_C02_a_convolution_copies_inside_its_field_only() -> None:
+@pytest.mark.seed("C2")
+def test_a_convolution_copies_inside_its_field_only() -> None:
     assert learned("convolution", 3).accuracy >= 0.95
     assert learned("convolution", 4).accuracy <= AT_CHANCE
     assert learned("convolution", 8, kernel=8).accuracy >= 0.95
 
 
+@pytest.mark.seed("C2")
 @pytest.mark.parametrize(("cell", "near", "far"), [("rnn", 3, 24), ("gru", 8, 40)])
-def test_C02_a_recurrence_forgets(cell: Cell, near: int, far: int) -> None:
+def test_a_recurrence_forgets(cell: Cell, near: int, far: int) -> None:
     assert learned("recurrence", near, cell=cell).accuracy >= 0.95
     assert learned("recurrence", far, cell=cell).accuracy <= 0.3
 

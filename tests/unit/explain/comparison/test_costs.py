@@ -30,11 +30,12 @@ def multiply_adds(module: nn.Module, x: Tensor) -> int:
     return counter.get_total_flops() // 2
 
 
+@pytest.mark.seed("F26")
 @pytest.mark.usefixtures("without_kernels")  # the counter sees PyTorch's products only
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("cell", ["gru", "rnn"])
 @pytest.mark.parametrize(("length", "width", "kernel"), SIZES)
-def test_F26_operations_with_projections_are_those_of_the_layer(
+def test_operations_with_projections_are_those_of_the_layer(
     kind: Kind, cell: Cell, length: int, width: int, kernel: int
 ) -> None:
     layer = build_layer(kind, width, kernel=kernel, cell=cell, seed=0)
@@ -42,8 +43,9 @@ def test_F26_operations_with_projections_are_those_of_the_layer(
     assert counted == cost(kind, length, width, kernel=kernel, cell=cell).with_projections
 
 
+@pytest.mark.seed("F26")
 @pytest.mark.parametrize(("length", "width", "kernel"), SIZES)
-def test_F26_what_is_left_without_the_projections(length: int, width: int, kernel: int) -> None:
+def test_what_is_left_without_the_projections(length: int, width: int, kernel: int) -> None:
     """Attention without them is scores and weighted values; a recurrence without them is what depends on the state."""
     found = costs(length, width, kernel=kernel, cell="gru")
     x = torch.randn(1, 1, length, width)
@@ -65,7 +67,8 @@ def test_F26_what_is_left_without_the_projections(length: int, width: int, kerne
     assert found["convolution"].without_projections == found["convolution"].with_projections
 
 
-def test_F26_projections_dominate_while_n_is_below_twice_d() -> None:
+@pytest.mark.seed("F26")
+def test_projections_dominate_while_n_is_below_twice_d() -> None:
     for width in (8, 64):
         for length in (2 * width - 1, 2 * width, 2 * width + 1):
             found = cost("self-attention", length, width, kernel=3, cell="gru")
@@ -81,8 +84,9 @@ def positions_seen(layers: int, kernel: int, length: int) -> int:
     return len(seen)
 
 
+@pytest.mark.seed("C2")
 @pytest.mark.parametrize("kernel", [2, 3, 4, 7])
-def test_C02_path_lengths_are_those_of_the_shortest_walk(kernel: int) -> None:
+def test_path_lengths_are_those_of_the_shortest_walk(kernel: int) -> None:
     for length in range(1, 40):
         shortest = next(layers for layers in range(1, 50) if positions_seen(layers, kernel, length) == length)
         assert layers_to_join(length, kernel) == shortest
@@ -90,7 +94,8 @@ def test_C02_path_lengths_are_those_of_the_shortest_walk(kernel: int) -> None:
         assert positions_seen(layers, kernel, 99) == receptive_field(layers, kernel)
 
 
-def test_C02_the_published_row() -> None:
+@pytest.mark.seed("C2")
+def test_the_published_row() -> None:
     """k = 3 and two layers join the first and the fifth of five inputs; the three orders are those of the paper."""
     assert receptive_field(2, 3) == 5
     found = costs(5, 4, kernel=3, cell="rnn")

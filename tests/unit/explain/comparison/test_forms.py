@@ -15,7 +15,8 @@ def silent(_: str) -> None:
     pass
 
 
-def test_E23_error_and_memory_of_each_form() -> None:
+@pytest.mark.seed("E23")
+def test_error_and_memory_of_each_form() -> None:
     lengths = [512, 1024, 2048]
     found = compare_forms(lengths, 16, seed=0, watch=silent)
     errors = {form: [point.error for point in found.of(form)] for form in FORMS}
@@ -33,7 +34,8 @@ def test_E23_error_and_memory_of_each_form() -> None:
     assert all(longest[form] < longest[WHOLE] / 3 for form in FORMS if form != WHOLE)
 
 
-def test_E23_the_error_of_a_window_by_hand() -> None:
+@pytest.mark.seed("E23")
+def test_the_error_of_a_window_by_hand() -> None:
     """The same inputs, through exact attention under a mask."""
     found = compare_forms([200], 4, seed=3, watch=silent)
     generator = torch.Generator().manual_seed(3)

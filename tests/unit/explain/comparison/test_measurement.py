@@ -95,8 +95,9 @@ print(resident, peak_bytes(lambda: attention(query, key, value)))
 """
 
 
+@pytest.mark.seed("E22")
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="NOT TESTED: resident memory, without /proc")
-def test_E22_counted_memory_is_what_the_process_takes() -> None:
+def test_counted_memory_is_what_the_process_takes() -> None:
     """Attention with its whole matrix, n = 4,096, in a process of its own: three matrices of 64 MiB."""
     environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
     output = subprocess.run(

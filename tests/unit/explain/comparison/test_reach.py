@@ -12,9 +12,10 @@ from dikkat.explain.comparison.layers import build_layer
 from dikkat.explain.comparison.reach import reach
 
 
+@pytest.mark.seed("C2")
 @pytest.mark.parametrize("layers", [1, 2, 3])
 @pytest.mark.parametrize("kernel", [2, 3, 4])
-def test_C02_a_convolution_reaches_its_field_and_no_further(layers: int, kernel: int) -> None:
+def test_a_convolution_reaches_its_field_and_no_further(layers: int, kernel: int) -> None:
     field = receptive_field(layers, kernel)
     for length in (field - 1, field, field + 3):
         found = reach("convolution", layers, length, 6, kernel=kernel, cell="gru", seed=0)
@@ -23,21 +24,24 @@ def test_C02_a_convolution_reaches_its_field_and_no_further(layers: int, kernel:
         assert (found.reached, found.earliest) == (min(field, length), outside + 1)
 
 
+@pytest.mark.seed("C2")
 @pytest.mark.parametrize(("length", "reached"), [(3, True), (4, False), (5, False)])
-def test_C02_one_convolution_of_three_loses_the_first_of_four(length: int, reached: bool) -> None:
+def test_one_convolution_of_three_loses_the_first_of_four(length: int, reached: bool) -> None:
     found = reach("convolution", 1, length, 8, kernel=3, cell="gru", seed=1)
     assert (found.sizes[0] > 0) is reached
 
 
-def test_C02_two_convolutions_of_three_join_the_first_and_the_fifth() -> None:
+@pytest.mark.seed("C2")
+def test_two_convolutions_of_three_join_the_first_and_the_fifth() -> None:
     two = [reach("convolution", 2, length, 8, kernel=3, cell="gru", seed=1).sizes[0] for length in (5, 6)]
     assert two[0] > 0
     assert two[1] == 0
 
 
+@pytest.mark.seed("C2")
 @pytest.mark.parametrize("cell", ["gru", "rnn"])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_C02_attention_and_recurrence_reach_everything(cell: Cell, layers: int) -> None:
+def test_attention_and_recurrence_reach_everything(cell: Cell, layers: int) -> None:
     sizes: dict[Kind, tuple[float, ...]] = {}
     for kind in KINDS[1:]:
         found = reach(kind, layers, 40, 8, kernel=3, cell=cell, seed=0)

@@ -10,7 +10,8 @@ from dikkat.explain.comparison.kinds import KINDS
 from dikkat.explain.comparison.sweeps import sweep
 
 
-def test_C02_E22_attention_grows_towards_the_square_of_the_length() -> None:
+@pytest.mark.seed("C2", "E22")
+def test_attention_grows_towards_the_square_of_the_length() -> None:
     """By counted operations; exponents of measured seconds and bytes stand beside them."""
     found = sweep("length", [1024, 2048, 4096], 16, kernel=3, cell="rnn", seed=0, watch=lambda _: None)
     growth = {each.kind: each for each in found.growth}

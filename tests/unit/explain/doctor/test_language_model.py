@@ -44,7 +44,8 @@ def test_a_sound_language_model_passes(objective: Objective, settings: dict[str,
     assert named(proofs, "pass") == asked, [proof for proof in proofs if not proof.passed]
 
 
-def test_F36_a_visible_future_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.seed("F36")
+def test_a_visible_future_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "dikkat.models.language_model.causal_mask", lambda *size, device: torch.ones_like(causal_mask(*size))
     )

@@ -16,8 +16,9 @@ from dikkat.kernels.library import library, why_absent
 from dikkat.nn import functional
 
 
+@pytest.mark.seed("F38")
 @pytest.mark.usefixtures("without_kernels")
-def test_F38_a_fully_masked_row_that_looks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fully_masked_row_that_looks_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     def uniform(scores: Tensor, mask: Tensor | None, beta: float, bias: Tensor | None) -> Tensor:
         hidden = scores if mask is None else scores.masked_fill(~mask, -1e6)
         return torch.softmax(hidden * beta, dim=-1)
@@ -27,7 +28,8 @@ def test_F38_a_fully_masked_row_that_looks_everywhere(monkeypatch: pytest.Monkey
     assert violation(small_model(), "fully masked rows").where.endswith("5 tokens")
 
 
-def test_F19_zeros_out_but_gradients_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.seed("F19")
+def test_zeros_out_but_gradients_that_are_no_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Minus infinity added gives NaN; zeros put in its place afterwards do not save the gradient that autograd takes.
 
     The backward pass of our own starts from the zeros, so the fault needs attention as it is usually written.

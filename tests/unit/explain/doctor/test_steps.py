@@ -20,9 +20,10 @@ def stepping_at(offset: int, monkeypatch: pytest.MonkeyPatch, scale: int) -> Non
     monkeypatch.setattr(EncoderDecoder, "step", step)
 
 
+@pytest.mark.seed("F35")
 @pytest.mark.parametrize(("scale", "offset"), [(0, 0), (0, 3), (1, 1), (2, 0)])
 @pytest.mark.parametrize("norm_placement", ["pre", "post"])
-def test_F35_steps_at_a_wrong_position(
+def test_steps_at_a_wrong_position(
     scale: int, offset: int, norm_placement: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All at one position, all one too far, every second one."""
@@ -31,8 +32,9 @@ def test_F35_steps_at_a_wrong_position(
     assert diagnosis(model) == ({"positions advance"}, {"step = teacher forcing"})
 
 
+@pytest.mark.seed("F35")
 @pytest.mark.parametrize("num_kv_heads", [4, 2])
-def test_F35_steps_turned_to_position_zero(num_kv_heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_turned_to_position_zero(num_kv_heads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With rotary positions the same fault lies in attention, and nothing else than the keys' places is wrong."""
     rotation = RotaryPositions.rotation
     monkeypatch.setattr(RotaryPositions, "rotation", lambda self, x, offset=0, position_ids=None: rotation(self, x))

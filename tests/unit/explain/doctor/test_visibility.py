@@ -15,6 +15,7 @@ from dikkat.nn.masks import causal_mask
 IN_DECODER = "dikkat.models.decoder.causal_mask"
 
 
+@pytest.mark.seed("F36")
 @pytest.mark.parametrize(
     ("masked_in", "failing"),
     [
@@ -23,7 +24,7 @@ IN_DECODER = "dikkat.models.decoder.causal_mask"
         ((), {"no future in evaluation", "no future in training"}),
     ],
 )
-def test_F36_a_causal_mask_in_some_modes_only(
+def test_a_causal_mask_in_some_modes_only(
     masked_in: tuple[bool, ...], failing: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = Decoder.forward
@@ -47,7 +48,8 @@ def test_one_token_of_the_future_is_enough(monkeypatch: pytest.MonkeyPatch) -> N
     assert diagnosis(small_model())[0] == {"no future in evaluation", "no future in training"}
 
 
-def test_F34_a_layer_over_positions_is_not_blamed_on_the_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.seed("F34")
+def test_a_layer_over_positions_is_not_blamed_on_the_mask(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = FeedForward.forward
     # a width-3 convolution would do the same
     monkeypatch.setattr(FeedForward, "forward", lambda self, x: whole(self, x + 0.1 * x.mean(dim=1, keepdim=True)))

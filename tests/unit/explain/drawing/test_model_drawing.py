@@ -36,8 +36,9 @@ def one_stack(outline: Outline, number: int) -> Outline:
     return replace(outline, stacks=(replace(stack, block=own),), tied=False)
 
 
+@pytest.mark.seed("D15")
 @pytest.mark.parametrize("name", CASES)
-def test_D15_texts_fit_their_boxes_and_nothing_overlaps(name: str) -> None:
+def test_texts_fit_their_boxes_and_nothing_overlaps(name: str) -> None:
     drawing = draw_model(outline_of_config(CASES[name], name))
     whole, parts, written = paper(drawing), boxes(drawing), texts(drawing)
     assert all(whole.holds(each) for each in (*parts, *boxes(drawing, {"frame"})))
@@ -50,8 +51,9 @@ def test_D15_texts_fit_their_boxes_and_nothing_overlaps(name: str) -> None:
         assert not first[1].meets(second[1]), (first[0], second[0])
 
 
+@pytest.mark.seed("D15")
 @pytest.mark.parametrize("number", [0, 1])
-def test_D15_one_stack_alone_is_a_drawing_too(number: int) -> None:
+def test_one_stack_alone_is_a_drawing_too(number: int) -> None:
     outline = one_stack(outline_of_config(config(), "alone"), number)
     drawing = draw_model(outline)
     assert "K, V" not in drawing
@@ -62,6 +64,7 @@ def test_D15_one_stack_alone_is_a_drawing_too(number: int) -> None:
     assert f"alone: {outline.parameters:,} parameters" in [content for content, _ in texts(drawing)]
 
 
+@pytest.mark.seed("D15")
 @pytest.mark.parametrize(
     ("placement", "encoder"),
     [
@@ -69,7 +72,7 @@ def test_D15_one_stack_alone_is_a_drawing_too(number: int) -> None:
         ("post", ["embedding", "positions", "attention", "norm", "feed_forward", "norm"]),
     ],
 )
-def test_D15_parts_stand_upwards_in_the_true_order(placement: str, encoder: list[str]) -> None:
+def test_parts_stand_upwards_in_the_true_order(placement: str, encoder: list[str]) -> None:
     found = boxes(drawn(norm_placement=placement))
     left = min(each.left for each in found)
     column = sorted((each for each in found if each.left == left), key=lambda each: -each.bottom)
@@ -78,7 +81,8 @@ def test_D15_parts_stand_upwards_in_the_true_order(placement: str, encoder: list
     assert [each.kind for each in tops[:2]] == ["softmax", "output"]
 
 
-def test_D15_blocks_masks_sizes_and_ties_are_told() -> None:
+@pytest.mark.seed("D15")
+def test_blocks_masks_sizes_and_ties_are_told() -> None:
     drawing = drawn(encoder_layers=5, decoder_layers=7)
     told = [content for content, _ in texts(drawing)]
     wanted = [
@@ -97,7 +101,8 @@ def test_D15_blocks_masks_sizes_and_ties_are_told() -> None:
     assert "one matrix" not in drawn(tie_embeddings=False)
 
 
-def test_D15_it_is_light_and_dark_and_needs_nothing_else() -> None:
+@pytest.mark.seed("D15")
+def test_it_is_light_and_dark_and_needs_nothing_else() -> None:
     drawing = drawn()
     assert "prefers-color-scheme: dark" in drawing
     assert drawing.count("http") == 1  # the name of the format itself

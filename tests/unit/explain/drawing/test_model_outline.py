@@ -25,8 +25,9 @@ def parts(outline: Outline) -> list[Part]:
     ]
 
 
+@pytest.mark.seed("D15")
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
-def test_D15_the_parts_add_up_to_the_model(choice: dict[str, Any]) -> None:
+def test_the_parts_add_up_to_the_model(choice: dict[str, Any]) -> None:
     settings = config(**choice)
     model = build_model(settings, seed=1)
     total = sum(parameter.numel() for parameter in model.parameters())
@@ -34,7 +35,8 @@ def test_D15_the_parts_add_up_to_the_model(choice: dict[str, Any]) -> None:
     assert outline_of_config(settings, "model") == outline_of(model, settings, "model")
 
 
-def test_D15_the_counts_are_those_of_the_formulas() -> None:
+@pytest.mark.seed("D15")
+def test_the_counts_are_those_of_the_formulas() -> None:
     width, wide, vocabulary, layers = 256, 1024, 8000, 3
     outline = outline_of_config(build_config({}).model, "small")
     attention, norm = 4 * (width * width + width), 2 * width
@@ -47,7 +49,8 @@ def test_D15_the_counts_are_those_of_the_formulas() -> None:
     assert outline.parameters == vocabulary * width + layers * (3 * attention + 2 * feed_forward + 5 * norm) + 2 * norm
 
 
-def test_D15_the_textbook_preset_has_its_published_number_of_parameters_between_embeddings_and_output() -> None:
+@pytest.mark.seed("D15")
+def test_the_textbook_preset_has_its_published_number_of_parameters_between_embeddings_and_output() -> None:
     outline = outline_of_config(build_config(PRESETS["d2l"]).model, "d2l")
     assert sum(stack.layers * stack.block_parameters for stack in outline.stacks) == 41_984
     assert not outline.tied
@@ -57,7 +60,8 @@ def test_D15_the_textbook_preset_has_its_published_number_of_parameters_between_
     ]  # fmt: skip
 
 
-def test_D15_a_tied_matrix_counts_once_and_says_so() -> None:
+@pytest.mark.seed("D15")
+def test_a_tied_matrix_counts_once_and_says_so() -> None:
     tied = outline_of_config(config(), "tied")
     free = outline_of_config(config(tie_embeddings=False), "free")
     assert free.parameters - tied.parameters == 2 * 23 * 16
@@ -67,6 +71,7 @@ def test_D15_a_tied_matrix_counts_once_and_says_so() -> None:
     assert not any("matrix" in size for part in parts(free) for size in part.sizes)
 
 
+@pytest.mark.seed("D15")
 @pytest.mark.parametrize(
     ("choice", "told"),
     [
@@ -88,18 +93,20 @@ def test_D15_a_tied_matrix_counts_once_and_says_so() -> None:
         ({"activation": "swiglu"}, ["swiglu, gated"]),
     ],
 )
-def test_D15_every_choice_is_named(choice: dict[str, Any], told: list[str]) -> None:
+def test_every_choice_is_named(choice: dict[str, Any], told: list[str]) -> None:
     outline = outline_of_config(config(**choice), "model")
     assert set(told) <= {size for part in parts(outline) for size in part.sizes}
 
 
-def test_D15_cross_attention_has_neither_window_nor_positions() -> None:
+@pytest.mark.seed("D15")
+def test_cross_attention_has_neither_window_nor_positions() -> None:
     outline = outline_of_config(config(attention_window=3, positions="rotary"), "model")
     cross = outline.stacks[1].block[1]
     assert cross.reads_memory
     assert cross.part.sizes == ("4 heads × K = 4 × 4", "softmax(q · k / √4)", "mask: source padding")
 
 
+@pytest.mark.seed("D15")
 @pytest.mark.parametrize(
     ("placement", "order"),
     [
@@ -118,7 +125,7 @@ def test_D15_cross_attention_has_neither_window_nor_positions() -> None:
         ("post", ["Self-attention", "+ what went in", "LayerNorm", "Feed-forward", "+ what went in", "LayerNorm"]),
     ],
 )
-def test_D15_the_text_is_in_the_true_order(placement: str, order: list[str]) -> None:
+def test_the_text_is_in_the_true_order(placement: str, order: list[str]) -> None:
     lines = outline_as_text(outline_of_config(config(norm_placement=placement, dropout=0.25), "model")).split("\n")
     first, last = next(i for i, line in enumerate(lines) if "block" in line), lines.index("", 2)
     inside = [line.split("  ")[0] for line in (line.strip() for line in lines[first + 1 : last - 1])]
@@ -129,7 +136,8 @@ def test_D15_the_text_is_in_the_true_order(placement: str, order: list[str]) -> 
     )
 
 
-def test_D15_the_text_shows_every_count_and_a_stack_alone() -> None:
+@pytest.mark.seed("D15")
+def test_the_text_shows_every_count_and_a_stack_alone() -> None:
     outline = outline_of_config(config(), "model")
     shown = outline_as_text(outline)
     assert f"model: {outline.parameters:,} parameters" in shown

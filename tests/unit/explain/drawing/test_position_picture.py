@@ -30,7 +30,8 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     return saved
 
 
-def test_C05_the_waves_and_their_labels(figures: list[Figure], tmp_path: Path) -> None:
+@pytest.mark.seed("C5")
+def test_the_waves_and_their_labels(figures: list[Figure], tmp_path: Path) -> None:
     draw_positions(TABLE, range(6, 10), 5, tmp_path / "positions.png")
     (figure,) = figures
     waves = figure.axes[0]
@@ -47,7 +48,8 @@ def test_C05_the_waves_and_their_labels(figures: list[Figure], tmp_path: Path) -
         np.testing.assert_allclose(np.asarray(line.get_ydata(), float), expected, rtol=0, atol=1e-9)
 
 
-def test_C07_the_heat_map(figures: list[Figure], tmp_path: Path) -> None:
+@pytest.mark.seed("C7")
+def test_the_heat_map(figures: list[Figure], tmp_path: Path) -> None:
     draw_positions(TABLE, range(6, 10), 5, tmp_path / "positions.png")
     with Image.open(tmp_path / "positions.png") as image:
         assert min(image.size) > 600

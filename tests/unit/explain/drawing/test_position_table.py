@@ -13,7 +13,8 @@ from dikkat_runtime.errors import UsageError
 KINDS = ["sinusoidal", "sinusoidal_concatenated"]
 
 
-def test_C05_the_periods_of_columns_6_to_9() -> None:
+@pytest.mark.seed("C5")
+def test_the_periods_of_columns_6_to_9() -> None:
     table = PositionTable("sinusoidal", 32, 60)
     assert [round(table.period(column), 2) for column in range(6, 10)] == [35.33, 35.33, 62.83, 62.83]
     rows, values = np.arange(60), table.values
@@ -34,7 +35,8 @@ def test_a_pair_is_the_sine_and_the_cosine_of_one_angle(kind: str, dim: int) -> 
         np.testing.assert_allclose(table.values[:, cosine], np.cos(angles), rtol=0, atol=1e-11)
 
 
-def test_C06_the_numbers_in_binary() -> None:
+@pytest.mark.seed("C6")
+def test_the_numbers_in_binary() -> None:
     assert binary_lines() == [
         "0 in binary is 000", "1 in binary is 001", "2 in binary is 010", "3 in binary is 011",
         "4 in binary is 100", "5 in binary is 101", "6 in binary is 110", "7 in binary is 111",

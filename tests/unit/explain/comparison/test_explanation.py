@@ -30,7 +30,8 @@ def step(found: Comparison, number: int) -> Step:
     return render_comparison(found).steps[number - 1]
 
 
-def test_F26_both_counts_are_in_the_table(small: Comparison) -> None:
+@pytest.mark.seed("F26")
+def test_both_counts_are_in_the_table(small: Comparison) -> None:
     formulas, numbers = table(small, 1), table(small, 2)
     assert formulas.rows[2][1:3] == ("2 n² d", "2 n² d + 4 n d²")
     attention = costs(32, 8, kernel=3, cell="gru")["self-attention"]
@@ -41,7 +42,8 @@ def test_F26_both_counts_are_in_the_table(small: Comparison) -> None:
     assert "n < 2 d = 16" in step(small, 2).after[0]
 
 
-def test_C02_the_measured_tables_carry_their_exponents_and_ranges(small: Comparison) -> None:
+@pytest.mark.seed("C2")
+def test_the_measured_tables_carry_their_exponents_and_ranges(small: Comparison) -> None:
     for number, sweep in ((3, small.over_length), (4, small.over_width)):
         found = table(small, number)
         assert [row[0] for row in found.rows] == [f"{size}" for size in sweep.sizes]
@@ -52,14 +54,16 @@ def test_C02_the_measured_tables_carry_their_exponents_and_ranges(small: Compari
     assert "PyTorch's allocator" in " ".join(step(small, 3).text)
 
 
-def test_E23_every_form_has_its_error_and_speed(small: Comparison) -> None:
+@pytest.mark.seed("E23")
+def test_every_form_has_its_error_and_speed(small: Comparison) -> None:
     found = table(small, 5)
     assert [row[0] for row in found.rows] == list(FORMS)
     assert found.rows[0][5] == "0"
     assert float(found.rows[1][5]) < 1e-5
 
 
-def test_C02_reach_is_told_with_its_prediction(small: Comparison) -> None:
+@pytest.mark.seed("C2")
+def test_reach_is_told_with_its_prediction(small: Comparison) -> None:
     rows = {(row[0], row[1]): row[2:] for row in table(small, 6).rows}
     assert rows["convolution", "1"][:4] == ("64", "3", "3", "x62")
     assert rows["convolution", "2"][:4] == ("64", "5", "5", "x60")
@@ -70,14 +74,15 @@ def test_C02_reach_is_told_with_its_prediction(small: Comparison) -> None:
     assert "but not x1 and x6 (0); 64 inputs take 32 layers." in told
 
 
-def test_C02_the_learned_task_is_told(small: Comparison) -> None:
+@pytest.mark.seed("C2")
+def test_the_learned_task_is_told(small: Comparison) -> None:
     rows = table(small, 7).rows
     assert [row[0] for row in rows] == ["3", "5"]
     accuracies = {(each.kind, each.length): each.accuracy for each in small.copied}
     assert rows[1][3] == f"{accuracies['self-attention', 5]:.1%}"
 
 
-def test_JSON_holds_every_part(small: Comparison) -> None:
+def test_json_holds_every_part(small: Comparison) -> None:
     content: dict[str, Any] = json.loads(as_json(small))
     assert set(content) == {
         "settings", "machine", "formulas", "how", "costs", "over_length", "over_width", "forms", "reaches", "joined",
