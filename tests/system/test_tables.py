@@ -149,9 +149,13 @@ class TestFiles:
     def test_catalogs_are_pairs_and_no_lines(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
         path = tmp_path / "tr.po"
         path.write_text("".join(f'msgid "{en}"\nmsgstr "{tr}"\n\n' for en, tr in sentences(60)), encoding="utf-8")
-        message = dikkat.fails(65, *TRAIN, path, path, "--out", out)
-        assert message.startswith(f"{path}: is a gettext catalog (.po), not lines of text; give it alone")
-        assert "read 60 pairs, kept 60" in train(dikkat, path, "--out", out)
+        lines = tmp_path / "lines.tr"
+        lines.write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+        message = dikkat.fails(65, *TRAIN, lines, lines, "--out", out)
+        assert message.startswith(f"{lines}: is a gettext catalog (.po), not lines of text; give it alone")
+        told = train(dikkat, path, "--out", out)
+        assert "read 60 pairs, kept 60" in told
+        assert f"{path}: 60 pairs" in told
         assert "msgstr" not in (out / "held_out" / "validation.target.txt").read_text()
 
     def test_a_document_is_named(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
