@@ -19,8 +19,8 @@ SOURCES = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = "dikkat"
 
 LAYERS = (
-    ("config", "presets", "hints"),
-    ("kernels", "text", "evaluation", "phrasebook"),
+    ("config", "presets"),
+    ("kernels", "evaluation", "phrasebook"),
     ("nn",),
     ("models", "data"),
     ("decoding",),
@@ -32,11 +32,11 @@ LAYERS = (
 LAYER_OF = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 SIDEWAYS = {("training", "run_directory")}
 FACES = ("__init__", "__main__")  # the package itself: it shows what lies below and no room may import it
-TORCH_FREE = ("config", "presets", "hints", "text", "evaluation", "data")
+TORCH_FREE = ("config", "presets", "evaluation", "data")
 
 NAMED_BY_THE_GLOSSARY = (
     "explain", "decoding", "evaluation", "run_directory", "interop", "models", "data", "cli", "tasks",
-    "config", "presets", "hints", "__init__", "__main__",
+    "config", "presets", "__init__", "__main__",
 )  # fmt: skip
 """Parts whose names and docstrings keep to the glossary; the others are still to come."""
 NOT_YET_NAMED = (
@@ -316,7 +316,7 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     ("upward by a relative import", upward_imports, {"nn/a.py": "from ..models import encoder"}, 1),
     ("upward from the root", upward_imports, {"config.py": "from dikkat import cli", "cli/__init__.py": ""}, 1),
     ("upward for types only", upward_imports, {"data/a.py": "if TYPE_CHECKING:\n    import dikkat.tasks"}, 1),
-    ("kernels know no text", upward_imports, {"kernels/a.py": "from dikkat.text.typed_words import words"}, 1),
+    ("kernels know no text", upward_imports, {"kernels/a.py": "from dikkat_runtime.text.typed_words import words"}, 1),
     ("beside", upward_imports, {"models/a.py": "from dikkat.data.corpus import Corpus"}, 1),
     ("the arrow is one-way", upward_imports, {"decoding/a.py": "from dikkat.training.loop import train"}, 1),
     ("the package itself", upward_imports, {"data/a.py": "from dikkat import load"}, 1),
@@ -325,8 +325,8 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
         upward_imports,
         {
             "training/a.py": "from dikkat.decoding.beam import b\nfrom dikkat.run_directory import r",
-            "nn/a.py": "from dikkat.nn.masks import m\nfrom .masks import m\nimport torch\nimport dikkat.hints",
-            "config.py": "from dikkat.hints import nearest",
+            "nn/a.py": "from dikkat.nn.masks import m\nfrom .masks import m\nimport torch\nimport dikkat_runtime.hints",
+            "config.py": "from dikkat_runtime.hints import nearest",
             "__init__.py": "from dikkat.tasks import load",
         },
         0,

@@ -30,7 +30,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def told_by_helpers(tree: ast.Module) -> Iterator[list[str]]:
-    """The words of each command that `dikkat.hints` is to print; a choice of two words gives two commands."""
+    """The words of each command that `dikkat_runtime.hints` is to print; a choice of two words gives two commands."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in HELPERS:
             fixed = [choices_of(word) for word in node.args if not isinstance(word, ast.Starred)]

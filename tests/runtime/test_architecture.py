@@ -10,7 +10,7 @@ import pytest
 
 SOURCES = Path(__file__).resolve().parents[2] / "runtime" / "src" / "dikkat_runtime"
 LAYERS = (
-    ("errors", "files", "special_tokens"),
+    ("errors", "files", "hints", "special_tokens"),
     ("native",),
     ("engine", "text"),
     ("tasks",),
@@ -66,7 +66,7 @@ def test_a_file_keeps_to_the_plan(path: Path) -> None:
     ("text", "said"),
     [
         ("import torch.nn", "imports torch.nn"),
-        ("from dikkat.text import visible", "imports dikkat.text"),
+        ("from dikkat_runtime.text import visible", "imports dikkat_runtime.text"),
         ("from dikkat_runtime.cli import main", "from above"),
         ("x = 1\n" * 351, "is too long"),
         ("def f():\n" + "    pass\n" * 60, "f is too long"),

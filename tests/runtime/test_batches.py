@@ -10,6 +10,7 @@ import pytest
 
 from dikkat_runtime.engine.contract import EMPTY, EngineInfo, Hypothesis, Memory
 from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.engine.steps_contract import Steps
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks import batches
 from dikkat_runtime.tasks.batches import length_batches, search_all
@@ -31,6 +32,9 @@ class CountingEngine:
         width = max(map(len, sources))
         states = np.array([[*source, *[0] * (width - len(source))] for source in sources])
         return Memory(states, tuple(map(len, sources)))
+
+    def steps(self, memory: Memory, beam_size: int) -> Steps:
+        raise NotImplementedError("nothing here is searched step by step")
 
     def search(
         self,

@@ -119,9 +119,7 @@ def test_each_of_two_sentences_has_its_share_of_a_prefix(run: Path) -> None:
     assert translator.translate([source], prefixes=["Wo sind sie"])[0].text.endswith(free.split()[-1])
 
 
-def runtime_limits() -> object:
-    from dikkat_runtime.text.segmentation import ReadingLimits
-
+def runtime_limits() -> ReadingLimits:
     return ReadingLimits(40, 40, several_sentences=False)
 
 

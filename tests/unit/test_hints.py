@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dikkat
-from dikkat.hints import NAME, command, piped
+from dikkat_runtime.hints import NAME, command, piped
 
 NASTY = [
     "my run",

@@ -275,7 +275,7 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.plots import plot_heads
     from dikkat.explain.sentence_maps import with_written_rows
-    from dikkat.text.visible import visible
+    from dikkat_runtime.text.visible import visible
 
     suffix = out.suffix.lower()
     is_picture = suffix in PICTURES

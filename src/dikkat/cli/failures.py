@@ -12,7 +12,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from dikkat.cli.signals import Interrupted
-from dikkat.hints import command
 from dikkat_runtime.errors import (
     CannotCreateError,
     DataError,
@@ -23,6 +22,7 @@ from dikkat_runtime.errors import (
     OutOfMemoryError,
     UsageError,
 )
+from dikkat_runtime.hints import command
 
 SMALLER = {
     "train": "set a smaller training.tokens_per_batch, model or data.max_length",

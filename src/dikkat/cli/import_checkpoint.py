@@ -10,7 +10,7 @@ import typer
 
 from dikkat.cli.progress import Announced
 from dikkat.cli.training import Out
-from dikkat.hints import NAME, command, piped
+from dikkat_runtime.hints import NAME, command, piped
 
 
 def import_checkpoint(

@@ -14,8 +14,8 @@ from itertools import takewhile
 from dikkat.cli.library_warnings import hide_library_warnings
 from dikkat.cli.signals import Interrupted, StopSignal, let_signals_kill
 from dikkat.cli.streams import NoReaderError, flush_output, prepare_streams
-from dikkat.text.visible import one_visible_line
 from dikkat_runtime.errors import DiskError, UsageError
+from dikkat_runtime.text.visible import one_visible_line
 
 
 def main() -> None:

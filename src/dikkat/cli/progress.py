@@ -15,7 +15,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from dikkat.cli.streams import terminal
-from dikkat.text.visible import visible
+from dikkat_runtime.text.visible import visible
 
 if TYPE_CHECKING:
     from dikkat.config import RunConfig

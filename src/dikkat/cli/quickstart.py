@@ -12,7 +12,7 @@ import typer
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
 from dikkat.cli.streams import print_report
-from dikkat.hints import piped
+from dikkat_runtime.hints import piped
 
 
 def quickstart(

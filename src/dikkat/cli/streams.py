@@ -16,8 +16,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from dikkat.text.visible import visible
 from dikkat_runtime.errors import DiskError, MissingInputError
+from dikkat_runtime.text.visible import visible
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
-from dikkat.hints import command
+from dikkat_runtime.hints import command
 
 
 def lm(

@@ -11,7 +11,7 @@ import typer
 
 from dikkat.cli.training import Config, Ending, Minutes, On, Out, Resume, Seed, Set, gather_settings, run_job
 from dikkat.data.languages import language_code
-from dikkat.hints import piped
+from dikkat_runtime.hints import piped
 
 
 def translator(

@@ -15,9 +15,9 @@ import typer
 from dikkat.cli.progress import TrainProgress
 from dikkat.cli.signals import StopSignal
 from dikkat.config import TrainingConfig, merge, read_toml
-from dikkat.hints import NAME, command
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.hints import NAME, command
 
 if TYPE_CHECKING:
     from dikkat.tasks.common.train import Job, Outcome

@@ -27,9 +27,9 @@ import numpy as np
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.sentence_maps import SentenceMaps, axes_of
 from dikkat.explain.word_alignment import as_pharaoh, word_links
-from dikkat.text.foreign_json import require_regular, shown
 from dikkat_runtime.errors import DataError, DikkatError, MissingInputError
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.text.foreign_json import require_regular, shown
 
 FORMAT, VERSION = "dikkat-attention", 1
 MOST_JSON_WEIGHTS = 5_000_000

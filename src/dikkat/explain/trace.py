@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat.text.foreign_json import shown
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.text.foreign_json import shown
 
 Array = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from dikkat.text.foreign_json import require_regular, shown
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.text.foreign_json import require_regular, shown
 
 WEIGHTS = "model.safetensors"
 PICKLE = "pytorch_model.bin"

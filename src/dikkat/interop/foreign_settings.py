@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dikkat.text.foreign_json import read_json, shown
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.foreign_json import read_json, shown
 
 
 @dataclass(frozen=True, slots=True)

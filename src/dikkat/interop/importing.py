@@ -20,10 +20,10 @@ from dikkat.interop.sentence_transformers import backbone_folder, encoder_settin
 from dikkat.models.factory import Factory
 from dikkat.models.key_table import Row, to_ours
 from dikkat.run_directory import RunDirectory
-from dikkat.text.foreign_json import shown
-from dikkat.text.foreign_tokenizer import ForeignTokenizer
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, nearest
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.text.foreign_json import shown
+from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
 FAMILIES = ("bert", "gpt2")
 LAYOUTS = ("scratch", "d2l", "nyu")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from dikkat.interop.foreign_settings import ForeignSettings
-from dikkat.text.foreign_json import read_json, shown
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.foreign_json import read_json, shown
 
 MODULES = "modules.json"
 """File that lists the modules; a folder without it is a plain checkpoint."""

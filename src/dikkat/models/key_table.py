@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from dikkat.text.foreign_json import shown
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.foreign_json import shown
 
 Weights = Mapping[str, Tensor]
 

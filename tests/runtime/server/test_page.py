@@ -148,7 +148,7 @@ def test_a_translation_that_was_begun_goes_on(server: Served) -> None:
 def test_corrections_are_kept_beside_the_run_where_the_server_takes_them(runs: dict[str, Path], tmp_path: Path) -> None:
     copy = Path(shutil.copytree(runs["mt"], tmp_path / "mt"))
     catalog = Catalog([f"en-fr={copy}"])
-    ask = {"model": "en-fr", "source": FIRST, "target": "Mon chat dort."}
+    ask: dict[str, Any] = {"model": "en-fr", "source": FIRST, "target": "Mon chat dort."}
     with served(catalog) as closed:
         assert "--corrections" in closed.post("/page/corrections", status=400, **ask)["error"]
         closed.post("/suggest", status=403, q=FIRST, s="x", **PAIR)

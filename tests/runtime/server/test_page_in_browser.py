@@ -8,6 +8,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.unit.explain.payloads import PAYLOADS
 
 pytest.importorskip("playwright", reason="needs playwright and Debian's chromium")
 
-from playwright.sync_api import Browser, Page, Route, expect
+from playwright.sync_api import Browser, Dialog, FilePayload, Page, Route, expect
 from tests.system.chromium import chromium
 
 FIRST, SECOND = SENTENCES[0], SENTENCES[1]
@@ -37,6 +38,12 @@ def address(runs: dict[str, Path]) -> Iterator[str]:
         yield found
 
 
+def dismissed(wrong: list[str], dialog: Dialog) -> None:
+    """Note a dialog that should not have come, and close it."""
+    wrong.append(f"dialog: {dialog.message}")
+    dialog.dismiss()
+
+
 @contextmanager
 def opened(browser: Browser, address: str, **settings: Any) -> Iterator[Page]:
     """The page; at the end no error, no dialog and no request to anybody else may have been seen."""
@@ -44,7 +51,7 @@ def opened(browser: Browser, address: str, **settings: Any) -> Iterator[Page]:
     page, wrong = context.new_page(), list[str]()
     page.on("console", lambda message: wrong.append(f"console {message.type}: {message.text}"))
     page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
-    page.on("dialog", lambda dialog: (wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on("dialog", partial(dismissed, wrong))
     ours = (address, "blob:")
     page.on("request", lambda request: None if request.url.startswith(ours) else wrong.append(request.url))
     page.set_default_timeout(30_000)
@@ -173,11 +180,10 @@ def test_documents_are_sent_watched_fetched_and_removed(page: Page) -> None:
     assert Path(download.value.path()).read_text(encoding="utf-8").endswith("\n")
     page.get_by_role("button", name="Remove: a.txt").click()
     expect(page.locator(".document")).to_have_count(1)
-    page.set_input_files("#files", files=[{"name": "a.exe", "mimeType": "x/y", "buffer": b"MZ"}])
+    page.set_input_files("#files", files=[FilePayload(name="a.exe", mimeType="x/y", buffer=b"MZ")])
     expect(page.get_by_role("alert")).to_contain_text("a.exe: this kind of file")
     text = "".join(f"{FIRST} {number}\n" for number in range(4000))
-    long = {"name": "b.txt", "mimeType": "text/plain", "buffer": text.encode()}
-    page.set_input_files("#files", files=[long])  # type: ignore[list-item]
+    page.set_input_files("#files", files=[FilePayload(name="b.txt", mimeType="text/plain", buffer=text.encode())])
     expect(page.locator("progress")).to_be_visible()
     page.get_by_role("button", name="Cancel: b.txt").click()
     expect(page.locator(".document")).to_have_count(1)
@@ -309,7 +315,7 @@ def test_two_hundred_hostile_texts_stay_texts(browser: Browser, address: str) ->
     page, wrong = context.new_page(), list[str]()
     page.on("console", lambda message: wrong.append(message.text) if "400 (Bad" not in message.text else None)
     page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
+    page.on("dialog", partial(dismissed, wrong))
     page.on("request", lambda request: None if request.url.startswith(address) else wrong.append(request.url))
     page.route(re.compile("/page/(?!files)"), answers)
     page.route("**/predict", answers)

@@ -15,8 +15,8 @@ from dikkat.cli import failures, main
 from dikkat.cli.failures import explain_failure
 from dikkat.cli.main import run
 from dikkat.cli.signals import Interrupted
-from dikkat.text.visible import one_visible_line, visible
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.text.visible import one_visible_line, visible
 
 
 @pytest.mark.parametrize(

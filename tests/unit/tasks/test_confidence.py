@@ -146,6 +146,6 @@ def test_lines_tell_what_was_asked_for_and_leave_out_what_is_not_sure(run: Path)
     assert notes.lines() == ["1 line left empty by --abstain (first line 3)"]
     for wrong in ({"abstain": 1.5}, {"confidence": True}):
         with pytest.raises(UsageError):
-            OutputStyle(**wrong).check(2, is_document=False)  # type: ignore[arg-type]
+            OutputStyle(**wrong).check(2, is_document=False)
     with pytest.raises(UsageError, match="--out"):
         OutputStyle(json=True).check(1, is_document=True)

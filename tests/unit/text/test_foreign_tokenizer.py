@@ -10,8 +10,8 @@ from tests.unit.interop.checkpoints import bert_tokenizer, gpt2_tokenizer
 from tokenizers import models
 
 from dikkat.config import TokenizerConfig
-from dikkat.text.foreign_tokenizer import ForeignTokenizer, load_tokenizer
 from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer, load_tokenizer
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 

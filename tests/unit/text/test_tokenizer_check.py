@@ -11,8 +11,8 @@ import pytest
 from tests.unit.interop.checkpoints import bert_tokenizer, gpt2_tokenizer
 
 from dikkat.config import TokenizerConfig
-from dikkat.text.foreign_tokenizer import ForeignTokenizer, load_tokenizer
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer, load_tokenizer
 from dikkat_runtime.text.strict_json import parse_json
 from dikkat_runtime.text.tokenizer import Tokenizer
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.config import TrainingConfig
-from dikkat.hints import NAME, called_program
 from dikkat.tasks.common.settings import free_folder
 from dikkat.training.task import Baseline
+from dikkat_runtime.hints import NAME, called_program
 
 STILL_FALLING = 0.3
 """Share of the mean fall of the loss above which the fall in the last interval counts as steep."""

@@ -17,13 +17,13 @@ from dikkat.tasks.common.device import find_device
 from dikkat.tasks.common.engines import choose_engine
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
-from dikkat.text.foreign_tokenizer import ForeignTokenizer
 from dikkat.torch_engine.texts import Hidden, TorchEncoder
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.embedder import Embedder, TextReading, longest_text
+from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 
 
 def encoder_embedder(run: RunDirectory, engine: EngineName, precision: PrecisionName, device: Device) -> Embedder:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from dikkat.explain.report.html import check_page
 from dikkat.explain.report.messages import report_messages
-from dikkat.hints import command
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.kinds import kind_name, part_of
 from dikkat_runtime.errors import MissingInputError
 from dikkat_runtime.files import probe_beside, write_atomically, write_errors
+from dikkat_runtime.hints import command
 
 
 def write_report(path: Path, out: Path, language: str = "en") -> None:

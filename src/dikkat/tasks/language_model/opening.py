@@ -8,12 +8,12 @@ from pathlib import Path
 from dikkat.run_directory.changed_settings import note_changed_settings
 from dikkat.tasks.common.engines import choose_engine
 from dikkat.tasks.common.settings import settings_of
-from dikkat.text.foreign_tokenizer import load_tokenizer, special_tokens_of
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.opening import open_language_engine
+from dikkat_runtime.text.foreign_tokenizer import load_tokenizer, special_tokens_of
 
 
 def open_language_model(

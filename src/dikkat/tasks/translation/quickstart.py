@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.explain.plots import plot_heads
-from dikkat.hints import NAME, command
 from dikkat.phrasebook import languages_of_pair
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings, free_folder
@@ -20,6 +19,7 @@ from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.tasks.translation.translator import Translator
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import CannotCreateError, DivergedError
+from dikkat_runtime.hints import NAME, command
 
 SETTINGS: Settings = {"training": {"max_epochs": 12.0, "validations": 4}}
 """Passes, not minutes: a slow or busy machine takes longer and ends at the same score."""

@@ -1,1 +1,0 @@
-"""Text to ids and back: tokenizers and casing. Knows no torch."""
