@@ -100,13 +100,13 @@ def check(
         _check_out(left_out_path(fix), "--fix")
     languages = (source_language, target_language)
     request = CheckRequest(pairs, valid or (), (source_column, target_column), languages)
-    found = check_files(request, note=partial(print, file=sys.stderr))
+    result = check_files(request, note=partial(print, file=sys.stderr))
     name = " ".join(pairs)
-    print_report(data_report(found))
+    print_report(data_report(result))
     if out is not None:
-        write_atomically(out, data_page(name, found).encode())
+        write_atomically(out, data_page(name, result).encode())
     if fix is not None:
-        write_cleaned(request, found, fix)
+        write_cleaned(request, result, fix)
     print_written(out, fix, None if fix is None else left_out_path(fix))
 
 

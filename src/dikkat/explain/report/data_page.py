@@ -1,4 +1,4 @@
-"""What is wrong with parallel text, as a table for a terminal and as one HTML page with examples."""
+"""Show what is wrong with parallel text, as a table for a terminal and as one HTML page with examples."""
 
 from __future__ import annotations
 
