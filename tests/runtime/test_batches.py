@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import EMPTY, EngineInfo, Hypothesis, Memory
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.engine.steps_contract import Steps
@@ -43,6 +44,7 @@ class CountingEngine:
         *,
         numbers: Sequence[int] | None = None,
         threads: int | None = None,
+        constraints: Sequence[Constraint | None] | None = None,
     ) -> list[list[Hypothesis]]:
         assert numbers is not None
         rows = zip(memory.states.tolist(), memory.lengths, numbers, strict=True)

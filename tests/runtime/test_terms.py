@@ -15,6 +15,7 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.demanded import Demanded, unmet
+from dikkat_runtime.text.segmentation import ReadingLimits
 
 GLOSSARY = runtime.Glossary.of({"cat": ["Katze"], "keys": ["Schlüssel", "anahtar"], "dog": ["Hund"]})
 FORMS = {"cat": ("Katze",), "keys": ("Schlüssel", "anahtar"), "dog": ("Hund",)}
