@@ -316,7 +316,7 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     ("upward by a relative import", upward_imports, {"nn/a.py": "from ..models import encoder"}, 1),
     ("upward from the root", upward_imports, {"config.py": "from dikkat import cli", "cli/__init__.py": ""}, 1),
     ("upward for types only", upward_imports, {"data/a.py": "if TYPE_CHECKING:\n    import dikkat.tasks"}, 1),
-    ("kernels know no text", upward_imports, {"kernels/a.py": "from dikkat_runtime.text.typed_words import words"}, 1),
+    ("kernels know no data", upward_imports, {"kernels/a.py": "from dikkat.data.corpus import Corpus"}, 1),
     ("beside", upward_imports, {"models/a.py": "from dikkat.data.corpus import Corpus"}, 1),
     ("the arrow is one-way", upward_imports, {"decoding/a.py": "from dikkat.training.loop import train"}, 1),
     ("the package itself", upward_imports, {"data/a.py": "from dikkat import load"}, 1),
@@ -354,7 +354,6 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
         {"nn/a.py": "import dikkat.nn.b, dikkat.nn.c", "nn/b.py": "import dikkat.nn.c", "nn/c.py": ""},
         0,
     ),
-    ("torch in text", torch_where_it_is_unknown, {"text/a.py": "from torch import Tensor"}, 1),
     ("torch in evaluation", torch_where_it_is_unknown, {"evaluation/a.py": "def f() -> None:\n    import torch.nn"}, 1),
     ("torch in data", torch_where_it_is_unknown, {"data/a.py": "import numpy\nimport torch"}, 1),
     (

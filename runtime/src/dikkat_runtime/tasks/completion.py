@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from dikkat_runtime.engine.constraints import rows_of_beam
+from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.engine.resuming import ResumableSearch
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.piece_translation import PieceRequest
+from dikkat_runtime.tasks.compiled import ConstraintCompiler
+from dikkat_runtime.tasks.line_translation import LineTranslator
+from dikkat_runtime.tasks.piece_translation import Decode, PieceRequest
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation, translations_of
+from dikkat_runtime.text.glossary import Glossary
+from dikkat_runtime.text.tokenizer import Tokenizer
 
-if TYPE_CHECKING:
-    from dikkat_runtime.tasks.translator import Translator
-    from dikkat_runtime.text.glossary import Glossary
+
+class CompletingTranslator(Protocol):
+    """What a session asks of a translator."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def target_tokenizer(self) -> Tokenizer: ...
+
+    @property
+    def constraints(self) -> ConstraintCompiler: ...
+
+    def line_translator(
+        self, options: DecodingOptions, notes: TranslationNotes, decode: Decode, *, glossary: Glossary | None
+    ) -> LineTranslator: ...
+
+    def decoded(
+        self, requests: Sequence[PieceRequest], numbers: Sequence[int], options: DecodingOptions, bound: bool
+    ) -> list[Translation]: ...
 
 
 class Completion:
@@ -23,7 +45,7 @@ class Completion:
 
     def __init__(
         self,
-        translator: Translator,
+        translator: CompletingTranslator,
         source: str,
         options: DecodingOptions,
         glossary: Glossary | None = None,
