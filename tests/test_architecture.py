@@ -46,7 +46,7 @@ NOT_YET_NAMED = (
     "tasks.inspection.reader_attention",
     "cli.data",
     "cli.engine_option",
-    "explain.doctor.native_proofs",
+    "tasks.inspection.native_proofs",
     "explain.report.data_page",
     "run_directory.paths",
     "run_directory.writable",

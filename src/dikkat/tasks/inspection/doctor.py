@@ -10,13 +10,13 @@ import torch
 
 from dikkat.config import RunConfig
 from dikkat.explain.doctor import Proof, examine
-from dikkat.explain.doctor.native_proofs import Native, examine_native
 from dikkat.explain.doctor.specimen import ExaminableModel
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.language_model import LanguageModel
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
+from dikkat.tasks.inspection.native_proofs import Native, examine_native
 from dikkat.tasks.kinds import part_of
 from dikkat.torch_engine.in_memory import classifier_in_memory, engine_in_memory, language_model_in_memory
 from dikkat_runtime.engine.choose import why_not_native
