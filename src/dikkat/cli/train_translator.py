@@ -31,6 +31,10 @@ def translator(
     preset: Annotated[
         str | None, typer.Option(help="tiny, small, base or d2l; else chosen from the amount of data.")
     ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", help="Translator to begin with: its model and vocabulary, and some of its own pairs."),
+    ] = None,
     config: Config = None,
     set_: Set = None,
     minutes: Minutes = None,
@@ -64,7 +68,8 @@ def translator(
     from dikkat.tasks.translation.watch import train_watched
 
     columns = (source_column, target_column)
-    request = TrainRequest(data or (), valid or (), columns, preset, settings, str(config or "settings"), device)
+    where = str(config or "settings")
+    request = TrainRequest(data or (), valid or (), columns, preset, settings, where, device, start)
     ending = Ending("best validation chrF {score:.2f}", piped("translate", out))
     runner = partial(train_watched, page=watch) if watch else None
     return run_job("translator", TranslatorJob(request), out, resume, started, ending, device, runner)

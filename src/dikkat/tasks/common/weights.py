@@ -78,6 +78,15 @@ def load_weights(
         raise DataError(f"{file}: damaged: {name} holds numbers that are not finite; restore the file")
 
 
+def load_initial(model: nn.Module, run: RunDirectory) -> None:
+    """Copy the weights that `run` begins with into `model`. Raises `DataError` naming the first that does not fit."""
+    parameters = FlatParameters(model)
+    try:
+        parameters.fill(parameters.master, read_tensors(run.initial))
+    except RuntimeError as error:
+        raise DataError(f"{run.initial}: does not fit {run.config}: {error}") from None
+
+
 def _build(run: RunDirectory, config: ModelConfig, build: Callable[[], Model], file: Path) -> Model:
     header = read_header(file)
     total = sum(torch.Size(one.shape).numel() for one in header.values())

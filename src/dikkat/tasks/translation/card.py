@@ -18,6 +18,7 @@ def card(
     metrics: list[dict[str, Any]],
     foreign: Sequence[int] = (),
     scoring: Scoring = PLAIN,
+    adaptation: Sequence[str] = (),
 ) -> str:
     """Return the card in Markdown, from config.json and the rows of metrics.jsonl.
 
@@ -46,7 +47,7 @@ def card(
     if foreign:
         numbers = ", ".join(map(str, foreign))
         lines += ["", f"Validations measured under other settings than those in config.json: {numbers}."]
-    return "\n".join([*lines, *making(settings)]) + "\n"
+    return "\n".join([*lines, *adaptation, *making(settings)]) + "\n"
 
 
 def _seen(source: dict[str, Any]) -> str:

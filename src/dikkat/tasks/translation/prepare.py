@@ -8,6 +8,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
@@ -22,6 +24,7 @@ from dikkat.data.splitting import split_pairs
 from dikkat.phrasebook import languages_of_pair, phrasebook_split
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
+from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, scores_before
 from dikkat.tasks.translation.data_checks import find_languages, note_losses, note_seen, too_little_left, with_looks
 from dikkat.tasks.translation.defaults import translator_settings
 from dikkat.tasks.translation.vocabularies import Vocabularies
@@ -51,6 +54,8 @@ class TrainRequest:
     """Where the overrides come from, for error messages."""
     device: Device = "cpu"
     """Device that the model will be trained on."""
+    start: Path | None = None
+    """Finished translator to begin with; its vocabulary and model are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,20 +75,21 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
 
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """
-    first = _config(request, pairs=0)
+    base = _base(request)
+    first = _config(request, 0, base)
     choice = _language_choice(request)
     parts = _read_parts(request, choice, first.data, first.training.seed)
-    config = _config(request, len(parts.train), choice.tags)
+    config = _config(request, len(parts.train), base, choice.tags)
     if not _is_phrasebook(request):
         guessed = find_languages(config.data, parts.train, parts.report)
         config = build_config(merge(config.model_dump(), {"data": guessed}), where=request.where)
     sources, targets = [pair.source for pair in parts.train], [pair.target for pair in parts.train]
-    vocabularies = Vocabularies.train(sources, targets, config)
+    vocabularies = base.vocabularies if base else Vocabularies.train(sources, targets, config)
     vocabularies.save(run)
-    corpus = Corpus.build(
-        run.make_folder("corpus"), "train", _encoded(parts.train, vocabularies, config.data, parts.report)
-    )
-    if not len(corpus):
+    pairs = _encoded(parts.train, vocabularies, config.data, parts.report)
+    old = list(base.sample(round(OLD_PAIRS_PER_NEW * len(parts.train)), config.training.seed)) if base else []
+    corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old))
+    if len(corpus) == len(old):
         raise DataError(
             f"{' '.join(request.data)}: every training pair has a side of more than {config.data.max_length} tokens;"
             " set a higher data.max_length"
@@ -91,12 +97,15 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     Corpus.build(run.corpus, "validation", _encoded(parts.validation, vocabularies, config.data, None))
     _write_held_out(run, parts)
     config = build_config(merge(config.model_dump(), {"model": vocabularies.sizes}), where=request.where)
+    if base:
+        run.write_tensors(run.initial.name, base.run.load_weights())
     run.write_config(
         {
             **config.model_dump(),
             "task": "translator",
             "data_source": {
                 **_describe(request, parts, len(corpus)),
+                **(_adapted(base, parts, len(old)) if base else {}),
                 "source_lines": source_profile(corpus.source_lengths, sources, config.data.source_language),
             },
         }
@@ -110,14 +119,36 @@ def _language_choice(request: TrainRequest) -> LanguageChoice:
     return LanguageChoice(str(named.get("source_language") or ""), str(named.get("target_language") or ""))
 
 
-def _config(request: TrainRequest, pairs: int, tags: tuple[str, str] = ("", "")) -> RunConfig:
+def _base(request: TrainRequest) -> Base | None:
+    """Open the translator to begin with. Raises `UsageError` where something else would decide the model too."""
+    if request.start is None:
+        return None
+    if request.preset:
+        raise UsageError(f"--from keeps the model of {request.start}; leave out --preset")
+    return Base.open(request.start, request.settings, request.where)
+
+
+def _adapted(base: Base, parts: Parts, old_pairs: int) -> dict[str, Any]:
+    sources, targets = [pair.source for pair in parts.validation], [pair.target for pair in parts.validation]
+    before = scores_before(base, sources, targets)
+    told = ", ".join(f"{chrf:.2f} on {part} text" for part, chrf in before.items())
+    parts.report.notes.append(f"{base.run.path} before: chrF {told}; {old_pairs:,} of its pairs are trained on too")
+    return {"adapted": {"run": str(base.run.path), "old_pairs": old_pairs, "chrf_before": before}}
+
+
+def _config(request: TrainRequest, pairs: int, base: Base | None, tags: tuple[str, str] = ("", "")) -> RunConfig:
     """The settings for so many pairs; the languages are those that the user names, that files state, or file names."""
     generated = _is_phrasebook(request)
     by_name = languages_of_pair(_phrasebook(request)) if generated else languages_of(request.data)
     source, target = (primary_language(tag) or name for tag, name in zip(tags, by_name, strict=True))
-    base = preset(request.preset) if request.preset else translator_settings(pairs, request.settings, request.device)
     named: Settings = {"data": {"source_language": source, "target_language": target}}
-    return _learnable(build_config(merge(named, base, request.settings), where=request.where), request.where)
+    if base:
+        layers = [base.settings(pairs), request.settings]
+    elif request.preset:
+        layers = [named, preset(request.preset), request.settings]
+    else:
+        layers = [named, translator_settings(pairs, request.settings, request.device), request.settings]
+    return _learnable(build_config(merge(*layers), where=request.where), request.where)
 
 
 def _learnable(config: RunConfig, where: str) -> RunConfig:

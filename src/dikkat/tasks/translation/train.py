@@ -16,7 +16,8 @@ from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.precision_trial import PrecisionTrial
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.weights import build_to_train
+from dikkat.tasks.common.weights import build_to_train, load_initial
+from dikkat.tasks.translation.adapt import adaptation_lines
 from dikkat.tasks.translation.card import card
 from dikkat.tasks.translation.opening import open_translator
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
@@ -46,7 +47,7 @@ class TranslatorJob:
     @property
     def has_settings(self) -> bool:
         """Return whether the user set anything."""
-        return bool(self.request.settings or self.request.preset)
+        return bool(self.request.settings or self.request.preset or self.request.start)
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
         """Write everything that training reads into `run`; see `prepare`."""
@@ -61,6 +62,8 @@ class TranslatorJob:
         validator = self.new_validator(validation, vocabularies.target, sources, targets, scoring)
         validator.open_engine = partial(engine_in_memory, config=config.model)
         model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
+        if run.initial.exists():
+            load_initial(model, run)
         return TranslationTask(model, train, validator, config.training)
 
     def facts(self, task: TranslationTask, config: RunConfig) -> dict[str, str]:
@@ -106,7 +109,8 @@ class TranslatorJob:
         settings = run.read_config()
         targets = list(read_lines(run.held_out("validation", "target")))
         _, scoring = scored_as_trained(targets, run_config(settings, str(run.config)))
-        return card(settings, rows, run.foreign_metrics(), scoring)
+        adapted = settings["data_source"].get("adapted")
+        return card(settings, rows, run.foreign_metrics(), scoring, adaptation_lines(run, adapted) if adapted else ())
 
 
 def _vocabulary(model: ModelConfig) -> str:

@@ -38,7 +38,7 @@ def test_planted_faults_are_found_and_little_else(seed: int, capsys: pytest.Capt
             print(f"{name:36} precision {precision:.3f} recall {recall:.3f}")
             assert int((there == fault).sum()) >= PER_KIND
             assert min(precision, recall) >= LEAST, name
-    assert [abs(line - expected) <= 3 for (_, line), expected in zip(check.shifts, corpus.shift_lines, strict=True)]
+    assert all(abs(line - expected) <= 3 for (_, line), expected in zip(check.shifts, corpus.shift_lines, strict=True))
     assert len(check.shifts) == len(corpus.shift_lines)
     assert {abs(shift.places) for shift, _ in check.shifts} == {1}
     assert all(line.startswith("from line ") for line in shift_lines(check))

@@ -1,0 +1,117 @@
+"""A translator that begins with another one: its vocabulary and weights, and some of its pairs among the new ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dikkat.config import RunConfig
+from dikkat.data.text_files import read_lines
+from dikkat.evaluation import score_translations
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.settings import Settings, run_config
+from dikkat.tasks.translation.opening import open_translator
+from dikkat.tasks.translation.scoring import scored_as_trained
+from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
+from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.errors import MissingInputError, UsageError
+
+GENTLE = {"learning_rate": 7.5e-4, "matrix_learning_rate": 2e-3, "warmup_steps": 50, "bidirectional_share": 0.0}
+"""A quarter of the usual rates: what is learned anew must not cost what is known."""
+PASSES = ((1_000, 1_024, 40.0), (10_000, 2_048, 20.0), (100_000, 4_096, 8.0))
+"""Up to so many pairs: tokens a batch, and passes, of which few pairs need many to make some hundred updates."""
+MANY = (8_192, 3.0)
+"""The same of more pairs."""
+OLD_PAIRS_PER_NEW = 2.0
+"""Share of pairs of the base among those to train on, as a multiple of the new ones."""
+MOST_SCORED = 500
+"""Sentences of each held-out part that are translated for the scores before and after."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """Hold the finished translator that training begins with."""
+
+    run: RunDirectory
+    config: RunConfig
+    vocabularies: Vocabularies
+
+    @classmethod
+    def open(cls, path: Path, asked: Settings, where: str) -> Base:
+        """Open the base at `path`.
+
+        Raises `MissingInputError` for a run without weights, and `UsageError` for one of another kind or where `asked`
+        would change what the base has decided: its model and its vocabulary.
+        """
+        run = RunDirectory.open(path)
+        settings = run.read_config()
+        if (task := settings.get("task", "translator")) != "translator":
+            raise UsageError(f'{path}: holds a "{task}"; --from takes a translator')
+        if not run.weights.exists():
+            raise MissingInputError(f"{path}: has no weights yet; finish its training first")
+        for section in ("model", "tokenizer"):
+            if changed := next(iter(asked.get(section, {})), None):
+                raise UsageError(
+                    f"{where}: {section}.{changed} is decided by {path}; leave it out, or leave out --from"
+                )
+        config = run_config(settings, str(run.config))
+        return cls(run, config, Vocabularies.load(run, config.model, config.data.vocabularies))
+
+    def settings(self, pairs: int) -> Settings:
+        """Return the settings of a translator that has this base and so many new pairs."""
+        own = self.config.model_dump()
+        tokens, passes = next(((tokens, passes) for most, tokens, passes in PASSES if pairs <= most), MANY)
+        training = {**GENTLE, "tokens_per_batch": tokens, "max_epochs": passes}
+        return {"model": own["model"], "tokenizer": own["tokenizer"], "data": own["data"], "training": training}
+
+    def sample(self, count: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
+        """Yield ids of at most `count` training pairs of the base, drawn by `seed`; none where it kept no data."""
+        if not (self.run.path / "corpus").is_dir():
+            return
+        corpus = open_corpus(self.run, "train", self.vocabularies)
+        chosen = np.random.default_rng(seed).permutation(len(corpus))[:count]
+        for index in np.sort(chosen).tolist():
+            yield corpus.source(index).tolist(), corpus.target(index).tolist()
+
+
+def held_out_lines(run: RunDirectory) -> tuple[list[str], list[str]]:
+    """Return the first sources and targets of the validation part of a run; nothing where it has none."""
+    sides = []
+    for side in ("source", "target"):
+        path = run.path / "held_out" / f"validation.{side}.txt"
+        sides.append(list(read_lines(path))[:MOST_SCORED] if path.exists() and path.stat().st_size else [])
+    return sides[0], sides[1]
+
+
+def chrf_of(path: Path, sources: Sequence[str], targets: Sequence[str], config: RunConfig) -> float:
+    """Return the chrF of the translator at `path` on these sentences, by greedy decoding in float32."""
+    references, scoring = scored_as_trained(list(targets), config)
+    translator = open_translator(path)
+    written = [line.text for line in translator.stream(sources, DecodingOptions(scores=False))]
+    return score_translations(written, references, scoring).chrf
+
+
+def scores_before(base: Base, sources: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
+    """Return the chrF of the base on the new validation part and on its own."""
+    path, sources, targets = base.run.path, sources[:MOST_SCORED], targets[:MOST_SCORED]
+    before = {"new": chrf_of(path, sources, targets, base.config)}
+    old_sources, old_targets = held_out_lines(base.run)
+    if old_sources:
+        before["old"] = chrf_of(path, old_sources, old_targets, base.config)
+    return before
+
+
+def adaptation_lines(run: RunDirectory, adapted: dict[str, Any]) -> list[str]:
+    """Return the lines of the card that compare the run with its base, on the new text and on that of the base."""
+    config, before = run_config(run.read_config(), str(run.config)), adapted["chrf_before"]
+    after = {"new": chrf_of(run.path, *held_out_lines(run), config)}
+    base = Path(adapted["run"])
+    if "old" in before and base.is_dir():
+        after["old"] = chrf_of(run.path, *held_out_lines(RunDirectory.open(base)), config)
+    names = {"new": "this validation part", "old": f"the validation part of {base}"}
+    lines = ["", f"Begun with {base}, {adapted['old_pairs']:,} of whose pairs were trained on too. chrF, greedy:", ""]
+    return lines + [f"- {names[part]}: {before[part]:.2f} before, {chrf:.2f} after" for part, chrf in after.items()]
