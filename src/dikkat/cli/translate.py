@@ -34,9 +34,7 @@ _RepetitionPenalty = Annotated[
     float,
     typer.Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
 ]
-_NoCorrections = Annotated[
-    bool, typer.Option("--no-corrections", help="Leave aside what dikkat correct has put in the place of translations.")
-]
+_NoCorrections = Annotated[bool, typer.Option("--no-corrections", help="Leave corrections aside (see dikkat correct).")]
 _Glossary = Annotated[
     Path | None,
     typer.Option(help="Terms: a term, a tab and its translation a line, several parted by |; each is kept."),

@@ -11,7 +11,7 @@ from dikkat_runtime.text.placeholders import spans
 
 COPY_WORDS = 3
 """Words from which on equal sides are taken for an untranslated line; shorter ones are names and the like."""
-RATIO = 3.0
+RATIO = 2.8
 _SLACK = 6
 """Characters that a short text may be longer than its translation without a reason."""
 _WRITTEN_OUT = 3

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dikkat.data.language_guess import are_alike, language_scores, languages_known
 
-_FEWEST_LETTERS = 10
+_FEWEST_LETTERS = 16
 MOST_WORDS = 30_000
 """Words that are remembered; those met later say nothing."""
 _LEAST_MARGIN = 8.0

@@ -80,11 +80,11 @@ class Base:
 
 def held_out_lines(run: RunDirectory) -> tuple[list[str], list[str]]:
     """Return the first sources and targets of the validation part of a run; nothing where it has none."""
-    sides = []
+    lines: dict[str, list[str]] = {}
     for side in ("source", "target"):
         path = run.path / "held_out" / f"validation.{side}.txt"
-        sides.append(list(read_lines(path))[:MOST_SCORED] if path.exists() and path.stat().st_size else [])
-    return sides[0], sides[1]
+        lines[side] = list(read_lines(path))[:MOST_SCORED] if path.exists() and path.stat().st_size else []
+    return lines["source"], lines["target"]
 
 
 def chrf_of(path: Path, sources: Sequence[str], targets: Sequence[str], config: RunConfig) -> float:

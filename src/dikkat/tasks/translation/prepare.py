@@ -131,8 +131,8 @@ def _base(request: TrainRequest) -> Base | None:
 def _adapted(base: Base, parts: Parts, old_pairs: int) -> dict[str, Any]:
     sources, targets = [pair.source for pair in parts.validation], [pair.target for pair in parts.validation]
     before = scores_before(base, sources, targets)
-    told = ", ".join(f"{chrf:.2f} on {part} text" for part, chrf in before.items())
-    parts.report.notes.append(f"{base.run.path} before: chrF {told}; {old_pairs:,} of its pairs are trained on too")
+    scores = ", ".join(f"{chrf:.2f} on {part} text" for part, chrf in before.items())
+    parts.report.notes.append(f"{base.run.path} before: chrF {scores}; {old_pairs:,} of its pairs are trained on too")
     return {"adapted": {"run": str(base.run.path), "old_pairs": old_pairs, "chrf_before": before}}
 
 
