@@ -226,7 +226,7 @@ def one_round(
         for search, beam in (("greedy", 1), (f"beam {options.beam}", options.beam)):
             sizes = options.batches
             if before:
-                tried = before[0]["sides"][name]["searches"][search]["batch_seconds"]
+                tried = before[0]["contenders"][name]["searches"][search]["batch_seconds"]
                 sizes = [int(min(tried, key=tried.__getitem__))]
             searches[search] = {"beam_size": beam, "batch_sizes": sizes}
         job = {
@@ -241,7 +241,7 @@ def one_round(
             "alone": options.alone,
         }
         found[name] = child(side.python, side.script, job, options.threads, side.environment)
-    return {"sides": {name: found[name] for name in names}, "roof": roof(options, data)}
+    return {"contenders": {name: found[name] for name in names}, "roof": roof(options, data)}
 
 
 def texts_of(name: str, folder: Path) -> str:
@@ -283,15 +283,19 @@ def scored(options: argparse.Namespace, each: dict[str, Side], folder: Path, dat
         options.threads,
     )
     for name, side in each.items():
-        share = found["sides"].get(name, {}).get("greedy", {}).get("same_text", 1.0)
+        share = found["contenders"].get(name, {}).get("greedy", {}).get("same_text", 1.0)
         if side.engine == CT2_EXACT and share <= 0.5:
             fail(f"{name} writes only {share:.0%} of the sentences as dikkat does: its weights are not the same")
-    return {"target_tokens": found["target_tokens"], "scores": found["sides"], "bleu_signature": found["signature"]}
+    return {
+        "target_tokens": found["target_tokens"],
+        "scores": found["contenders"],
+        "bleu_signature": found["signature"],
+    }
 
 
 def context(options: argparse.Namespace, data: Measured, rounds: list[Measured]) -> Measured:
     """What a reader needs in order to judge the numbers."""
-    versions = {key: value for side in rounds[0]["sides"].values() for key, value in side["versions"].items()}
+    versions = {key: value for side in rounds[0]["contenders"].values() for key, value in side["versions"].items()}
     return {
         **provenance("decode_speed"),
         "versions": {**versions, "python": platform.python_version()},

@@ -46,7 +46,7 @@ def summary(rounds: Sequence[Measured], engines: dict[str, str], data: Measured)
 def figures(one: Measured, name: str, data: Measured) -> Measured:
     """Of one side in one round, by search: speed at its fastest batch size, time for one, shares of the roof."""
     found = {}
-    for search, times in one["sides"][name]["searches"].items():
+    for search, times in one["contenders"][name]["searches"].items():
         size = min(times["batch_seconds"], key=times["batch_seconds"].__getitem__)
         seconds = times["batch_seconds"][size]
         beam = int(search.rpartition(" ")[2]) if search.startswith("beam") else 1

@@ -63,7 +63,7 @@ def child(python: Path, side: str, job: Measured, threads: int, environment: dic
         "PYTHONPATH": os.pathsep.join(str(root) for root in roots),
         **(environment or {}),
     }
-    command = [str(python), str(HERE / "sides" / f"{side}.py"), json.dumps({**job, "threads": threads})]
+    command = [str(python), str(HERE / "contenders" / f"{side}.py"), json.dumps({**job, "threads": threads})]
     done = subprocess.run(command, env=variables, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         fail(f"{side} ended with exit code {done.returncode}; see its message above")

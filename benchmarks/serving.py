@@ -21,8 +21,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.contenders.http_callers import Answer, Caller, Server, milliseconds, started
 from benchmarks.harness import note, parser, provenance
-from benchmarks.sides.http_callers import Answer, Caller, Server, milliseconds, started
 
 Measured = dict[str, Any]
 CALLERS = (1, 8, 64)

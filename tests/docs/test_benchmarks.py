@@ -233,7 +233,7 @@ def test_decode_speed_compares_with_the_fastest_variant_of_equal_quality() -> No
     for ours in (1.0, 2.0, 4.0):
         sides = {"dikkat": decoded(ours, 0.1), "dikkat pytorch": decoded(10.0, 0.3), "exact": decoded(4.0, 0.2)}
         sides |= {"sloppy": decoded(0.5, 0.01), "unlike": decoded(20.0, 0.4)}
-        rounds.append({"sides": sides, "roof": {"flop_per_second": rates, "copy_bytes_per_second": 1.0}})
+        rounds.append({"contenders": sides, "roof": {"flop_per_second": rates, "copy_bytes_per_second": 1.0}})
     found = summary(rounds, engines, data)
     ours = found["medians"]["dikkat"]["greedy"]
     # 2 FLOP x 50 tokens x 5 weights at 100 FLOP/s are 5 s for all sentences, 0.5 s for one
@@ -283,8 +283,8 @@ def test_marian_of_decode_speed_writes_what_dikkat_writes(tmp_path: Path) -> Non
         {**job, "texts": theirs, "model": prepared["model"], "dtype": "float32", "attention": "sdpa"},
     )
     scored = side_of("translation_scores", {**files, "texts": {"ours": ours, "theirs": theirs}, "reference": "ours"})
-    assert scored["sides"]["theirs"]["greedy"]["same_text"] == 1.0
-    assert scored["sides"]["theirs"]["beam 5"]["same_text"] >= 0.8  # their beam ends by another rule
+    assert scored["contenders"]["theirs"]["greedy"]["same_text"] == 1.0
+    assert scored["contenders"]["theirs"]["beam 5"]["same_text"] >= 0.8  # their beam ends by another rule
     texts = json.loads((tmp_path / "ours.json").read_text(encoding="utf-8"))["greedy"]
     assert len(set(texts)) > 10
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from benchmarks.contenders.http_callers import Caller, Server, started
 from benchmarks.serving import ended_under_load, hang_ups, overload, slow_connections
-from benchmarks.sides.http_callers import Caller, Server, started
 from tests.runtime.runs import SENTENCES
 
 pytestmark = pytest.mark.nightly

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from benchmarks.sides.memory import resident_bytes
+from benchmarks.contenders.memory import resident_bytes
 from torch import Tensor
 from torch.nn import functional as F
 

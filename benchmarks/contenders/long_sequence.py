@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
-from benchmarks.sides.memory import resident_bytes
+from benchmarks.contenders.memory import resident_bytes
 from torch import Tensor
 from torch.nn import functional as F
 

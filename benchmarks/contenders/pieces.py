@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.sides.peer_tokenizer import PeerTokenizer
+from benchmarks.contenders.peer_tokenizer import PeerTokenizer
 
 from dikkat.data.corpus import Corpus, Ids
 from dikkat.run_directory import RunDirectory

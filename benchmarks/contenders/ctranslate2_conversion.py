@@ -8,7 +8,7 @@ from typing import Any
 
 import ctranslate2  # type: ignore[import-not-found]
 import numpy as np
-from benchmarks.sides.peer_tokenizer import BOS_ID, EOS_ID, UNK_ID, PeerTokenizer
+from benchmarks.contenders.peer_tokenizer import BOS_ID, EOS_ID, UNK_ID, PeerTokenizer
 from ctranslate2.converters import Converter  # type: ignore[import-not-found]
 from ctranslate2.specs import TransformerSpec  # type: ignore[import-not-found]
 from ctranslate2.specs.common_spec import Activation  # type: ignore[import-not-found]

@@ -13,7 +13,7 @@ from dikkat.kernels.environment import set_environment
 set_environment()
 
 import torch  # noqa: E402
-from benchmarks.sides.decoding_clock import against_the_clock  # noqa: E402
+from benchmarks.contenders.decoding_clock import against_the_clock  # noqa: E402
 
 from dikkat.kernels.library import why_absent  # noqa: E402
 from dikkat.tasks import Translator  # noqa: E402

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from benchmarks.sides.huggingface_marian import PAD_ID, build
-from benchmarks.sides.memory import resident_bytes
+from benchmarks.contenders.huggingface_marian import PAD_ID, build
+from benchmarks.contenders.memory import resident_bytes
 from torch import Tensor
 from torch.nn import functional as F
 

@@ -13,8 +13,8 @@ from dikkat.kernels.environment import set_environment
 set_environment()
 
 import torch  # noqa: E402
-from benchmarks.sides.dikkat_training import FAR_AWAY, Stopwatch  # noqa: E402
-from benchmarks.sides.memory import resident_bytes  # noqa: E402
+from benchmarks.contenders.dikkat_training import FAR_AWAY, Stopwatch  # noqa: E402
+from benchmarks.contenders.memory import resident_bytes  # noqa: E402
 
 from dikkat.config import merge  # noqa: E402
 from dikkat.kernels.processor import keep_freed_memory  # noqa: E402

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import ctranslate2  # type: ignore[import-not-found]
-from benchmarks.sides.decoding_clock import against_the_clock
-from benchmarks.sides.peer_tokenizer import PeerTokenizer
+from benchmarks.contenders.decoding_clock import against_the_clock
+from benchmarks.contenders.peer_tokenizer import PeerTokenizer
 
 
 class CTranslate2:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from benchmarks.sides.decoding_clock import against_the_clock
-from benchmarks.sides.huggingface_marian import EOS_ID, PAD_ID, build
-from benchmarks.sides.peer_tokenizer import PeerTokenizer
+from benchmarks.contenders.decoding_clock import against_the_clock
+from benchmarks.contenders.huggingface_marian import EOS_ID, PAD_ID, build
+from benchmarks.contenders.peer_tokenizer import PeerTokenizer
 from torch import Tensor
 
 PARTS = {

@@ -20,7 +20,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
         "target_tokens": {
             name: sum(len(ids) + 1 for ids in tokenizer.encode_batch(texts)) for name, texts in expected.items()
         },
-        "sides": {
+        "contenders": {
             side: {name: scores(texts, references, expected[name]) for name, texts in read(path).items()}
             for side, path in job["texts"].items()
         },

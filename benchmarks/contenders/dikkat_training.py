@@ -13,7 +13,7 @@ from dikkat.kernels.environment import set_environment
 set_environment()
 
 import torch  # noqa: E402
-from benchmarks.sides.memory import resident_bytes  # noqa: E402
+from benchmarks.contenders.memory import resident_bytes  # noqa: E402
 
 from dikkat.kernels.processor import keep_freed_memory  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
