@@ -8,13 +8,13 @@
 #include <stdio.h>
 
 int pack_bytes(const Packing *packing, int threads);
-int byte_linear(void *to, const void *from, int64_t step, const Packing *weights, const Finish *finish, int64_t rows,
+int byte_linear(void *to, const void *from, int64_t step, const Packing *weights, const Epilogue *epilogue, int64_t rows,
                 int wide, int threads);
 int attention_forward(const Attention *a, void *output);
 int attention_backward(const Attention *a, const void *gradient, const int64_t *strides, const Gradients *of);
 void add_dropped(void *output, const void *rest, const void *x, uint64_t seed, int64_t threshold, float scale,
                  int64_t entries, int wide, int threads);
-void draw_levels(int16_t *levels, uint64_t seed, int64_t entries, int threads);
+void make_random_bits(int16_t *levels, uint64_t seed, int64_t entries, int threads);
 int smoothed_softmax(void *logits, const int64_t *targets, int64_t rows, int64_t vocab, float smoothing, float *loss,
                      float *likelihood, int wide, int threads);
 void top_entries(const float *values, int64_t rows, int64_t width, int64_t k, float *found, int64_t *places,
@@ -102,9 +102,9 @@ static void show_bytes(void) {
     Linear bytes = linear(N_INPUTS, N_OUTPUTS, 1);
     Packing packing = {(int8_t *)bytes.packed.weight, (float *)bytes.packed.scale, (int32_t *)bytes.packed.shift, 0, 0,
                        N_OUTPUTS, N_INPUTS, 0, 1};
-    Finish finish = {.bias = bytes.bias};
+    Epilogue epilogue = {.bias = bytes.bias};
     float *x = some(N_ROWS * N_INPUTS, 1), *to = some(N_ROWS * N_OUTPUTS, 0);
-    if (byte_linear(to, x, N_INPUTS, &packing, &finish, N_ROWS, 1, THREADS)) return;
+    if (byte_linear(to, x, N_INPUTS, &packing, &epilogue, N_ROWS, 1, THREADS)) return;
     show("byte linear", "close", to, N_ROWS * N_OUTPUTS);
     show("byte scales", "exact", bytes.packed.scale, N_OUTPUTS);
 }
@@ -116,7 +116,7 @@ int main(void) {
     double parts[8], squares = sum_of_squares(x, N_ROWS * N_WIDTH, parts, 1, THREADS);
     int64_t places[N_ROWS * TOP], targets[N_ROWS] = {0, 76, 3, 20, 40};
     printf("squares close %.9g\n", squares);
-    draw_levels(levels, 7, 200, THREADS);
+    make_random_bits(levels, 7, 200, THREADS);
     printf("draws exact");
     for (int i = 0; i < 200; i++) printf(" %d", levels[i]);
     printf("\n");

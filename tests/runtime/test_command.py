@@ -103,13 +103,6 @@ def test_a_damaged_or_foreign_run_is_one_line(
     assert said in fails(capsys, exit_code, "translate", translator, lines)
 
 
-def test_pooling_that_the_runtime_has_not_is_refused(
-    capsys: pytest.CaptureFixture[str], lines: Path, tmp_path: Path
-) -> None:
-    run = classifier_run(tmp_path / "run", {"pooling": "max"})
-    assert "classifier.pooling = max; use dikkat" in fails(capsys, 2, "classify", run, lines)
-
-
 def test_wrong_options_and_inputs_are_one_line(
     capsys: pytest.CaptureFixture[str], translator: Path, lines: Path, tmp_path: Path
 ) -> None:

@@ -17,7 +17,7 @@ from dikkat_runtime.special_tokens import BOS_ID
 
 SIZES = {
     "vocab_size", "model_dim", "num_heads", "feed_forward_dim", "encoder_layers", "decoder_layers", "dropout",
-    "norm_eps", "max_positions",
+    "norm_eps", "max_positions", "target_vocab_size",
 }  # fmt: skip
 """Settings of the model that are numbers on a scale, not one of several ways."""
 

@@ -17,7 +17,8 @@ KNOWN = [source for source, _ in toy_sentences(480)[400:412]]
 
 @pytest.fixture(scope="module")
 def translator(trained: Path) -> Translator:
-    return Translator.load(trained)
+    """With the precision that the command chooses."""
+    return Translator.load(trained, "auto")
 
 
 def text_file(folder: Path, lines: list[str]) -> Path:
@@ -131,7 +132,7 @@ def test_the_engine_is_told_and_can_be_chosen(dikkat: Command, trained: Path, tm
     text = text_file(tmp_path, KNOWN[:2])
     outputs = []
     for engine in ("auto", "native", "torch"):
-        code, output, notes = dikkat("translate", trained, text, "--engine", engine)
+        code, output, notes = dikkat("translate", trained, text, "--engine", engine, "--precision", "float32")
         assert (code, notes) == (0, "")
         assert dikkat.engine.startswith(f"{'torch' if engine == 'torch' else 'native'} engine")
         assert ", float32, " in dikkat.engine

@@ -167,7 +167,7 @@ def test_a_translation_is_one_line(untrained: Path, options: BeamOptions) -> Non
         def decode_batch(self, batch: list[list[int]]) -> list[str]:
             return [decoded for _ in batch]
 
-    translator.tokenizer = Newlines()  # type: ignore[assignment]
+    translator.target_tokenizer = Newlines()  # type: ignore[assignment]
     assert [each.text for each in translator.stream([SOURCE], options)] == ["  "]
 
 

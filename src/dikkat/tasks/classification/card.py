@@ -6,7 +6,6 @@ from typing import Any
 
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.metrics import settings_hash
-from dikkat.tasks.common.card import making
 
 
 def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:
@@ -36,7 +35,7 @@ def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[st
     if foreign := run.foreign_metrics():
         numbers = ", ".join(map(str, foreign))
         lines += ["", f"Validations measured under other settings than those in config.json: {numbers}."]
-    return "\n".join([*lines, *making(settings)]) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _known(source: dict[str, Any]) -> str:

@@ -17,6 +17,7 @@ from dikkat.explain.plots import plot_training
 from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.card import making
 from dikkat.tasks.common.conditions import conditions_of, what_differs
 from dikkat.tasks.common.device import device_name, find_device
 from dikkat.tasks.common.fitting import advised_minutes, needed_updates
@@ -243,7 +244,7 @@ def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, wa
         run.write_text(run.precision.name, record.json())
         watcher.note(told(record))
         card += f"\n{told(record)}.\n"
-    run.write_card(card)
+    run.write_card(card + "\n".join([*making(run.read_config()), ""]))
 
 
 def _tried(job: Job, run: RunDirectory, config: RunConfig) -> PrecisionRecord | None:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from dikkat.run_directory.metrics import settings_hash
-from dikkat.tasks.common.card import making
 
 
 def language_model_card(settings: dict[str, Any], metrics: list[dict[str, Any]], foreign: Sequence[int] = ()) -> str:
@@ -40,4 +39,4 @@ def language_model_card(settings: dict[str, Any], metrics: list[dict[str, Any]],
             "",
             f"Validations measured under other settings than those in config.json: {', '.join(map(str, foreign))}.",
         ]
-    return "\n".join([*lines, *making(settings)]) + "\n"
+    return "\n".join(lines) + "\n"

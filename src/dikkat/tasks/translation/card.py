@@ -10,7 +10,6 @@ from sacrebleu.metrics.chrf import CHRF
 
 from dikkat.evaluation.scoring import PLAIN, Scoring
 from dikkat.run_directory.metrics import settings_hash
-from dikkat.tasks.common.card import making
 
 
 def card(
@@ -47,7 +46,7 @@ def card(
     if foreign:
         numbers = ", ".join(map(str, foreign))
         lines += ["", f"Validations measured under other settings than those in config.json: {numbers}."]
-    return "\n".join([*lines, *adaptation, *making(settings)]) + "\n"
+    return "\n".join([*lines, *adaptation]) + "\n"
 
 
 def _seen(source: dict[str, Any]) -> str:
