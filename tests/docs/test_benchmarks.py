@@ -167,7 +167,7 @@ def test_efficient_attention_measures_every_form_in_turn() -> None:
     assert forms["sliding window"]["errors"]["keys in the window"]["largest"] <= 1e-5
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_attention_cost_measures_every_case_in_turn() -> None:
     done = run("attention_cost.py", "--rounds", "2", "--repeats", "1", "--batch", "2", "--length", "6", bare=False)
     assert done.returncode == 0, done.stderr
@@ -255,7 +255,7 @@ def test_decode_speed_compares_with_the_fastest_variant_of_equal_quality() -> No
     assert "NOT of equal quality" in conclusion({"comparisons": [unequal]})
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.peer
 def test_marian_of_decode_speed_writes_what_dikkat_writes(tmp_path: Path) -> None:
     """The sides as the script runs them, with a toy translator; Marian gets its weights and must give its texts."""

@@ -97,7 +97,7 @@ def test_engines_agree_under_constraints(run: Path) -> None:
         assert [each.score for each in found] == pytest.approx([each.score for each in other], abs=1e-4)
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", BY_DAY)
 def test_a_session_completes_as_a_new_search_would(run: Path, engine: str) -> None:
     translator = ENGINES[engine](run)
     source, typed = LINES[2], "Ein Hund läuft am Strand"

@@ -61,13 +61,14 @@ def test_the_order_does_not_change_the_text(translator: Translator, sources: lis
 
 
 def test_the_cache_does_not_change_the_text(translator: Translator, sources: list[str], greedy: list[str]) -> None:
+    sources = sources[::4]
     ids = [translator.encode(source) for source in sources]
     texts = [""] * len(sources)
     with torch.inference_mode():
         for places in length_batches([len(each) for each in ids], 64, 8192):
             for place, tokens in zip(places, _without_cache(translator, [ids[place] for place in places]), strict=True):
                 texts[place] = translator.tokenizer.decode(tokens)
-    assert texts == greedy
+    assert texts == greedy[::4]
 
 
 def test_eight_bits_write_almost_the_same(translator: Translator, sources: list[str]) -> None:

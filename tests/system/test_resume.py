@@ -67,7 +67,7 @@ def finish(arguments: list[str | Path]) -> str:
     return notes
 
 
-@pytest.fixture(scope="module", params=["float32", "bfloat16"])
+@pytest.fixture(scope="module", params=[pytest.param("float32", marks=pytest.mark.nightly), "bfloat16"])
 def uninterrupted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toy_data: Path) -> Path:
     """A run that nobody disturbs, its parent folder named after its number type."""
     out = tmp_path_factory.mktemp(request.param) / "whole"
