@@ -43,9 +43,11 @@ def test_an_encoder_of_two_layers_and_its_maps() -> None:
 def test_layers_are_alike_but_share_nothing_and_their_numbers_are_free() -> None:
     model = build_model(config(encoder_layers=3, decoder_layers=1), seed=0)
     assert (len(model.encoder.blocks), len(model.decoder.blocks)) == (3, 1)
-    first, second = (dict(model.encoder.blocks[layer].named_parameters()) for layer in range(2))
-    assert {name: p.shape for name, p in first.items()} == {name: p.shape for name, p in second.items()}
-    assert not {p.data_ptr() for p in first.values()} & {p.data_ptr() for p in second.values()}
+    deep = build_model(config(encoder_layers=2, decoder_layers=2), seed=0)
+    for blocks in (model.encoder.blocks, deep.decoder.blocks):
+        first, second = (dict(blocks[layer].named_parameters()) for layer in range(2))
+        assert {name: p.shape for name, p in first.items()} == {name: p.shape for name, p in second.items()}
+        assert not {p.data_ptr() for p in first.values()} & {p.data_ptr() for p in second.values()}
 
 
 @pytest.mark.seed("A14")
