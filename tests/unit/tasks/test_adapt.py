@@ -12,7 +12,7 @@ from tests.unit.tasks.conftest import SENTENCES, TRANSLATIONS
 from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.translation.adapt import Base
+from dikkat.tasks.translation.adapt import Base, adaptation_lines
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat_runtime.errors import MissingInputError, UsageError
@@ -82,5 +82,19 @@ def test_what_cannot_begin_with_it_is_refused(memory: Path, untrained: Path, tmp
         prepare(request(preset="tiny"), RunDirectory.create(tmp_path / "a"))
     with pytest.raises(UsageError, match=r"model\.model_dim is decided by .*untrained"):
         prepare(request(settings={"model": {"model_dim": 64}}), RunDirectory.create(tmp_path / "b"))
+    named = memory.rename(memory.with_name("memory.en-fr.tsv"))
+    with pytest.raises(UsageError, match=r"its target is in fr, but .* translates from en to tr; give"):
+        prepare(TrainRequest([str(named)], start=untrained), RunDirectory.create(tmp_path / "c"))
+    named.rename(memory)
+    with pytest.raises(UsageError, match=r"data\.target_language is decided by .*untrained"):
+        prepare(request(settings={"data": {"target_language": "fr"}}), RunDirectory.create(tmp_path / "d"))
     with pytest.raises(MissingInputError, match="no weights yet"):
         Base.open(prepared(memory, untrained, tmp_path / "run").path, {}, "settings")
+
+
+def test_a_base_that_is_gone_is_told_of(memory: Path, untrained: Path, tmp_path: Path) -> None:
+    adapted = {"run": str(tmp_path / "gone"), "old_pairs": 3, "chrf_before": {"old": 50.0}}
+    run = prepared(memory, untrained, tmp_path / "run")
+    run.save_weights(RunDirectory.open(untrained).load_weights(), {"step": "0"})
+    last = adaptation_lines(run, adapted)[-1]
+    assert last.endswith("gone: 50.00 before, not measured after, since it is not there any more")

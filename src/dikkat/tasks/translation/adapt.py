@@ -28,6 +28,8 @@ MANY = (8_192, 3.0)
 """The same of more pairs."""
 OLD_PAIRS_PER_NEW = 2.0
 """Share of pairs of the base among those to train on, as a multiple of the new ones."""
+FIXED_DATA = ("source_language", "target_language", "vocabularies")
+"""Settings of the data that belong to the vocabulary."""
 MOST_SCORED = 500
 """Sentences of each held-out part that are translated for the scores before and after."""
 
@@ -53,8 +55,9 @@ class Base:
             raise UsageError(f'{path}: holds a "{task}"; --from takes a translator')
         if not run.weights.exists():
             raise MissingInputError(f"{path}: has no weights yet; finish its training first")
-        for section in ("model", "tokenizer"):
-            if changed := next(iter(asked.get(section, {})), None):
+        fixed = {**asked, "data": {name: 0 for name in asked.get("data", {}) if name in FIXED_DATA}}
+        for section in ("model", "tokenizer", "data"):
+            if changed := next(iter(fixed.get(section, {})), None):
                 raise UsageError(
                     f"{where}: {section}.{changed} is decided by {path}; leave it out, or leave out --from"
                 )
@@ -67,6 +70,16 @@ class Base:
         tokens, passes = next(((tokens, passes) for most, tokens, passes in PASSES if pairs <= most), MANY)
         training = {**GENTLE, "tokens_per_batch": tokens, "max_epochs": passes}
         return {"model": own["model"], "tokenizer": own["tokenizer"], "data": own["data"], "training": training}
+
+    def require_languages(self, data: str, source: str, target: str) -> None:
+        """Raise `UsageError` where files or their names say that they are in other languages than the base."""
+        own = (self.config.data.source_language, self.config.data.target_language)
+        for side, ours, theirs in zip(("source", "target"), own, (source, target), strict=True):
+            if ours and theirs and ours != theirs:
+                raise UsageError(
+                    f"{data}: its {side} is in {theirs}, but {self.run.path} translates from {own[0]} to {own[1]}; give"
+                    " pairs in these languages, or another run"
+                )
 
     def sample(self, count: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
         """Yield ids of at most `count` training pairs of the base, drawn by `seed`; none where it kept no data."""
@@ -114,4 +127,7 @@ def adaptation_lines(run: RunDirectory, adapted: dict[str, Any]) -> list[str]:
         after["old"] = chrf_of(run.path, *held_out_lines(RunDirectory.open(base)), config)
     names = {"new": "this validation part", "old": f"the validation part of {base}"}
     lines = ["", f"Begun with {base}, {adapted['old_pairs']:,} of whose pairs were trained on too. chrF, greedy:", ""]
-    return lines + [f"- {names[part]}: {before[part]:.2f} before, {chrf:.2f} after" for part, chrf in after.items()]
+    for part, chrf in before.items():
+        now = f"{after[part]:.2f} after" if part in after else "not measured after, since it is not there any more"
+        lines.append(f"- {names[part]}: {chrf:.2f} before, {now}")
+    return lines

@@ -77,7 +77,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     """
     base = _base(request)
     first = _config(request, 0, base)
-    choice = _language_choice(request)
+    choice = _language_choice(request, base)
     parts = _read_parts(request, choice, first.data, first.training.seed)
     config = _config(request, len(parts.train), base, choice.tags)
     if not _is_phrasebook(request):
@@ -113,9 +113,9 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     return config, parts.report
 
 
-def _language_choice(request: TrainRequest) -> LanguageChoice:
-    """The languages that the user names, among those that files of translations hold."""
-    named = request.settings.get("data", {})
+def _language_choice(request: TrainRequest, base: Base | None) -> LanguageChoice:
+    """The languages that the user names, else those of the base, among those that files of translations hold."""
+    named = {**(base.settings(0)["data"] if base else {}), **request.settings.get("data", {})}
     return LanguageChoice(str(named.get("source_language") or ""), str(named.get("target_language") or ""))
 
 
@@ -143,6 +143,7 @@ def _config(request: TrainRequest, pairs: int, base: Base | None, tags: tuple[st
     source, target = (primary_language(tag) or name for tag, name in zip(tags, by_name, strict=True))
     named: Settings = {"data": {"source_language": source, "target_language": target}}
     if base:
+        base.require_languages(" ".join(request.data), source, target)
         layers = [base.settings(pairs), request.settings]
     elif request.preset:
         layers = [named, preset(request.preset), request.settings]
