@@ -8,6 +8,7 @@ from dikkat.data.faults.check import DataCheck, shift_lines
 from dikkat.data.faults.kinds import MEANINGS, NAMES, Fault
 from dikkat.explain.drawing.svg import escaped
 from dikkat.explain.report.html import card, foreign, heading, page, paragraph, table, tiles
+from dikkat_runtime.errors import plural
 
 _SHOWN = 60
 
@@ -41,10 +42,10 @@ def data_page(name: str, check: DataCheck) -> str:
         paragraph(name, muted=True),
         tiles(
             [
-                (f"{check.pairs:,}", "pairs"),
-                (f"{check.pairs - faulty:,}", "sound"),
-                (f"{faulty:,}", "with a fault"),
-                (" → ".join(code or "?" for code in check.languages), "languages"),
+                ("pairs", f"{check.pairs:,}"),
+                ("sound", f"{check.pairs - faulty:,}"),
+                ("with a fault", f"{faulty:,}"),
+                ("languages", " → ".join(code or "?" for code in check.languages)),
             ]
         ),
         heading("Faults"),
@@ -60,7 +61,9 @@ def data_page(name: str, check: DataCheck) -> str:
 def _examples(fault: Fault, check: DataCheck) -> Iterator[str]:
     shown = check.examples.get(fault, [])
     yield heading(NAMES[fault].capitalize())
-    yield paragraph(f"{MEANINGS[fault]}. {check.counts[fault]:,} pairs, of which {len(shown)} are shown.", muted=True)
+    count = check.counts[fault]
+    some = f", of which {len(shown)} are shown" if len(shown) < count else ""
+    yield paragraph(f"{MEANINGS[fault]}. {plural(count, 'pair')}{some}.", muted=True)
     source, target = check.languages
     for example in shown:
         lines = [("source", foreign(example.source, source)), ("target", foreign(example.target, target))]

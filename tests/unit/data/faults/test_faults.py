@@ -96,6 +96,7 @@ def test_sentences_and_copies() -> None:
 def test_few_pairs_are_looked_at_too() -> None:
     check = check_pairs([Pair("a", "", 1), Pair("b", "c", 2)])
     assert check.counts == {Fault.EMPTY: 1}
+    assert "nothing on one side. 1 pair.<" in data_page("few", check)
     assert check_pairs([]).pairs == 0
 
 
@@ -123,3 +124,4 @@ def test_files_are_checked_and_written_again_without_their_faults(tmp_path: Path
     assert len(lines) == len(corpus.shift_lines)
     assert all(abs(line - expected) <= 3 for line, expected in zip(lines, corpus.shift_lines, strict=True))
     assert "default-src 'none'" in page
+    assert f"<b>{check.pairs:,}</b>pairs" in page, "the number is the large one"
