@@ -164,8 +164,8 @@ RECIPES = [
     Mutation("E10", _PRESETS, '        "data": {"vocabularies": "separate"},\n', ""),
     Mutation("E11", _PRESETS, '"tie_embeddings": False, "output_bias": True', '"tie_embeddings": False'),
     Mutation("E11", _PRESETS, '"tokenizer": {"kind": "words", "lowercase": True},\n        "data"', '"tokenizer": {"kind": "words", "min_frequency": 1, "lowercase": True},\n        "data"'),
-    Mutation("E19", "src/dikkat/tasks/translation/prepare.py", "build_config(merge(named, base, request.settings), where=request.where)", "build_config(merge(named, base), where=request.where)"),
-    Mutation("E20", "src/dikkat/tasks/translation/prepare.py", "build_config(merge(named, base, request.settings), where=request.where)", "build_config(merge(named, base), where=request.where)"),
+    Mutation("E19", "src/dikkat/tasks/translation/prepare.py", "build_config(merge(*layers), where=request.where)", "build_config(merge(*layers[:-1]), where=request.where)"),
+    Mutation("E20", "src/dikkat/tasks/translation/prepare.py", "build_config(merge(*layers), where=request.where)", "build_config(merge(*layers[:-1]), where=request.where)"),
 ]  # fmt: skip
 
 SETS = [
