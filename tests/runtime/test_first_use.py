@@ -286,7 +286,7 @@ def test_a_folder_without_room_is_left_before_anything_is_compiled(
     computer: Computer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (library_cache.ROOM_TO_COMPILE - 1, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (library_cache.BYTES_TO_COMPILE - 1, hard))
     try:
         there, why = computer.command()
     finally:

@@ -1,4 +1,4 @@
-"""The command `dikkat-runtime`: its options, and one line with an exit code for whatever goes wrong."""
+"""The command `dikkat-runtime`: its options, and one line with an exit code for every failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def main() -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
+    """Run one command; every failure that a user can cause is one line on standard error."""
     set_waiting()
     listen(NativeNotices("dikkat-runtime"))
     try:

@@ -167,7 +167,7 @@ class BeamDecoder(DecoderRows):
         # the last step feeds the token before a cap, so no position beyond the longest hypothesis is read
         table = _extended(positions(job.length, min(end, most - 1)), end - job.length)
         search.positions, search.scratch = address(table), address(scratch)
-        run = self._library.search_apart if is_per_thread else self._library.search_together
+        run = self._library.search_per_thread if is_per_thread else self._library.search_in_step
         run(ctypes.byref(search), ctypes.byref(job), end)
 
     def _search_arrays(self, caps: Sequence[int], penalties: Array, longest: int) -> dict[str, Array]:
