@@ -44,7 +44,7 @@ def translate(options: Namespace) -> None:
         return
     window = 1 if is_interactive(options.file) else WINDOW
     out = Output()
-    judge = translator.judge(options.run, told=_note) if style.needs_confidence else None
+    judge = translator.judge(options.run, on_progress=_note) if style.needs_confidence else None
     stream = translator.stream(
         lines(options.file),
         decoding,
