@@ -25,7 +25,8 @@ async def upload(call: Call) -> Response:
     source, target = call.fields.optional_text("source_lang"), call.fields.text("target_lang")
     model = _model(call, source, target)
     if output_format := call.fields.optional_text("output_format"):
-        raise RequestError("unsupported", f"output_format {output_format[:20]} is not supported here", param="output_format")
+        message = f"output_format {output_format[:20]} is not supported here"
+        raise RequestError("unsupported", message, param="output_format")
     job, _ = await begin_document(call, model)
     return json_response({"document_id": job.identity, "document_key": job.key})
 

@@ -106,7 +106,7 @@ async def translate(call: Call) -> Response:
         glossary=_glossary(call, model.source),
     )
     parts = split_text(text, model.source)
-    fresh = [translation for translation in dict.fromkeys(segments_of(parts)) if translation not in known]
+    fresh = [sentence for sentence in dict.fromkeys(segments_of(parts)) if sentence not in known]
     call.count_characters(fresh)
     translations = dict(zip(fresh, await translate_texts(call, model, fresh, options), strict=True))
     confidences = await _confidences(
