@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.naming import banned_c_names, banned_names, poor_docstrings
 
 SOURCES = Path(__file__).resolve().parents[2] / "runtime" / "src" / "dikkat_runtime"
 LAYERS = (
@@ -23,6 +24,7 @@ LEVEL_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 SELF = {"__init__"}  # the version, which the command line prints, stands in the package itself
 LONGEST_FILE, LONGEST_FUNCTION = 350, 60
 FILES = sorted(SOURCES.rglob("*.py"))
+C_FILES = sorted(path for path in (SOURCES / "native" / "c").iterdir() if path.suffix in (".c", ".h"))
 
 
 def part_of(path: Path) -> str:
@@ -57,6 +59,23 @@ def problems(text: str, part: str) -> list[str]:
     return found
 
 
+def words_against_the_glossary(text: str, stem: str) -> list[str]:
+    """The names of a Python file called `stem`, and the docstrings in it, that do not keep to tests/naming.py."""
+    tree, own_name = ast.parse(text), ast.parse(f"{stem} = 0")
+    names = [name for name_tree in (own_name, tree) for _, name in banned_names(name_tree)]
+    return names + [f"the docstring of {name}" for _, name in poor_docstrings(tree)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
+def test_names_and_docstrings_keep_to_the_glossary(path: Path) -> None:
+    assert words_against_the_glossary(path.read_text(encoding="utf-8"), path.stem) == []
+
+
+@pytest.mark.parametrize("path", C_FILES, ids=lambda path: path.name)
+def test_names_of_c_keep_to_the_glossary(path: Path) -> None:
+    assert [*banned_c_names(f"int {path.stem};"), *banned_c_names(path.read_text(encoding="utf-8"))] == []
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
 def test_a_file_keeps_to_the_plan(path: Path) -> None:
     assert problems(path.read_text(encoding="utf-8"), part_of(path)) == []
@@ -74,3 +93,31 @@ def test_a_file_keeps_to_the_plan(path: Path) -> None:
 )
 def test_a_planted_violation_is_found(text: str, said: str) -> None:
     assert any(said in problem for problem in problems(text, "engine"))
+
+
+@pytest.mark.parametrize(
+    ("text", "stem", "said"),
+    [
+        ("found = 1", "files", ["found"]),
+        ("def best_place(told): pass", "files", ["best_place", "told"]),
+        ("x = 1", "told", ["told"]),
+        ('"""What is done."""', "files", ["the docstring of the module"]),
+        ('"""Do it."""\nFileNotFoundError\nfounded = match.found', "files", []),
+    ],
+)
+def test_a_banned_word_of_python_is_reported(text: str, stem: str, said: list[str]) -> None:
+    assert words_against_the_glossary(text, stem) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("int found = 0;", [(1, "found")]),
+        ("/* found */\n// told\nfloat of_place[2];", [(3, "of_place")]),
+        ('void meet(Meeting *m);\nputs("found");', [(1, "meet"), (1, "Meeting")]),
+        ("#define STRETCH 4", [(1, "STRETCH")]),
+        ("/* a place\n * found */ int index; char *replaced;", []),
+    ],
+)
+def test_a_banned_word_of_c_is_reported(text: str, names: list[tuple[int, str]]) -> None:
+    assert list(banned_c_names(text)) == names
