@@ -41,22 +41,22 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 
 def problems(text: str, part: str) -> list[str]:
-    """What is wrong with a file of that part."""
-    tree, found = ast.parse(text), []
+    """Return the violations of a file of that part."""
+    tree, result = ast.parse(text), []
     for name in imported(tree):
         top, *rest = name.split(".")
         if top in ("torch", "dikkat"):
-            found.append(f"imports {name}")
+            result.append(f"imports {name}")
         if top == "dikkat_runtime":
             target = rest[0] if rest else "__init__"
             if target not in SELF and LEVEL_OF[target] > LEVEL_OF[part]:
-                found.append(f"imports {name} from above")
+                result.append(f"imports {name} from above")
     if text.count("\n") > LONGEST_FILE:
-        found.append("is too long")
+        result.append("is too long")
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION:
-            found.append(f"{node.name} is too long")
-    return found
+            result.append(f"{node.name} is too long")
+    return result
 
 
 def words_against_the_glossary(text: str, stem: str) -> list[str]:
@@ -91,7 +91,7 @@ def test_a_file_keeps_to_the_plan(path: Path) -> None:
         ("def f():\n" + "    pass\n" * 60, "f is too long"),
     ],
 )
-def test_a_planted_violation_is_found(text: str, said: str) -> None:
+def test_a_planted_violation_is_reported(text: str, said: str) -> None:
     assert any(said in problem for problem in problems(text, "engine"))
 
 

@@ -108,8 +108,8 @@ def test_the_structure_of_xml_decides_what_is_one_sentence() -> None:
     text = "<d>a <i>b</i> c<br/>d</d>"
 
     def sentences(**structure: Any) -> list[str]:
-        found = contents(xml_fragment(text, Structure(**structure)))
-        return ["".join("|" if isinstance(item, Tag) else item for item in content) for content in found]
+        result = contents(xml_fragment(text, Structure(**structure)))
+        return ["".join("|" if isinstance(item, Tag) else item for item in content) for content in result]
 
     assert sentences() == ["a |b| c|d"]
     assert sentences(splitting=("br",)) == ["a |b| c", "d"]
@@ -120,8 +120,8 @@ def test_the_structure_of_xml_decides_what_is_one_sentence() -> None:
 
 def test_what_is_ignored_ends_with_its_own_tag() -> None:
     def words(text: str) -> list[str]:
-        found = contents(xml_fragment(text, Structure(ignored=("x",))))
-        return ["".join(item for item in content if isinstance(item, str)) for content in found]
+        result = contents(xml_fragment(text, Structure(ignored=("x",))))
+        return ["".join(item for item in content if isinstance(item, str)) for content in result]
 
     assert words("<x>a<x>b</x>c</x>d<x/>e") == ["de"]
     assert words("<x>never closed") == ["never closed"]
