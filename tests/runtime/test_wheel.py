@@ -40,7 +40,7 @@ def installed_bytes(home: Path) -> int:
 
 
 def are_alike(one: str, other: str, has_vectors: bool) -> bool:
-    """Return whether two outputs are equal; the last bits of vectors may differ, since compilers order sums otherwise."""
+    """Return whether two outputs are equal; compilers order sums differently, so last bits of vectors may differ."""
     if not has_vectors:
         return one == other
     rows, others = ([line.split("\t") for line in text.split("\n")[:-1]] for text in (one, other))
