@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.naming import banned_c_names, banned_names, poor_docstrings
+from tests.naming import banned_identifiers, banned_names, poor_docstrings
 
 SOURCES = Path(__file__).resolve().parents[2] / "runtime" / "src" / "dikkat_runtime"
 LAYERS = (
@@ -24,7 +24,7 @@ LEVEL_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 SELF = {"__init__"}  # the version, which the command line prints, stands in the package itself
 LONGEST_FILE, LONGEST_FUNCTION = 350, 60
 FILES = sorted(SOURCES.rglob("*.py"))
-C_FILES = sorted(path for path in (SOURCES / "native" / "c").iterdir() if path.suffix in (".c", ".h"))
+OTHER_FILES = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".c", ".h", ".js"))
 
 
 def part_of(path: Path) -> str:
@@ -71,9 +71,9 @@ def test_names_and_docstrings_keep_to_the_glossary(path: Path) -> None:
     assert words_against_the_glossary(path.read_text(encoding="utf-8"), path.stem) == []
 
 
-@pytest.mark.parametrize("path", C_FILES, ids=lambda path: path.name)
-def test_names_of_c_keep_to_the_glossary(path: Path) -> None:
-    assert [*banned_c_names(f"int {path.stem};"), *banned_c_names(path.read_text(encoding="utf-8"))] == []
+@pytest.mark.parametrize("path", OTHER_FILES, ids=lambda path: path.name)
+def test_names_of_c_and_javascript_keep_to_the_glossary(path: Path) -> None:
+    assert [*banned_identifiers(f"int {path.stem};"), *banned_identifiers(path.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
@@ -116,8 +116,9 @@ def test_a_banned_word_of_python_is_reported(text: str, stem: str, said: list[st
         ("/* found */\n// told\nfloat of_place[2];", [(3, "of_place")]),
         ('void meet(Meeting *m);\nputs("found");', [(1, "meet"), (1, "Meeting")]),
         ("#define STRETCH 4", [(1, "STRETCH")]),
+        ("const told = (place) => `${place}`; // found", [(1, "told"), (1, "place"), (1, "place")]),
         ("/* a place\n * found */ int index; char *replaced;", []),
     ],
 )
-def test_a_banned_word_of_c_is_reported(text: str, names: list[tuple[int, str]]) -> None:
-    assert list(banned_c_names(text)) == names
+def test_a_banned_word_of_c_or_javascript_is_reported(text: str, names: list[tuple[int, str]]) -> None:
+    assert list(banned_identifiers(text)) == names
