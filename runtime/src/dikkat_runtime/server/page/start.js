@@ -4,7 +4,7 @@ import { classifyPanel } from "./classify.js";
 import { comparePanel } from "./compare.js";
 import { documentsPanel } from "./documents.js";
 import { button, element, labelled } from "./elements.js";
-import { askJson, remember, remembered, useKey } from "./server.js";
+import { requestJson, remember, remembered, useKey } from "./server.js";
 import { pageLanguage, say, speak } from "./strings.js";
 import { translatePanel } from "./translate.js";
 import { writePanel } from "./write.js";
@@ -131,7 +131,7 @@ function askForKey(message) {
 async function load() {
   notice("");
   try {
-    served = await askJson("/page/models", { method: "GET" });
+    served = await requestJson("/page/models", { method: "GET" });
   } catch (problem) {
     if (problem.status === 401 || problem.status === 403) askForKey(remembered(sessionStorage, "dikkat-key") ? problem.message : "");
     else notice(problem.message);
