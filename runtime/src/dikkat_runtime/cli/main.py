@@ -23,7 +23,7 @@ PRECISION_HELP = "int8 is faster; auto takes it where training measured that it 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    # a process that is told to end says so in one line too
+    # a terminated process ends with one line too
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(run(sys.argv[1:]))
 
@@ -44,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     except MemoryError:
         return _fail("no memory left; give a smaller --batch-size", 74)
     except BrokenPipeError:
-        # the reader of our output has gone; nobody is left to tell
+        # the reader of our output has gone, so no message is written
         discard_output()
         return 141
     except KeyboardInterrupt:

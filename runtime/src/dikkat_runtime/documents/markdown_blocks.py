@@ -78,7 +78,7 @@ class _Reader:
         self._lines = lines
         self._block = Block()
         self._item_indent: int | None = None
-        """Where the text of the list item begins that may go on; None outside of lists."""
+        """Start of the text of the list item that may continue; None outside of lists."""
         self._after_blank = True
 
     def blocks(self, number: int) -> Iterator[Block]:

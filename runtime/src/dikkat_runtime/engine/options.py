@@ -72,7 +72,7 @@ class BeamOptions(DecodingOptions):
     """Hypotheses returned per sentence, best first."""
 
     def __post_init__(self) -> None:
-        # The bare super() does not survive the class that slots=True makes anew.
+        # The bare super() fails in the second class that slots=True creates.
         DecodingOptions.__post_init__(self)
         size, best = self.beam_size, self.n_best
         _require("beam_size", size, "a whole number of at least 1", _whole(size) and size >= 1)

@@ -49,7 +49,7 @@ class SegmentQueue:
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._clock = limits, clock
         self.changed = threading.Condition()
-        """Held while the queue is changed; told of every change."""
+        """Held while the queue is changed, and notified of every change."""
         self._lanes: dict[Task, _Lane] = {}
         self._rates: dict[Hashable, TokenRate] = {}
         self._order = 0

@@ -17,7 +17,7 @@ from dikkat_runtime.server.translation import answer_texts
 from dikkat_runtime.text.glossary import Glossary
 
 NO_LIMIT = 1_000_000_000_000
-"""Limit of characters that clients are told; there is none."""
+"""Limit of characters in answers to clients; there is none."""
 _UNKNOWN = ("style_id", "custom_instructions", "translation_memory_id")
 """Fields of requests that no model here can serve."""
 _FORMALITY = ("default", "prefer_more", "prefer_less", "more", "less")
