@@ -162,7 +162,7 @@ def _with_wanted(
 
 
 def _rank(candidate: Candidate) -> tuple[float, int, int]:
-    return -candidate.log_probability, candidate.parent, candidate.token
+    return -float(candidate.log_probability), candidate.parent, candidate.token
 
 
 def _not_blocked(sentence: Sentence, row: Row) -> Collection[int]:

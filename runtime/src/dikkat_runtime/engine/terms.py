@@ -223,7 +223,7 @@ class Terms:
 
     def _open(self, state: TermState) -> tuple[Where, ...]:
         """Return the kinds of spellings that may begin now."""
-        return _WHERE[: 1 + state.place]
+        return _WHERE[: 1 + state.openings]
 
     @cached_property
     def _known(self) -> dict[str, dict[TermState, Any]]:
