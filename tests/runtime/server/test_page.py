@@ -73,7 +73,7 @@ def test_modules_of_the_page_find_what_they_import() -> None:
     for name, text in files.items():
         for names, other in re.findall(r'import \{([^}]+)\} from "\./([\w.]+)"', text):
             for item in names.split(","):
-                pattern = rf"export (?:async )?(?:function\*?|const|class) {each.strip()}\b"
+                pattern = rf"export (?:async )?(?:function\*?|const|class) {item.strip()}\b"
                 assert re.search(pattern, files[other]), (name, item)
 
 
