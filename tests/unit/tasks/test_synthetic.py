@@ -105,9 +105,10 @@ def test_it_goes_on_after_a_stop(texts: list[Path], tmp_path: Path) -> None:
 def test_other_texts_are_begun_anew_by_force(texts: list[Path], tmp_path: Path) -> None:
     call = Call(inputs=texts, out=tmp_path / "pairs.tsv", force=True)
     with pytest.raises(StoppedError):
-        write_pairs(DISTILLED, JOB, call, InThisProcess(most_files=1))
-    write_pairs(DISTILLED, JOB, replace(call, inputs=texts[1:]), InThisProcess())
-    assert call.out.read_text().split("\n")[1:-1] == [f"{text}\t{text.upper()}\tdistilled" for text in GIVEN[3:]]
+        write_pairs(DISTILLED, JOB, call, InThisProcess(most_files=2))
+    (tmp_path / "c.txt").write_text("nine\n")
+    write_pairs(DISTILLED, JOB, replace(call, inputs=[tmp_path / "c.txt"]), InThisProcess())
+    assert call.out.read_text() == "source\ttarget\torigin\nnine\tNINE\tdistilled\n"
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:

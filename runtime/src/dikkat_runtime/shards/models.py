@@ -86,7 +86,7 @@ class ClassifyingModel:
         self.counts = Counter[str]()
 
     def answers(self, texts: Sequence[str]) -> list[Values]:
-        """Return label and probability of each text, the likeliest first where it may have several; None without words."""
+        """Return label and probability of each text, the likeliest first; both are None where it has no words."""
         values = list[Values]()
         for answer in self._classifier.stream(texts):
             self.counts["cut"] += answer.num_tokens > self._classifier.max_tokens

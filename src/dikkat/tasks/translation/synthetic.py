@@ -94,8 +94,9 @@ def split_texts(texts: Sequence[Path], folder: Path, side: Side, *, force: bool)
     if before is not None and not force:
         raise UsageError(f"{folder.parent}: was begun with other texts; remove it, or give another --out, or --force")
     with write_errors(folder):
-        if folder.exists():
-            shutil.rmtree(folder)
+        # what was written of other texts goes too
+        if folder.parent.exists():
+            shutil.rmtree(folder.parent)
         make_folder(folder)
     lines = (" ".join(line.split("\t")) for path in texts for line in read_text_lines(path) if line.strip())
     number = 0
