@@ -43,7 +43,8 @@ def unpacked(raw: IO[bytes], packing: Packing, path: Path) -> IO[bytes]:
     if packing == "gz":
         return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
     if packing == "zst":
-        stream = pyarrow(path).CompressedInputStream(raw, "zstd")
+        # the stream closes what it reads as soon as nobody holds it
+        stream = pyarrow(path).CompressedInputStream(_KeptOpen(raw), "zstd")
         return cast(IO[bytes], io.BufferedReader(stream, 1 << 17))
     return raw
 
@@ -64,13 +65,21 @@ def packed(file: IO[bytes], packing: Packing, path: Path) -> Iterator[IO[bytes]]
 
 
 class _KeptOpen(io.RawIOBase):
-    """Passes bytes on to a file, and does not close it."""
+    """Passes bytes on to a file and from it, and does not close it."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file = file
 
+    def readable(self) -> bool:
+        return True
+
     def writable(self) -> bool:
         return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
 
     def write(self, content: Any, /) -> int:
         return self._file.write(content)
