@@ -80,16 +80,16 @@ def _write(distils: bool, options: dict[str, Any]) -> None:
     run, out = options["run"], options["out"]
     check_table(out, "--out")
     languages = require_kind(RunDirectory.open(run), "translator").get("data", {})
-    names = ("precision", "engine", "device", "beam")
-    job = Job(run=run, task="translate", **{name: options[name] for name in names})
-    names = ("out", "workers", "threads", "force", "estimate")
-    call = Call(inputs=options["texts"], **{name: options[name] for name in names})
+    of_job = {name: options[name] for name in ("precision", "engine", "device", "beam")}
+    job = Job(run=run, task="translate", **of_job)
+    of_call = {name: options[name] for name in ("out", "workers", "threads", "force", "estimate")}
+    call = Call(inputs=options["texts"], **of_call)
     recipe = DISTILLED if distils else replace(BACKTRANSLATED, tag=options["tag"])
     written = write_pairs(recipe, job, call, lambda job, call: run_call(job, call, terminal()))
     if options["estimate"]:
         return
     read_language, new_language = (str(languages.get(f"{side}_language") or "?") for side in ("source", "target"))
-    sides = [f"{read_language} as given", f"{new_language} by {run}"]
-    source, target = sides if distils else reversed(sides)
+    read, new = f"{read_language} as given", f"{new_language} by {run}"
+    source, target = (read, new) if distils else (new, read)
     left_out = f", {written.left_out:,} left out without a translation" if written.left_out else ""
     print_report([f"{plural(written.pairs, 'pair')} in {out}: source {source}, target {target}{left_out}"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -59,36 +59,19 @@ def translate_files(
 
     Each file becomes one file of its name in --out, whole or absent; what is whole already is passed over.
     """
+    _work(**locals())
+
+
+def _work(*, run: Path, embed: bool, no_corrections: bool, shard: str | None, **options: Any) -> None:
     from dikkat.tasks.row_models import OPENER, task_of_run
     from dikkat_runtime.shards.call import Call, run_call
     from dikkat_runtime.shards.job import Job
 
-    job = Job(
-        run=run,
-        task=task_of_run(run, embed=embed),
-        precision=precision,
-        engine=engine,
-        device=device,
-        beam=beam,
-        length_penalty=length_penalty,
-        format=format,
-        column=column,
-        output_column=output_column,
-        corrections=not no_corrections,
-        opener=OPENER,
-    )
-    call = Call(
-        inputs=inputs,
-        out=out,
-        workers=workers,
-        threads=threads,
-        ray=ray,
-        ray_address=ray_address,
-        part=shard,
-        force=force,
-        estimate=estimate,
-    )
-    result = run_call(job, call, terminal())
+    task = task_of_run(run, embed=embed)
+    names = ("precision", "engine", "device", "beam", "length_penalty", "format", "column", "output_column")
+    of_job = {name: options.pop(name) for name in names}
+    job = Job(run=run, task=task, corrections=not no_corrections, opener=OPENER, **of_job)
+    result = run_call(job, Call(part=shard, **options), terminal())
     for line in result.lines():
         print(line, file=sys.stderr)
     result.check()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from dikkat_runtime.shards.writing import write_shard
 class Silent(ShoutingModel):
     """Finds nothing to say of some texts."""
 
-    def answers(self, texts: Iterable[str]) -> list[Values]:  # type: ignore[override]
+    def answers(self, texts: Sequence[str]) -> list[Values]:
         """Return capitals, or nothing."""
         return [("" if text == "silent" else text.upper(),) for text in texts]
 

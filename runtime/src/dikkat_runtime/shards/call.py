@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 from dikkat_runtime.errors import UsageError, plural
 from dikkat_runtime.native.cpu import usable_processors
@@ -15,6 +15,7 @@ from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.locking import locked
 from dikkat_runtime.shards.planning import part_of, plan_shards, told_of_passed_over
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
+from dikkat_runtime.shards.shard import Shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Call:
     """Whether to say only what it would take."""
 
 
-def run_call(job: Job, call: Call, stream: TextIO | None) -> Result:
+def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
     """Do what is asked for; `stream` hears of progress.
 
     Raises `UsageError`, `MissingInputError` and `DataError` for what is found before any work, `CannotCreateError` for
@@ -66,7 +67,7 @@ def run_call(job: Job, call: Call, stream: TextIO | None) -> Result:
 
 @contextmanager
 def _driver(
-    job: Job, call: Call, shards: Sequence[Shard], fingerprint: Mapping[str, Any], stream: TextIO | None
+    job: Job, call: Call, shards: Sequence[Shard], fingerprint: Mapping[str, Any], stream: IO[str] | None
 ) -> Iterator[Driver]:
     """A driver with the workers that are asked for, which end with it."""
     workers: Workers

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 from dikkat_runtime.errors import DataError, DikkatError, DiskError, InternalError, StoppedError, UsageError, plural
 from dikkat_runtime.files import TEMPORARY_PREFIX, write_atomically
@@ -86,11 +86,12 @@ def fingerprint_of(job: Job) -> dict[str, Any]:
 def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool) -> None:
     """Write by what model and options the outputs in `folder` are made, or compare with what stands there.
 
-    Raises `UsageError` where another model or other options stand there, unless `force` replaces them.
+    Raises `UsageError` where another model or other options stand there and something was made by them, unless `force`
+    replaces them.
     """
     path = folder / DESCRIPTION
     before = read_record(path)
-    if before is None or (force and before != fingerprint):
+    if before is None or (before != fingerprint and (force or not _has_records(folder))):
         write_atomically(path, record_bytes(fingerprint))
     elif before != fingerprint:
         old, new = before.get("options", {}), fingerprint["options"]
@@ -100,6 +101,10 @@ def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool) -> No
             name = changed[0]
             what = f"{name} {_shown(old.get(name))}, not {_shown(new[name])}"
         raise UsageError(f"{folder}: was made by {what}; give another --out, or --force to write its files anew")
+
+
+def _has_records(folder: Path) -> bool:
+    return any(path.name != DESCRIPTION for path in folder.rglob("_*.json"))
 
 
 def _shown(value: Any) -> str:
@@ -141,7 +146,7 @@ def _remove(shard: Shard, half_written: Sequence[Path]) -> None:
 class Driver:
     """Works on shards by `num_workers` workers."""
 
-    def __init__(self, workers: Workers, num_workers: int, shards: Sequence[Shard], stream: TextIO | None) -> None:
+    def __init__(self, workers: Workers, num_workers: int, shards: Sequence[Shard], stream: IO[str] | None) -> None:
         """`stream` hears of progress."""
         self._workers, self._num_workers = workers, num_workers
         self._shards = list(shards)

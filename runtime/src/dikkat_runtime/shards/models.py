@@ -21,11 +21,16 @@ from dikkat_runtime.tasks.translator import Translator
 class RowModel(Protocol):
     """What a worker asks of a model."""
 
-    info: EngineInfo
-    columns: Sequence[Column]
-    """Those that it fills."""
     counts: Counter[str]
     """Of rows by what happened to them, since it was cleared."""
+
+    @property
+    def info(self) -> EngineInfo:
+        """What computes, and with what."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The columns that it fills."""
 
     def answers(self, texts: Sequence[str]) -> list[Values]:
         """Return the values of each text; an empty text has values too."""

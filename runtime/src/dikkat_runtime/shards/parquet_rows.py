@@ -37,7 +37,7 @@ class ParquetReader:
     @property
     def fraction(self) -> float:
         """The share of the rows that was read."""
-        return min(1.0, self._read / max(1, self._file.metadata.num_rows))
+        return min(1.0, self._read / max(1, int(self._file.metadata.num_rows)))
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield all rows. Raises `DataError`."""

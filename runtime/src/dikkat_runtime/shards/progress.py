@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import TextIO
+from typing import IO
 
 from dikkat_runtime.errors import plural
 from dikkat_runtime.shards.shard import Shard
@@ -18,7 +18,7 @@ MOVING_EVERY = 0.25
 class Progress:
     """Counts rows and files, and tells the rate and the time that is left."""
 
-    def __init__(self, shards: Sequence[Shard], stream: TextIO | None, clock: Callable[[], float]) -> None:
+    def __init__(self, shards: Sequence[Shard], stream: IO[str] | None, clock: Callable[[], float]) -> None:
         """`shards` are those to be done; nobody hears of them without a `stream`."""
         self._stream, self._clock = stream, clock
         self._is_terminal = stream is not None and stream.isatty()

@@ -16,6 +16,7 @@ from dikkat_runtime.text.strict_json import parse_json
 
 LARGEST_RECORD = 1 << 20
 """Bytes."""
+_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,10 @@ class Shard:
 def digest_of(file: IO[bytes]) -> str:
     """Return the SHA-256 of an open file from its beginning."""
     file.seek(0)
-    return hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashlib.sha256()
+    while content := file.read(_BLOCK):
+        digest.update(content)
+    return digest.hexdigest()
 
 
 def read_record(path: Path) -> dict[str, Any] | None:

@@ -34,7 +34,7 @@ RunCall = Callable[[Job, Call], Result]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """Which side is written, and how it is marked."""
+    """A side to write, and how pairs are marked."""
 
     written: Side
     """The side that the model writes."""
@@ -44,7 +44,7 @@ class Recipe:
     """Words before each source that was written, so that a model can tell it (Caswell et al. 2019)."""
 
     @property
-    def given(self) -> Side:
+    def read(self) -> Side:
         """The side that is read."""
         return "source" if self.written == "target" else "target"
 
@@ -69,9 +69,9 @@ def write_pairs(recipe: Recipe, job: Job, call: Call, run_call: RunCall) -> Writ
     """
     folder = call.out.with_name(f"{call.out.name}.parts")
     inputs, outputs = folder / "in", folder / "out"
-    split_texts(call.inputs, inputs, recipe.given, force=call.force)
+    split_texts(call.inputs, inputs, recipe.read, force=call.force)
     result = run_call(
-        replace(job, column=recipe.given, output_column=recipe.written, opener=OPENER),
+        replace(job, column=recipe.read, output_column=recipe.written, opener=OPENER),
         replace(call, inputs=[inputs], out=outputs),
     )
     result.check()
@@ -118,13 +118,13 @@ def _join(recipe: Recipe, outputs: Path, out: Path) -> Written:
     pairs, left_out = 0, 0
     with write_streaming(out) as file:
         file.write("source\ttarget\torigin\n")
-        for given, written in _rows(outputs):
+        for text, written in _rows(outputs):
             if not written.strip():
                 left_out += 1
                 continue
             pairs += 1
             tagged = f"{recipe.tag} {written}" if recipe.tag else written
-            source, target = (given, written) if recipe.written == "target" else (tagged, given)
+            source, target = (text, written) if recipe.written == "target" else (tagged, text)
             file.write(f"{source}\t{target}\t{recipe.origin}\n")
     return Written(pairs, left_out)
 
@@ -134,5 +134,5 @@ def _rows(outputs: Path) -> Iterator[tuple[str, str]]:
         with path.open(encoding="utf-8", newline="\n") as lines:
             next(lines)
             for line in lines:
-                given, _, written = line.removesuffix("\n").partition("\t")
-                yield given, written
+                text, _, written = line.removesuffix("\n").partition("\t")
+                yield text, written
