@@ -79,6 +79,11 @@ def available_threads() -> int:
     setting = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if setting.isdigit() and int(setting) > 0:
         return int(setting)
+    return usable_processors()
+
+
+def usable_processors() -> int:
+    """Return the processors of the affinity of this process, and of the quota of its container, rounded up."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota()
     return usable if quota is None else max(1, min(usable, math.ceil(quota)))
