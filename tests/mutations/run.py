@@ -15,11 +15,14 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import NamedTuple
 
+import jaxtyping
 import pytest
 from tests.docs.test_checklist import named_tests, slow_tests
 from tests.mutations.planted import MUTATIONS, Mutation
@@ -38,8 +41,15 @@ class Outcome(NamedTuple):
     mutation: Mutation
     verdict: str
     """`CAUGHT`, `SURVIVED`, or "NOT RUN" with the reason."""
+    caught_by: list[str]
+    """Tests that failed, by their node ids."""
     seconds: float
     output: str
+
+    def __str__(self) -> str:
+        row, file, old, new = self.mutation
+        change = f"{old.strip()!r} -> {new.strip()!r}"
+        return f"{self.verdict}\t{row}\t{file}\t{change}\t{' '.join(self.caught_by)}\t{self.seconds:.0f} s"
 
 
 class Ended(NamedTuple):
@@ -76,45 +86,44 @@ def named_after(row: str) -> list[str]:
     return sorted(named_tests().get(row, ()), key=order)
 
 
-def run_all(mutations: Sequence[Mutation]) -> Iterable[Outcome]:
-    """The outcome of each, one after the other."""
-    _load_libraries()
-    with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
-        tree = Tree(Path(folder))
-        for mutation in mutations:
-            start = time.monotonic()
-            verdict, output = tree.verdict(mutation)
-            yield Outcome(mutation, verdict, time.monotonic() - start, output)
-
-
 @dataclass
 class Tree:
     """A copy of the sources in `folder`, in which one mutation at a time is planted."""
 
     folder: Path
     planted: int = 0
-    passes: dict[str, bool] = field(default_factory=dict)
-    """By test, whether it passes without a mutation."""
 
     def __post_init__(self) -> None:
         for part in FOLDERS:
             shutil.copytree(ROOT / part, self.folder / part, ignore=shutil.ignore_patterns("__pycache__"))
 
-    def verdict(self, mutation: Mutation) -> tuple[str, str]:
-        """What the tests of the mutation's row say of it, and what they print."""
+    def outcome(self, mutation: Mutation) -> Outcome:
+        """What the tests of the mutation's row say of it."""
+        start = time.monotonic()
         ended = self._run_mutated(mutation)
+        verdict = f"NOT RUN (exit code {ended.code})"
         if ended.code == -signal.SIGALRM:
-            return f"NOT RUN (not done after {SECONDS} s)", ended.output
-        if ended.code == pytest.ExitCode.OK:
-            return SURVIVED, ended.output
-        if ended.code != pytest.ExitCode.TESTS_FAILED:
-            return f"NOT RUN (exit code {ended.code})", ended.output
-        for test in ended.failed:
-            if test not in self.passes:
-                self.passes[test] = self._run([test]).code == pytest.ExitCode.OK
-            if self.passes[test]:
-                return CAUGHT, ended.output
-        return "NOT RUN (the test fails without the mutation as well)", ended.output
+            verdict = f"NOT RUN (not done after {SECONDS} s)"
+        elif ended.code == pytest.ExitCode.OK:
+            verdict = SURVIVED
+        elif ended.code == pytest.ExitCode.TESTS_FAILED:
+            verdict = CAUGHT
+        return Outcome(mutation, verdict, ended.failed, time.monotonic() - start, ended.output)
+
+    def fail_anyway(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
+        """The outcomes whose tests fail without any mutation as well."""
+        caught = [each for each in outcomes if each.verdict == CAUGHT]
+        tests = sorted({test for each in caught for test in each.caught_by})
+        if not tests:
+            return []
+        ended = self._run(tests, "--maxfail=1000")
+        if ended.code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            raise RuntimeError(f"pytest ended with the exit code {ended.code}:\n{ended.output}")
+        return [
+            each._replace(verdict="NOT RUN (the test fails without it as well)", output=ended.output)
+            for each in caught
+            if set(each.caught_by) <= set(ended.failed)
+        ]
 
     def _run_mutated(self, mutation: Mutation) -> Ended:
         path = source_of(mutation, self.folder)
@@ -124,12 +133,12 @@ class Tree:
         self.planted += 1
         os.utime(path, (times.st_atime, times.st_mtime + 10 * self.planted))
         try:
-            return self._run(named_after(mutation.row))
+            return self._run(named_after(mutation.row), "-x")
         finally:
             path.write_text(text, encoding="utf-8")
             os.utime(path, (times.st_atime, times.st_mtime))
 
-    def _run(self, tests: list[str]) -> Ended:
+    def _run(self, tests: list[str], limit: str) -> Ended:
         output, failed = self.folder / "output.txt", self.folder / "failed.txt"
         failed.write_text("", encoding="utf-8")
         child = os.fork()
@@ -141,7 +150,9 @@ class Tree:
             sources = [str(self.folder / part) for part in FOLDERS]
             sys.path[:0] = [*sources, str(ROOT)]
             os.environ["PYTHONPATH"] = os.pathsep.join(sources)
-            arguments = ["-q", "-x", "-p", "no:cacheprovider", "--no-header", *tests]
+            # shapes are not checked: what a mutation breaks must be seen by what a test says
+            jaxtyping.install_import_hook = lambda *_: None
+            arguments = ["-q", limit, "-p", "no:cacheprovider", "--no-header", *tests]
             os._exit(int(pytest.main(arguments, plugins=[Failures(failed)])))
         _, status = os.waitpid(child, 0)
         return Ended(
@@ -163,15 +174,12 @@ class Failures:
                 lines.write(f"{report.nodeid}\n")
 
 
-def _load_libraries() -> None:
+def load_libraries() -> None:
     """Once, for all forks; nothing of ours, which each fork loads from the mutated tree."""
-    import beartype  # noqa: F401
-    import hypothesis  # noqa: F401
-    import jaxtyping  # noqa: F401
-    import pydantic  # noqa: F401
-    import tokenizers  # noqa: F401
-    import torch  # noqa: F401
-
+    for plugin in entry_points(group="pytest11"):
+        plugin.load()
+    for package in ("dikkat.cli.app", "dikkat.classroom", "dikkat.tasks.loading", "beartype", "hypothesis.strategies"):
+        import_module(package)
     ours = [name for name in sys.modules if name.split(".")[0] in ("dikkat", "dikkat_runtime")]
     for name in ours:
         del sys.modules[name]
@@ -180,15 +188,20 @@ def _load_libraries() -> None:
 def main(rows: list[str]) -> int:
     os.chdir(ROOT)
     chosen = [mutation for row in rows for mutation in MUTATIONS if mutation.row == row] if rows else MUTATIONS
-    failed = 0
-    for mutation, verdict, seconds, output in run_all(chosen):
-        change = f"{mutation.old.strip()!r} -> {mutation.new.strip()!r}"
-        print(f"{verdict}\t{mutation.row}\t{mutation.file}\t{change}\t{seconds:.0f} s", flush=True)
-        if verdict != CAUGHT:
-            failed += 1
-            print("\n".join(output.splitlines()[-15:]), file=sys.stderr, flush=True)
-    print(f"{len(chosen) - failed} of {len(chosen)} mutations caught", flush=True)
-    return int(failed > 0)
+    load_libraries()
+    outcomes, wrong = list[Outcome](), list[Outcome]()
+    with tempfile.TemporaryDirectory(prefix="mutations-") as folder:
+        tree = Tree(Path(folder))
+        for mutation in chosen:
+            outcomes.append(tree.outcome(mutation))
+            print(outcomes[-1], flush=True)
+        wrong = [each for each in outcomes if each.verdict != CAUGHT] + (late := tree.fail_anyway(outcomes))
+    for each in late:
+        print(each)
+    for each in wrong:
+        print("\n".join(each.output.splitlines()[-15:]), file=sys.stderr)
+    print(f"{len(chosen) - len(wrong)} of {len(chosen)} mutations caught", flush=True)
+    return int(bool(wrong))
 
 
 if __name__ == "__main__":
