@@ -162,7 +162,7 @@ class Tree:
         )
 
 
-@dataclass
+@dataclass(eq=False)
 class Failures:
     """A plugin of pytest that writes down which tests failed."""
 
