@@ -106,7 +106,7 @@ HAND = [
     Mutation("B15", f"{_KERNELS}/dropout.py", "mul_(drop_scale(threshold))", "mul_(1.0)"),
     Mutation("B16", "src/dikkat/classroom/scratch.py", "    return ours.causal_mask(x.shape[-2], device=x.device)", "    return ours.causal_mask(x.shape[-2], device=x.device).transpose(-2, -1)"),
     Mutation("B17", "src/dikkat/classroom/scratch.py", "[head[part] for part in range(3) for head in heads]", "[head[part] for head in heads for part in range(3)]"),
-    Mutation("B18", "src/dikkat/classroom/scratch.py", "        self.attention.out_projection.load_state_dict(mixing.state_dict())\n", ""),
+    Mutation("B18", "src/dikkat/classroom/scratch.py", "        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n        mixing = nn.Linear(d_out, d_out)\n", "        mixing = nn.Linear(d_out, d_out)\n        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n"),
     Mutation("B21", f"{_NN}/torch_weights.py", '    ("out_proj.bias", ("out_projection.bias",)),\n', ""),
     Mutation("B23", f"{_EXPLAIN}/three_steps.py", "steps=(_scores(trace, messages, full), _weights(trace, messages), _context(trace, messages, full))", "steps=(_scores(trace, messages, full), _context(trace, messages, full))"),
     Mutation("D8", f"{_EXPLAIN}/trace.py", "    scaled = scores * cell.beta\n", "    scaled = scores\n"),
