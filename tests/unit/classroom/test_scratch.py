@@ -91,8 +91,8 @@ def test_all_four_layers_are_drawn_in_the_chapter_s_order() -> None:
     torch.manual_seed(5)
     query, key, value = (nn.Linear(3, 4) for _ in range(3))
     mixing = nn.Linear(4, 4)
-    heads = (layer(BATCH).unflatten(-1, (2, 2)).transpose(1, 2) for layer in (query, key, value))
-    mixed = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
+    q, k, v = (layer(BATCH).unflatten(-1, (2, 2)).transpose(1, 2) for layer in (query, key, value))
+    mixed = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
     torch.testing.assert_close(part(BATCH), mixing(mixed.transpose(1, 2).flatten(2)), rtol=0, atol=1e-5)
 
 
