@@ -20,6 +20,7 @@ COMMANDS = (
     "evaluate",
     "embed",
     "attend",
+    "page",
     "explain",
     "heads",
     "report",

@@ -20,7 +20,7 @@ const KEY_ACTIONS = {
 };
 
 function onKey(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, textarea")) return;
   const dialog = document.getElementById("help-dialog");
   if (dialog.open && event.key !== "?") return;
   const tab = event.target.closest?.("[role=tab]");

@@ -1,0 +1,36 @@
+// Starts a page that computes: unpacks the model, then translates the sentence of the address, or the first example.
+
+function startLive() {
+  PANELS.heads = liveHeadsTab;
+  PANELS.honesty = liveHonestyTab;
+  KEY_ACTIONS.n = () => nextExample(1);
+  KEY_ACTIONS.p = () => nextExample(-1);
+  const field = document.getElementById("text");
+  KEY_ACTIONS["/"] = () => field.focus();
+  field.addEventListener("input", () => typed(field.value));
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    translateText();
+  });
+  listenToAll();
+  addEventListener("keydown", (event) => { if (event.key === "/" && event.target !== field) event.preventDefault(); });
+  drawFrame();
+  startEngine();
+  const taken = (id) => {
+    const node = document.getElementById(id);
+    const text = node.textContent.trim();
+    node.remove();
+    return text;
+  };
+  ask("load", { model: taken("weights"), core: taken("core") }).then((engine) => {
+    live.engine = engine;
+    if (!readHash()) field.value = DATA.examples[0] ?? "";
+    addEventListener("hashchange", () => {
+      if (readHash()) translateText();
+    });
+    translateText();
+  }, showFailure);
+}
+
+startLive();
