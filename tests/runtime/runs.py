@@ -53,7 +53,7 @@ def classifier_run(path: Path, around: dict[str, Any] | None = None, **model: An
         nn.init.normal_(network.pooling.query)
     run = _write(path, network, config, tokenizer, task="classifier", labels=labels)
     for step, temperature in ((1, 1.0), (2, 0.7)):
-        run.append_metrics({"step": step, "accuracy": step, "macro_f1": step, "temperature": temperature})
+        run.append_metrics({"step": step, "accuracy": step, "macro_f1": step, "micro_f1": step, "temperature": temperature})
     return path
 
 

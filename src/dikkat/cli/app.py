@@ -29,6 +29,7 @@ COMMANDS = (
     "doctor",
     "data",
     "import",
+    "export",
     "serve",
 )
 """In the order of the help; each stands in the module of its name, under its name."""

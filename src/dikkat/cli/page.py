@@ -1,4 +1,4 @@
-"""`dikkat page`: one HTML file that translates in the browser and shows what the model attends to."""
+"""`dikkat page`: one HTML file in which a model computes in the browser, and shows what it attends to."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class WebPrecision(StrEnum):
 
 
 def page(
-    run: Annotated[Path, typer.Argument(help="Run directory of a translator.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="Run directory.", show_default=False)],
     out: Annotated[Path, typer.Option(help="HTML file to write.", show_default=False)],
     language: Annotated[str, typer.Option(help="Language that the page opens in: en or tr.")] = "en",
     precision: Annotated[
         WebPrecision, typer.Option(help="auto is int8, a third of the size, unless training measured that it loses.")
     ] = WebPrecision.auto,
 ) -> None:
-    """Write one offline HTML file that translates what is typed in it with this model, and shows every attention map.
+    """Write one offline HTML file in which this model reads what is typed, and shows every attention map.
 
     Nothing is installed, served or loaded: the file holds the model and an engine that computes it in the browser.
     """

@@ -1,4 +1,4 @@
-"""The scripts of the browser engine, in the order in which they run in one scope."""
+"""Read the scripts of the browser engine, which run in one scope in the order of these lists."""
 
 from __future__ import annotations
 
@@ -15,14 +15,24 @@ ENGINE = (
     "labels.js",
     "search.js",
     "translator.js",
+    "classifier.js",
+    "language_model.js",
     "core.js",
-    "service.js",
 )
+"""Scripts of the engine."""
+
+SERVICE = ("service.js", "translator_tasks.js", "reader_tasks.js", "worker.js")
+"""Scripts behind the engine that answer the questions of a page."""
 
 
 def engine_script() -> str:
     """Return the source of the whole engine."""
     return "\n".join(asset(f"engine/{name}") for name in ENGINE)
+
+
+def service_script() -> str:
+    """Return the source of the engine with what answers the questions of a page."""
+    return "\n".join([engine_script(), *(asset(f"engine/{name}") for name in SERVICE)])
 
 
 def asset(name: str) -> str:

@@ -100,6 +100,6 @@ def _compact(tokenizer: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {name: tokenizer[name] for name in _KEPT_OF_TOKENIZER} | {"model": model}
 
 
-def name_of(run: Path, languages: tuple[str, str]) -> str:
+def name_of(run: Path, languages: tuple[str, ...]) -> str:
     """Return the name that a page shows: the languages of a translator, or the name of the run directory."""
     return "-".join(filter(None, languages)) or run.resolve().name

@@ -9,17 +9,25 @@ from typing import Any
 from dikkat.data.line_profile import reading_limits
 from dikkat.web.model_file import WebModel, name_of, settings_of
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
+from dikkat_runtime.engine.native_texts import NativeStack
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.precision import PrecisionName, read_record
 from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, read_weights, section
-from dikkat_runtime.engine.settings import NeedsTorchError, model_settings
+from dikkat_runtime.engine.settings import ModelSettings, NeedsTorchError, model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.loading import load_tokenizers
+from dikkat_runtime.tasks.classifier import temperature_of
+from dikkat_runtime.tasks.loading import load_tokenizer, load_tokenizers
+from dikkat_runtime.tasks.opening import labels_of, open_classifier_engine, open_language_engine
+from dikkat_runtime.tasks.reading_limits import default_limits
 from dikkat_runtime.text.tokenizer import read_tokenizer
 
 _LONGEST_EXAMPLE = 100
 """Characters."""
+MOST_SOURCE_TOKENS = 256
+"""Tokens of a text that a page translates in one piece, even where training had only shorter ones."""
+MOST_TOKENS = 20_000
+"""Tokens of a text that a page takes for a classifier, of which it reads the beginning and the end."""
 
 
 def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
@@ -30,10 +38,9 @@ def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
     `DataError` naming the file that is missing or damaged.
     """
     config = read_config(run)
-    if config["task"] != "translator":
-        raise UsageError(f"{run}: holds a {config['task']}; a page of it cannot be made yet, only that of a translator")
+    read = {"translator": _translator, "classifier": _classifier, "lm": _language_model}[config["task"]]
     try:
-        return _translator(run, config, chosen_precision(run, precision))
+        return read(run, config, chosen_precision(run, precision))
     except NeedsTorchError as error:
         raise UsageError(f"{run}: the browser engine lacks a part of this model: {error.reason}") from None
 
@@ -82,5 +89,57 @@ def _translator(run: Path, config: Mapping[str, Any], precision: Precision) -> W
         },
         precision=precision,
         languages=languages,
-        details={"longest": reading_limits(run, config, source).longest},
+        details=_limits(settings, reading_limits(run, config, source).longest),
+    )
+
+
+def _limits(settings: ModelSettings, usual: int) -> dict[str, int]:
+    """Return the most tokens that a translator reads at all, and the most that it has learned to read."""
+    learned = settings.max_positions if settings.positions == "learned" else None
+    return {"longest": max(usual, default_limits(MOST_SOURCE_TOKENS, learned).longest), "usual": usual}
+
+
+def _classifier(run: Path, config: Mapping[str, Any], precision: Precision) -> WebModel:
+    engine = open_classifier_engine(run, config)
+    section_settings = section(config, "classifier", run)
+    most = int(section_settings["max_tokens"])
+    details = {
+        "maxTokens": most,
+        # tokens of a long text that are read from its beginning; the others are its last
+        "beginning": round(most * float(section_settings["beginning"])),
+        "pooling": engine.pooling,
+        "isMultiLabel": section_settings.get("objective") == "multi_label",
+        "temperature": temperature_of(run, section_settings),
+        "labels": list(labels_of(run, config)),
+    }
+    return _reader(run, config, engine, precision, {"classifier": details, "longest": MOST_TOKENS, "usual": MOST_TOKENS})
+
+
+def _language_model(run: Path, config: Mapping[str, Any], precision: Precision) -> WebModel:
+    engine = open_language_engine(run, config)
+    if engine.objective == "masked":
+        raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
+    context = int(section(config, "language_model", run).get("context", 256))
+    details = {"context": context, "objective": engine.objective}
+    return _reader(run, config, engine, precision, {"languageModel": details, "longest": context, "usual": context})
+
+
+def _reader(
+    run: Path, config: Mapping[str, Any], engine: NativeStack, precision: Precision, details: Mapping[str, Any]
+) -> WebModel:
+    """Return a model of one stack, whose weights `engine` has asked for by name and shape."""
+    settings = engine.stack.settings
+    load_tokenizer(run, config, settings.vocab_size)
+    language = str(section(config, "data", run).get("source_language", ""))
+    tied = config["task"] == "lm" and settings.tie_embeddings
+    return WebModel(
+        task=config["task"],
+        name=name_of(run, ()),
+        settings=settings_of(settings),
+        arrays={name: engine.weights.arrays[name] for name in engine.weights.used},
+        embeddings={"output_weight" if tied else "embedding.weight"},
+        tokenizers={"source": read_tokenizer(run / "tokenizer.json")[0], "target": None},
+        precision=precision,
+        languages=(language, language),
+        details=details,
     )

@@ -29,7 +29,7 @@ function drawSentence() {
   setText("target-text", visible(sentence.target.text));
   document.getElementById("source-text").lang = DATA.sourceLanguage;
   document.getElementById("target-text").lang = DATA.targetLanguage;
-  setText("score", sentence.score === null ? say("given") : say("score", { score: number(sentence.score) }));
+  setText("score", sentence.caption?.() ?? (sentence.score === null ? say("given") : say("score", { score: number(sentence.score) })));
 }
 
 function setText(id, text, label = null) {

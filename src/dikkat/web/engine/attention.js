@@ -85,6 +85,14 @@ function softmax(row, count, mask) {
   if (total) for (let s = 0; s < count; s++) row[s] /= total;
 }
 
+// [kind, layer, head] triples as kind -> layer -> Set of heads.
+function setsOf(names) {
+  if (!names?.length) return null;
+  const sets = {};
+  for (const [kind, layer, head] of names) ((sets[kind] ??= [])[layer] ??= new Set()).add(head);
+  return sets;
+}
+
 const BITS = new Uint32Array(1);
 const FLOAT = new Float32Array(BITS.buffer);
 

@@ -35,7 +35,7 @@ function* search(step, cache, { cap, beamSize = 1, lengthPenalty = 1.6 }) {
     const candidates = rankedCandidates(live, logits, beamSize, penalty(length));
     const going = judge(candidates, live, ended, beamSize);
     const best = going[0] ?? live[0];
-    yield { step: length, candidates, best: best.tokens };
+    yield { step: length, candidates, best: ended.length && ended[0].score >= candidates[0].score ? ended[0].tokens : best.tokens };
     const isFull = ended.length === beamSize && Math.fround(best.logProbability / penalty(length)) <= ended[0].score;
     const isHopeless = ended.length > 0 && Math.fround(best.logProbability / penalty(cap)) <= ended[0].score;
     if (isFull || isHopeless || length >= cap || !going.length) {

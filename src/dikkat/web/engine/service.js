@@ -2,6 +2,7 @@
 
 const SLICE = 20; // milliseconds of work between two looks at the messages
 const MOST_CHARACTERS = 100000;
+const MODELS = { translator: TranslatorModel, classifier: ClassifierModel, lm: LanguageModel };
 
 class Cancelled extends Error {}
 
@@ -11,91 +12,17 @@ class Service {
     this.round = 0; // a new sentence makes what was asked about the last one pointless
   }
 
-  // Answers {id, task, ...}: {id, part} as often as there is something to show, then {id, answer} or {id, error}.
-  async receive({ id, task, ...question }) {
-    if (task === "translate") this.round++;
+  // Answers {id, task, isNew, ...}: {id, part} as often as there is something to show, then {id, answer} or {id, error}.
+  // isNew tells that the question is about another text than those before.
+  async receive({ id, task, isNew, ...question }) {
+    if (isNew) this.round++;
     const round = this.round;
     const show = (part) => this.post({ id, part });
     try {
-      this.post({ id, answer: await this[task](question, show, () => round !== this.round) });
+      this.post({ id, answer: await TASKS[task](this, question, show, () => round !== this.round) });
     } catch (error) {
       if (!(error instanceof Cancelled)) this.post({ id, error: error.message });
     }
-  }
-
-  async load({ model, core }) {
-    const products = await chosenProducts(core && bytesOfBase64(core));
-    const bytes = bytesOfBase64(model);
-    this.model = new TranslatorModel(readModelFile(isZipped(bytes) ? await unzipped(bytes) : bytes), products);
-    const { header, settings } = this.model;
-    return {
-      longest: header.longest, precision: header.precision, engine: products.name, isCore: products !== SCALAR,
-      heads: settings.num_heads, layers: [settings.encoder_layers, settings.decoder_layers],
-    };
-  }
-
-  async translate({ text, beamSize, off }, show, isStale) {
-    const started = performance.now();
-    const { sourceTokenizer, targetTokenizer, header } = this.model;
-    const written = text.slice(0, MOST_CHARACTERS).trim();
-    const ids = sourceTokenizer.encode(written);
-    if (!ids.length) return { empty: true };
-    if (ids.length > header.longest) return { tooLong: ids.length, longest: header.longest, isCut: text.length > MOST_CHARACTERS };
-    const steps = [];
-    const result = await this.run(this.model.search(ids, { beamSize, off: setsOf(off) }), isStale, ({ candidates, best }) => {
-      steps.push(candidates);
-      show({ text: targetTokenizer.decode(best) });
-    });
-    const found = performance.now() - started;
-    const output = targetTokenizer.decode(result.tokens);
-    const { maps } = this.model.force(ids, result.tokens, { off: setsOf(off) });
-    return {
-      ids, tokens: result.tokens, score: result.score, isFinished: result.finished, milliseconds: found, headsOff: null, saliency: null,
-      unseen: unseenIn(sourceTokenizer, ids, written),
-      source: wordsOf(sourceTokenizer, [...ids, EOS], written),
-      target: wordsOf(targetTokenizer, [BOS, ...result.tokens, EOS], output),
-      maps: mapValues(maps, (layers) => layers.map(packedMap)),
-      rollout: { "encoder-self": rolloutOf(maps["encoder-self"]), "decoder-self": rolloutOf(maps["decoder-self"]) },
-      beam: { size: beamSize, path: result.path, steps: labelledSteps(targetTokenizer, steps.slice(0, result.path.length)) },
-    };
-  }
-
-  // Every head off once: {done, count} as parts, then [kind, layer, head, text, score] of each.
-  async heads({ ids, beamSize, off }, show, isStale) {
-    const { num_heads: heads, encoder_layers: encoder, decoder_layers: decoder } = this.model.settings;
-    const names = [["encoder-self", encoder], ["decoder-self", decoder], ["cross", decoder]].flatMap(([kind, layers]) =>
-      Array.from({ length: layers * heads }, (_, number) => [kind, Math.floor(number / heads), number % heads]));
-    const results = [];
-    for (const name of names) {
-      const { tokens, score } = await this.run(this.model.search(ids, { beamSize, off: setsOf([...off, name]) }), isStale);
-      results.push([...name, this.model.targetTokenizer.decode(tokens), score]);
-      show({ done: results.length, count: names.length });
-    }
-    return results;
-  }
-
-  async occlusion({ ids, tokens }, show, isStale) {
-    const count = ids.length + 1;
-    const lost = await this.run(this.model.occlusion(ids, tokens), isStale, (s) => show({ done: s + 1, count }));
-    return packedMap({ shape: lost.shape, values: sharesOf(lost) });
-  }
-
-  // What one head computed for one query, in the order of the computation.
-  async cell({ ids, tokens, kind, layer, head, query, off }) {
-    const width = this.model.settings.head_dim;
-    let cell = null;
-    const observe = (name, at, { query: queries, keys, values, count }) => {
-      if (name !== kind || at !== layer) return;
-      const heads = this.model.settings.num_heads;
-      const groups = this.model.settings.num_kv_heads;
-      const group = Math.floor((head * groups) / heads) * width;
-      const rows = (numbers) => Array.from({ length: count }, (_, s) => Array.from(numbers.subarray(s * groups * width + group, s * groups * width + group + width)));
-      cell = { query: Array.from(queries.subarray((query * heads + head) * width, (query * heads + head + 1) * width)), keys: rows(keys), values: rows(values) };
-    };
-    const { maps } = this.model.force(ids, tokens, { off: setsOf(off), observe });
-    const { shape, values } = maps[kind][layer];
-    const at = (head * shape[1] + query) * shape[2];
-    return { ...cell, weights: Array.from(values.subarray(at, at + shape[2])), beta: this.model.settings.inverse_temperature };
   }
 
   // Runs a generator to its end, in slices; `note` hears what it yields.
@@ -113,6 +40,29 @@ class Service {
   }
 }
 
+const TASKS = {
+  async load(service, { model, core }) {
+    const products = await chosenProducts(core && bytesOfBase64(core));
+    const bytes = bytesOfBase64(model);
+    const file = readModelFile(isZipped(bytes) ? await unzipped(bytes) : bytes);
+    const { header } = file;
+    service.model = new MODELS[header.task](file, products);
+    const { num_heads: heads, encoder_layers: encoder, decoder_layers: decoder } = header.model;
+    return {
+      task: header.task, longest: header.longest, usual: header.usual, precision: header.precision, engine: products.name, isCore: products !== SCALAR,
+      heads, layers: { "encoder-self": encoder, "decoder-self": decoder, cross: decoder },
+    };
+  },
+};
+
+// {ids, text} of what was typed, or what is wrong with it: {empty}, or {tooLong, longest, isCut}.
+function readText(tokenizer, text, longest) {
+  const written = text.slice(0, MOST_CHARACTERS);
+  const ids = tokenizer.encode(written);
+  if (ids.length > longest) return { tooLong: ids.length, longest, isCut: text.length > MOST_CHARACTERS };
+  return ids.length ? { ids, text: written } : { empty: true };
+}
+
 // Lets messages in; timers would wait longer.
 function pause() {
   return new Promise((resolve) => {
@@ -123,14 +73,6 @@ function pause() {
     };
     port2.postMessage(null);
   });
-}
-
-// [kind, layer, head] triples as kind -> layer -> Set of heads.
-function setsOf(names) {
-  if (!names?.length) return null;
-  const sets = {};
-  for (const [kind, layer, head] of names) ((sets[kind] ??= [])[layer] ??= new Set()).add(head);
-  return sets;
 }
 
 function mapValues(record, change) {
@@ -171,28 +113,6 @@ function multiplied(a, b, size) {
   return product;
 }
 
-// Sizes of each row as shares of their sum.
-function sharesOf({ shape: [, T, S], values }) {
-  const shares = values.map(Math.abs);
-  for (let t = 0; t < T; t++) {
-    const row = shares.subarray(t * S, (t + 1) * S);
-    const total = row.reduce((a, b) => a + b, 0);
-    if (total) row.forEach((value, s) => { row[s] = value / total; });
-  }
-  return shares;
-}
-
-// [parent, label, log-probability, score, fate] of each candidate; a label may need the tokens before it.
-function labelledSteps(tokenizer, steps) {
-  let living = [[]];
-  return steps.map((candidates) => {
-    const grown = candidates.map(({ parent, token }) => [...living[parent], token]);
-    living = grown.filter((_, rank) => candidates[rank].fate === "lives");
-    return candidates.map(({ parent, logProbability, score, fate }, rank) =>
-      [parent, labelsOf(tokenizer, grown[rank].slice(-4)).at(-1), logProbability, score, fate]);
-  });
-}
-
 // Characters that no token holds whole, so that training can have seen them hardly ever; of other vocabularies words or
 // characters without an entry.
 function unseenIn(tokenizer, ids, text) {
@@ -203,12 +123,4 @@ function unseenIn(tokenizer, ids, text) {
   if (!ids.includes(UNK)) return [];
   const parts = tokenizer.joiner ? text.split(/\p{White_Space}+/u) : [...text];
   return [...new Set(parts.filter((part) => tokenizer.encode(part).includes(UNK)))];
-}
-
-// for a page that starts no worker
-globalThis.DikkatService = Service;
-
-if (typeof WorkerGlobalScope !== "undefined") {
-  const service = new Service((message) => globalThis.postMessage(message));
-  globalThis.onmessage = ({ data }) => service.receive(data);
 }

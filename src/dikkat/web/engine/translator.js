@@ -57,23 +57,23 @@ class TranslatorModel {
   }
 
   // (T, S): the log-probability that each written token loses when a source token is hidden. Yields after each token.
-  *occlusion(source, target) {
+  *occlusion(source, target, off = null) {
     const wanted = [...target, EOS];
-    const whole = this.logProbabilities(source, wanted, null);
+    const whole = this.logProbabilities(source, wanted, null, off);
     const S = source.length + 1;
     const lost = new Float32Array(wanted.length * S);
     for (let s = 0; s < S; s++) {
       const mask = new Uint8Array(S).fill(1);
       mask[s] = 0;
-      const hidden = this.logProbabilities(source, wanted, mask);
+      const hidden = this.logProbabilities(source, wanted, mask, off);
       for (let t = 0; t < wanted.length; t++) lost[t * S + s] = whole[t] - hidden[t];
       yield s;
     }
     return { shape: [1, wanted.length, S], values: lost };
   }
 
-  logProbabilities(source, wanted, mask) {
-    const { logits } = this.force(source, wanted.slice(0, -1), { mask, maps: null });
+  logProbabilities(source, wanted, mask, off) {
+    const { logits } = this.force(source, wanted.slice(0, -1), { mask, off, maps: null });
     return logits.map((row, t) => {
       const largest = row.reduce((a, b) => Math.max(a, b), -Infinity);
       return row[wanted[t]] - largest - logSumOf(row, largest);

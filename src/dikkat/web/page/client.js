@@ -34,10 +34,10 @@ function hear({ id, part, answer, error }) {
   else question.reject(new Error(error));
 }
 
-// The answer to a question; `show` hears parts of it before. A new sentence leaves what was asked about the last one open.
+// The answer to a question; `show` hears parts of it before. A new text leaves what was asked about the last one open.
 function ask(task, question, show = () => {}) {
   const message = { ...question, id: client.nextId++, task };
-  if (task === "translate") client.pending.clear();
+  if (message.isNew) client.pending.clear();
   return new Promise((resolve, reject) => {
     client.pending.set(message.id, { resolve, reject, show, message });
     client.send(message);

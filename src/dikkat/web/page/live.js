@@ -1,19 +1,26 @@
-// The text that is translated while it is typed.
+// The text that is read while it is typed, and what the model makes of it.
 
 const DELAY = 180; // milliseconds without a key before a text is translated
 const BEAMS = [1, 5];
 const LONGEST_LISTED = 8;
+
+// What is asked of each kind of model about a text, and the tabs and kinds of maps that its page has.
+const READINGS = {
+  translator: { task: "translate", tabs: ["maps", "decoding", "heads", "honesty"], kinds: ["encoder-self", "decoder-self", "cross"] },
+  classifier: { task: "classify", tabs: ["classes", "maps"], kinds: ["encoder-self"] },
+  lm: { task: "foresee", tabs: ["next", "maps"], kinds: ["decoder-self"] },
+};
 
 const live = { text: "", beamSize: 1, off: [], status: "loading", engine: null, answer: null, failure: "", timer: 0 };
 
 function drawPicker() {
   const field = document.getElementById("text");
   field.lang = DATA.sourceLanguage;
-  document.getElementById("text-label").textContent = say("textLabel");
+  document.getElementById("text-label").textContent = say(`textLabel-${DATA.task}`);
   document.getElementById("model-name").textContent = say("taglineLive", { name: visible(DATA.name) });
   const options = document.getElementById("options");
   const focused = options.contains(document.activeElement) ? [...options.querySelectorAll("button, select")].indexOf(document.activeElement) : -1;
-  options.replaceChildren(...[examples(), searches(), ...live.off.map(offChip)].filter(Boolean));
+  options.replaceChildren(...[examples(), DATA.task === "translator" ? searches() : null, ...live.off.map(offChip)].filter(Boolean));
   if (focused >= 0) options.querySelectorAll("button, select")[focused]?.focus();
   drawStatus();
 }
@@ -33,7 +40,7 @@ function searches() {
   const choices = BEAMS.map((size) => [size, size === 1 ? say("greedy") : say("beam", { size })]);
   return segments(say("search"), choices, live.beamSize, (beamSize) => {
     live.beamSize = beamSize;
-    translateText();
+    readText();
   });
 }
 
@@ -44,7 +51,7 @@ function offChip(name) {
     class: "chip", "aria-label": say("offChipLabel", { ...names, kind: say(`${kind}-long`) }),
     onclick: () => {
       live.off = live.off.filter((other) => other !== name);
-      translateText();
+      readText();
     },
   });
 }
@@ -55,7 +62,7 @@ function drawStatus() {
   const set = (id, text) => { document.getElementById(id).textContent = text; };
   const problem = {
     failed: () => say("failed", { reason: live.failure }),
-    empty: () => say("empty"),
+    empty: () => say(`empty-${DATA.task}`),
     tooLong: () => say(answer.isCut ? "tooLongCut" : "tooLong", { count: answer.tooLong.toLocaleString(state.language), longest: answer.longest }),
   }[live.status]?.() ?? "";
   set("notice", [problem, ...(live.status === "ready" ? notes(answer) : [])].filter(Boolean).join(" "));
@@ -73,6 +80,8 @@ function notes(answer) {
   return [
     unseen.length ? say("unseen", { list }) : "",
     answer.isFinished ? "" : say("unfinished"),
+    answer.ids.length > live.engine.usual + 1 ? say("longer", { usual: live.engine.usual }) : "",
+    answer.skipped ? say("skipped", { count: answer.skipped.toLocaleString(state.language) }) : "",
     client.hasWorker ? "" : say("noWorker"),
     live.engine.isCore ? "" : say("noCore"),
   ];
@@ -82,17 +91,18 @@ function typed(text) {
   const field = document.getElementById("text");
   if (field.value !== text) field.value = text;
   clearTimeout(live.timer);
-  live.timer = setTimeout(translateText, text === field.value && document.activeElement === field ? DELAY : 0);
+  live.timer = setTimeout(readText, text === field.value && document.activeElement === field ? DELAY : 0);
 }
 
-function translateText() {
+function readText() {
   clearTimeout(live.timer);
   live.text = document.getElementById("text").value;
   writeHash();
   live.status = "working";
   drawPicker();
   const show = ({ text }) => { document.getElementById("target-text").textContent = visible(text); };
-  return ask("translate", { text: live.text, beamSize: live.beamSize, off: live.off }, show).then(showAnswer, showFailure);
+  const question = { text: live.text, beamSize: live.beamSize, off: live.off, isNew: true };
+  return ask(READINGS[DATA.task].task, question, show).then(showAnswer, showFailure);
 }
 
 function showAnswer(answer) {
@@ -101,6 +111,8 @@ function showAnswer(answer) {
   if (live.status !== "ready") return drawPicker();
   DATA.sentences[0] = answer;
   light.kept = null;
+  if (DATA.task === "classifier") answer.caption = () => say("probability", { share: number(answer.probability) });
+  if (DATA.task === "lm") answer.caption = () => say("likeliest", { token: named(answer.target.tokens.at(-1)) });
   drawStatus();
   return change({ step: 1, row: 0, off: null });
 }
@@ -131,8 +143,7 @@ function readHash() {
 }
 
 function isHead([kind, layer, head]) {
-  const [encoder, decoder] = live.engine.layers;
-  const layers = { "encoder-self": encoder, "decoder-self": decoder, cross: decoder }[kind];
+  const layers = KINDS.includes(kind) ? live.engine.layers[kind] : 0;
   return Number.isInteger(layer) && layer >= 0 && layer < layers && Number.isInteger(head) && head >= 0 && head < live.engine.heads;
 }
 

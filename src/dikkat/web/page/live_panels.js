@@ -38,7 +38,7 @@ function keepOff() {
   const name = currentSentence().headsOff[state.off]?.slice(0, 3);
   if (!name) return;
   if (!live.off.some((other) => String(other) === String(name))) live.off = [...live.off, name];
-  translateText();
+  readText();
 }
 
 function liveHonestyTab() {

@@ -1,8 +1,14 @@
-// Starts a page that computes: unpacks the model, then translates the sentence of the address, or the first example.
+// Starts a page that computes: unpacks the model, then reads the text of the address, or the first example.
 
 function startLive() {
+  const { tabs, kinds } = READINGS[DATA.task];
+  TABS.splice(0, TABS.length, ...tabs);
+  KINDS.splice(0, KINDS.length, ...kinds);
+  Object.assign(state, { tab: tabs[0], kind: kinds.at(-1) });
   PANELS.heads = liveHeadsTab;
   PANELS.honesty = liveHonestyTab;
+  PANELS.classes = classesTab;
+  PANELS.next = nextTab;
   KEY_ACTIONS.n = () => nextExample(1);
   KEY_ACTIONS.p = () => nextExample(-1);
   const field = document.getElementById("text");
@@ -11,7 +17,7 @@ function startLive() {
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
-    translateText();
+    readText();
   });
   listenToAll();
   addEventListener("keydown", (event) => { if (event.key === "/" && event.target !== field) event.preventDefault(); });
@@ -27,9 +33,9 @@ function startLive() {
     live.engine = engine;
     if (!readHash()) field.value = DATA.examples[0] ?? "";
     addEventListener("hashchange", () => {
-      if (readHash()) translateText();
+      if (readHash()) readText();
     });
-    translateText();
+    readText();
   }, showFailure);
 }
 
