@@ -77,12 +77,15 @@ const model = new engine.TranslatorModel(engine.readModelFile(bytes("./run.model
 const tokens = (numbers) => Array.from(numbers);
 const maps = (off) => {
   const { maps } = model.force(input.source, input.target, { off: engine.setsOf(off) });
-  return Object.fromEntries(Object.entries(maps).map(([kind, layers]) => [kind, layers.map(({ shape, values }) => [shape, tokens(values)])]));
+  const plain = ({ shape, values }) => [shape, tokens(values)];
+  return Object.fromEntries(Object.entries(maps).map(([kind, layers]) => [kind, layers.map(plain)]));
 };
 const whole = maps([]);
-const rollout = engine.rolloutOf(model.force(input.source, input.target).maps["encoder-self"]).map(({ decoded }) => tokens(decoded[0].values));
+const encoder = model.force(input.source, input.target).maps["encoder-self"];
+const rollout = engine.rolloutOf(encoder).map(({ decoded }) => tokens(decoded[0].values));
 const lost = finished(model.occlusion(input.source, input.target));
-return { whole, rollout, without: maps([["encoder-self", 0, 1], ["cross", 1, 2]]), occlusion: [lost.shape.slice(1), tokens(lost.values)] };
+const without = maps([["encoder-self", 0, 1], ["cross", 1, 2]]);
+return { whole, rollout, without, occlusion: [lost.shape.slice(1), tokens(lost.values)] };
 """
 KINDS = {("encoder", "self"): "encoder-self", ("decoder", "self"): "decoder-self", ("decoder", "cross"): "cross"}
 
@@ -150,7 +153,8 @@ def test_a_classifier_gives_the_probabilities_of_the_native_engine(
 
 WRITE = """
 const model = new engine.LanguageModel(engine.readModelFile(bytes("./run.model")), core);
-return input.prompts.map((prompt) => model.tokenizer.decode(finished(model.write(model.tokenizer.encode(prompt), { most: 40, temperature: 0 }))));
+const written = (prompt) => finished(model.write(model.tokenizer.encode(prompt), { most: 40, temperature: 0 }));
+return input.prompts.map((prompt) => model.tokenizer.decode(written(prompt)));
 """
 
 

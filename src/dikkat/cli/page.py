@@ -15,7 +15,7 @@ MOST_EXAMPLES = 8
 
 
 class WebPrecision(StrEnum):
-    """What a model in a browser computes with."""
+    """Name the precision that a model in a browser computes in."""
 
     auto = "auto"
     int8 = "int8"

@@ -54,7 +54,7 @@ def chosen_precision(run: Path, asked: PrecisionName) -> Precision:
 
 
 def example_sentences(run: Path, count: int) -> list[str]:
-    """Return up to `count` sentences that the run has held out for tests, evenly spread; none where it holds out none."""
+    """Return up to `count` sentences that the run holds out for tests, evenly spread; none where it holds out none."""
     try:
         lines = (run / "held_out" / "test.source.txt").read_text(encoding="utf-8").split("\n")
     except (OSError, UnicodeDecodeError):
@@ -95,8 +95,8 @@ def _translator(run: Path, config: Mapping[str, Any], precision: Precision) -> W
 
 def _limits(settings: ModelSettings, usual: int) -> dict[str, int]:
     """Return the most tokens that a translator reads at all, and the most that it has learned to read."""
-    learned = settings.max_positions if settings.positions == "learned" else None
-    return {"longest": max(usual, default_limits(MOST_SOURCE_TOKENS, learned).longest), "usual": usual}
+    positions = settings.max_positions if settings.positions == "learned" else None
+    return {"longest": max(usual, default_limits(MOST_SOURCE_TOKENS, positions).longest), "usual": usual}
 
 
 def _classifier(run: Path, config: Mapping[str, Any], precision: Precision) -> WebModel:
@@ -112,7 +112,8 @@ def _classifier(run: Path, config: Mapping[str, Any], precision: Precision) -> W
         "temperature": temperature_of(run, section_settings),
         "labels": list(labels_of(run, config)),
     }
-    return _reader(run, config, engine, precision, {"classifier": details, "longest": MOST_TOKENS, "usual": MOST_TOKENS})
+    limits = {"longest": MOST_TOKENS, "usual": MOST_TOKENS}
+    return _reader(run, config, engine, precision, {"classifier": details, **limits})
 
 
 def _language_model(run: Path, config: Mapping[str, Any], precision: Precision) -> WebModel:
