@@ -45,7 +45,7 @@ TRIES = {
     "attend": Try("attend MT - --out map.json", reads=True),
     "page": Try("page MT --out page.html", writes=False, bad=1),
     "page of a classifier": Try("page CL --out page.html", writes=False),
-    "export": Try("export LM --to web --out module", writes=False, bad=1),
+    "export": Try("export MT --to web --out module", writes=False, bad=1),
     "explain": Try("explain Hello --vectors VECTORS", bad=3),
     "heads": Try("heads MT PAIRS --sentences 2", is_slow=True, bad=2),
     "report": Try("report MT --out report.html", writes=False, is_slow=True, bad=1),
