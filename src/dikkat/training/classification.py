@@ -111,9 +111,9 @@ class ClassificationTask:
         shown = self._shown(index, self.labels[predicted[index]], self.labels[labels[index]])
         return Validation(loss, columns, macro_f1 if self._balance else accuracy, shown)
 
-    def _shown(self, index: int, found: str, wanted: str) -> tuple[tuple[str, str], ...]:
+    def _shown(self, index: int, predicted: str, wanted: str) -> tuple[tuple[str, str], ...]:
         text = self._texts[self._rows[index]][:SHOWN_CHARACTERS]
-        return ("text", text), ("model", found), ("human", wanted)
+        return ("text", text), ("model", predicted), ("human", wanted)
 
     @torch.inference_mode()
     def _validation_logits(self, should_stop: Stop) -> NDArray[np.float64]:
