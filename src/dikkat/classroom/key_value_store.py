@@ -23,7 +23,12 @@ class Retrieved(NamedTuple, Generic[Content]):
 
 
 class KeyValueStore(Generic[Content]):
-    """Titles are the keys and what they stand for the values; a text is compared by its pairs of letters."""
+    """A store whose keys are titles and whose values are what they stand for.
+
+    A text is compared with the titles by its pairs of letters.
+
+    Raises `ValueError` without an entry.
+    """
 
     def __init__(self, entries: Mapping[str, Content]) -> None:
         if not entries:

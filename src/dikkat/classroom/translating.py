@@ -42,6 +42,7 @@ class Vocab:
         return ids + [self["<pad>"]] * (num_steps - len(ids))
 
     def to_tokens(self, ids: Iterable[int]) -> list[str]:
+        """Return the tokens of `ids`."""
         return [self.idx_to_token[index] for index in ids]
 
 
@@ -54,7 +55,11 @@ def preprocess(text: str) -> list[str]:
 def load_data_nmt(
     pairs: Iterable[tuple[str, str]], batch_size: int, num_steps: int, num_examples: int = 600
 ) -> tuple[list[Batch], Vocab, Vocab]:
-    """Batches of the first `num_examples` pairs, and a vocabulary of each side with the words that occur twice."""
+    """Return batches of the first `num_examples` pairs, and a vocabulary of each side with the words that occur twice.
+
+    A batch holds ids (batch_size, num_steps) and their numbers (batch_size,) for each side. Raises `ValueError` without
+    pairs.
+    """
     token_rows = zip(
         *((preprocess(source), preprocess(target)) for source, target in islice(pairs, num_examples)), strict=True
     )
