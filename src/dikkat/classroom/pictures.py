@@ -22,8 +22,8 @@ def show_heatmaps(
 ) -> Figure:
     """Draw a grid of heat maps of (rows, columns, queries, keys).
 
-    Each map has its own colour scale, as in the book's helper. Show it by naming it at the end of a notebook's cell, keep it with `.savefig("maps.png")`. Raises `ValueError` for
-    matrices of another number of dimensions.
+    Each map has its own colour scale, as in the book's helper. Show it by naming it at the end of a notebook's cell,
+    keep it with `.savefig("maps.png")`. Raises `ValueError` for matrices of another number of dimensions.
     """
     if matrices.dim() != 4:
         raise ValueError(f"matrices must be (rows, columns, queries, keys), but have {matrices.dim()} dimensions")

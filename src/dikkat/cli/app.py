@@ -10,13 +10,12 @@ from typing import Annotated, Any
 
 import typer
 
+from dikkat.tasks.kinds import KINDS
+
 COMMANDS = (
     "quickstart",
     "train",
-    "translate",
-    "correct",
-    "classify",
-    "generate",
+    *(command for kind in KINDS.values() for command in kind.commands),
     "evaluate",
     "embed",
     "attend",

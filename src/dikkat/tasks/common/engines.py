@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.kinds import KINDS
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision
 from dikkat_runtime.errors import UsageError
-
-_KINDS = {"translator": "a translator", "classifier": "a classifier", "lm": "a language model"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def require_kind(run: RunDirectory, task: str) -> dict[str, Any]:
     """Read config.json of a run. Raises `UsageError` for a model of another kind than `task`."""
     settings = run.read_config()
     if (kind := settings.get("task", "translator")) != task:
-        raise UsageError(f'{run.path}: holds a "{kind}", not {_KINDS[task]}')
+        raise UsageError(f'{run.path}: holds a "{kind}", not {KINDS[task].name}')
     return settings
 
 
