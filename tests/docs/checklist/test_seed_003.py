@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from dikkat import Translator
 from dikkat.cli.main import run
 from dikkat.decoding.greedy import greedy
-from dikkat.decoding.stepper import EOS
 from dikkat.explain.as_table import as_table
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.capture import capture_attention
@@ -30,6 +29,7 @@ from dikkat.models.factory import build_model
 from dikkat.nn import MapName, MultiHeadAttention, SinusoidalPositions, TokenEmbedding, record_attention
 from dikkat.nn.blocks import DecoderBlock
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.special_tokens import EOS_ID
 
 # D1: sentence in, sentence out ----------------------------------------------------------------------------------------
 
@@ -220,7 +220,7 @@ def test_the_top_of_the_encoder_gives_every_decoder_layer_its_keys_and_values_on
 @pytest.mark.parametrize("seed", range(8))
 def test_each_token_takes_one_step_of_the_model_and_so_does_the_end(seed: int) -> None:
     model, options = MockModel(seed=seed), DecodingOptions(max_length_factor=1.0, max_length_offset=6)
-    source = torch.tensor([[5, 6, 7, 8, EOS]])
+    source = torch.tensor([[5, 6, 7, 8, EOS_ID]])
     (written,) = greedy(model, source, torch.ones(1, 5, dtype=torch.bool), options)
     assert len(model.rows_seen) == len(written.tokens) + written.finished
     assert written.finished or len(written.tokens) == 11
