@@ -31,7 +31,7 @@ import numpy as np
 # a script has its own folder on the path, and the benchmarks are a package of the one above
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.harness import OWN_PYTHON, ROOT, Measured, fail, note, parser, provenance
+from benchmarks.harness import OWN_PYTHON, ROOT, Measured, fail, note, parser, provenance, require_files
 
 OPTIONS = (
     "--device=cpu --compile=False --eval_iters=20 --log_interval=100 --block_size=64 --batch_size=12 --n_layer=4"

@@ -117,7 +117,7 @@ def accuracies(again: bool, positions: nn.Module) -> list[float]:
 @pytest.mark.seed("C9")
 def test_positions_fade_with_depth_unless_every_layer_adds_them_again() -> None:
     """The ablation of the exercise: no positions, positions once, positions in every layer."""
-    sinusoidal = SinusoidalPositions(WIDTH)
+    sinusoidal = SinusoidalPositions(32)
     none, once, again = (
         accuracies(False, nn.Identity()),
         accuracies(False, sinusoidal),
