@@ -16,6 +16,7 @@ COMMANDS = (
     "quickstart",
     "train",
     *(command for kind in KINDS.values() for command in kind.commands),
+    "translate-files",
     "evaluate",
     "embed",
     "attend",
@@ -30,7 +31,7 @@ COMMANDS = (
     "serve",
 )
 """In the order of the help; each stands in the module of its name, under its name."""
-_NAMES_IN_PYTHON = {"import": "import_checkpoint"}
+_NAMES_IN_PYTHON = {"import": "import_checkpoint", "translate-files": "translate_files"}
 _SETTINGS: dict[str, dict[str, Any]] = {
     "serve": {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 }
