@@ -60,7 +60,8 @@ class Public(NamedTuple):
 def public_items() -> list[Public]:
     packages = [(package, importlib.import_module(package)) for package in PACKAGES]
     found = [(package, name, getattr(module, name)) for package, module in packages for name in module.__all__]
-    return [Public(*each) for each in found if inspect.isclass(each[2]) or inspect.isroutine(each[2])]
+    shown = [Public(*each) for each in found if inspect.isclass(each[2]) or inspect.isroutine(each[2])]
+    return [public for public in shown if not public.item.__module__.startswith("dikkat_runtime.")]
 
 
 ITEMS = public_items()
