@@ -60,8 +60,7 @@ class Public(NamedTuple):
 def public_items() -> list[Public]:
     packages = [(package, importlib.import_module(package)) for package in PACKAGES]
     found = [(package, name, getattr(module, name)) for package, module in packages for name in module.__all__]
-    shown = [Public(*each) for each in found if inspect.isclass(each[2]) or inspect.isroutine(each[2])]
-    return [public for public in shown if not public.item.__module__.startswith("dikkat_runtime.")]
+    return [Public(*each) for each in found if inspect.isclass(each[2]) or inspect.isroutine(each[2])]
 
 
 ITEMS = public_items()
