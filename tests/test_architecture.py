@@ -26,7 +26,7 @@ LAYERS = (
     ("decoding",),
     ("torch_engine",),
     ("training", "explain", "run_directory", "classroom"),
-    ("tasks", "interop"),
+    ("tasks", "interop", "web"),
     ("cli", "server"),
 )
 LAYER_OF = {part: level for level, parts in enumerate(LAYERS) for part in parts}
