@@ -10,6 +10,7 @@ import pytest
 
 from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import EMPTY, EngineInfo, Hypothesis, Memory
+from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.engine.steps_contract import Steps
 from dikkat_runtime.errors import UsageError
@@ -34,7 +35,7 @@ class CountingEngine:
         states = np.array([[*source, *[0] * (width - len(source))] for source in sources])
         return Memory(states, tuple(map(len, sources)))
 
-    def steps(self, memory: Memory, beam_size: int) -> Steps:
+    def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> Steps:
         raise NotImplementedError("nothing here is searched step by step")
 
     def search(
@@ -45,6 +46,7 @@ class CountingEngine:
         numbers: Sequence[int] | None = None,
         threads: int | None = None,
         constraints: Sequence[Constraint | None] | None = None,
+        neighbours: Sequence[Neighbours | None] = (),
     ) -> list[list[Hypothesis]]:
         assert numbers is not None
         rows = zip(memory.states.tolist(), memory.lengths, numbers, strict=True)

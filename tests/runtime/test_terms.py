@@ -10,7 +10,9 @@ from tests.runtime.runs import SENTENCES, translator_run
 
 import dikkat_runtime as runtime
 from dikkat.tasks.translation.translator import Translator as WithModel
+from dikkat_runtime.engine.hypotheses import Sentence
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.engine.steps import StepDecoder
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
@@ -110,6 +112,29 @@ def test_a_session_completes_as_a_new_search_would(run: Path, engine: str) -> No
         assert result.text == anew.text
         assert result.score == pytest.approx(anew.score, abs=1e-5)
         assert result.text.startswith(typed[:size])
+
+
+@pytest.mark.parametrize("engine", ["float32", "int8"])
+def test_the_kernels_finish_what_single_steps_began(run: Path, engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    prefixes = ["Wo", "Ein Hund läuft am St", "", "x", "Die Katze ", "{na"]
+    translator = ENGINES[engine](run)
+    in_c = translator.translate(LINES, WAYS["beam"], prefixes=prefixes)
+    session = translator.complete(LINES[2], WAYS["beam"])
+    suggested = [session.suggest(typed).text for typed in ("Ein Hund", "E", "Ein Hund läuft a")]
+    finished: list[int] = []
+
+    def leave(self: StepDecoder, sentences: list[Sentence], *more: object) -> None:
+        finished.append(len(sentences))
+
+    monkeypatch.setattr(StepDecoder, "finish", leave)
+    translator = ENGINES[engine](run)
+    by_steps = translator.translate(LINES, WAYS["beam"], prefixes=prefixes)
+    session = translator.complete(LINES[2], WAYS["beam"])
+    assert [session.suggest(typed).text for typed in ("Ein Hund", "E", "Ein Hund läuft a")] == suggested
+    assert finished
+    for one, other in zip(in_c, by_steps, strict=True):
+        assert [each.text for each in (one, *one.alternatives)] == [each.text for each in (other, *other.alternatives)]
+        assert one.score == pytest.approx(other.score, abs=1e-5)
 
 
 def test_each_of_two_sentences_has_its_share_of_a_prefix(run: Path) -> None:

@@ -89,6 +89,10 @@ class EncoderDecoder(nn.Module):
 
     def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
         """Return the logits (R, V) of the next token. `tokens` are at position `cache.length`, which grows by 1."""
-        # (R,) -> (R, 1, D) -> (R, V)
+        return self.project(self.step_states(tokens, cache))
+
+    def step_states(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R D"]:
+        """Return the hidden states (R, D) of the next token, which `project` turns into logits; see `step`."""
+        # (R,) -> (R, 1, D) -> (R, D)
         x = self.embedding_norm(self.positions(self.target_embedding(tokens[:, None]), offset=cache.length))
-        return self.project(self.decoder.step(self.dropout(x), cache)[:, 0])
+        return self.decoder.step(self.dropout(x), cache)[:, 0]

@@ -17,7 +17,8 @@ from dikkat.nn.masks import length_mask
 from dikkat.torch_engine.steps import TorchSteps
 from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
 from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.engine.neighbours import Neighbours
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.engine.stepwise import stepwise_beam_search
 
 
@@ -51,23 +52,26 @@ class TorchEngine:
         numbers: Sequence[int] | None = None,
         threads: int | None = None,
         constraints: Sequence[Constraint | None] | None = None,
+        neighbours: Sequence[Neighbours | None] = (),
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first; see `Engine`."""
-        if constraints is not None:
+        has_neighbours = any(own is not None for own in neighbours) and not isinstance(options, SamplingOptions)
+        if constraints is not None or has_neighbours:
             beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
             beam_size = rows_of_beam(beam_size, constraints)
             caps = length_caps(memory.lengths, options, constraints)
-            return stepwise_beam_search(self.steps(memory, beam_size), options, beam_size, n_best, caps, constraints)
+            steps = self.steps(memory, beam_size, neighbours)
+            return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
         states, mask = self._on_device(memory)
         numbers = range(len(memory.lengths)) if numbers is None else numbers
         # what decoding reads of the ids is their shape
         return batch_decoder(_EncodedModel(self.model, states), options)(mask.long(), mask, numbers)
 
     @torch.inference_mode()
-    def steps(self, memory: Memory, beam_size: int) -> TorchSteps:
+    def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> TorchSteps:
         """Single steps over sources that are read, with so many rows for each."""
         states, mask = self._on_device(memory)
-        return TorchSteps(_EncodedModel(self.model, states), self.model, states, mask, beam_size)
+        return TorchSteps(_EncodedModel(self.model, states), self.model, states, mask, beam_size, neighbours)
 
     def _on_device(self, memory: Memory) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B S"]]:
         states = torch.from_numpy(np.asarray(memory.states)).to(self.device)

@@ -14,9 +14,12 @@ from torch import Tensor, nn
 
 from dikkat.decoding.ranking import top
 from dikkat.decoding.stepper import CachedModel
+from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of, record_attention
+from dikkat_runtime.engine.hypotheses import Sentence
+from dikkat_runtime.engine.neighbours import Neighbours, NeighboursOfBatch
 from dikkat_runtime.native.arrays import Array
 
 
@@ -26,12 +29,15 @@ class TorchSteps:
     def __init__(
         self,
         model: CachedModel[Any],
-        attending: nn.Module,
+        attending: EncoderDecoder,
         memory: Float[Tensor, "B S D"],
         mask: Bool[Tensor, "B S"],
         beam_size: int,
+        neighbours: Sequence[Neighbours | None] = (),
     ) -> None:
         """`beam_size` rows for each source of `memory`; `mask` is True at real positions.
+
+        Each source has its `neighbours`, which make the tokens that followed like states likelier.
 
         `attending` is the module of `model`, whose attention is read.
         """
@@ -44,6 +50,8 @@ class TorchSteps:
         names = (_cross_attention(path, part) for path, part in attending.named_modules())
         self._last = max(filter(None, names), key=lambda name: name.layer)
         self._looked_at: Array = np.empty((0, 0))
+        self._states: Array = np.empty((0, 0))
+        self._neighbours = NeighboursOfBatch.of(neighbours)
         self._single: DecoderCache | None = None
         """Of one row, to which `rewind` goes back."""
 
@@ -60,15 +68,24 @@ class TorchSteps:
         """Logits (R, V) of the token that follows `tokens`, one for each row."""
         ids = torch.tensor(list(tokens), device=self._device)
         with record_attention(self._attending, self._last.__eq__) as recorded:
-            logits: Array = self._model.step(ids, self._cache).float().cpu().numpy()
+            states = self._attending.step_states(ids, self._cache)
+            logits = np.array(self._attending.project(states).float().cpu().numpy())
         # (B, H, rows, S) -> (R, S)
         (weights,) = next(iter(recorded.values()))
         self._looked_at = weights.mean(dim=1).flatten(0, 1).cpu().numpy()
-        return np.array(logits)
+        self._states = states.float().cpu().numpy()
+        if self._neighbours is not None:
+            owners = [owner for owner in self._owners for _ in range(self._beam_size)]
+            self._neighbours.add_to(logits, self._states, owners)
+        return logits
 
     def attention(self) -> Array:
         """Return the last layer's cross-attention of the last step, (R, S), as the mean of its heads."""
         return self._looked_at
+
+    def states(self) -> Array:
+        """The states (R, D) that the last logits were made of."""
+        return self._states
 
     @torch.inference_mode()
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
@@ -101,6 +118,9 @@ class TorchSteps:
         for layer in self._single.self_attention:
             layer.length = length
         self._cache, self._owners, self._beam_size = self._single, [0], 1
+
+    def finish(self, sentences: Sequence[Sentence], penalties: Array, n_best: int) -> None:
+        """Leave the search to single steps, which every module and hook sees."""
 
     def top(self, values: Array, k: int) -> tuple[Array, Array]:
         """The `k` largest of each row (N, M) and where they stand, the lowest index first among equals."""

@@ -58,6 +58,10 @@ class Constraint(Protocol):
         """Return about how many tokens are missing; the output may end at 0."""
         ...
 
+    def is_settled(self, state: State) -> bool:
+        """Return whether nothing is missing or ruled out any more, whatever comes next."""
+        ...
+
     @property
     def reads_attention(self) -> bool:
         """True if the constraint reads the attention of the model."""
@@ -119,6 +123,10 @@ class All:
     def missing(self, state: State) -> int:
         """Return the sum of what the parts miss."""
         return sum(part.missing(part_state) for part, part_state in zip(self.parts, state, strict=True))
+
+    def is_settled(self, state: State) -> bool:
+        """Return whether all parts are settled."""
+        return all(part.is_settled(own) for part, own in zip(self.parts, state, strict=True))
 
     @property
     def reads_attention(self) -> bool:

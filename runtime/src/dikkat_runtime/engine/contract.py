@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from dikkat_runtime.engine.constraints import Constraint
+from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions, Precision
+from dikkat_runtime.engine.outputs import EMPTY, Hypothesis, Memory
 from dikkat_runtime.engine.steps_contract import Steps
-from dikkat_runtime.native.arrays import Array
+
+__all__ = ["EMPTY", "Engine", "EngineInfo", "EngineName", "Hypothesis", "Memory"]
 
 EngineName = Literal["auto", "native", "torch"]
 """The engine that a user asks for; "auto" is native where that is possible, else torch."""
@@ -39,37 +42,6 @@ class EngineInfo:
         return f"{self.name} engine{kernels}, {precision}, {threads}{why}"
 
 
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """One output for one sentence."""
-
-    tokens: tuple[int, ...]
-    """Ids without the begin and end marks."""
-    score: float
-    """`log_probability / length ** alpha`, the end mark counted in the length (Wu et al. 2016, section 7).
-
-    NaN, as the log-probability, where `DecodingOptions.scores` is off and the way of decoding does not need them.
-    """
-    log_probability: float
-    """Sum of the model's own log-probabilities (natural logarithm), the end mark's included; never above 0."""
-    finished: bool
-    """True if the model ended the sentence itself, before the length cap."""
-
-
-EMPTY = Hypothesis(tokens=(), score=0.0, log_probability=0.0, finished=True)
-"""The only output of an empty sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """The encoder states of a batch of sources."""
-
-    states: Array
-    """(B, S, D), zeros at padding."""
-    lengths: tuple[int, ...]
-    """Tokens of each source, the end mark included."""
-
-
 class Engine(Protocol):
     """An engine computes with the weights of one translator and is chosen once, when they are loaded."""
 
@@ -90,17 +62,16 @@ class Engine(Protocol):
         numbers: Sequence[int] | None = None,
         threads: int | None = None,
         constraints: Sequence[Constraint | None] | None = None,
+        neighbours: Sequence[Neighbours | None] = (),
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first, found by the algorithm that the options stand for.
 
         `numbers` are those of the sentences, by default from 0: with the seed they decide what sampling draws. With
         `constraints`, one a source, beam search and greedy decoding write only what meets them; sampling has none.
+        With `neighbours`, one a source, search holds tokens that followed like states for likelier.
         """
         ...
 
-    def steps(self, memory: Memory, beam_size: int) -> Steps:
-        """Return a decoder of single steps over encoded sources, with `beam_size` rows for each.
-
-        Greedy decoding has one.
-        """
+    def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> Steps:
+        """Single steps over sources that are read, with so many rows for each; greedy decoding has one."""
         ...

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from ctypes import c_float, c_int64
 
 import numpy as np
 
 from dikkat_runtime.engine.contract import Hypothesis, Memory
+from dikkat_runtime.engine.neighbours import WEIGHT, Neighbours, NeighboursOfBatch
 from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
@@ -76,8 +78,15 @@ class DecoderWeights:
 class DecoderRows:
     """The rows of one batch, one a hypothesis, with their cache."""
 
-    def __init__(self, weights: DecoderWeights, memory: Memory, beam_size: int, threads: int) -> None:
-        """`beam_size` rows for each source of `memory`."""
+    def __init__(
+        self,
+        weights: DecoderWeights,
+        memory: Memory,
+        beam_size: int,
+        threads: int,
+        neighbours: Sequence[Neighbours | None] = (),
+    ) -> None:
+        """`beam_size` rows for each source of `memory`, each of which looks at its `neighbours`."""
         self._weights, self._library = weights, library()[0]
         self._beam_size, self._sentences = beam_size, len(memory.lengths)
         job = self._job = weights.job()
@@ -86,6 +95,7 @@ class DecoderRows:
         self._values: Array
         self._writers: Array
         self._read_source(memory)
+        self._look_at(NeighboursOfBatch.of(neighbours))
         self._grow(FIRST_CAPACITY)
         numbers = c_int64 * job.slots
         self._rows = (
@@ -95,6 +105,14 @@ class DecoderRows:
         )
         job.rows = job.slots
         job.row_slots, job.row_owners, job.begun = map(ctypes.addressof, self._rows)
+
+    def _look_at(self, neighbours: NeighboursOfBatch | None) -> None:
+        """Let every step look at what was written before in like states."""
+        self._neighbours, job = neighbours, self._job
+        if neighbours is not None:
+            job.neighbour_states, job.neighbour_rates = address(neighbours.states), address(neighbours.rates)
+            job.neighbour_tokens, job.neighbour_starts = address(neighbours.tokens), address(neighbours.starts)
+            job.neighbour_weight = math.log(WEIGHT)
 
     def _read_source(self, memory: Memory) -> None:
         job, (sentences, length, width) = self._job, memory.states.shape
@@ -146,9 +164,14 @@ class BeamDecoder(DecoderRows):
         self, length_penalty: float, n_best: int, caps: Sequence[int], positions: Positions
     ) -> list[list[Hypothesis]]:
         """Return the `n_best` hypotheses of each sentence, which has at most `caps` tokens, the end mark included."""
-        longest = max(caps)
-        penalties = length_penalties(longest, length_penalty)
-        arrays = self._search_arrays(caps, penalties, longest)
+        penalties = length_penalties(max(caps), length_penalty)
+        return self._searched(self._search_arrays(caps, penalties), penalties, n_best, positions)
+
+    def _searched(
+        self, arrays: dict[str, Array], penalties: Array, n_best: int, positions: Positions
+    ) -> list[list[Hypothesis]]:
+        """Return the `n_best` hypotheses of each sentence; the search begins with the content of the arrays."""
+        longest = len(penalties) - 1
         addresses = {name: address(array) for name, array in arrays.items()}
         marks = {"padding": PAD_ID, "begin": BOS_ID, "end": EOS_ID}
         job = Search(beam=self._beam_size, best=n_best, longest=longest, **marks, **addresses)
@@ -160,19 +183,20 @@ class BeamDecoder(DecoderRows):
         """Take all steps where each thread searches sentences of its own, else `STEPS_PER_CALL` steps."""
         job = self._job
         is_per_thread = self._scratch_size(search) > 0
-        end = job.length + (most if is_per_thread else STEPS_PER_CALL)
+        # the last step feeds the token before a cap, so no position beyond the longest hypothesis is read
+        end = job.length + most if is_per_thread else min(job.length + STEPS_PER_CALL, most - 1)
         while job.capacity < end:
             self._grow(2 * job.capacity)
         scratch = empty(self._scratch_size(search))
-        # the last step feeds the token before a cap, so no position beyond the longest hypothesis is read
         table = _extended(positions(job.length, min(end, most - 1)), end - job.length)
         search.positions, search.scratch = address(table), address(scratch)
         run = self._library.search_per_thread if is_per_thread else self._library.search_in_step
         run(ctypes.byref(search), ctypes.byref(job), end)
 
-    def _search_arrays(self, caps: Sequence[int], penalties: Array, longest: int) -> dict[str, Array]:
+    def _search_arrays(self, caps: Sequence[int], penalties: Array) -> dict[str, Array]:
         sentences, k = self._sentences, self._beam_size
         rows, vocabulary, whole = sentences * k, self._job.vocabulary, np.int64
+        longest = len(penalties) - 1
         ranked = min(k + 1, vocabulary)
         live = full((sentences, k), NEVER)
         live[:, 0] = 0.0

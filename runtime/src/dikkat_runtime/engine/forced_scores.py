@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.contract import Engine, Memory
+from dikkat_runtime.engine.steps_contract import Steps
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
@@ -26,36 +27,65 @@ class ForcedScores:
     """(T, S): cross-attention of the last layer, the mean of its heads; rows sum to one."""
 
 
-def forced_scores(
-    engine: Engine, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
-) -> list[ForcedScores]:
-    """Score each target after its source (ids without end marks; no source is empty), all side by side."""
-    memory = engine.encode(sources)
+@dataclass(frozen=True, slots=True)
+class ForcedStep:
+    """One step over targets that are read side by side; R of them have a token at this position."""
+
+    position: int
+    targets: Sequence[int]
+    """(R,) numbers of these targets."""
+    tokens: Array
+    """(R,) their tokens here; the last of a target is the end mark."""
+    logits: Array
+    """(R, V)."""
+    normalizers: tuple[Array, Array]
+    """(R, 1) each: the largest logit, and the logarithm of the sum of exp(logit - largest)."""
+    steps: Steps
+
+    def log_probabilities(self, tokens: Array) -> Array:
+        """Return the log-probability (R,) of one token (R,) for each row."""
+        largest, log_sums = self.normalizers
+        chosen = self.logits[np.arange(len(tokens)), tokens]
+        return np.asarray(chosen - largest[:, 0] - log_sums[:, 0])
+
+
+def forced_steps(engine: Engine, memory: Memory, targets: Sequence[Sequence[int]]) -> Iterator[ForcedStep]:
+    """Write the target of each source in `memory` (ids without end marks), and yield every step."""
     steps = engine.steps(memory, 1)
     wanted = [[*target, EOS_ID] for target in targets]
-    columns: list[list[tuple[float, float, float]]] = [[] for _ in targets]
-    attention_rows: list[list[Array]] = [[] for _ in targets]
     rows = list(range(len(targets)))
     tokens = [BOS_ID] * len(rows)
     position = 0
     while rows:
         logits = steps.step(tokens)
-        largest, log_sums = steps.log_normalizers(logits)
-        scores = logits - largest - log_sums
-        entropies = -(np.exp(scores) * scores).sum(axis=1)
         chosen = np.array([wanted[row][position] for row in rows])
-        own = scores[np.arange(len(rows)), chosen].copy()
-        scores[np.arange(len(rows)), chosen] = -np.inf
-        margins = own - scores.max(axis=1)
-        attention = steps.attention()
-        for index, row in enumerate(rows):
-            columns[row].append((float(own[index]), float(margins[index]), float(entropies[index])))
-            attention_rows[row].append(attention[index, : memory.lengths[row]].copy())
+        yield ForcedStep(position, rows, chosen, logits, steps.log_normalizers(logits), steps)
         position += 1
         staying = [index for index, row in enumerate(rows) if position < len(wanted[row])]
         tokens = [wanted[rows[index]][position - 1] for index in staying]
         rows = [rows[index] for index in staying]
         steps.continue_from(staying, rows)
+
+
+def forced_scores(
+    engine: Engine, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+) -> list[ForcedScores]:
+    """Score each target after its source (ids without end marks; no source is empty), all side by side."""
+    memory = engine.encode(sources)
+    columns: list[list[tuple[float, float, float]]] = [[] for _ in targets]
+    attention_rows: list[list[Array]] = [[] for _ in targets]
+    for step in forced_steps(engine, memory, targets):
+        largest, log_sums = step.normalizers
+        scores = step.logits - largest - log_sums
+        entropies = -(np.exp(scores) * scores).sum(axis=1)
+        rows = np.arange(len(step.targets))
+        own = scores[rows, step.tokens].copy()
+        scores[rows, step.tokens] = -np.inf
+        margins = own - scores.max(axis=1)
+        attention = step.steps.attention()
+        for row, number in enumerate(step.targets):
+            columns[number].append((float(own[row]), float(margins[row]), float(entropies[row])))
+            attention_rows[number].append(attention[row, : memory.lengths[number]].copy())
     results = []
     for column, rows_of_target in zip(columns, attention_rows, strict=True):
         log_probabilities, margins, spread = np.array(column, np.float64).T

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dikkat_runtime.engine.constraints import Constraint, State
-from dikkat_runtime.engine.contract import Hypothesis
+from dikkat_runtime.engine.outputs import Hypothesis
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import EOS_ID
 
@@ -39,6 +39,14 @@ class Sentence:
     constraint: Constraint | None = None
     ended: list[tuple[float, Hypothesis]] = field(default_factory=list)
     """Each with its rank: its score, with the bonus."""
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether the constraint leaves every live hypothesis alone from now on."""
+        constraint = self.constraint
+        return constraint is None or all(
+            constraint.is_settled(row.state) for row in self.rows if row.log_probability > NEVER
+        )
 
 
 class Candidate(NamedTuple):

@@ -13,6 +13,7 @@ import numpy as np
 from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
 from dikkat_runtime.engine.contract import EngineInfo, Hypothesis, Memory
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights
+from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.engine.positions import sinusoids
 from dikkat_runtime.engine.settings import ModelSettings
@@ -90,6 +91,7 @@ class NativeEngine:
         numbers: Sequence[int] | None = None,
         threads: int | None = None,
         constraints: Sequence[Constraint | None] | None = None,
+        neighbours: Sequence[Neighbours | None] = (),
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see `Engine`."""
         caps = length_caps(memory.lengths, options, constraints)
@@ -104,15 +106,15 @@ class NativeEngine:
         beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
         if options.limits_repetition or constraints is not None:
             beam_size = rows_of_beam(beam_size, constraints)
-            steps = StepDecoder(self._decoder, memory, beam_size, threads, self.positions)
+            steps = StepDecoder(self._decoder, memory, beam_size, threads, self.positions, neighbours=neighbours)
             return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
-        decoder = BeamDecoder(self._decoder, memory, beam_size, threads)
+        decoder = BeamDecoder(self._decoder, memory, beam_size, threads, neighbours)
         return decoder.search(options.length_penalty, n_best, caps, self.positions)
 
-    def steps(self, memory: Memory, beam_size: int) -> StepDecoder:
+    def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> StepDecoder:
         """Return a decoder of single steps over encoded sources, with `beam_size` rows for each."""
         limit = None if self._learned is None else len(self._learned)
-        return StepDecoder(self._decoder, memory, beam_size, self.info.threads, self.positions, limit)
+        return StepDecoder(self._decoder, memory, beam_size, self.info.threads, self.positions, limit, neighbours)
 
     def positions(self, start: int, end: int) -> Array:
         """Return the rows (end - start, D) that are added to the embeddings at these positions."""

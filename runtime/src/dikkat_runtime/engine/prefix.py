@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,7 +33,7 @@ class Prefix:
         """The number of tokens and bytes written; one more behind the end."""
         return 0
 
-    @property
+    @cached_property
     def _end(self) -> int:
         return len(self.kept) + len(self.rest)
 
@@ -83,6 +84,10 @@ class Prefix:
     def placement_score(self, state: State, token: int, scores: Array, attention: Array | None) -> float:
         """Return the model's own log-probability."""
         return float(scores[token])
+
+    def is_settled(self, state: State) -> bool:
+        """Return whether all is written, and a word that is whole has been left."""
+        return bool(state > self._end or (state == self._end and not self.is_closed))
 
     @property
     def reads_attention(self) -> bool:

@@ -8,13 +8,15 @@ from ctypes import c_int64, c_void_p
 
 import numpy as np
 
-from dikkat_runtime.engine.contract import Memory
-from dikkat_runtime.engine.decoding import DecoderRows, DecoderWeights, Positions
+from dikkat_runtime.engine.contract import Hypothesis, Memory
+from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights, Positions
+from dikkat_runtime.engine.hypotheses import Sentence
+from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.ranking import log_normalizers, top
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 
 
-class StepDecoder(DecoderRows):
+class StepDecoder(BeamDecoder):
     """A decoder that is fed one token a row at a time.
 
     A row keeps its keys and values in a slot of its own. When rows are reordered, the first child of a row
@@ -29,12 +31,13 @@ class StepDecoder(DecoderRows):
         threads: int,
         positions: Positions,
         limit: int | None = None,
+        neighbours: Sequence[Neighbours | None] = (),
     ) -> None:
         """`positions` gives the rows that are added to the embeddings at positions of a range.
 
         There are at most `limit`.
         """
-        super().__init__(weights, memory, beam_size, threads)
+        super().__init__(weights, memory, beam_size, threads, neighbours)
         self._positions, self.limit = positions, limit
         self._slots = list(range(self._job.slots))
         layers, heads = weights.settings.decoder_layers, weights.settings.num_heads
@@ -42,6 +45,8 @@ class StepDecoder(DecoderRows):
         self._looked_at = full((self._job.slots, heads, self._job.source_length), 0.0)
         self._outputs = (c_void_p * (2 * layers))(*[None] * (2 * layers - 1), address(self._looked_at))
         self._job.weights_out = ctypes.addressof(self._outputs)
+        self._states = full((self._job.slots, weights.settings.model_dim), 0.0)
+        self._job.states_out = address(self._states)
 
     @property
     def length(self) -> int:
@@ -63,6 +68,10 @@ class StepDecoder(DecoderRows):
     def attention(self) -> Array:
         """Return the attention of the last step over the source, (R, S): the mean of the heads of the last layer."""
         return np.asarray(self._looked_at[: self._job.rows].mean(axis=1))
+
+    def states(self) -> Array:
+        """The states (R, D) that the last logits were made of."""
+        return self._states[: self._job.rows].copy()
 
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
         """Continue with as many rows as `parents`; each continues that row, for its source in `owners`.
@@ -88,6 +97,21 @@ class StepDecoder(DecoderRows):
         self._take_rows([0], [0])
         self._job.length = length
 
+    def finish(self, sentences: Sequence[Sentence], penalties: Array, n_best: int) -> list[list[Hypothesis]]:
+        """Search on from the live hypotheses of `sentences` in C, without constraints; the `n_best` of each."""
+        caps = [1] * self._sentences
+        for sentence in sentences:
+            caps[sentence.number] = sentence.cap
+        arrays = self._search_arrays(caps, penalties)
+        for sentence in sentences:
+            _enter(sentence, arrays)
+        arrays["tokens"][: self._job.rows] = [row.tokens[-1] for sentence in sentences for row in sentence.rows]
+        # nobody looks at the attention and the states of these steps
+        self._job.weights_out = self._job.states_out = None
+        hypotheses = self._searched(arrays, penalties, n_best, self._positions)
+        self._job.weights_out, self._job.states_out = ctypes.addressof(self._outputs), address(self._states)
+        return [hypotheses[sentence.number] for sentence in sentences]
+
     def _take_rows(self, slots: list[int], owners: Sequence[int]) -> None:
         self._slots = slots
         numbers = c_int64 * len(slots)
@@ -102,3 +126,15 @@ class StepDecoder(DecoderRows):
     def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
         """Return the largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
         return log_normalizers(logits, int(self._job.threads))
+
+
+def _enter(sentence: Sentence, arrays: dict[str, Array]) -> None:
+    """Write the hypotheses of a sentence, living and ended, into the arrays of a search."""
+    number = sentence.number
+    for rank, row in enumerate(sentence.rows):
+        arrays["live"][number, rank] = row.log_probability
+        arrays["live_tokens"][number, rank, : len(row.tokens)] = row.tokens
+    for rank, (score, hypothesis) in enumerate(sentence.ended):
+        arrays["ended_tokens"][number, rank, : len(hypothesis.tokens)] = hypothesis.tokens
+        arrays["ended_lengths"][number, rank] = len(hypothesis.tokens) + 1
+        arrays["ended"][number, rank], arrays["scores"][number, rank] = hypothesis.log_probability, score

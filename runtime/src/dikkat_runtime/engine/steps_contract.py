@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from dikkat_runtime.engine.hypotheses import Sentence
+from dikkat_runtime.engine.outputs import Hypothesis
 from dikkat_runtime.native.arrays import Array
 
 
@@ -29,12 +31,24 @@ class Steps(Protocol):
         """Return the attention of the last step over the source, (R, S): the mean of the heads of the last layer."""
         ...
 
+    def states(self) -> Array:
+        """The states (R, D) that the last logits were made of."""
+        ...
+
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
         """Continue with as many rows as `parents`; each continues that row, for its source in `owners`."""
         ...
 
     def rewind(self, length: int) -> None:
         """Go back to one row of one source, fed `length` tokens, which all rows have in common."""
+        ...
+
+    def finish(self, sentences: Sequence[Sentence], penalties: Array, n_best: int) -> list[list[Hypothesis]] | None:
+        """Search on from the live hypotheses of `sentences` to the end, without constraints, in one call.
+
+        Returns the `n_best` hypotheses of each; None where nothing is known but single steps. `penalties` are the
+        divisors for every length.
+        """
         ...
 
     def top(self, values: Array, k: int) -> tuple[Array, Array]:

@@ -53,7 +53,8 @@ def search_on(
 ) -> list[list[Hypothesis]]:
     """Return the `n_best` hypotheses of each of `sentences`, numbered from 0, continuing their rows.
 
-    Every row was fed all its tokens but the last.
+    Every row was fed all its tokens but the last. As soon as no constraint asks for anything any more, the steps finish
+    the search by themselves if they can.
     """
     beam_size = len(sentences[0].rows)
     results: list[list[Hypothesis]] = [[] for _ in sentences]
@@ -72,6 +73,12 @@ def search_on(
         rows = [row for sentence in sentences for row in sentence.rows]
         tokens = [row.tokens[-1] for row in rows]
         steps.continue_from(parents, [sentence.number for sentence in sentences for _ in sentence.rows])
+        if not options.limits_repetition and all(sentence.is_settled for sentence in sentences):
+            finished = steps.finish(sentences, penalties, n_best) if sentences else None
+            if finished is not None:
+                for sentence, hypotheses in zip(sentences, finished, strict=True):
+                    results[sentence.number] = hypotheses
+                break
     return results
 
 

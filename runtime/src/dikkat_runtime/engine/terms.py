@@ -204,6 +204,10 @@ class Terms:
         shortest = sum(count * size for count, size in zip(state.left, self._shortest, strict=True))
         return max(1, shortest - self._begun(state))
 
+    def is_settled(self, state: TermState) -> bool:
+        """Return False: a word that is there must not come again."""
+        return False
+
     @property
     def extra_rows(self) -> int:
         """Two rows for each word: one that is writing it, and one that has written it."""

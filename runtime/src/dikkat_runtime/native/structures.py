@@ -90,7 +90,9 @@ class Decoder(ctypes.Structure):
         *_numbers("rows", "length"),
         *_addresses("row_slots", "row_owners", "begun"),
         ("threads", c_int64),
-        *_addresses("scratch", "weights_out"),
+        *_addresses("scratch", "neighbour_states", "neighbour_rates", "neighbour_tokens", "neighbour_starts"),
+        ("neighbour_weight", c_float),
+        *_addresses("states_out", "weights_out"),
     ]
 
 

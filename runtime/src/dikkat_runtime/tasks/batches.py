@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import EMPTY, Engine, Hypothesis
+from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.cpu import free_threads
@@ -49,13 +51,14 @@ def search_all(
     numbers: Sequence[int] | None = None,
     batch_size: int = BATCH_SIZE,
     constraints: Sequence[Constraint | None] | None = None,
+    neighbours: Sequence[Neighbours | None] = (),
     before_batch: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of every sentence (source ids without an end mark), in order; an empty one is not searched.
 
-    `numbers` are those of the sentences, by default from 0, and `constraints` the conditions on their outputs.
-    `before_batch` is called before each batch, and may raise to end the work. After an error, or Ctrl-C, no further
-    batch is begun.
+    `numbers` are those of the sentences, by default from 0, `constraints` the conditions on their outputs, `neighbours`
+    what was written before in like states. `before_batch` is called before each batch, and may raise to end the work.
+    After an error, or Ctrl-C, no further batch is begun.
     """
     numbers = range(len(sentences)) if numbers is None else numbers
     results: list[list[Hypothesis]] = [[EMPTY] for _ in sentences]
@@ -73,10 +76,12 @@ def search_all(
             before_batch()
         memory = engine.encode([sentences[index] for index in batch], threads=share)
         drawn = [numbers[index] for index in batch]
-        if constraints is None:
-            return engine.search(memory, options, numbers=drawn, threads=share)
-        own = [constraints[index] for index in batch]
-        return engine.search(memory, options, numbers=drawn, threads=share, constraints=own)
+        asked: dict[str, Any] = {}
+        if constraints is not None:
+            asked["constraints"] = [constraints[index] for index in batch]
+        if neighbours:
+            asked["neighbours"] = [neighbours[index] for index in batch]
+        return engine.search(memory, options, numbers=drawn, threads=share, **asked)
 
     for batch, searched in zip(batches, _side_by_side(search, batches, workers), strict=True):
         for index, hypotheses in zip(batch, searched, strict=True):

@@ -8,6 +8,7 @@
 #define DIKKAT_DECODER_H
 
 #include "bf16_memory.h"
+#include "ranking.h"
 #include "threads.h"
 
 
@@ -37,6 +38,13 @@ typedef struct {
     int64_t *begun; /* (rows): `length` when the row came in */
     int64_t threads;
     float *scratch; /* decoder_scratch() numbers, zero at first */
+    /* What was written before in like states: (N, D) states, (N) what their squared distances are multiplied by, and (N)
+     * the tokens that followed; those of a sentence from starts[sentence] to starts[sentence + 1]. Null where there are
+     * none. See add_neighbours(). */
+    const float *neighbour_states, *neighbour_rates;
+    const int64_t *neighbour_tokens, *neighbour_starts;
+    float neighbour_weight; /* logarithm of it */
+    float *states_out; /* (rows, D), where the states of a step go that the logits are made of; null where nobody looks */
     float *const *weights_out; /* where the weights of a step go: (rows, H, length + 1) of self- and (rows, H, source_length)
                          * of cross-attention, a layer; null where nobody looks, and in all when nobody looks at any */
 } Decoder;
@@ -256,6 +264,42 @@ INLINE int64_t team(const Decoder *d) {
     return wanted < d->threads ? wanted : d->threads;
 }
 
+/* Rate times squared distance from which on a state does not count. */
+#define FARTHEST 16.0f
+
+INLINE float squared_distance(const float *a, const float *b, int64_t width) {
+    float sum = 0.0f;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < width; i++) sum += (a[i] - b[i]) * (a[i] - b[i]);
+    return sum;
+}
+
+/* Twin: engine/neighbours.py, add_neighbours: to the probability p(v) of each token, which are then normalized again, is
+ * added exp(neighbour_weight - rate * |state - neighbour|^2) for each neighbour that v followed. Without a near
+ * one no bit of the logits changes. */
+static void add_neighbours(const Decoder *d, const float *state, int64_t sentence, float *logits) {
+    int64_t from = d->neighbour_starts[sentence], end = d->neighbour_starts[sentence + 1];
+    if (from == end) return;
+    float largest = largest_entry(logits, d->vocabulary), total = largest + log_sum_of_row(logits, d->vocabulary, largest);
+    for (int64_t i = from; i < end; i++) {
+        float far = d->neighbour_rates[i] * squared_distance(state, d->neighbour_states + i * d->width, d->width);
+        if (!(far < FARTHEST)) continue;
+        float *logit = logits + d->neighbour_tokens[i], more = total + d->neighbour_weight - far;
+        float high = *logit > more ? *logit : more, low = *logit > more ? more : *logit;
+        *logit = high + log1pf(expf(low - high));
+    }
+}
+
+/* The worker's share of the rows. */
+static void look_at_neighbours(const Decoder *d, const Activations *a, float *logits, const Worker *worker) {
+    int64_t step = padded(d->width), end = share_start(d->rows, worker->number + 1, worker);
+    for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) {
+        const float *state = a->input + row * step;
+        if (d->states_out) memcpy(d->states_out + row * d->width, state, sizeof(float) * d->width);
+        if (d->neighbour_starts) add_neighbours(d, state, d->row_owners[row], logits + row * d->vocabulary);
+    }
+}
+
 /* The worker's part in a step, after which the team must wait for all: feeds each row its token, with what `positions` (n, D), the
  * first of them `first`, have for its place added; `logits` is (rows, V). */
 static void step_rows(const Decoder *d, const Activations *a, const int64_t *tokens, const float *positions,
@@ -263,6 +307,9 @@ static void step_rows(const Decoder *d, const Activations *a, const int64_t *tok
     embed(d, a, tokens, positions, first, worker), wait_for_all(worker);
     for (int64_t layer = 0; layer < d->layers; layer++) block_step(d, a, layer, worker);
     product(logits, d->vocabulary, a->input, padded(d->width), d->linears + LINEARS * d->layers, d->rows, worker);
+    if (!d->neighbour_starts && !d->states_out) return;
+    wait_for_all(worker);
+    look_at_neighbours(d, a, logits, worker);
 }
 
 /* With its share of the scratch, which lies behind the activations. */
