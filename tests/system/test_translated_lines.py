@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from pathlib import Path
 
@@ -158,3 +159,23 @@ def test_no_other_engine_takes_the_place_of_one_that_cannot_run(
     assert told == "int8 needs the native engine, which cannot run here: DIKKAT_NATIVE=0; leave int8 out"
     assert dikkat("translate", trained, text)[0] == 0
     assert dikkat.engine.endswith("; not native: DIKKAT_NATIVE=0")
+
+
+def test_a_correction_is_told_listed_used_and_forgotten(dikkat: Command, trained: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(trained, tmp_path / "run")
+    source, near = KNOWN[0], f"{KNOWN[0]} {KNOWN[1].split()[0]}"
+    text = text_file(tmp_path, [source, near])
+    plain = dikkat("translate", run, text)[1]
+    assert dikkat("correct", run, source, "tute alia") == (0, "", f"kept {source} → tute alia; 1 correction in all\n")
+    code, _, notes = dikkat("correct", run, source, "alia vorto")
+    assert (code, notes) == (0, f"kept {source} → alia vorto instead of tute alia; 1 correction in all\n")
+    assert dikkat("correct", run, "--list")[1] == f"{source}\talia vorto\n"
+    ours, theirs = set(source.split()), set(near.split())
+    similarity = 2 * len(ours & theirs) / (len(ours) + len(theirs))
+    assert dikkat("correct", run, "--near", near)[1] == f"{similarity:.2f}\t{source}\talia vorto\n"
+    assert dikkat("translate", run, text)[1].split("\n")[0] == "alia vorto"
+    assert dikkat("translate", run, text, "--no-corrections")[1] == plain
+    assert dikkat("correct", run, "--remove", source)[2] == "forgotten; 0 corrections in all\n"
+    assert dikkat("translate", run, text)[1] == plain
+    for wrong in (["--near"], ["--list", source], ["--near", "--remove", source], [source], ["--remove", source]):
+        assert dikkat("correct", run, *wrong)[0] == 2

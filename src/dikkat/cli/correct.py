@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dikkat.cli.streams import print_report
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, plural
+
+if TYPE_CHECKING:
+    from dikkat_runtime.tasks.corrections import Corrections
 
 
 def correct(
@@ -16,26 +20,46 @@ def correct(
     source: Annotated[str | None, typer.Argument(help="A source text, on one line.")] = None,
     target: Annotated[str | None, typer.Argument(help="Its right translation.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="Show all corrections: source, tab, translation.")] = False,
+    near: Annotated[bool, typer.Option("--near", help="Show the corrections that are used for SOURCE.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Forget the correction of SOURCE.")] = False,
 ) -> None:
     """Keep TARGET as the translation of SOURCE: wherever it comes again, translate and serve give TARGET.
 
-    `dikkat translate --no-corrections` leaves corrections aside.
+    A sentence that is like SOURCE is written more as TARGET is. `dikkat translate --no-corrections` leaves corrections
+    aside.
     """
     from dikkat_runtime.engine.run_directory import read_config
     from dikkat_runtime.tasks.corrections import Corrections
+    from dikkat_runtime.tasks.near_corrections import NearIndex
+    from dikkat_runtime.tasks.translation_notes import shown
 
     read_config(run, "translator")
     corrections = Corrections(run)
+    if list_ + near + remove > 1 or (list_ and source is not None):
+        raise UsageError("--list shows all corrections; leave out the texts, --near and --remove")
     if list_:
-        if source is not None or remove:
-            raise UsageError("--list shows all corrections; leave out the texts and --remove")
         print_report(f"{ours}\t{theirs}" for ours, theirs in corrections.pairs())
-    elif remove:
+    elif near or remove:
         if source is None or target is not None:
-            raise UsageError("--remove needs the SOURCE of the correction, and no more")
-        corrections.remove(source)
+            raise UsageError(f"--{'near' if near else 'remove'} needs the SOURCE of a correction, and no more")
+        if near:
+            similar = NearIndex(corrections.pairs()).near(source)
+            print_report(f"{pair.similarity:.2f}\t{pair.source}\t{pair.target}" for pair in similar)
+        else:
+            corrections.remove(source)
+            _note(f"forgotten; {_kept(corrections)}")
     elif source is None or target is None:
         raise UsageError("name the SOURCE and its right translation, or --list")
     else:
-        corrections.add(source, target)
+        before = corrections.add(source, target)
+        stored = f"{shown(source.strip())} → {shown(target.strip())}"
+        instead = "" if before is None else f" instead of {shown(before)}"
+        _note(f"kept {stored}{instead}; {_kept(corrections)}")
+
+
+def _kept(corrections: Corrections) -> str:
+    return f"{plural(len(corrections), 'correction')} in all"
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr)

@@ -8,6 +8,7 @@ import pytest
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.tasks.insertion import Incomplete
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.piece_translation import PieceRequest, PieceTranslator
 from dikkat_runtime.tasks.surrogates import SURROGATES
@@ -46,10 +47,15 @@ class Shouting:
         return Translation(" ".join(words), -0.5, tuple(words), finished="CUT" not in words)
 
 
+def nothing_to_insert(items: Sequence[Incomplete]) -> list[str]:
+    """Fail: what is shouted stands there all the same, so the lines are decoded again."""
+    raise AssertionError(f"{items} lack nothing")
+
+
 def line_translator(
     decode: Shouting, options: DecodingOptions, notes: TranslationNotes, *, retry: bool = True, language: str = ""
 ) -> LineTranslator:
-    pieces = PieceTranslator(decode, options, retry=retry, suffixes=False)
+    pieces = PieceTranslator(decode, nothing_to_insert, options, retry=retry, suffixes=False)
     segmenter = Segmenter(encode, ReadingLimits(8, 6, False), language)
     return LineTranslator(segmenter, encode, pieces, options, notes, surrogates=lambda: SURROGATES)
 

@@ -27,6 +27,7 @@ class ConstraintCompiler:
         self.takes_suffixes = takes_suffixes(language)
         self._borders: dict[bool, WordBorders] = {}
         self._spelled: dict[str, tuple[Spelling, ...]] = {}
+        self._behind_space: dict[str, tuple[int, ...]] = {}
 
     def constraint(self, text: str, demands: Sequence[Demanded], prefix: Prefix | None = None) -> Constraint | None:
         """Return the constraint for all demands on the translation of `text`; None where none can be written."""
@@ -35,7 +36,7 @@ class ConstraintCompiler:
         for reason_takes_suffixes in (True, False):
             some = [demand for demand in demands if (demand.reason == "term") == reason_takes_suffixes]
             written = [
-                Demand(spellings, demand.count, _positions(tokens, demand.spans))
+                Demand(spellings, demand.count, token_positions(tokens, demand.spans))
                 for demand in some
                 if (spellings := self._spellings(demand))
             ]
@@ -59,6 +60,13 @@ class ConstraintCompiler:
             rest = text[len(head) :].encode()
             return Prefix(vocabulary, kept, rest if kept else space + rest, is_closed)
         return Prefix(vocabulary, (), space + text.encode(), is_closed)
+
+    def behind_space(self, form: str) -> tuple[int, ...]:
+        """Return the tokens of a form that stands behind another word."""
+        if form not in self._behind_space:
+            spaced = form if self._tokenizer.token_bytes.leading_space else f" {form}"
+            self._behind_space[form] = self._encoded(spaced)
+        return self._behind_space[form]
 
     def _word_borders(self, may_take_suffixes: bool) -> WordBorders:
         takes = may_take_suffixes and self.takes_suffixes
@@ -94,7 +102,7 @@ class ConstraintCompiler:
         return tuple(self._tokenizer.encode(text, self._language))
 
 
-def _positions(tokens: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+def token_positions(tokens: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     """Return the indices of the tokens that have a character in one of the spans."""
     return tuple(
         number

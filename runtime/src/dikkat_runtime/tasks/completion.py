@@ -7,6 +7,7 @@ from typing import Protocol
 
 from dikkat_runtime.engine.constraints import rows_of_beam
 from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.engine.resuming import ResumableSearch
 from dikkat_runtime.errors import UsageError
@@ -30,6 +31,8 @@ class CompletingTranslator(Protocol):
 
     @property
     def constraints(self) -> ConstraintCompiler: ...
+
+    def neighbours(self, texts: Sequence[str]) -> Sequence[Neighbours | None]: ...
 
     def line_translator(
         self, options: DecodingOptions, notes: TranslationNotes, decode: Decode, *, glossary: Glossary | None
@@ -93,7 +96,7 @@ class Completion:
         search = self._searches.get((request.ids, beam_size))
         if search is None:
             memory = self._translator.engine.encode([request.ids])
-            steps = self._translator.engine.steps(memory, beam_size)
+            steps = self._translator.engine.steps(memory, beam_size, self._translator.neighbours([request.text]))
             search = ResumableSearch(steps, options, beam_size, memory.lengths[0])
             self._searches[request.ids, beam_size] = search
         hypotheses = search.search(prefix.kept if prefix else (), constraint)

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,6 +28,7 @@ class Corrections:
         """Keep the corrections of the run directory `run`, in which no file has to exist yet."""
         self._run, self._path = run, run / FILE_NAME
         self._read_at: tuple[int, int, int] | None = None
+        self._pairs: list[tuple[str, str]] = []
         self._texts: dict[str, tuple[str, str]] = {}
         """By the key of a source: the source as it was written, and its translation."""
 
@@ -39,23 +40,28 @@ class Corrections:
         entry = self._texts.get(_key(source))
         return None if entry is None else entry[1]
 
+    def kept(self) -> Sequence[tuple[str, str]]:
+        """Return what `pairs` does, as it was at the last look; the same list until the file changes."""
+        return self._pairs
+
     def refresh(self) -> None:
         """Read the file again where it has changed. Raises `DataError` where it is damaged."""
         try:
             status = self._path.stat()
         except FileNotFoundError:
-            self._read_at, self._texts = None, {}
+            self._read_at, self._texts, self._pairs = None, {}, []
             return
         read_at = status.st_mtime_ns, status.st_size, status.st_ino
         if read_at != self._read_at:
             self._texts, self._read_at = self._read(), read_at
+            self._pairs = list(self._texts.values())
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return all sources with their translations, the oldest first."""
         return list(self._current().values())
 
-    def add(self, source: str, target: str) -> bool:
-        """Keep a correction; return whether it replaces another one.
+    def add(self, source: str, target: str) -> str | None:
+        """Keep a correction; return the one whose place it takes, None where there was none.
 
         Raises `UsageError` for an empty text or more than one line, `CannotCreateError` and `DiskError`.
         """
@@ -64,10 +70,10 @@ class Corrections:
                 raise UsageError(f"the {name} of a correction is one line of text, not {text!r}")
         with _locked(self._run):
             texts = dict(self._current())
-            replaced = texts.pop(_key(source), None) is not None
+            before = texts.pop(_key(source), None)
             texts[_key(source)] = (source.strip(), target.strip())
             self._write(texts)
-        return replaced
+        return None if before is None else before[1]
 
     def remove(self, source: str) -> None:
         """Forget the correction of a source. Raises `UsageError` where there is none."""

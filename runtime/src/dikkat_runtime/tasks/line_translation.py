@@ -107,7 +107,7 @@ class LineTranslator:
         for texts in _read_ahead(lines, window):
             batch = self._lines(texts, list(islice(typed, len(texts))), number)
             number += len(texts)
-            results = self._translated([part for line in batch for part in self._parts(line)], window)
+            results = self._translated(self._parts(batch), window)
             for line in batch:
                 yield self._line(line, list(islice(results, len(line.segments.pieces))))
 
@@ -126,22 +126,36 @@ class LineTranslator:
             lines.append(_Line(text, safe if has else Protected(text), segments, typed, before + number))
         return lines
 
-    def _parts(self, line: _Line) -> list[_Part]:
-        """Return the requests for the pieces of a line."""
+    def _parts(self, lines: Sequence[_Line]) -> list[_Part]:
+        """Return the requests for the pieces of lines."""
+        pieces = [(line, number, piece) for line in lines for number, piece in enumerate(line.segments.pieces)]
+        fillings = [self._filling(*entry) for entry in pieces]
+        changed = [
+            filled.text
+            for (_, _, piece), filled in zip(pieces, fillings, strict=True)
+            if filled is not None and filled.text != piece.text
+        ]
+        ids_of = dict(zip(changed, self._encode(changed), strict=True)) if changed else {}
         parts = []
-        for index, piece in enumerate(line.segments.pieces):
-            begun = line.typed.begun if index == line.typed.number else ""
-            filled, request = Filled(piece.text, (), ()), None
-            if piece.ids and index >= line.typed.number:
-                if line.protected.placeholders:
-                    filled = fill(piece.text, self._surrogates(), begun)
-                ids = piece.ids if filled.text == piece.text else self._encode([filled.text])[0]
-                if ids:
-                    demands = (*filled.demands, *self._demands(filled.text))
-                    closed = begun[-1:] in filled.marks
-                    request = PieceRequest(filled.text, tuple(ids), filled.filled(begun), demands, closed)
-            parts.append(_Part(piece, filled, request, line, line.number + index * _LATER_PIECE))
+        for (line, number, piece), filled in zip(pieces, fillings, strict=True):
+            ids = () if filled is None else ids_of.get(filled.text, piece.ids)
+            request = None
+            if filled is not None and ids:
+                begun = line.typed.begun if number == line.typed.number else ""
+                demands = (*filled.demands, *self._demands(filled.text))
+                closed = begun[-1:] in filled.marks
+                request = PieceRequest(filled.text, tuple(ids), filled.filled(begun), demands, closed)
+            own = Filled(piece.text, (), ()) if filled is None else filled
+            parts.append(_Part(piece, own, request, line, line.number + number * _LATER_PIECE))
         return parts
+
+    def _filling(self, line: _Line, number: int, piece: Piece) -> Filled | None:
+        """Return the piece of a line as the model reads it; None where it is copied, or typed already."""
+        if not piece.ids or number < line.typed.number:
+            return None
+        if not line.protected.placeholders:
+            return Filled(piece.text, (), ())
+        return fill(piece.text, self._surrogates(), line.typed.begun if number == line.typed.number else "")
 
     def _demands(self, text: str) -> tuple[Demanded, ...]:
         """Return the demands of the glossary and the measures of a text."""

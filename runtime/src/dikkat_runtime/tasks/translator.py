@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dikkat_runtime.engine.contract import Engine, EngineInfo
 from dikkat_runtime.engine.native import NativeEngine
+from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.engine.precision import PrecisionName, choose_precision
 from dikkat_runtime.engine.run_directory import read_config, read_weights
@@ -20,8 +21,10 @@ from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
 from dikkat_runtime.tasks.corrections import Corrections
+from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.loading import load_tokenizers
+from dikkat_runtime.tasks.near_corrections import CorrectionMemory
 from dikkat_runtime.tasks.piece_translation import Decode, PieceRequest, PieceTranslator
 from dikkat_runtime.tasks.reading_limits import limits_of_run
 from dikkat_runtime.tasks.surrogates import ranked_surrogates
@@ -184,7 +187,9 @@ class Translator:
         return LineTranslator(
             Segmenter(encode, self.limits, self.language),
             encode,
-            PieceTranslator(decode, options, retry=retry_loops, suffixes=self.constraints.takes_suffixes),
+            PieceTranslator(
+                decode, self.inserter, options, retry=retry_loops, suffixes=self.constraints.takes_suffixes
+            ),
             options,
             notes,
             surrogates=lambda: self.surrogates,
@@ -225,6 +230,25 @@ class Translator:
         """The compiler of constraints over tokens."""
         return ConstraintCompiler(self.target_tokenizer, self.language, self.target_language)
 
+    def neighbours(self, texts: Sequence[str]) -> Sequence[Neighbours | None]:
+        """Return the states of the corrections near each text; empty where no text has any."""
+        if self.corrections is None:
+            return ()
+        near = self.correction_memory.neighbours(self.corrections, texts)
+        return near if any(item is not None for item in near) else ()
+
+    @cached_property
+    def correction_memory(self) -> CorrectionMemory:
+        """The memory of corrections that search looks into."""
+        tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
+        return CorrectionMemory(self.engine, tokenizers, languages, lambda: self.surrogates)
+
+    @cached_property
+    def inserter(self) -> WordInserter:
+        """The part that puts words into translations that lack them."""
+        tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
+        return WordInserter(self.engine, tokenizers, languages, self.constraints)
+
     @cached_property
     def surrogates(self) -> tuple[str, ...]:
         """The names that stand for placeholders, those first that this model copies unchanged."""
@@ -247,8 +271,11 @@ class Translator:
     ) -> list[Translation]:
         """Return the translations of requests; only where they are `bound` must these meet the demands."""
         sentences = [request.ids for request in requests]
+        search = partial(search_all, self.engine, numbers=numbers, batch_size=batch_size)
+        if not isinstance(options, SamplingOptions):
+            search = partial(search, neighbours=self.neighbours([request.text for request in requests]))
         if not bound:
-            hypotheses = search_all(self.engine, sentences, options, numbers=numbers, batch_size=batch_size)
+            hypotheses = search(sentences, options)
             return translations_of(hypotheses, self.target_tokenizer)
         compiler = self.constraints
         typed = [compiler.prefix(request.prefix, request.is_closed) for request in requests]
@@ -258,9 +285,7 @@ class Translator:
         ]
         if any(request.demands for request in requests):
             options = replace(options, length_penalty=min(options.length_penalty, DEMANDING_PENALTY))
-        hypotheses = search_all(
-            self.engine, sentences, options, numbers=numbers, batch_size=batch_size, constraints=constraints
-        )
+        hypotheses = search(sentences, options, constraints=constraints)
         begun = [None if own is None else (request.prefix, own) for request, own in zip(requests, typed, strict=True)]
         return translations_of(hypotheses, self.target_tokenizer, begun)
 

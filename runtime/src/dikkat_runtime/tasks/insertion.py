@@ -1,0 +1,170 @@
+"""Words put into translations that lack them, where the model would write them.
+
+A translator that leaves out a name has said all else. To search again under a constraint costs several times as much,
+and often ends in another sentence. So the translation is read once more: at each gap between its words the model tells
+how likely the word is there, and which words look at the source before it, and which at the source behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.forced_scores import forced_steps
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.special_tokens import UNK_ID
+from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
+from dikkat_runtime.tasks.compiled import ConstraintCompiler, token_positions
+from dikkat_runtime.text.segmentation import is_spaceless
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+ORDER_WEIGHT = 4.0
+"""Nats that a token on the right side of the word counts; docs/decisions.md says how it was chosen."""
+_SENTENCE_END = re.compile(r"[.!?…。！？]\W*\Z")
+_CLOSING = re.compile(r"[^\w\s]+\s*\Z")
+_OPENING = "([{«“‘"
+
+
+@dataclass(frozen=True, slots=True)
+class MissingWord:
+    """A word that a translation lacks, and where it stands in the source: start and end of each time."""
+
+    text: str
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """A translation of a source that lacks words."""
+
+    source: str
+    source_ids: tuple[int, ...]
+    target: str
+    words: tuple[MissingWord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Gap:
+    """A gap between two words of a translation: before which token, at which character."""
+
+    token: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """What the model thinks of a translation of T tokens, with the end mark T + 1, over S source tokens."""
+
+    log_probabilities: Array
+    """(T + 1, W): of the first token of each missing word."""
+    attention: Array
+    """(T + 1, S)."""
+
+    def scores(self, word: int, positions: Sequence[int], tokens: Sequence[int]) -> Array:
+        """Return how well (G,) a word, which stands at `positions` of the source, stands before each of `tokens`."""
+        likely = self.log_probabilities[tokens, word]
+        if not positions:
+            return np.asarray(likely)
+        behind = self.attention[:-1, positions[-1] + 1 : -1].sum(axis=1)
+        # (T,): by how much more each token looks at what stands before the word than at what stands behind it
+        leaning = self.attention[:-1, : positions[0]].sum(axis=1) - behind
+        before = np.concatenate([[0.0], np.cumsum(leaning)])
+        return np.asarray(likely + ORDER_WEIGHT * (2 * before - before[-1])[tokens])
+
+
+class WordInserter:
+    """Inserts words by the scores of one translator."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        languages: tuple[str, str],
+        compiler: ConstraintCompiler,
+    ) -> None:
+        """`tokenizers` and `languages` are those of source and target; `compiler` spells words of the target."""
+        self._engine, (self._source, self._target), self._languages = engine, tokenizers, languages
+        self._compiler = compiler
+
+    def __call__(self, items: Sequence[Incomplete]) -> list[str]:
+        """Return each translation with all its missing words, in order."""
+        results: dict[int, str] = {}
+        for batch in length_batches([len(item.source_ids) for item in items], BATCH_SIZE):
+            results |= zip(batch, self._completed([items[number] for number in batch]), strict=True)
+        return [results[number] for number in range(len(items))]
+
+    def _completed(self, items: Sequence[Incomplete]) -> list[str]:
+        spans = [self._target.spans(item.target, self._languages[1]) for item in items]
+        completed = []
+        for item, (written, own), reading in zip(items, spans, self._readings(items), strict=True):
+            gaps = list(_gaps(written, own, item))
+            tokens = [gap.token for gap in gaps]
+            source_spans = self._source.spans(item.source, self._languages[0])[1]
+            best = [
+                int(reading.scores(number, token_positions(source_spans, word.spans), tokens).argmax())
+                for number, word in enumerate(item.words)
+            ]
+            completed.append(_inserted(written, item.words, [gaps[number].offset for number in best]))
+        return completed
+
+    def _readings(self, items: Sequence[Incomplete]) -> list[_Reading]:
+        memory = self._engine.encode([item.source_ids for item in items])
+        ids = self._target.encode_batch([item.target for item in items], self._languages[1])
+        firsts = [[self._first_token(word.text) for word in item.words] for item in items]
+        readings = [
+            _Reading(np.zeros((len(own) + 1, len(first))), np.zeros((len(own) + 1, length)))
+            for own, first, length in zip(ids, firsts, memory.lengths, strict=True)
+        ]
+        for step in forced_steps(self._engine, memory, ids):
+            largest, log_sums = step.normalizers
+            attention = step.steps.attention()
+            for row, number in enumerate(step.targets):
+                own = readings[number]
+                own.log_probabilities[step.position] = step.logits[row, firsts[number]] - largest[row] - log_sums[row]
+                own.attention[step.position] = attention[row, : memory.lengths[number]]
+        return readings
+
+    def _first_token(self, word: str) -> int:
+        tokens = self._compiler.behind_space(word)
+        return tokens[0] if tokens else UNK_ID
+
+
+def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> Iterator[_Gap]:
+    """Yield the gaps in which a word may stand: before words, before signs that close the translation, behind it."""
+    closing = _CLOSING.search(written)
+    offsets = set[int]()
+    for number, (start, end) in enumerate(spans):
+        offset = end - len(written[start:end].lstrip())
+        if offset >= end or offset in offsets:
+            continue
+        beside = written[max(0, offset - 1) : offset + 1]
+        begins = offset == 0 or beside[0].isspace() or any(map(is_spaceless, beside))
+        if begins or (closing is not None and offset == closing.start()):
+            offsets.add(offset)
+            yield _Gap(number, offset)
+    word_is_last = any(end == len(item.source) for word in item.words for _, end in word.spans)
+    if not offsets or word_is_last or not _SENTENCE_END.search(written):
+        yield _Gap(len(spans), len(written))
+
+
+def _inserted(written: str, words: Sequence[MissingWord], offsets: Sequence[int]) -> str:
+    """Return a text with words at characters, those at the same one in the order of the source."""
+    order = sorted(range(len(words)), key=lambda number: (offsets[number], words[number].spans), reverse=True)
+    for number in order:
+        written = _with_word(written, words[number].text, offsets[number])
+    return written
+
+
+def _with_word(text: str, word: str, offset: int) -> str:
+    """Return a text with a word at a character, parted by spaces from words, and from what stood behind a space."""
+    before, after = text[:offset], text[offset:]
+    is_behind_space = before[-1:].isspace()
+    if before and not is_behind_space and before[-1] not in _OPENING:
+        before += " "
+    if after[:1].isalnum() or (after and (after[0] in _OPENING or (is_behind_space and not after[0].isspace()))):
+        after = f" {after}"
+    return before + word + after

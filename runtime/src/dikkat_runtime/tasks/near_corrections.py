@@ -1,0 +1,133 @@
+"""Corrections of sentences that are like one that is translated: what a person put there helps to write this one."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.forced_scores import forced_steps
+from dikkat_runtime.engine.neighbours import Neighbours
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.tasks.batches import length_batches
+from dikkat_runtime.tasks.corrections import Corrections
+from dikkat_runtime.tasks.surrogates import fill, protect
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+LEAST_SIMILARITY = 0.4
+"""Dice coefficient of the words of two sentences from which on they are near."""
+MOST_NEAR = 8
+"""Corrections that one sentence looks at, the most similar ones."""
+MOST_KEPT = 4096
+"""Corrections whose states are kept for the next texts."""
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class NearCorrection:
+    """A correction and how similar its source is to a text, from 0 to 1."""
+
+    source: str
+    target: str
+    similarity: float
+
+
+class NearIndex:
+    """Finds the corrections whose sources share words with a text."""
+
+    def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Index sources with their corrected translations."""
+        self._pairs = list(pairs)
+        self._words = [_words(source) for source, _ in pairs]
+        self._holders: dict[str, list[int]] = {}
+        for number, words in enumerate(self._words):
+            for word in words:
+                self._holders.setdefault(word, []).append(number)
+
+    def near(self, text: str) -> list[NearCorrection]:
+        """Return the most similar corrections, the best first, of equals the newest."""
+        words = _words(text)
+        shared = Counter(number for word in words for number in self._holders.get(word, ()))
+        similar = [
+            NearCorrection(*self._pairs[number], 2 * count / (len(words) + len(self._words[number])))
+            for number, count in sorted(shared.items(), reverse=True)
+            if 2 * count >= LEAST_SIMILARITY * (len(words) + len(self._words[number]))
+        ]
+        return sorted(similar, key=lambda item: -item.similarity)[:MOST_NEAR]
+
+
+class CorrectionMemory:
+    """Gives the decoder states of near corrections, which are computed once each."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizers: tuple[Tokenizer, Tokenizer],
+        languages: tuple[str, str],
+        surrogates: Callable[[], Sequence[str]],
+    ) -> None:
+        """`tokenizers` and `languages` are those of source and target; `surrogates` stand for placeholders."""
+        self._engine, self._tokenizers, self._languages = engine, tokenizers, languages
+        self._surrogates = surrogates
+        self._index: tuple[Sequence[tuple[str, str]], NearIndex] | None = None
+        self._states: dict[tuple[str, str], Neighbours] = {}
+
+    def neighbours(self, corrections: Corrections, texts: Sequence[str]) -> list[Neighbours | None]:
+        """Return for each text what was written in the corrections near it; None where there is none."""
+        pairs = corrections.kept()
+        if not pairs:
+            return [None] * len(texts)
+        if self._index is None or self._index[0] is not pairs:
+            self._index = pairs, NearIndex(pairs)
+        index = self._index[1]
+        near = [[(item.source, item.target) for item in index.near(text)] for text in texts]
+        self._read([pair for own in near for pair in own])
+        states = [[self._states[pair] for pair in own if len(self._states[pair].tokens)] for own in near]
+        return [_joined(own) if own else None for own in states]
+
+    def _read(self, pairs: Sequence[tuple[str, str]]) -> None:
+        """Let the model read the corrections that it has not read yet."""
+        if len(self._states) > MOST_KEPT:
+            self._states = {pair: self._states[pair] for pair in pairs if pair in self._states}
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in self._states]
+        filled = [self._filled(*pair) for pair in new]
+        sources = self._tokenizers[0].encode_batch([source for source, _ in filled], self._languages[0])
+        targets = self._tokenizers[1].encode_batch([target for _, target in filled], self._languages[1])
+        # what the vocabulary has no token for is read by nobody
+        nothing = Neighbours(np.zeros((0, 0), np.float32), np.zeros(0, np.int64))
+        self._states |= dict.fromkeys(new, nothing)
+        for batch in length_batches([len(ids) for ids in sources]):
+            memory = self._engine.encode([sources[number] for number in batch])
+            states: list[list[Array]] = [[] for _ in batch]
+            tokens: list[list[int]] = [[] for _ in batch]
+            for step in forced_steps(self._engine, memory, [targets[number] for number in batch]):
+                for row, number, token in zip(step.steps.states(), step.targets, step.tokens.tolist(), strict=True):
+                    states[number].append(row)
+                    tokens[number].append(token)
+            for number, own, following in zip(batch, states, tokens, strict=True):
+                self._states[new[number]] = Neighbours(np.stack(own), np.array(following, np.int64))
+
+    def _filled(self, source: str, target: str) -> tuple[str, str]:
+        """Return a correction with a name in the place of each placeholder, as sentences are read."""
+        protected = protect(source)
+        if not protected.placeholders:
+            return source, target
+        filled = fill(protected.text, self._surrogates())
+        placeholder_of = {mark: placeholder for placeholder, mark in protected.names}
+        for mark, name in filled.names:
+            target = target.replace(placeholder_of[mark], name)
+        return filled.text, target
+
+
+def _joined(neighbours: Sequence[Neighbours]) -> Neighbours:
+    return Neighbours(
+        np.concatenate([item.states for item in neighbours]), np.concatenate([item.tokens for item in neighbours])
+    )
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(_WORD.findall(text.casefold()))
