@@ -97,11 +97,29 @@ def test_every_tag_stands_once_and_the_text_is_that_without_tags(data: st.DataOb
 )
 def test_placeholders_that_come_back_stand_where_the_model_put_them(source: str, target: str) -> None:
     assert placed(
-        source, lambda texts: [" ".join(reversed(re.findall(r"[\w']+,?", t))) + "." * t.endswith(".") for t in texts]
+        source,
+        lambda texts: [
+            " ".join(reversed(re.findall(r"[\w'\ue000-\uf8ff]+,?", t))) + "." * t.endswith(".") for t in texts
+        ],
     ) == (target.replace("{name},", "{name},"))
 
 
-@pytest.mark.parametrize("answer", ["nothing comes back", "Tom Tom Mary Mary 7 7 12 12", ""])
+def test_characters_for_private_use_are_no_placeholders() -> None:
+    read: list[str] = []
+
+    def keeping(texts: list[str]) -> list[str]:
+        read.extend(texts)
+        return texts
+
+    text = "one \ue000 {name} two \ue001 %s go"
+    assert placed(text, keeping, in_order) == text
+    # each has a character of its own, which stands nowhere else
+    (sentence,) = read
+    marks = [each for each in sentence if 0xE000 <= ord(each) <= 0xF8FF]
+    assert len(marks) == len(set(marks)) == 4
+
+
+@pytest.mark.parametrize("answer", ["nothing comes back", "\ue000 \ue000 \ue001 \ue001", "Tom Tom Mary Mary", ""])
 def test_placeholders_that_do_not_come_back_are_placed_all_the_same(answer: str) -> None:
     make = translator(lambda texts: [answer] * len(texts), in_order)
     (content,) = make([("Hello {name} and %s, go",)])

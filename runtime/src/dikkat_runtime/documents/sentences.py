@@ -1,21 +1,22 @@
-"""Translate sentences with a word that the model is likely to copy instead of each placeholder."""
+"""Sentences translated with a character of the private use area in the place of each placeholder.
+
+A translator brings such a character through exactly once (tasks/surrogates.py). What aligns a sentence with its
+translation afterwards reads a name in its place, on both sides.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count, islice
 
 from dikkat_runtime.documents.paragraphs import WORD
+from dikkat_runtime.tasks.surrogates import FIRST_MARK, LAST_MARK, SURROGATES
 from dikkat_runtime.text.placeholders import has_words
 
 Translate = Callable[[Sequence[str]], Sequence[str]]
-
-SURROGATES = ("Tom", "Mary", "Martin", "Paul", "Anna", "7", "12", "Paris", "Berlin", "25")
-"""Words that stand for a placeholder while a sentence is translated; the model decides which it copies."""
-TRIES = 4
-"""Surrogates that are tried before the sentence is translated without the placeholder."""
+"""From sentences to their translations; what loses a character of the private use area loses a placeholder."""
 
 
 @dataclass
@@ -26,9 +27,11 @@ class Sentence:
     surrogates: tuple[str | None, ...] = ()
     """The surrogate of each word; None where it is left out."""
     source: str = ""
-    """The input of the model."""
+    """What is aligned with the translation."""
     target: str = ""
-    """The output of the model."""
+    """The translation, with the same names."""
+    written: tuple[tuple[int, int, int], ...] = ()
+    """In the order of the target: where each surrogate stands in it, and the number of its word."""
     offsets: tuple[int, ...] = (0,)
     """The position in `source` of each character of `text`, and of its end."""
 
@@ -54,63 +57,68 @@ class Sentence:
         self.source = source
         self.offsets = tuple(min(offset, len(source)) for offset in (*offsets, len(source)))
 
-    def written_words(self) -> list[tuple[int, int, int]]:
-        """Return the span of each surrogate in the target and the number of its word, in the order of the target."""
-        spans = []
-        for number, surrogate in enumerate(self.surrogates):
-            if surrogate is not None:
-                match = _standing(surrogate).search(self.target)
-                if match is None:
-                    raise ValueError("a placeholder did not come back")
-                spans.append((match.start(), match.end(), number))
-        return sorted(spans)
+    def write(self, target: str, marks: Sequence[str], names: Sequence[str]) -> None:
+        """Take a translation, in which a name is put in the place of each mark; no other `WORD` stays in it."""
+        numbers = {mark: number for number, mark in enumerate(marks)}
+        text, written = "", list[tuple[int, int, int]]()
+        for character in target:
+            number = numbers.get(character)
+            if number is not None:
+                written.append((len(text), len(text) + len(names[number]), number))
+                text += names[number]
+            elif character != WORD:
+                text += character
+        self.target, self.written = text, tuple(written)
 
 
 @dataclass
 class SentenceTranslator:
-    """A translator of sentences that repeats until each placeholder came back exactly once, or is left out."""
+    """Translates sentences; a placeholder that does not come back exactly once is left out."""
 
     translate: Translate
-    survived: Counter[str] = field(default_factory=Counter)
-    """For each surrogate how often it came back, minus how often it did not."""
 
     def __call__(self, sentences: Sequence[Sentence]) -> None:
-        """Set the source and the target of each sentence."""
-        waiting, tried = list(sentences), 0
-        while waiting:
-            for sentence in waiting:
-                sentence.fill(self._choice(sentence, tried))
-            readable = [sentence for sentence in waiting if has_words(sentence.text) and has_words(sentence.source)]
-            for sentence in waiting:
-                sentence.target = sentence.source
-            translations = self.translate([sentence.source for sentence in readable]) if readable else ()
-            for sentence, target in zip(readable, translations, strict=True):
-                sentence.target = target.replace("\n", " ").strip()
-            waiting = [sentence for sentence in waiting if not self._came_back(sentence)]
-            tried += 1
+        """Fill in what is aligned of each sentence, and its translation."""
+        for sentence in sentences:
+            if not has_words(sentence.text):
+                # nothing to translate: it comes back as it is
+                text, marks = _marked(sentence.text)
+                names = tuple(islice(_names(text), sentence.num_words))
+                sentence.fill(names)
+                sentence.write(sentence.text if len(marks) < len(names) else text, marks, names)
+        readable = [sentence for sentence in sentences if has_words(sentence.text)]
+        marked = [_marked(sentence.text) for sentence in readable]
+        translations = self._translated([text for text, _ in marked])
+        incomplete = []
+        for sentence, (_, marks), target in zip(readable, marked, translations, strict=True):
+            if len(marks) == sentence.num_words and all(target.count(mark) == 1 for mark in marks):
+                names = tuple(islice(_names(f"{sentence.text} {target}"), len(marks)))
+                sentence.fill(names)
+                sentence.write(target, marks, names)
+            else:
+                sentence.fill((None,) * sentence.num_words)
+                sentence.write(sentence.source, "", ())
+                incomplete.append(sentence)
+        wordy = [sentence for sentence in incomplete if has_words(sentence.source)]
+        for sentence, target in zip(wordy, self._translated([sentence.source for sentence in wordy]), strict=True):
+            sentence.write(target, "", ())
 
-    def _choice(self, sentence: Sentence, tried: int) -> tuple[str | None, ...]:
-        count = sentence.num_words
-        if not has_words(sentence.text) and not tried:
-            # nothing to translate: the target is the source
-            return tuple(f"Q{number}" for number in range(count))
-        usable = [surrogate for surrogate in SURROGATES if not _standing(surrogate).search(sentence.text)]
-        # surrogates that came back before come first
-        usable.sort(key=lambda surrogate: -self.survived[surrogate])
-        if tried >= TRIES or count > len(usable):
-            return (None,) * count
-        return tuple(usable[(tried * count + number) % len(usable)] for number in range(count))
+    def _translated(self, texts: Sequence[str]) -> list[str]:
+        return [target.replace("\n", " ").strip() for target in self.translate(texts)] if texts else []
 
-    def _came_back(self, sentence: Sentence) -> bool:
-        back = [
-            len(_standing(surrogate).findall(sentence.target)) == 1
-            for surrogate in sentence.surrogates
-            if surrogate is not None
-        ]
-        if has_words(sentence.text):
-            for surrogate, is_back in zip(filter(None, sentence.surrogates), back, strict=True):
-                self.survived[surrogate] += 1 if is_back else -1
-        return all(back)
+
+def _marked(text: str) -> tuple[str, str]:
+    """Return a text with a character of its own for each `WORD`, and these; fewer where there are not enough."""
+    unused = (chr(number) for number in range(FIRST_MARK, LAST_MARK + 1))
+    marks = list(islice((mark for mark in unused if mark == WORD or mark not in text), text.count(WORD)))
+    remaining = iter(marks)
+    return "".join(next(remaining, WORD) if character == WORD else character for character in text), "".join(marks)
+
+
+def _names(text: str) -> Iterator[str]:
+    """Yield names that do not stand in a text, without end."""
+    yield from (name for name in SURROGATES if not _standing(name).search(text))
+    yield from (name for name in (f"Q{number}" for number in count()) if name not in text)
 
 
 def _standing(surrogate: str) -> re.Pattern[str]:

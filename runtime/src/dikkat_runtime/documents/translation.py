@@ -97,7 +97,7 @@ class ContentTranslator:
             left_out = list(_left_out(sentence, start, tags))
             self.remarks[LEFT_OUT] += len(left_out)
             marks = sorted([*marks, *left_out], key=lambda mark: mark.position) if left_out else marks
-            written = sentence.written_words()
+            written = sentence.written
             names += [tags[number] for _, _, number in written]
             alignment_blocks.append((len(source.spans), len(target.spans), sentence))
             source.add(sentence.source, ())
