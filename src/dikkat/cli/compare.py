@@ -13,6 +13,7 @@ from dikkat.cli.progress import WorkProgress
 from dikkat.cli.streams import print_written
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.files import temporary_beside, write_atomically, write_errors, write_new
+from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat.explain.comparison.settings import ComparisonSettings
@@ -96,7 +97,9 @@ def _run(settings: ComparisonSettings, json: Path | None, picture: Path | None) 
 
     with WorkProgress() as progress:
         comparison = compare(settings, progress)
-    sys.stdout.write(as_table(render_comparison(comparison), shutil.get_terminal_size((100, 24)).columns))
+    sys.stdout.write(
+        as_table(render_comparison(comparison).mapped(localized), shutil.get_terminal_size((100, 24)).columns)
+    )
     sys.stdout.flush()
     if json is not None:
         write_atomically(json, as_json(comparison).encode())

@@ -18,6 +18,7 @@ from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import language, localized
 
 BEAM = BeamOptions()
 
@@ -89,7 +90,7 @@ def _translator(
         found = evaluate_translator(
             run, data, options, columns, how.precision, how.device, engine=how.engine, on_engine=print_engine
         )
-    print_report([*found.lines(), *found.samples(samples)])
+    print_report([*found.lines(language()), *found.samples(samples)])
 
 
 def _language_model(run: Path, data: list[str], stride: int | None, how: _How) -> None:
@@ -97,7 +98,7 @@ def _language_model(run: Path, data: list[str], stride: int | None, how: _How) -
         from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
         found = evaluate_language_model(run, data, stride, **asdict(how), tell=print_engine)
-    print_report(found.lines())
+    print_report(map(localized, found.lines()))
     if found.unknown:
         shown = ", ".join(map(repr, found.unknown[:10]))
         print(f"not in the vocabulary, and read as <unk>: {shown}", file=sys.stderr)
@@ -115,7 +116,7 @@ def _classifier(run: Path, data: list[str], columns: Columns, samples: int, pict
         found = evaluate_classifier(run, data, columns, note, **asdict(how), tell=print_engine)
         if picture is not None:
             found.draw(picture)
-    print_report([*found.lines(), *found.mistakes(samples)])
+    print_report([*map(localized, found.lines()), *found.mistakes(samples)])
     print_written(picture)
 
 

@@ -13,6 +13,7 @@ import typer
 
 from dikkat.cli.streams import print_report
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import language
 
 if TYPE_CHECKING:
     from dikkat.explain.explanation import Explanation
@@ -41,7 +42,6 @@ def explain(
     target: Annotated[str | None, typer.Option(help="With --run: a translation instead of the model's own.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Write out every number of wide vectors.")] = False,
     format: Annotated[str, typer.Option(help="table, markdown or json.")] = "table",
-    language: Annotated[str, typer.Option(help="en or tr.")] = "en",
 ) -> None:
     """Show how attention computes: scores, weights and context of typed words, or any cell of a trained model.
 
@@ -49,7 +49,7 @@ def explain(
     """
     from dikkat.explain.languages import messages_for
 
-    messages = messages_for(language)
+    messages = messages_for(language())
     _require_known("format", format, ("table", "markdown", "json"))
     _require_known("stack", stack, ("encoder", "decoder"))
     _require_known("kind", kind, ("self", "cross"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dikkat_runtime.cli.streams import Output, is_interactive, lines, text
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat_runtime.documents.sentences import Translate
@@ -157,4 +158,4 @@ def embed(options: Namespace) -> None:
 def _say(what: str) -> None:
     """Tell what computes."""
     if sys.stderr is not None:
-        print(f"dikkat-runtime: {what}", file=sys.stderr)
+        print(f"dikkat-runtime: {localized(what)}", file=sys.stderr)
