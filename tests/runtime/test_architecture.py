@@ -10,7 +10,7 @@ import pytest
 
 SOURCES = Path(__file__).resolve().parents[2] / "runtime" / "src" / "dikkat_runtime"
 LAYERS = (
-    ("errors", "files", "hints", "special_tokens"),
+    ("errors", "files", "hints", "localization", "message_catalog", "special_tokens"),
     ("native",),
     ("engine", "text"),
     ("tasks",),

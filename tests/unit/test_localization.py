@@ -10,7 +10,8 @@ import pytest
 from tests.spoken_strings import FOREIGN, SOURCES, every_string, spoken_strings, strings_of
 
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import Catalog, language_of, read_entries, take_language
+from dikkat_runtime.localization import language_of, take_language
+from dikkat_runtime.message_catalog import Catalog, read_entries
 
 CATALOGS = {
     "dikkat_runtime": SOURCES["dikkat_runtime"] / "locale/tr/LC_MESSAGES/dikkat-runtime.po",
@@ -107,8 +108,8 @@ def test_the_option_is_taken_anywhere_before_a_double_dash(monkeypatch: pytest.M
 def test_a_catalog_is_read_as_gettext_writes_it(tmp_path: Path) -> None:
     path = tmp_path / "x.po"
     path.write_text(
-        'msgid ""\nmsgstr ""\n"Language: tr\\n"\n\n#: a.py:3\nmsgid ""\n"one \\"two\\" "\n"three\\n"\nmsgstr ""\n"bir "\n'
-        '"iki"\n\nmsgid "not yet"\nmsgstr ""\n',
+        'msgid ""\nmsgstr ""\n"Language: tr\\n"\n\n#: a.py:3\nmsgid ""\n"one \\"two\\" "\n"three\\n"\n'
+        'msgstr ""\n"bir "\n"iki"\n\nmsgid "not yet"\nmsgstr ""\n',
         encoding="utf-8",
     )
     assert read_entries(path) == [('one "two" three\n', "bir iki")]

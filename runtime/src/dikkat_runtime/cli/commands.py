@@ -142,9 +142,11 @@ def generate(options: Namespace) -> None:
 
 def embed(options: Namespace) -> None:
     """Lines in, each with its vector out: text, tab, numbers."""
+    from dikkat_runtime.tasks.cross_embedder import CrossEmbedder
     from dikkat_runtime.tasks.embedder import WINDOW, Embedder, tsv_line
 
-    embedder = Embedder.load(options.run, precision=options.precision, threads=options.threads)
+    kind = CrossEmbedder if options.of == "cross" else Embedder
+    embedder: CrossEmbedder | Embedder = kind.load(options.run, precision=options.precision, threads=options.threads)
     _say(str(embedder.info))
     window = 1 if is_interactive(options.file) else WINDOW
     out = Output()

@@ -125,6 +125,12 @@ def _generate(parser: argparse.ArgumentParser) -> None:
 def _embed(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(action=embed)
     _run_and_file(parser, "Text, one a line; standard input if absent.")
+    parser.add_argument(
+        "--of",
+        choices=("text", "cross"),
+        default="text",
+        help="text: what is read; cross: what cross-attention gives each token that a translator writes.",
+    )
     _numbers(parser)
 
 
