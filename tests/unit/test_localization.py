@@ -97,6 +97,8 @@ def test_the_language_is_that_of_the_locale(environment: dict[str, str], code: s
 
 def test_the_option_is_taken_anywhere_before_a_double_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dikkat_runtime.localization._chosen", chosen := ["en"])
+    assert take_language(["heads", "x"]) == ["heads", "x"]
+    assert chosen == []
     assert take_language(["heads", "--language", "tr", "x"]) == ["heads", "x"]
     assert chosen == ["tr"]
     assert take_language(["--language=en", "heads", "--", "--language", "tr"]) == ["heads", "--", "--language", "tr"]

@@ -64,6 +64,8 @@ def take_language(arguments: Sequence[str]) -> list[str]:
 
     Raises `UsageError` for a code that is missing or not known.
     """
+    # every command line decides anew
+    _chosen.clear()
     kept, words = list[str](), iter(arguments)
     for word in words:
         if word == "--":

@@ -46,8 +46,8 @@ class _Localized:
 
     def write_dl(self, rows: list[tuple[str, str]], *arguments: Any, **options: Any) -> None:
         """Write names, and what is said of each."""
-        told = [(name, _said(text)) for name, text in rows]
-        super().write_dl(told, *arguments, **options)  # type: ignore[misc]
+        said = [(name, _said(text)) for name, text in rows]
+        super().write_dl(said, *arguments, **options)  # type: ignore[misc]
 
 
 def _said(text: str) -> str:
