@@ -271,9 +271,10 @@ def _named(call: ast.Call) -> Iterator[tuple[int, str]]:
             text = None if id(node) in within else template(node)
             if text and _WORD.search(_FILLED_IN.sub("", text)):
                 yield call.lineno, text.strip("\n ")
-    if name in ("plural", "_many") and strings and isinstance(strings[-1], ast.Constant):
-        yield call.lineno, f"{{0}} {strings[-1].value}"
-        yield call.lineno, f"{{0}} {strings[-1].value}s"
+    noun = strings[-1].value if strings and isinstance(strings[-1], ast.Constant) else None
+    if name in ("plural", "_many") and isinstance(noun, str):
+        yield call.lineno, f"{{0}} {noun}"
+        yield call.lineno, f"{{0}} {noun}s"
 
 
 def _is_no_message(node: ast.AST, parents: Mapping[int, ast.AST], ignored: Collection[str] | None) -> bool:

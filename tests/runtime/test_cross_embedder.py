@@ -23,7 +23,7 @@ def expected(translator: Translator, source: str, target: str) -> np.ndarray[Any
     """The weights that are recorded, times the values of the memory, through the output projection, in float64."""
     ids = torch.tensor([[*translator.encode(source), EOS_ID]])
     memory = translator.model.encode(ids, torch.ones_like(ids, dtype=torch.bool))[0].double().detach().numpy()
-    module = translator.model.decoder.blocks[-1].cross_attention
+    module: Any = translator.model.decoder.blocks[-1].cross_attention
     weights = {name: value.double().detach().numpy() for name, value in module.named_parameters()}
     width = memory.shape[1]
     values = memory @ weights["in_projection.weight"][-width:].T + weights["in_projection.bias"][-width:]

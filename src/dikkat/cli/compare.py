@@ -87,11 +87,11 @@ def _compare_translators(
     smaller: dict[str, Any] = {"pairs": 4000, "held_out": 60} if quick else {}
     settings = RaceSettings(
         tuple(data),
-        cell=cell,
+        cell=cell,  # type: ignore[arg-type]
         updates=updates or 1500,
         enough=chrf,
         seed=seed,
-        **smaller,  # type: ignore[arg-type]
+        **smaller,
     )
     with WorkProgress() as progress:
         result = race(settings, progress)

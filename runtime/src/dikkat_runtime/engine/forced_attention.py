@@ -46,7 +46,8 @@ class ForcedAttention:
         The row of a token is what the step which wrote it read from the source, before the residual sum.
         """
         self(source, target)
-        return self._decoder.cross_blocks[-1].context[0]
+        output: Array = self._decoder.cross_blocks[-1].context[0]
+        return output
 
 
 class _Decoder(Stack):

@@ -71,7 +71,8 @@ class RecurrentTranslator(nn.Module):
         scores = self.score(states) @ memory.transpose(1, 2)
         weights = scores.masked_fill(~source_mask.unsqueeze(1), -torch.inf).softmax(dim=-1)
         joined = torch.cat((weights @ memory, states), dim=-1)
-        return self.dropout(torch.tanh(self.joined(joined)))
+        output: Tensor = self.dropout(torch.tanh(self.joined(joined)))
+        return output
 
     def start_cache(
         self, memory: Float[Tensor, "B S H"], source_mask: Bool[Tensor, "B S"], *, rows_per_sentence: int = 1

@@ -128,7 +128,7 @@ def _update(model: nn.Module, batch: Batch, optimizer: torch.optim.Optimizer, sm
     model.train()
     loss = batch_loss(model, batch, smoothing)  # type: ignore[arg-type]
     optimizer.zero_grad()
-    (loss.objective / loss.predictions).backward()
+    (loss.objective / loss.predictions).backward()  # type: ignore[no-untyped-call]
     nn.utils.clip_grad_norm_(model.parameters(), _LARGEST_GRADIENT)
     optimizer.step()
 
