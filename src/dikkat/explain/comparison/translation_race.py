@@ -1,4 +1,4 @@
-"""What a comparison of two translators measured: how good each was after how long, and how to say it."""
+"""Hold what a comparison of two translators measured, how good each was after how long, and say it."""
 
 from __future__ import annotations
 
