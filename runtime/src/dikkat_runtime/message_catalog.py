@@ -47,8 +47,8 @@ class _Template:
 
     def fill(self, values: Mapping[int, str], say: Callable[[str], str]) -> str:
         """Return the text in the other language; values are said in it too, unless they are quoted."""
-        around = zip(values, self.parts, self.parts[1:], strict=False)
-        typed = {number for number, before, behind in around if _is_name(values[number], before, behind)}
+        bounds = zip(values, self.parts, self.parts[1:], strict=False)
+        typed = {number for number, before, behind in bounds if _is_name(values[number], before, behind)}
 
         def filled(part: re.Match[str]) -> str:
             if not part[1]:

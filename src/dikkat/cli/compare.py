@@ -87,7 +87,7 @@ def _compare_translators(
     smaller: dict[str, Any] = {"pairs": 4000, "held_out": 60} if quick else {}
     settings = RaceSettings(
         tuple(data),
-        cell=cell,  # type: ignore[arg-type]
+        cell=cell,
         updates=updates or 1500,
         enough=chrf,
         seed=seed,

@@ -72,8 +72,8 @@ class CrossEmbedder:
         while some := list(islice(numbered, window)):
             ids = translator.tokenizer.encode_batch([text.strip() for _, text in some], translator.language)
             sources = [row[: self._longest] for row in ids]
-            found = search_all(translator.engine, sources, BeamOptions(beam_size=1))
-            for (number, _), row, source, hypotheses in zip(some, ids, sources, found, strict=True):
+            searched = search_all(translator.engine, sources, BeamOptions(beam_size=1))
+            for (number, _), row, source, hypotheses in zip(some, ids, sources, searched, strict=True):
                 target = list(hypotheses[0].tokens)
                 values = self._contexts(source, target) if target else np.zeros((0, self.width), np.float32)
                 yield number, translator.target_tokenizer.decode(target), target, values, len(row) - len(source)
