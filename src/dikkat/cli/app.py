@@ -21,6 +21,7 @@ COMMANDS = (
     "evaluate",
     "embed",
     "attend",
+    "page",
     "explain",
     "heads",
     "report",
@@ -29,6 +30,7 @@ COMMANDS = (
     "doctor",
     "data",
     "import",
+    "export",
     "serve",
 )
 """In the order of the help; each stands in the module of its name, under its name."""

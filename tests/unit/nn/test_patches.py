@@ -20,6 +20,17 @@ def test_it_is_a_convolution_whose_stride_is_its_width() -> None:
     torch.testing.assert_close(patches(images), expected)
 
 
+@pytest.mark.seed("E24")
+def test_every_pixel_counts_and_its_weight_is_learned() -> None:
+    patches, images = PatchEmbedding(2, channels=3, model_dim=5), torch.randn(4, 3, 6, 8, requires_grad=True)
+    patches(images).square().sum().backward()
+    learned = patches.projection.weight.grad
+    assert learned is not None
+    assert learned.abs().min() > 0
+    assert images.grad is not None
+    assert images.grad.abs().min() > 0
+
+
 def test_images_that_the_patches_do_not_divide_are_refused() -> None:
     with pytest.raises(ValueError, match="patches of 3 x 3 pixels do not divide images of 8 x 9"):
         PatchEmbedding(3, channels=1, model_dim=4)(torch.zeros(1, 1, 8, 9))
