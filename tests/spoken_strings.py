@@ -156,7 +156,8 @@ NOT_MESSAGES = re.compile(
             r"^[.<&]", r"\n.*\{\{", r"^\{\{\"", "width: 100%", "preserve",  # HTML, CSS, XML, JSON
             r"^[^a-z]*$", r"^# \{0\}", r"^\|dy", r"^--set training", r"float \| None",  # formulas, Markdown, code
             r"^dikkat(-runtime)?:? (\{0\}|serve)$",  # the name of the program alone
-            "^label labels", "^text texts", "^const ", "worker-src", "made by dikkat$",  # words of headings in many languages
+            "^label labels", "^text texts",  # words of headings in many languages
+            "^const ", "worker-src", "made by dikkat$",  # of files for JavaScript
             r"^%d of %d", r"^Value error,$", "^chrF of at least",  # of a log, of a library, of a file
             # what libraries say where memory is too small
             r"^can't allocate", "^cannot allocate", "^bad allocation$", "^size calc", "^failed to map",
