@@ -71,7 +71,7 @@ ATTENTION = [
     Mutation("E5", f"{_NN}/residual.py", "        self.norm = named_norm(norm, model_dim, eps)", "        self.norm = nn.Sequential(named_norm(norm, model_dim, eps), named_norm(norm, model_dim, eps))"),
     Mutation("E8", f"{_NN}/blocks.py", "        x = self.cross_residual(x, lambda y: self.cross_attention(y, memory, mask=memory_mask))\n        return self.feed_forward_residual(x, self.feed_forward)\n", "        return x[:, :1]\n"),
     Mutation("E20", f"{_NN}/scores.py", "sums = torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3))", "sums = query.unsqueeze(-2) * key.unsqueeze(-3)"),
-    Mutation("E24", f"{_NN}/patches.py", "cut.permute(0, 2, 4, 1, 3, 5)", "cut.permute(0, 2, 4, 1, 5, 3)"),
+    Mutation("E24", f"{_NN}/learned_positions.py", "return x + (self.embedding[offset:end] if", "return x + 0 * (self.embedding[offset:end] if"),
 ]  # fmt: skip
 
 ORDER = [
@@ -180,7 +180,7 @@ SETS = [
     Mutation("A20", f"{_EXPLAIN}/vector_space.py", "            line[row] = -np.inf\n", ""),
     Mutation("A24", f"{_NN}/multi_head_attention.py", "            self.give_weights(weights)\n", "            self.give_weights(weights.mean(1, keepdim=True))\n"),
     Mutation("A25", f"{_NN}/dropout.py", "        return kernel.dropout(x, self.probability if self.training else 0.0, residual)\n", "        return kernel.dropout(-x, self.probability if self.training else 0.0, residual)\n"),
-    Mutation("A7", f"{_CLASSROOM}/key_value_store.py", "key=lambda each: -each.share", "key=lambda each: each.share"),
+    Mutation("A7", f"{_CLASSROOM}/key_value_store.py", "key=lambda retrieved: -retrieved.share", "key=lambda retrieved: retrieved.share"),
     Mutation("A3", f"{_CLASSROOM}/nyu.py", "    return output.transpose(-2, -1), weights.transpose(-2, -1)", "    return output.transpose(-2, -1), weights"),
     Mutation("A21", f"{_CLASSROOM}/nyu.py", "d_model, num_heads, query_dim=query, key_dim=key, value_dim=value", "d_model, num_heads, query_dim=query, key_dim=key, value_dim=key"),
     Mutation("B1", f"{_MODELS}/encoder_decoder.py", _ENCODES, _SILENT),
@@ -235,13 +235,13 @@ NETWORKS = [
     Mutation("E3", f"{_NN}/norms.py", "        return layer_norm(x, self.weight, self.bias, self.eps)\n", "        return layer_norm(x.transpose(0, 1).contiguous(), self.weight, self.bias, self.eps).transpose(0, 1) if x.shape[-1] == x.shape[0] else layer_norm(x, self.weight, self.bias, self.eps)\n"),
     Mutation("E12", "src/dikkat/evaluation/bleu_k.py", "    return matches.total() / (len(predicted) - n + 1)", "    return matches.total() / max(1, len(expected) - n + 1)"),
     Mutation("E12", "src/dikkat/evaluation/bleu_k.py", "    matches = _ngrams(predicted, n) & _ngrams(expected, n)\n", "    matches = _ngrams(predicted, 1) & _ngrams(expected, 1)\n"),
-    Mutation("E15", f"{_CLASSROOM}/translating.py", "    return found[0], found[1]", "    return found[1], found[0]"),
+    Mutation("E15", f"{_CLASSROOM}/translating.py", "    return weights[0], weights[1]", "    return weights[1], weights[0]"),
     Mutation("E10", f"{_CLASSROOM}/translating.py", "count >= min_freq and token not in RESERVED", "count > min_freq and token not in RESERVED"),
-    Mutation("E24", f"{_NN}/patches.py", "        self.projection = nn.Linear(channels * patch_size**2, model_dim)\n", "        self.projection = nn.Linear(channels * patch_size**2, model_dim).requires_grad_(False)\n        nn.init.zeros_(self.projection.weight)\n"),
+    Mutation("E24", f"{_MODELS}/factory.py", "blocks = [_initialized(self.encoder_block(layer)) for layer in range(self.config.encoder_layers)]", "blocks = [_initialized(self.encoder_block(layer)) for layer in range(1)]"),
 ]  # fmt: skip
 
 FAULTS = [
-    Mutation("F2", f"{_MODELS}/patch_classifier.py", "from dikkat.nn.patches import PatchEmbedding\n", "from dikkat.nn.patches import PatchEmbeddings as PatchEmbedding\n"),
+    Mutation("F2", f"{_MODELS}/key_table.py", "from collections.abc import Collection, Iterator, Mapping, Sequence\n", "from collections.abc import Collection, Iterator, Mappings as Mapping, Sequence\n"),
     Mutation("F3", f"{_NN}/residual.py", "        return self.dropout.add_to(x, y)\n", "        return x + y\n"),
     Mutation("F4", f"{_MODELS}/factory.py", "return BlockSettings(**{field.name: getattr(self.config, field.name) for field in fields(BlockSettings)})", "return BlockSettings()"),
     Mutation("F8", f"{_NN}/multi_head_attention.py", "        memory = self.project_memory(key, value)\n", "        memory = self.project_memory(query, query)\n"),
