@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from dikkat.cli.streams import print_report
 from dikkat_runtime.errors import UsageError, plural
-
-if TYPE_CHECKING:
-    from dikkat_runtime.tasks.corrections import Corrections
 
 
 def correct(
@@ -41,24 +38,23 @@ def correct(
         print_report(f"{ours}\t{theirs}" for ours, theirs in corrections.pairs())
     elif near or remove:
         if source is None or target is not None:
-            raise UsageError(f"--{'near' if near else 'remove'} needs the SOURCE of a correction, and no more")
+            option = "--near" if near else "--remove"
+            raise UsageError(f"{option} needs the SOURCE of the correction, and no more")
         if near:
             similar = NearIndex(corrections.pairs()).near(source)
             print_report(f"{pair.similarity:.2f}\t{pair.source}\t{pair.target}" for pair in similar)
         else:
             corrections.remove(source)
-            _note(f"forgotten; {_kept(corrections)}")
+            _note(f"forgotten; {plural(len(corrections), 'correction')} in all")
     elif source is None or target is None:
         raise UsageError("name the SOURCE and its right translation, or --list")
     else:
         before = corrections.add(source, target)
-        stored = f"{shown(source.strip())} → {shown(target.strip())}"
-        instead = "" if before is None else f" instead of {shown(before)}"
-        _note(f"kept {stored}{instead}; {_kept(corrections)}")
-
-
-def _kept(corrections: Corrections) -> str:
-    return f"{plural(len(corrections), 'correction')} in all"
+        kept, count = f"{shown(source.strip())} → {shown(target.strip())}", plural(len(corrections), "correction")
+        if before is None:
+            _note(f"kept {kept}; {count} in all")
+        else:
+            _note(f"kept {kept} instead of {shown(before)}; {count} in all")
 
 
 def _note(line: str) -> None:
