@@ -36,5 +36,5 @@ def import_checkpoint(
     if imported.left_out:
         named = ", ".join(imported.left_out[:12]) + (", …" if len(imported.left_out) > 12 else "")
         print(f"left out, heads of other tasks: {named}", file=sys.stderr)
-    following = piped("embed" if imported.task == "encoder" else "generate", out)
+    following = piped({"encoder": "embed", "lm": "generate", "translator": "translate"}[imported.task], out)
     print(f"{out}: {imported.parameters:,} parameters; try: {following}", file=sys.stderr)

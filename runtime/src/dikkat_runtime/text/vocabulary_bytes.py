@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
+from dikkat_runtime.text.pieces import piece_bytes
 
 Ids = NDArray[np.int64]
-EntryKind = Literal["bytes", "words", "characters"]
-"""How entries become text: byte by byte, joined by spaces, or as they are."""
+EntryKind = Literal["bytes", "words", "characters", "pieces"]
+"""How entries become text: byte by byte, joined by spaces, as they are, or with a space for each "▁"."""
 _OPENERS = "\"'“‘’„«‹([{¿¡-–—/"
 _MOST_KEPT = 4096
 """Answers that are remembered."""
@@ -40,6 +41,8 @@ class VocabularyBytes:
         tokens = [entry.encode() for entry in entries]
         if kind == "bytes":
             tokens = [bytes(byte_of.get(character, 0) for character in entry) for entry in entries]
+        elif kind == "pieces":
+            tokens = [piece_bytes(entry) for entry in entries]
         elif kind == "words":
             tokens = [b" " + token for token in tokens]
         # only a word that is not known is seen in a text
