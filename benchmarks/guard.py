@@ -2,10 +2,11 @@
 
 Makes a checkout of the other commit beside this one (`git worktree`), by default of the last one before there was a
 runtime without PyTorch, and times in turn, each time in a process of its own: a translator's batches greedily and by
-beam 5, one sentence alone, and a few updates of training a translator, a classifier and a language model. A round is
-written down when it is over, so that a run that was stopped goes on. Prints the medians of seconds on the wall and of
-processor seconds with their ratios, which are above 1 where today's code is faster, and ends with exit code 1 where one
-on the wall is below the limit.
+beam 5, one sentence alone, and updates of training a translator, a classifier and a language model. What is translated
+is the held-out text of the run: longer lines than a model was trained on are cut today, which is work that was not done
+before. Both sides must write the same text. A round is written down when it is over, so that a run that was stopped
+goes on. Prints the medians of seconds on the wall and of processor seconds with their ratios, which are above 1 where
+today's code is faster, and ends with exit code 1 where one on the wall is below the limit.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from benchmarks.harness import HERE, OWN_PYTHON, ROOT, Measured, child, fail, gi
 ROWS = ("greedy", "beam 5", "one sentence alone", "training 3+3", "training IMDB", "training LM")
 SHARED = ROOT.parent / "shared" / "data"
 FILES = {
-    "lines": SHARED / "multi30k" / "test_2016_flickr.en.gz",
     "pairs": SHARED / "tatoeba" / "eng-fra.tsv.gz",
     "labelled": SHARED / "imdb" / "train.tsv.gz",
     "text": SHARED / "shakespeare" / "input.txt.gz",
@@ -49,7 +49,7 @@ def main() -> int:
     )
     arguments.add_argument("--checkout", type=Path, default=ROOT.parent / "before", help="folder of its checkout")
     arguments.add_argument("--run", type=Path, help="run of a translator; else the other commit makes its quickstart")
-    arguments.add_argument("--lines", type=Path, default=FILES["lines"], help="sentences to translate, one a line")
+    arguments.add_argument("--lines", type=Path, help="sentences to translate; else the run's held-out text")
     arguments.add_argument("--pairs", type=Path, default=FILES["pairs"], help="table of pairs to train a translator on")
     arguments.add_argument("--labelled", type=Path, default=FILES["labelled"], help="table of labels and texts")
     arguments.add_argument("--text", type=Path, default=FILES["text"], help="text to train a language model on")
@@ -64,8 +64,9 @@ def main() -> int:
         fail("every number must be at least 1", 2)
     if wrong := [pair for pair in options.before_variables if "=" not in pair]:
         fail(f"--before-variables {wrong[0]}: write NAME=VALUE", 2)
-    needed = {name: vars(options)[name] for name in FILES if _is_used(name, options.rows)}
-    needed |= {"run": options.run} if options.run else {}
+    translates = any(row not in DATA for row in options.rows)
+    needed = {name: vars(options)[name] for name in FILES if name in {DATA.get(row) for row in options.rows}}
+    needed |= {name: path for name, path in (("run", options.run), ("lines", options.lines)) if path and translates}
     for name, path in needed.items():
         if not path.exists():
             fail(f"{path}: not there; see --{name}", 66)
@@ -73,8 +74,10 @@ def main() -> int:
     before = checkout(options.checkout, wanted)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     # today's code reads what was written then, and not the other way round
-    if options.run is None and _is_used("lines", options.rows):
+    if translates and not options.run:
         needed["run"] = quickstart(before, options.out.with_name(f"guard-run-{before.name}"), options.threads)
+    if translates and not options.lines:
+        needed["lines"] = held_out_text(needed["run"])
     work = {name: str(path if name == "run" else part_of(path, name, options.out)) for name, path in needed.items()}
     work |= {"precision": options.precision, "updates": options.updates}
     known = {**work, "threads": options.threads, "commits": commits(before), "variables": options.before_variables}
@@ -88,10 +91,6 @@ def main() -> int:
         cells = (f"{found[c]['before']:19.3f} {found[c]['now']:6.3f} {found[c]['ratio']:6.3f}" for c in CLOCKS)
         print(f"{row:20}" + "".join(cells))
     return 0 if all(found["wall"]["ratio"] >= LEAST for found in measured.values()) else 1
-
-
-def _is_used(name: str, rows: list[str]) -> bool:
-    return name in {DATA.get(row, "lines") for row in rows}
 
 
 def before_the_runtime() -> str:
@@ -128,6 +127,14 @@ def quickstart(before: Path, run: Path, threads: int) -> Path:
         if code := subprocess.run(command, env=variables, stdout=sys.stderr, check=False).returncode:
             fail(f"{run}: the quickstart of the other commit ended with exit code {code}; see its message above")
     return run
+
+
+def held_out_text(run: Path) -> Path:
+    """The source side of what the run did not train on."""
+    path = run / "held_out" / "test.source.txt"
+    if not path.exists():
+        fail(f"{path}: the run keeps no test text; name sentences with --lines", 66)
+    return path
 
 
 def part_of(path: Path, name: str, out: Path) -> Path:
@@ -182,6 +189,8 @@ def measure(row: str, work: Measured, options: argparse.Namespace, before: Path,
             seconds[name].append(found)
             told = ", ".join(f"{found[clock]:.3f} s {clock}" for clock in CLOCKS)
             note(f"{row}, round {number + 1} of {options.rounds}, {name}: {told}")
+    if len(texts := {one.get("text_sha256") for values in seconds.values() for one in values}) > 1:
+        fail(f"{row}: before and now write different text ({len(texts)} kinds); a speed beside it says nothing")
     result: Measured = {"seconds": seconds}
     for clock in CLOCKS:
         medians = {name: statistics.median(each[clock] for each in values) for name, values in seconds.items()}

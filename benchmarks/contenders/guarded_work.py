@@ -5,11 +5,11 @@ It asks only for what checkouts before and after the engines have alike.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,40 +28,57 @@ TRAININGS = {
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
-    work = training(job) if job["row"] in TRAININGS else translating(job)
-    wall, processor = time.perf_counter(), time.process_time()
-    work()
-    return {"wall": time.perf_counter() - wall, "processor": time.process_time() - processor}
+    return training(job) if job["row"] in TRAININGS else translating(job)
 
 
-def translating(job: dict[str, Any]) -> Callable[[], object]:
-    """All sentences in batches, or some one by one, after a few that warm up."""
+def translating(job: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of all sentences in batches, or of some one by one, after a few that warm up; and what was written."""
     from dikkat import Translator
 
     lines = Path(job["lines"]).read_text(encoding="utf-8").rstrip("\n").split("\n")
     translator = Translator.load(job["run"], job["precision"])
-    if job["row"] == "one sentence alone":
-        translator.translate(lines[:3], beam_size=1)
-        return lambda: [translator.translate([line], beam_size=1) for line in lines[:ALONE]]
     beam_size = 5 if job["row"] == "beam 5" else 1
-    translator.translate(lines[:64], beam_size=beam_size)
-    return lambda: translator.translate(lines, beam_size=beam_size)
+    alone = job["row"] == "one sentence alone"
+    batches = [[line] for line in lines[:ALONE]] if alone else [lines]
+    translator.translate(lines[:3] if alone else lines[:64], beam_size=beam_size)
+    start = clocks()
+    translations = [translator.translate(batch, beam_size=beam_size) for batch in batches]
+    seconds = since(start)
+    text = "\n".join(translation.text for batch in translations for translation in batch)
+    return {**seconds, "text_sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
-def training(job: dict[str, Any]) -> Callable[[], object]:
-    """A few updates of a new run, its preparation and one validation included, in a folder that is thrown away."""
+def training(job: dict[str, Any]) -> dict[str, Any]:
+    """Seconds from the second update of a new run to its last, in a folder that is thrown away.
+
+    The first update finds its memory; what a run does before and after its updates is not compared.
+    """
     from dikkat.cli.main import run
+    from dikkat.training.loop import Trainer
 
     kind, data, more = TRAININGS[job["row"]]
+    begun: list[dict[str, float]] = []
+    launch = Trainer.launch
 
-    def train() -> None:
-        with tempfile.TemporaryDirectory() as folder:
-            out = ["--out", str(Path(folder) / "run")]
-            limits = ["--set", f"training.max_updates={job['updates']}", "--set", "training.validations=1"]
-            if code := run(["train", kind, job[data], *out, *more, *limits]):
-                sys.exit(code)
+    def timed(*arguments: Any) -> Any:
+        begun.append(clocks())
+        return launch(*arguments)
 
-    return train
+    Trainer.launch = timed  # type: ignore[method-assign]
+    with tempfile.TemporaryDirectory() as folder:
+        out = ["--out", str(Path(folder) / "run")]
+        limits = ["--set", f"training.max_updates={job['updates'] + 2}", "--set", "training.validations=1"]
+        if code := run(["train", kind, job[data], *out, *more, *limits]):
+            sys.exit(code)
+    return {clock: begun[-1][clock] - begun[1][clock] for clock in begun[0]}
+
+
+def clocks() -> dict[str, float]:
+    return {"wall": time.perf_counter(), "processor": time.process_time()}
+
+
+def since(start: dict[str, float]) -> dict[str, float]:
+    return {clock: value - start[clock] for clock, value in clocks().items()}
 
 
 if __name__ == "__main__":

@@ -53,7 +53,8 @@ def classifier_run(path: Path, around: dict[str, Any] | None = None, **model: An
         nn.init.normal_(network.pooling.query)
     run = _write(path, network, config, tokenizer, task="classifier", labels=labels)
     for step, temperature in ((1, 1.0), (2, 0.7)):
-        run.append_metrics({"step": step, "accuracy": step, "macro_f1": step, "temperature": temperature})
+        scores = dict.fromkeys(("accuracy", "macro_f1", "micro_f1"), step)
+        run.append_metrics({"step": step, **scores, "temperature": temperature})
     return path
 
 

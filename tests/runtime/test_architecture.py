@@ -14,7 +14,7 @@ LAYERS = (
     ("native",),
     ("engine", "text"),
     ("tasks",),
-    ("documents",),
+    ("documents", "shards"),
     ("server",),
     ("cli",),
     ("__init__", "__main__"),

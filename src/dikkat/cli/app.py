@@ -14,6 +14,7 @@ COMMANDS = (
     "quickstart",
     "train",
     "translate",
+    "translate-files",
     "correct",
     "classify",
     "generate",
@@ -31,7 +32,7 @@ COMMANDS = (
     "serve",
 )
 """In the order of the help; each stands in the module of its name, under its name."""
-_NAMES_IN_PYTHON = {"import": "import_checkpoint"}
+_NAMES_IN_PYTHON = {"import": "import_checkpoint", "translate-files": "translate_files"}
 _SETTINGS: dict[str, dict[str, Any]] = {
     "serve": {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
 }

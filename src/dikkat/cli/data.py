@@ -13,8 +13,9 @@ import typer
 from dikkat.cli.engine_option import print_engine
 from dikkat.cli.progress import WorkProgress
 from dikkat.cli.streams import print_report, print_written
+from dikkat.cli.synthetic import backtranslate, distil
+from dikkat.cli.table_out import check_table
 from dikkat_runtime.engine.options import Device, Precision
-from dikkat_runtime.errors import CannotCreateError, UsageError
 
 LINES_PER_UPDATE = 256
 """Lines between two updates of the progress bar."""
@@ -46,7 +47,7 @@ def diversify(
     Whoever trains on the table should name files of their own for validation and test, which neither translator has
     seen.
     """
-    _check_out(out, "--out")
+    check_table(out, "--out")
     from dikkat.data.readers import LanguageChoice, read_pairs
     from dikkat.tasks.translation.diversify import check_directions, diversify
     from dikkat.tasks.translation.translator import Translator
@@ -69,6 +70,10 @@ def diversify(
         f" {len(diversified.pairs):,} in {out}"
     )
     print_report([summary])
+
+
+data.command()(backtranslate)
+data.command()(distil)
 
 
 @data.command()
@@ -96,8 +101,8 @@ def check(
     if out is not None:
         check_page(out)
     if fix is not None:
-        _check_out(fix, "--fix")
-        _check_out(left_out_path(fix), "--fix")
+        check_table(fix, "--fix")
+        check_table(left_out_path(fix), "--fix")
     languages = (source_language, target_language)
     request = CheckRequest(pairs, valid or (), (source_column, target_column), languages)
     result = check_files(request, note=partial(print, file=sys.stderr))
@@ -108,18 +113,6 @@ def check(
     if fix is not None:
         write_cleaned(request, result, fix)
     print_written(out, fix, None if fix is None else left_out_path(fix))
-
-
-def _check_out(out: Path, option: str) -> None:
-    """Before any work."""
-    from dikkat_runtime.files import probe_beside, write_errors
-
-    if out.suffix != ".tsv":
-        raise UsageError(f"{option} {out}: a table of pairs is written as .tsv")
-    if out.exists():
-        raise CannotCreateError(f"{out}: is there already; name another file, or remove it")
-    with write_errors(out):
-        probe_beside(out)
 
 
 class _Progress:

@@ -14,7 +14,7 @@ _COLUMN_NAMES = """
     id ids index idx no nr num number line row key name title comment comments note notes url link date lang language
     label labels class classes category tag topic intent sentiment polarity rating stars score review reviews
     message tweet content body question answer query input output x y document abstract subject domain quality license
-    attribution split
+    attribution split origin
     kaynak hedef metin cümle çeviri etiket sınıf konu yorum başlık dil puan
     texte phrase traduction cible étiquette langue avis note titre
     quelle ziel satz übersetzung sprache bewertung

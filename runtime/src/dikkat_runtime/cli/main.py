@@ -14,6 +14,8 @@ from dikkat_runtime.cli.native_notices import NativeNotices
 from dikkat_runtime.cli.serve import OneLineParser
 from dikkat_runtime.cli.serve import add_options as _serve
 from dikkat_runtime.cli.streams import discard_output
+from dikkat_runtime.cli.translate_files import HELP as FILES_HELP
+from dikkat_runtime.cli.translate_files import add_options as _translate_files
 from dikkat_runtime.errors import DikkatError
 from dikkat_runtime.native.notices import listen
 from dikkat_runtime.native.waiting import set_waiting
@@ -56,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"dikkat-runtime {__version__}")
     commands = parser.add_subparsers(title="commands", parser_class=OneLineParser)
     _translate(commands.add_parser("translate", help="Translate FILE or standard input, line by line."))
+    _translate_files(commands.add_parser("translate-files", help=FILES_HELP), PRECISION_HELP, _at_least_one)
     _classify(commands.add_parser("classify", help="Classify the lines of FILE or standard input."))
     _generate(commands.add_parser("generate", help="Write a text on, token by token."))
     _embed(commands.add_parser("embed", help="Turn each line into a vector."))

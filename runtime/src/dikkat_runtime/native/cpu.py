@@ -79,6 +79,11 @@ def available_threads() -> int:
     given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     if given.isdigit() and int(given) > 0:
         return int(given)
+    return usable_processors()
+
+
+def usable_processors() -> int:
+    """Processors that this process may use: those of its affinity, and of the quota of its container, rounded up."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota()
     return usable if quota is None else max(1, min(usable, math.ceil(quota)))

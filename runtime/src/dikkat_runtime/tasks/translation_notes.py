@@ -80,6 +80,11 @@ class TranslationNotes:
             self._last[event] = line
             self._events.setdefault(event, _Tally()).add(line)
 
+    def count(self, event: Event) -> int:
+        """Return the number of lines to which this happened."""
+        tally = self._events.get(event)
+        return 0 if tally is None else tally.count
+
     def compare(self, line: int, had: set[Kind], lost: list[tuple[Kind, str]]) -> None:
         """A line `had` these kinds of what must survive, and of them `lost` this."""
         for kind in had:

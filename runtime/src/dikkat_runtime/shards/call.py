@@ -1,0 +1,104 @@
+"""One call of `translate-files`: what a command line asks for, from the names of files to what is said at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any
+
+from dikkat_runtime.errors import UsageError, plural
+from dikkat_runtime.native.cpu import usable_processors
+from dikkat_runtime.shards.driver import Driver, Result, describe, fingerprint_of, missing_shards
+from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.locking import locked
+from dikkat_runtime.shards.planning import part_of, plan_shards, told_of_passed_over
+from dikkat_runtime.shards.processes import LocalWorkers, Workers
+from dikkat_runtime.shards.shard import Shard
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What is asked for, beside the job."""
+
+    inputs: Sequence[Path]
+    out: Path
+    workers: int | None = None
+    """None for as many as there are processors, or files."""
+    threads: int | None = None
+    """Of each worker; None for its share of the processors."""
+    ray: bool = False
+    ray_address: str = ""
+    """Of a cluster that runs already; one of this computer is started where it is empty."""
+    part: str | None = None
+    """Of a job array, as 3/8; None for all files."""
+    force: bool = False
+    estimate: bool = False
+    """Whether to say only what it would take."""
+
+
+def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
+    """Do what is asked for; `stream` hears of progress.
+
+    Raises `UsageError`, `MissingInputError` and `DataError` for what is found before any work, `CannotCreateError` for
+    an output folder that another call holds, `DiskError` for a full disk. Files that could not be used are told by
+    `Result.check`.
+    """
+    plan = plan_shards(call.inputs, call.out, job.format)
+    shards = part_of(plan.shards, call.part) if call.part is not None else plan.shards
+    fingerprint = fingerprint_of(job)
+    notes = [told_of_passed_over(plan.passed_over)] if plan.passed_over else []
+    if call.estimate:
+        with _driver(job, call, shards, fingerprint, stream) as driver:
+            driver.say("\n".join([*notes, driver.estimate()]))
+        return Result()
+    with locked(call.out, call.part):
+        describe(call.out, fingerprint, force=call.force)
+        missing = missing_shards(shards, fingerprint, force=call.force)
+        result = Result()
+        if missing:
+            with _driver(job, call, missing, fingerprint, stream) as driver:
+                driver.say("\n".join([*notes, driver.estimate()]))
+                result = driver.run()
+        result.whole_before = len(shards) - len(missing)
+        return result
+
+
+@contextmanager
+def _driver(
+    job: Job, call: Call, shards: Sequence[Shard], fingerprint: Mapping[str, Any], stream: IO[str] | None
+) -> Iterator[Driver]:
+    """A driver with the workers that are asked for, which end with it."""
+    workers: Workers
+    if call.ray:
+        from dikkat_runtime.shards.ray_workers import RayWorkers, ray_share
+
+        num_workers, threads = ray_share(call.workers, call.threads, call.ray_address, len(shards))
+        workers = RayWorkers(replace(job, threads=threads), fingerprint)
+    else:
+        num_workers, threads = local_share(call.workers, call.threads, len(shards))
+        workers = LocalWorkers(replace(job, threads=threads), fingerprint)
+    driver = Driver(workers, num_workers, shards, stream)
+    try:
+        if call.workers is not None and num_workers < call.workers:
+            driver.say(f"{plural(num_workers, 'worker')}, since there are no more files to do; split large ones")
+        yield driver
+    finally:
+        driver.close()
+
+
+def local_share(workers: int | None, threads: int | None, files: int) -> tuple[int, int]:
+    """Return how many workers there are on this computer, and how many threads each has.
+
+    Raises `UsageError` where more threads are asked for than there are processors.
+    """
+    processors = usable_processors()
+    asked = (workers or 1) * (threads or 1)
+    if asked > processors:
+        raise UsageError(
+            f"{plural(workers or 1, 'worker')} of {plural(threads or 1, 'thread')} need {asked} processors, and this"
+            f" process may use {processors}; give a smaller --workers or --threads"
+        )
+    num_workers = min(files, workers or processors // (threads or 1))
+    return num_workers, threads or max(1, processors // num_workers)

@@ -1,0 +1,282 @@
+"""The driver: gives files to workers, again where a worker died, and says at the end what is whole."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from dikkat_runtime.errors import DataError, DikkatError, DiskError, InternalError, StoppedError, UsageError, plural
+from dikkat_runtime.files import TEMPORARY_PREFIX, write_atomically
+from dikkat_runtime.shards.job import Job, model_fingerprint
+from dikkat_runtime.shards.processes import Workers
+from dikkat_runtime.shards.progress import Progress, estimate_line, monotonic
+from dikkat_runtime.shards.shard import Shard, is_whole, read_record, record_bytes
+from dikkat_runtime.shards.worker import Reply
+
+TRIES = 3
+"""Of a file whose worker dies."""
+DESCRIPTION = "_job.json"
+"""The file in an output folder that says by what model and options all of it was made."""
+_WAIT = 0.5
+"""Seconds."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What came of a call."""
+
+    whole_before: int = 0
+    """Files that an earlier call had written."""
+    records: list[dict[str, Any]] = field(default_factory=list)
+    """Of the files that this call has written."""
+    bad: dict[Path, DikkatError] = field(default_factory=dict)
+    """Files that cannot be read, and why."""
+    poison: dict[Path, str] = field(default_factory=dict)
+    """Files on which a worker died each time, and how."""
+
+    def count(self, name: str) -> int:
+        """Return the sum of one count over all files that were written."""
+        return sum(int(record[name]) for record in self.records)
+
+    def lines(self) -> list[str]:
+        """Return what a user should know."""
+        lines = []
+        if self.whole_before:
+            lines.append(f"{plural(self.whole_before, 'file')} whole already, passed over")
+        counts = [
+            f"{self.count(name):,} {what}"
+            for name, what in (
+                ("empty", "empty"),
+                ("cut", "with a sentence cut"),
+                ("looped", "came out as a loop and were answered again"),
+                ("unfinished", "unfinished"),
+                ("failed", "failed (see the files _….errors.jsonl)"),
+            )
+            if self.count(name)
+        ]
+        if self.records:
+            rows = f"wrote {plural(len(self.records), 'file')}, {plural(self.count('rows'), 'row')}"
+            lines.append(f"{rows}: {', '.join(counts)}" if counts else rows)
+        return lines
+
+    def check(self) -> None:
+        """Raise `StoppedError` for files that no worker survives, else the error of the first file that is bad."""
+        if self.poison:
+            path, reason = next(iter(self.poison.items()))
+            more = f" (and {plural(len(self.poison) - 1, 'more file')})" if len(self.poison) > 1 else ""
+            raise StoppedError(
+                f"{path}: given up after {TRIES} tries: {reason}{more}; the other files are whole, and the same command"
+                " tries again what is missing"
+            )
+        if self.bad:
+            error = next(iter(self.bad.values()))
+            more = f" (and {plural(len(self.bad) - 1, 'more file')} that cannot be used)" if len(self.bad) > 1 else ""
+            raise type(error)(f"{error}{more}")
+
+
+def fingerprint_of(job: Job) -> dict[str, Any]:
+    """Return model and options as they stand in each record. Raises as `model_fingerprint`."""
+    return {"model": model_fingerprint(job), "options": job.options}
+
+
+def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool) -> None:
+    """Write by what model and options the outputs in `folder` are made, or compare with what stands there.
+
+    Raises `UsageError` where another model or other options stand there and something was made by them, unless `force`
+    replaces them.
+    """
+    path = folder / DESCRIPTION
+    before = read_record(path)
+    if before is None or (before != fingerprint and (force or not _has_records(folder))):
+        write_atomically(path, record_bytes(fingerprint))
+    elif before != fingerprint:
+        old, new = before.get("options", {}), fingerprint["options"]
+        changed = [name for name in new if old.get(name) != new[name]]
+        what = "another model"
+        if changed:
+            name = changed[0]
+            what = f"{name} {_shown(old.get(name))}, not {_shown(new[name])}"
+        raise UsageError(f"{folder}: was made by {what}; give another --out, or --force to write its files anew")
+
+
+def _has_records(folder: Path) -> bool:
+    return any(path.name != DESCRIPTION for path in folder.rglob("_*.json"))
+
+
+def _shown(value: Any) -> str:
+    return value if isinstance(value, str) and value else json.dumps(value)
+
+
+def missing_shards(shards: Sequence[Shard], fingerprint: Mapping[str, Any], *, force: bool) -> list[Shard]:
+    """Return the shards whose output is not whole; what was left half-written of them is removed.
+
+    Raises `DataError` for an output that is not what this call would write, unless `force` writes it anew.
+    """
+    missing = []
+    left_over = {folder: _half_written(folder) for folder in {shard.output.parent for shard in shards}}
+    for shard in shards:
+        try:
+            is_done = is_whole(shard, fingerprint)
+        except DataError:
+            if not force:
+                raise
+            is_done = False
+        if not is_done:
+            _remove(shard, left_over[shard.output.parent])
+            missing.append(shard)
+    return missing
+
+
+def _half_written(folder: Path) -> list[Path]:
+    return list(folder.glob(f"{TEMPORARY_PREFIX}*"))
+
+
+def _remove(shard: Shard, half_written: Sequence[Path]) -> None:
+    """Remove those of the half-written files that are of this shard."""
+    beginnings = tuple(f"{TEMPORARY_PREFIX}{path.name}-" for path in (shard.output, shard.errors, shard.record))
+    for path in half_written:
+        if path.name.startswith(beginnings):
+            path.unlink(missing_ok=True)
+
+
+class Driver:
+    """Works on shards by `num_workers` workers."""
+
+    def __init__(self, workers: Workers, num_workers: int, shards: Sequence[Shard], stream: IO[str] | None) -> None:
+        """`stream` hears of progress."""
+        self._workers, self._num_workers = workers, num_workers
+        self._shards = list(shards)
+        # the largest first, so that none is left alone at the end
+        self._waiting = deque(sorted(shards, key=lambda shard: -shard.size))
+        self._busy = dict[int, Shard]()
+        self._tries = dict[Path, int]()
+        self._progress = Progress(shards, stream, monotonic)
+        self._result = Result()
+
+    def estimate(self) -> str:
+        """Start the first worker, and return what all files are expected to take, by the largest one's first rows.
+
+        Raises what keeps the model from being opened, or the file from being read.
+        """
+        self._open(0)
+        sampled = self._waiting[0]
+        self._workers.send(0, {"do": "sample", "shard": sampled.to_json()})
+        reply = self._final_reply(0)
+        if "failed" in reply:
+            raise error_of(reply)
+        if "died" in reply:
+            # what dies on its first rows is tried, and given up, like any other file
+            self._open(0)
+            return f"no estimate: the worker {reply['died']} on {sampled.source}"
+        return estimate_line(reply["sampled"], sampled, self._shards, self._num_workers)
+
+    def run(self) -> Result:
+        """Work on all shards. Raises `DiskError` where the disk is full, and what keeps a model from being opened."""
+        for number in range(1, self._num_workers):
+            self._workers.start(number)
+        self._give(0)
+        while self._busy or self._waiting:
+            for number, reply in self._workers.receive(_WAIT):
+                self._take(number, reply)
+        self._progress.close()
+        return self._result
+
+    def say(self, line: str) -> None:
+        """Tell a line."""
+        self._progress.say(line)
+
+    def close(self) -> None:
+        """End all workers, and remove what they have half-written."""
+        self._workers.close()
+        for shard in self._busy.values():
+            _remove(shard, _half_written(shard.output.parent))
+        self._progress.close()
+
+    def _open(self, number: int) -> None:
+        for attempt in range(1, TRIES + 1):
+            self._workers.start(number)
+            reply = self._final_reply(number)
+            if "ready" in reply:
+                self.say(reply["ready"])
+                return
+            if "failed" in reply:
+                raise error_of(reply)
+            if attempt == TRIES:
+                raise InternalError(f"no worker could open the model: the last one {reply['died']}")
+
+    def _final_reply(self, number: int) -> Reply:
+        while True:
+            for sender, reply in self._workers.receive(_WAIT):
+                if "note" in reply:
+                    self.say(reply["note"])
+                elif sender == number and "progress" not in reply:
+                    return reply
+
+    def _take(self, number: int, reply: Reply) -> None:
+        shard = self._busy.get(number)
+        if "progress" in reply and shard is not None:
+            self._progress.at(number, shard, reply["progress"], reply["fraction"])
+        elif "note" in reply and not number:
+            self.say(reply["note"])
+        elif "ready" in reply:
+            self._give(number)
+        elif "failed" in reply and shard is None:
+            # the model could be opened by the first worker, but not by this one
+            raise error_of(reply)
+        elif "failed" in reply and shard is not None:
+            self._fail(number, shard, error_of(reply))
+        elif "done" in reply and shard is not None:
+            self._result.records.append(reply["done"])
+            self._finish(number, shard, reply["done"]["rows"])
+        elif "died" in reply:
+            self._bury(number, reply["died"])
+
+    def _give(self, number: int) -> None:
+        if self._waiting:
+            shard = self._waiting.popleft()
+            self._busy[number] = shard
+            self._workers.send(number, {"do": "write", "shard": shard.to_json()})
+
+    def _finish(self, number: int, shard: Shard, rows: int) -> None:
+        del self._busy[number]
+        self._progress.done(number, shard, rows)
+        self._give(number)
+
+    def _fail(self, number: int, shard: Shard, error: DikkatError) -> None:
+        if isinstance(error, DiskError):
+            raise error
+        self._result.bad[shard.source] = error
+        self._finish(number, shard, 0)
+
+    def _bury(self, number: int, reason: str) -> None:
+        shard = self._busy.pop(number, None)
+        self._progress.lost(number)
+        source = shard.source if shard is not None else Path()
+        self._tries[source] = self._tries.get(source, 0) + 1
+        if shard is None:
+            if self._tries[source] >= TRIES * self._num_workers:
+                raise InternalError(f"workers die before they are given a file: the last one {reason}")
+        else:
+            _remove(shard, _half_written(shard.output.parent))
+            if self._tries[source] < TRIES:
+                self.say(f"{source}: the worker {reason}; the file is begun again")
+                # behind the others, since what died of it may have passed by then
+                self._waiting.append(shard)
+            else:
+                self.say(f"{source}: the worker {reason}; given up after {TRIES} tries")
+                self._result.poison[source] = reason
+                self._progress.done(number, shard, 0)
+        if self._waiting:
+            self._workers.start(number)
+
+
+_KINDS: dict[int, Callable[[str], DikkatError]] = {kind.exit_code: kind for kind in DikkatError.__subclasses__()}
+
+
+def error_of(reply: Reply) -> DikkatError:
+    """Return the error that a worker has told."""
+    return _KINDS[reply["exit_code"]](reply["failed"])

@@ -1,0 +1,89 @@
+"""What is done with every file of a call, and the fingerprint by which a later call knows that it is the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from dikkat_runtime.engine.contract import EngineName
+from dikkat_runtime.engine.options import BeamOptions, Device
+from dikkat_runtime.engine.precision import RECORD, PrecisionName
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_checksum
+from dikkat_runtime.errors import MissingInputError
+from dikkat_runtime.shards.formats import FormatName
+from dikkat_runtime.tasks.corrections import FILE_NAME
+
+Task = Literal["translate", "classify", "embed"]
+TASK_OF_KIND: dict[str, Task] = {"translator": "translate", "classifier": "classify"}
+"""What is done by a kind of model, by its name in config.json; all others embed."""
+RUNTIME_OPENER = "dikkat_runtime.shards.models:open_model"
+_FILES = ("config.json", "tokenizer.json", TARGET_TOKENIZER, RECORD, FILE_NAME)
+_CLASSIFIER_FILES = ("metrics.jsonl",)
+"""A classifier reads its temperature there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """The model, and what it is asked for in each row."""
+
+    run: Path
+    task: Task
+    precision: PrecisionName = "auto"
+    engine: EngineName = "auto"
+    device: Device = "cpu"
+    beam: int = BeamOptions().beam_size
+    length_penalty: float = BeamOptions().length_penalty
+    format: FormatName | None = None
+    """Of all files; None where the name of each tells."""
+    column: str = ""
+    """The column with the text, by name, or by number from 1 in a table without a header."""
+    output_column: str = ""
+    """The name of the first new column; that of the task where it is empty."""
+    corrections: bool = True
+    """Whether a text that a person has corrected comes back as corrected."""
+    opener: str = RUNTIME_OPENER
+    """`module:function` that makes the model in a worker."""
+    threads: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields as values of JSON."""
+        return {**asdict(self), "run": str(self.run)}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Job:
+        """Return the job of `to_json`."""
+        return cls(**{**values, "run": Path(values["run"])})
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What changes the output, beside the model."""
+        left_out = ("run", "threads", "opener")
+        return {name: value for name, value in self.to_json().items() if name not in left_out}
+
+
+def task_of(kind: str, *, embed: bool) -> Task:
+    """Return what is done by a model of this kind; with `embed`, vectors whatever it is."""
+    return "embed" if embed else TASK_OF_KIND.get(kind, "embed")
+
+
+def model_fingerprint(job: Job) -> str:
+    """Return the SHA-256 over everything in the run directory that changes an output.
+
+    Raises `MissingInputError` or `DataError` where the weights cannot be read.
+    """
+    digest = hashlib.sha256(read_checksum(job.run / "model.safetensors").encode())
+    names = [*_FILES, *(_CLASSIFIER_FILES if job.task == "classify" else ())]
+    for name in names:
+        if name == FILE_NAME and not job.corrections:
+            continue
+        path = job.run / name
+        try:
+            content = path.read_bytes() if path.exists() else b""
+        except OSError as error:
+            raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+        digest.update(json.dumps([name, hashlib.sha256(content).hexdigest()]).encode())
+    return digest.hexdigest()

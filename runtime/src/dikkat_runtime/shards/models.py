@@ -1,0 +1,134 @@
+"""A model as it works on rows: texts in, the values of new columns out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.rows import Column, Values
+from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.embedder import Embedder, Vector, tsv_line
+from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translator import Translator
+
+
+class RowModel(Protocol):
+    """What a worker asks of a model."""
+
+    counts: Counter[str]
+    """Of rows by what happened to them, since it was cleared."""
+
+    @property
+    def info(self) -> EngineInfo:
+        """What computes, and with what."""
+
+    @property
+    def columns(self) -> Sequence[Column]:
+        """The columns that it fills."""
+
+    def answers(self, texts: Sequence[str]) -> list[Values]:
+        """Return the values of each text; an empty text has values too."""
+
+    def line_of(self, text: str, values: Values) -> str:
+        """Return what the command for lines prints for a text with these values."""
+
+
+def open_model(job: Job) -> RowModel:
+    """Return the model of a run directory by the native engine.
+
+    Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a model
+    that the native engine does not compute.
+    """
+    if job.task == "translate":
+        return TranslatingModel(Translator.load(job.run, precision=job.precision, threads=job.threads), job)
+    if job.task == "classify":
+        return ClassifyingModel(Classifier.load(job.run, precision=job.precision, threads=job.threads), job)
+    return EmbeddingModel(Embedder.load(job.run, precision=job.precision, threads=job.threads), job)
+
+
+class TranslatingModel:
+    """A translator; a text of several lines is translated line by line."""
+
+    def __init__(self, translator: Translator, job: Job) -> None:
+        self._translator = translator
+        if not job.corrections:
+            translator.corrections = None
+        self._options = BeamOptions(beam_size=job.beam, length_penalty=job.length_penalty)
+        self.info = translator.info
+        self.columns = [Column(job.output_column or "translation", "text")]
+        self.counts = Counter[str]()
+
+    def answers(self, texts: Sequence[str]) -> list[Values]:
+        """Return the translation of each text."""
+        lines = [text.split("\n") for text in texts]
+        # lines are counted from 1 in each chunk, so a chunk needs notes of its own
+        notes = TranslationNotes()
+        stream = self._translator.stream((line for some in lines for line in some), self._options, notes=notes)
+        values: list[Values] = [("\n".join(next(stream).text for _ in some),) for some in lines]
+        self.counts.update(cut=notes.count("cut"), looped=notes.count("loop"), unfinished=notes.count("unfinished"))
+        return values
+
+    def line_of(self, text: str, values: Values) -> str:
+        """Return the translation."""
+        return str(values[0])
+
+
+class ClassifyingModel:
+    """A classifier: the label and its probability, or with several labels a text the lists of both."""
+
+    def __init__(self, classifier: Classifier, job: Job) -> None:
+        self._classifier, self.info = classifier, classifier.info
+        label = job.output_column or "label"
+        self.columns = [Column(label, "text"), Column("probability", "number")]
+        if classifier.is_multi_label:
+            self.columns = [Column(label, "texts"), Column("probability", "vector")]
+        self.counts = Counter[str]()
+
+    def answers(self, texts: Sequence[str]) -> list[Values]:
+        """Return label and probability of each text, the likeliest first; both are None where it has no words."""
+        values = list[Values]()
+        for answer in self._classifier.stream(texts):
+            self.counts["cut"] += answer.num_tokens > self._classifier.max_tokens
+            if not answer.label:
+                values.append((None, None))
+            elif self._classifier.is_multi_label:
+                shares = [answer.probabilities[label] for label in answer.labels]
+                values.append((list(answer.labels), np.array(shares, np.float32)))
+            else:
+                values.append((answer.label, answer.probability))
+        return values
+
+    def line_of(self, text: str, values: Values) -> str:
+        """Return labels and probabilities, with tabs between them."""
+        label, probability = values
+        if label is None:
+            return "\tnan"
+        pairs = zip(label, probability, strict=True) if isinstance(label, list) else [(label, probability)]
+        return "\t".join(f"{name}\t{share:.4f}" for name, share in pairs)
+
+
+class EmbeddingModel:
+    """Any model as a source of vectors."""
+
+    def __init__(self, embedder: Embedder, job: Job) -> None:
+        self._embedder, self.info = embedder, embedder.info
+        self.columns = [Column(job.output_column or "embedding", "vector")]
+        self.counts = Counter[str]()
+
+    def answers(self, texts: Sequence[str]) -> list[Values]:
+        """Return the vector (D,) of each text; that of a text without words is zero."""
+        values = list[Values]()
+        for vector in self._embedder.sentences(texts):
+            self.counts["cut"] += vector.left_out > 0
+            values.append((vector.values,))
+        return values
+
+    def line_of(self, text: str, values: Values) -> str:
+        """Return the text and the numbers of its vector, with a tab between them."""
+        return tsv_line(Vector(1, text, values[0]))

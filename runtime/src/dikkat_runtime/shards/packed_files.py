@@ -1,0 +1,115 @@
+"""Binary files that are read and written packed by gzip or Zstandard, as their names say."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.shards.formats import Packing
+
+LONGEST_LINE = 1_000_000
+"""Bytes."""
+_NEEDS = "{path}: needs pyarrow; pip install 'dikkat-runtime[parquet]'"
+
+
+def pyarrow(path: Path) -> Any:
+    """Return the module `pyarrow`. Raises `UsageError` naming the file that needs it, where it is not installed."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise UsageError(_NEEDS.format(path=path)) from None
+    return pyarrow
+
+
+def open_shard(path: Path) -> IO[bytes]:
+    """Open a regular file for reading. Raises `MissingInputError`."""
+    try:
+        if not path.is_file():
+            raise MissingInputError(f"{path}: is no file" if path.exists() else f"{path}: there is no such file")
+        return path.open("rb")
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def unpacked(raw: IO[bytes], packing: Packing, path: Path) -> IO[bytes]:
+    """Return what gives the content of the open file `raw`."""
+    if packing == "gz":
+        return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
+    if packing == "zst":
+        # the stream closes what it reads as soon as nobody holds it
+        stream = pyarrow(path).CompressedInputStream(_KeptOpen(raw), "zstd")
+        return cast(IO[bytes], io.BufferedReader(stream, 1 << 17))
+    return raw
+
+
+@contextmanager
+def packed(file: IO[bytes], packing: Packing, path: Path) -> Iterator[IO[bytes]]:
+    """Yield what packs into the open `file`, the same bytes for the same content; the file itself stays open."""
+    if packing == "gz":
+        # no name and no time, which would differ from one call to the next
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as stream:
+            yield cast(IO[bytes], stream)
+    elif packing == "zst":
+        # closing the stream would close the file before it is synchronised
+        with pyarrow(path).CompressedOutputStream(_KeptOpen(file), "zstd") as stream:
+            yield stream
+    else:
+        yield file
+
+
+class _KeptOpen(io.RawIOBase):
+    """Passes bytes on to a file and from it, and does not close it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def writable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def write(self, content: Any, /) -> int:
+        return self._file.write(content)
+
+
+@contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Turn what a damaged or unreadable file raises into one line about it: `DataError` or `MissingInputError`."""
+    try:
+        yield
+    except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeError) as error:
+        raise DataError(f"{path}: damaged ({_one_line(error)}); restore the file") from None
+    except OSError as error:
+        # libraries that unpack raise it without a number of the system
+        if error.errno is None:
+            raise DataError(f"{path}: damaged ({_one_line(error)}); restore the file") from None
+        raise MissingInputError(f"{path}: cannot be read: {os.strerror(error.errno)}") from None
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def read_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield lines with their ends, split at line feeds only; a line over `LONGEST_LINE` bytes comes as its beginning.
+
+    That beginning is one byte longer than the limit and has no end, by which it is known.
+    """
+    while line := file.readline(LONGEST_LINE + 1):
+        rest = line
+        while len(line) > LONGEST_LINE and rest and not rest.endswith(b"\n"):
+            rest = file.readline(LONGEST_LINE + 1)
+        yield line

@@ -1,0 +1,129 @@
+"""Rows of a Parquet file, read and written in parts, so that memory does not grow with the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.shards.line_rows import choose_column, require_new
+from dikkat_runtime.shards.packed_files import pyarrow, reading_errors
+from dikkat_runtime.shards.rows import CHUNK_ROWS, Chunk, Column, RowWriter, Values
+
+GROUP_ROWS = 1 << 16
+"""Most rows of a row group that is written."""
+GROUP_BYTES = 32 << 20
+"""Bytes in memory after which a row group is written."""
+
+
+class ParquetReader:
+    """Reads a Parquet file. Raises `DataError` for a damaged one and for one without the column."""
+
+    def __init__(self, raw: IO[bytes], path: Path, column: str, new: Sequence[Column]) -> None:
+        self._pa, self._path, self._new = pyarrow(path), path, new
+        import pyarrow.parquet as parquet
+
+        with self._errors():
+            self._file = parquet.ParquetFile(raw, pre_buffer=False)
+            schema = self._file.schema_arrow
+        texts = [field.name for field in schema if _is_text(self._pa, field.type)]
+        self._column = choose_column(path, column, texts, schema.names)
+        self._read = 0
+
+    @property
+    def fraction(self) -> float:
+        """The share of the rows that was read."""
+        return min(1.0, self._read / max(1, int(self._file.metadata.num_rows)))
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield all rows. Raises `DataError`."""
+        with self._errors():
+            batches = self._file.iter_batches(batch_size=CHUNK_ROWS, use_threads=False)
+        while True:
+            with self._errors():
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                texts = batch.column(batch.schema.get_field_index(self._column)).to_pylist()
+            self._read += batch.num_rows
+            yield Chunk(batch, texts)
+
+    def writer(self, file: IO[bytes]) -> RowWriter:
+        """Return what writes batches with their new columns to `file`."""
+        require_new(self._path, self._new, self._file.schema_arrow.names)
+        return _ParquetWriter(self._pa, file, self._file, self._new)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        with reading_errors(self._path):
+            try:
+                yield
+            except self._pa.ArrowException as error:
+                what = " ".join(str(error).split())
+                raise DataError(f"{self._path}: damaged, or no Parquet ({what}); restore the file") from None
+
+
+def _is_text(pa: Any, kind: Any) -> bool:
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+class _ParquetWriter:
+    def __init__(self, pa: Any, file: IO[bytes], source: Any, columns: Sequence[Column]) -> None:
+        import pyarrow.parquet as parquet
+
+        self._pa, self._columns = pa, columns
+        kinds = {
+            "text": pa.string(),
+            "number": pa.float32(),
+            "texts": pa.list_(pa.string()),
+            "vector": pa.list_(pa.float32()),
+        }
+        self._types = [kinds[column.kind] for column in columns]
+        self._schema = source.schema_arrow
+        for column, kind in zip(columns, self._types, strict=True):
+            self._schema = self._schema.append(pa.field(column.name, kind))
+        self._pending, self._rows, self._bytes = list[Any](), 0, 0
+        self._writer = parquet.ParquetWriter(file, self._schema, compression=_compression(source.metadata))
+
+    def write(self, chunk: Chunk, answers: Sequence[Values | None]) -> None:
+        new = []
+        for index, (column, kind) in enumerate(zip(self._columns, self._types, strict=True)):
+            values = [None if answer is None else answer[index] for answer in answers]
+            new.append(self._vectors(values) if column.kind == "vector" else self._pa.array(values, kind))
+        batch = self._pa.RecordBatch.from_arrays([*chunk.rows.columns, *new], schema=self._schema)
+        self._pending.append(batch)
+        self._rows, self._bytes = self._rows + batch.num_rows, self._bytes + batch.nbytes
+        if self._rows >= GROUP_ROWS or self._bytes >= GROUP_BYTES:
+            self._flush()
+
+    def _vectors(self, values: list[Any]) -> Any:
+        """Lists of float32 without a Python object a number."""
+        lengths = [0 if value is None else len(value) for value in values]
+        flat = np.concatenate([value for value in values if value is not None] or [np.zeros(0, np.float32)])
+        missing = self._pa.array([value is None for value in values])
+        offsets = self._pa.array(np.concatenate([[0], np.cumsum(lengths)]), self._pa.int32())
+        return self._pa.ListArray.from_arrays(offsets, self._pa.array(flat, self._pa.float32()), mask=missing)
+
+    def _flush(self) -> None:
+        if self._pending:
+            table = self._pa.Table.from_batches(self._pending, self._schema)
+            self._writer.write_table(table, row_group_size=table.num_rows)
+        self._pending, self._rows, self._bytes = [], 0, 0
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+
+def _compression(metadata: Any) -> str:
+    """That of the first column of the file that was read."""
+    if not metadata.num_row_groups or not metadata.num_columns:
+        return "snappy"
+    name = metadata.row_group(0).column(0).compression
+    return "none" if name == "UNCOMPRESSED" else str(name).lower()

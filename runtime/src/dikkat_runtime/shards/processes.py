@@ -1,0 +1,119 @@
+"""Workers that are processes of this computer."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import IO, Any, Protocol
+
+from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.worker import Reply
+
+
+class Workers(Protocol):
+    """Workers by their numbers, wherever they run."""
+
+    def start(self, number: int) -> None:
+        """Start a worker, or start it again; `ready`, `failed` or `died` will be its first reply."""
+
+    def send(self, number: int, command: Mapping[str, Any]) -> None:
+        """Give a worker that has nothing to do a command."""
+
+    def receive(self, timeout: float) -> list[tuple[int, Reply]]:
+        """Wait at most so many seconds for replies, and return them; after `died` the worker is gone."""
+
+    def close(self) -> None:
+        """End all workers, whatever they do."""
+
+
+class LocalWorkers:
+    """Each worker is a child process that ends when this one does."""
+
+    def __init__(self, job: Job, fingerprint: Mapping[str, Any]) -> None:
+        self._job, self._fingerprint = job, fingerprint
+        self._processes = dict[int, subprocess.Popen[bytes]]()
+        self._unread = dict[int, bytearray]()
+        self._selector = selectors.DefaultSelector()
+
+    def start(self, number: int) -> None:
+        """Start a worker, or start it again."""
+        variables = {"OMP_NUM_THREADS": str(self._job.threads), "PYTHONPATH": os.pathsep.join(_search_path())}
+        process = subprocess.Popen(
+            # a file of the user in the current folder must not take the place of a module
+            [sys.executable, "-P", "-m", "dikkat_runtime.shards.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **variables},
+        )
+        self._processes[number], self._unread[number] = process, bytearray()
+        self._selector.register(_pipe(process.stdout), selectors.EVENT_READ, number)
+        self.send(number, {"job": self._job.to_json(), "fingerprint": dict(self._fingerprint)})
+
+    def send(self, number: int, command: Mapping[str, Any]) -> None:
+        """Write a command to a worker; that it is gone already is told by `receive`."""
+        pipe = _pipe(self._processes[number].stdin)
+        with suppress(BrokenPipeError):
+            pipe.write(json.dumps(command).encode() + b"\n")
+            pipe.flush()
+
+    def receive(self, timeout: float) -> list[tuple[int, Reply]]:
+        """Return replies that came within `timeout` seconds."""
+        replies = list[tuple[int, Reply]]()
+        for key, _ in self._selector.select(timeout):
+            replies += [(key.data, reply) for reply in self._read(key.data)]
+        return replies
+
+    def _read(self, number: int) -> Iterator[Reply]:
+        process, unread = self._processes[number], self._unread[number]
+        content = os.read(_pipe(process.stdout).fileno(), 1 << 16)
+        unread += content
+        *lines, rest = bytes(unread).split(b"\n")
+        unread[:] = rest
+        has_died = False
+        for line in lines:
+            reply = json.loads(line)
+            has_died |= "died" in reply
+            yield reply
+        if not content:
+            code = self._end(number)
+            if not has_died:
+                yield {"died": _reason(code)}
+
+    def _end(self, number: int) -> int:
+        process = self._processes.pop(number)
+        self._selector.unregister(_pipe(process.stdout))
+        process.kill()
+        with suppress(BrokenPipeError):
+            _pipe(process.stdin).close()
+        _pipe(process.stdout).close()
+        return process.wait()
+
+    def close(self) -> None:
+        """Kill all workers."""
+        for number in list(self._processes):
+            self._end(number)
+        self._selector.close()
+
+
+def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
+    if pipe is None:
+        raise ValueError("the process was started without this pipe")
+    return pipe
+
+
+def _search_path() -> list[str]:
+    """The folders in which this process finds modules, but the current one."""
+    return [folder for folder in sys.path if folder and os.path.isabs(folder)]
+
+
+def _reason(code: int) -> str:
+    if code >= 0:
+        return f"ended with {code}"
+    name = signal.Signals(-code).name
+    return f"killed by {name}" + (", as where memory is short" if name == "SIGKILL" else "")

@@ -1,0 +1,107 @@
+"""How far all workers together are, on standard error: one moving line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO
+
+from dikkat_runtime.errors import plural
+from dikkat_runtime.shards.shard import Shard
+
+PLAIN_EVERY = 15.0
+"""Seconds between two lines where there is no terminal."""
+MOVING_EVERY = 0.25
+
+
+class Progress:
+    """Counts rows and files, and tells the rate and the time that is left."""
+
+    def __init__(self, shards: Sequence[Shard], stream: IO[str] | None, clock: Callable[[], float]) -> None:
+        """`shards` are those to be done; nobody hears of them without a `stream`."""
+        self._stream, self._clock = stream, clock
+        self._is_terminal = stream is not None and stream.isatty()
+        self._files, self._bytes = len(shards), sum(shard.size for shard in shards)
+        self._begun = self._last = clock()
+        self._done_files, self._done_bytes, self.rows = 0, 0, 0
+        self._open: dict[int, tuple[Shard, int, float]] = {}
+        self._is_line_open = False
+
+    def at(self, worker: int, shard: Shard, rows: int, fraction: float) -> None:
+        """Hear of a file that is being worked on."""
+        self._open[worker] = shard, rows, fraction
+        self._show()
+
+    def done(self, worker: int, shard: Shard, rows: int) -> None:
+        """Hear of a file that is finished, or given up, by a worker."""
+        self._open.pop(worker, None)
+        self._done_files, self._done_bytes, self.rows = (
+            self._done_files + 1,
+            self._done_bytes + shard.size,
+            self.rows + rows,
+        )
+        self._show()
+
+    def lost(self, worker: int) -> None:
+        """Hear of a file that has to be begun again."""
+        self._open.pop(worker, None)
+
+    def say(self, line: str) -> None:
+        """Print a line of its own."""
+        if self._stream is None:
+            return
+        # work does not end because nobody can be told how far it is
+        with suppress(OSError, ValueError):
+            self._stream.write(f"\r\x1b[2K{line}\n" if self._is_line_open else f"{line}\n")
+            self._stream.flush()
+        self._is_line_open = False
+
+    def line(self) -> str:
+        """Return how far the work is."""
+        rows = self.rows + sum(rows for _, rows, _ in self._open.values())
+        share = self._done_bytes + sum(shard.size * fraction for shard, _, fraction in self._open.values())
+        share /= max(1, self._bytes)
+        seconds = max(1e-9, self._clock() - self._begun)
+        left = f", {clock_time(seconds * (1 - share) / share)} left" if 0 < share < 1 else ""
+        done = f"{self._done_files:,} of {plural(self._files, 'file')}, {plural(rows, 'row')}"
+        return f"{done}, {rows / seconds:,.0f} rows/s{left}"
+
+    def _show(self) -> None:
+        every = MOVING_EVERY if self._is_terminal else PLAIN_EVERY
+        if self._stream is None or self._clock() - self._last < every:
+            return
+        self._last = self._clock()
+        if not self._is_terminal:
+            self.say(self.line())
+            return
+        with suppress(OSError, ValueError):
+            self._stream.write(f"\r\x1b[2K{self.line()}")
+            self._stream.flush()
+        self._is_line_open = True
+
+    def close(self) -> None:
+        """End a moving line."""
+        if self._is_line_open:
+            self.say(self.line())
+
+
+def estimate_line(sample: Mapping[str, float], sampled: Shard, shards: Sequence[Shard], workers: int) -> str:
+    """Return what all `shards` are expected to take, by what the first rows of one of them took."""
+    times = sum(shard.size for shard in shards) / max(1, sampled.size)
+    rows, seconds = round(sample["rows"] * times), sample["seconds"] * times
+    each = "" if workers == 1 else f" by {workers} workers, {clock_time(seconds)} of processors"
+    about = f"about {rows:,} rows in {plural(len(shards), 'file')}"
+    return f"{about}: {clock_time(seconds / workers)}{each} (by {sampled.source.name}, its first rows)"
+
+
+def clock_time(seconds: float) -> str:
+    """Return hours, minutes and seconds."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"
+
+
+def monotonic() -> float:
+    """Return seconds of a clock that is not set back."""
+    return time.monotonic()

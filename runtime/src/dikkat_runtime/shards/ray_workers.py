@@ -1,0 +1,122 @@
+"""Workers that are actors of Ray, on this computer or on a cluster whose nodes see the same files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from dikkat_runtime.errors import DikkatError, MissingInputError, UsageError, plural
+from dikkat_runtime.native.cpu import usable_processors
+from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.worker import Reply, Worker, failure
+
+
+def ray_share(workers: int | None, threads: int | None, address: str, files: int) -> tuple[int, int]:
+    """Start Ray, or reach the cluster at `address`, and return the number of workers and of threads of each.
+
+    One processor is left free where nobody says how many workers there are. Raises `UsageError` where Ray is not
+    installed or fewer processors are free than are asked for, and `MissingInputError` where no cluster answers.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise UsageError("--ray needs Ray; pip install 'dikkat-runtime[ray]'") from None
+    if not ray.is_initialized():
+        own = {} if address else {"num_cpus": usable_processors(), "include_dashboard": False}
+        try:
+            ray.init(address=address or "local", log_to_driver=False, logging_level="ERROR", **own)
+        except (OSError, ValueError, RuntimeError) as error:
+            reason = " ".join(str(error).split())
+            raise MissingInputError(f"no Ray at {address or 'this computer'}: {reason}") from None
+    free = int(ray.available_resources().get("CPU", 0))
+    asked = (workers or 1) * (threads or 1)
+    if asked > free:
+        total = int(ray.cluster_resources().get("CPU", 0))
+        raise UsageError(
+            f"{plural(workers or 1, 'worker')} of {plural(threads or 1, 'thread')} need {asked} processors, and of the"
+            f" {total} of Ray {free} are free; give a smaller --workers or --threads"
+        )
+    each = threads or 1
+    return min(files, workers or max(1, (free - 1) // each)), each
+
+
+class _Actor:
+    """What runs in a process of Ray."""
+
+    def __init__(self, job: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:
+        self._arguments = job, fingerprint
+        self._worker: Worker | None = None
+
+    def ready(self) -> Reply:
+        """Open the model."""
+        try:
+            self._worker = Worker(*self._arguments)
+        except DikkatError as error:
+            return failure(error)
+        return self._worker.ready
+
+    def work(self, command: Mapping[str, Any]) -> Reply:
+        """Do a command."""
+        if self._worker is None:
+            raise RuntimeError("the model was not opened")
+        return self._worker(command, lambda reply: None)
+
+
+class RayWorkers:
+    """Each worker is an actor; it reports files that are done, and no progress within a file."""
+
+    def __init__(self, job: Job, fingerprint: Mapping[str, Any]) -> None:
+        """Take the cluster that `ray_share` has reached."""
+        import ray
+
+        self._ray, self._job, self._fingerprint = ray, job, dict(fingerprint)
+        variables = {
+            "OMP_NUM_THREADS": str(job.threads),
+            "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, sys.path)),
+        }
+        self._kind = ray.remote(_Actor).options(
+            num_cpus=job.threads, max_restarts=0, runtime_env={"env_vars": variables}
+        )
+        self._actors = dict[int, Any]()
+        self._pending = dict[Any, int]()
+
+    def start(self, number: int) -> None:
+        """Start an actor, or start it again."""
+        self._end(number)
+        self._actors[number] = self._kind.remote(self._job.to_json(), self._fingerprint)
+        self._pending[self._actors[number].ready.remote()] = number
+
+    def send(self, number: int, command: Mapping[str, Any]) -> None:
+        """Give an actor a command."""
+        self._pending[self._actors[number].work.remote(dict(command))] = number
+
+    def receive(self, timeout: float) -> list[tuple[int, Reply]]:
+        """Return replies that came within `timeout` seconds."""
+        if not self._pending:
+            return []
+        replies = list[tuple[int, Reply]]()
+        finished, _ = self._ray.wait(list(self._pending), num_returns=1, timeout=timeout)
+        for reference in finished:
+            number = self._pending.pop(reference)
+            try:
+                replies.append((number, self._ray.get(reference)))
+            except self._ray.exceptions.RayError as error:
+                self._end(number)
+                replies.append((number, {"died": f"ended: {str(error).strip().splitlines()[0]}"}))
+        return replies
+
+    def _end(self, number: int) -> None:
+        actor = self._actors.pop(number, None)
+        if actor is not None:
+            self._pending = {reference: other for reference, other in self._pending.items() if other != number}
+            with suppress(self._ray.exceptions.RayError):
+                self._ray.kill(actor)
+
+    def close(self) -> None:
+        """End all actors, and Ray with them where it was started here."""
+        for number in list(self._actors):
+            self._end(number)
+        self._ray.shutdown()

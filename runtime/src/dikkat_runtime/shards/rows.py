@@ -1,0 +1,71 @@
+"""What a format gives of a file, and takes back: rows in order, a chunk at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+CHUNK_ROWS = 4096
+"""Rows in memory at a time: two windows of a translator."""
+CHUNK_CHARACTERS = 4_000_000
+"""Of their texts, about."""
+
+Values = tuple[Any, ...]
+"""The values of one row in the new columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A new column."""
+
+    name: str
+    kind: Literal["text", "number", "texts", "vector"]
+    """The vector is of float32; "texts" stand in a list."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A row that has no text to work on though it should."""
+
+    row: int
+    """From 1; a header is none."""
+    reason: str
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Rows that follow one another."""
+
+    rows: Any
+    """As the writer of the same format takes them."""
+    texts: list[str | None]
+    """None where there is nothing to answer."""
+    failures: list[Failure] = field(default_factory=list)
+
+
+class RowWriter(Protocol):
+    """Writes chunks with the values of their new columns."""
+
+    def write(self, chunk: Chunk, answers: Sequence[Values | None]) -> None:
+        """Append a chunk; `answers` has an entry a row, None where the text is None."""
+
+    def close(self) -> None:
+        """Write what is left. The file that was given is not closed."""
+
+
+class RowReader(Protocol):
+    """Reads a file from its beginning."""
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Yield all rows. Raises `DataError` for what cannot be read on from."""
+
+    @property
+    def fraction(self) -> float:
+        """The share of the file that was read."""
+
+    def writer(self, file: Any) -> RowWriter:
+        """Return what writes to a binary `file`, in the format that was read, with the new columns behind the others.
+
+        It, or its first write, raises `UsageError` where a column of that name is there already.
+        """

@@ -1,0 +1,114 @@
+"""One file in and the files that are written for it: rows, a record that says from what, and rows that failed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from dikkat_runtime.errors import DataError, MissingInputError, StoppedError
+from dikkat_runtime.files import read_regular
+from dikkat_runtime.shards.formats import Format
+from dikkat_runtime.text.strict_json import parse_json
+
+LARGEST_RECORD = 1 << 20
+"""Bytes."""
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A file of rows, and where its output goes."""
+
+    source: Path
+    output: Path
+    format: Format
+    size: int = 0
+    """Bytes of the source when it was listed."""
+
+    @property
+    def record(self) -> Path:
+        """The file that says from what the output was made; readers of tables pass over a name with an underscore."""
+        return self.output.with_name(f"_{self.output.name}.json")
+
+    @property
+    def errors(self) -> Path:
+        """The file of the rows that failed."""
+        return self.output.with_name(f"_{self.output.name}.errors.jsonl")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all fields as values of JSON."""
+        return {
+            "source": str(self.source),
+            "output": str(self.output),
+            "format": [self.format.name, self.format.packing],
+            "size": self.size,
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Shard:
+        """Return the shard of `to_json`."""
+        return cls(Path(values["source"]), Path(values["output"]), Format(*values["format"]), values["size"])
+
+
+def digest_of(file: IO[bytes]) -> str:
+    """Return the SHA-256 of an open file from its beginning."""
+    file.seek(0)
+    digest = hashlib.sha256()
+    while content := file.read(_BLOCK):
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def read_record(path: Path) -> dict[str, Any] | None:
+    """Return what a record or the description of a folder says, None where there is none.
+
+    Raises `DataError` for a damaged one.
+    """
+    try:
+        content = parse_json(read_regular(path, LARGEST_RECORD))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict):
+        raise DataError(f"{path}: damaged: not valid JSON; remove it, and --force writes its file anew")
+    return dict(content)
+
+
+def record_bytes(content: Mapping[str, Any]) -> bytes:
+    """Return a record as it stands in its file."""
+    return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
+
+
+def is_whole(shard: Shard, fingerprint: Mapping[str, Any]) -> bool:
+    """Return whether the output is there, made by the same model and options from the file as it is now.
+
+    Raises `DataError` for an output that was made otherwise, from another content, or by somebody else.
+    """
+    if not shard.output.exists():
+        return False
+    record = read_record(shard.record)
+    if record is None:
+        raise DataError(f"{shard.output}: is there already, and not written by this command; move it, or give --force")
+    if any(record.get(name) != value for name, value in fingerprint.items()):
+        raise DataError(f"{shard.output}: was made by another model or other options; --force writes it anew")
+    if shard.output.stat().st_size != record.get("output_bytes"):
+        raise DataError(f"{shard.output}: has changed since it was written; --force writes it anew")
+    status = shard.source.stat()
+    if status.st_size == record.get("input_bytes") and status.st_mtime_ns == record.get("input_mtime_ns"):
+        return True
+    with shard.source.open("rb") as file:
+        if digest_of(file) == record.get("input_sha256"):
+            return True
+    raise DataError(f"{shard.source}: has changed since {shard.output} was made of it; --force writes that anew")
+
+
+def changed_while_read(path: Path) -> StoppedError:
+    """Return the error for a file that did not stay as it was."""
+    return StoppedError(f"{path}: changed while it was read; give the command again when it stays as it is")

@@ -1,0 +1,129 @@
+"""A worker: a process with a model of its own, which a driver sends files to, a line of JSON each way.
+
+It ends with the driver: when its standard input ends, whatever it is doing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.native.notices import listen
+from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.models import RowModel
+from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.shards.writing import sample_shard, write_shard
+
+PROGRESS_EVERY = 0.5
+"""Seconds."""
+Reply = dict[str, Any]
+"""One of `ready`, `note`, `progress`, `sampled`, `done`, `failed` and `died`, with what there is to say of it."""
+Send = Callable[[Reply], object]
+
+
+class Worker:
+    """A model, and what it does with the files that it is sent."""
+
+    def __init__(self, job: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:
+        """Open the model. Raises what its opener raises."""
+        self._job, self._fingerprint = Job.from_json(job), dict(fingerprint)
+        module, _, name = self._job.opener.partition(":")
+        self._model: RowModel = getattr(import_module(module), name)(self._job)
+
+    @property
+    def ready(self) -> Reply:
+        """What is to be told before the first file."""
+        return {"ready": str(self._model.info)}
+
+    def __call__(self, command: Mapping[str, Any], send: Send) -> Reply:
+        """Do a command, and return the reply that ends it; `send` hears of progress."""
+        shard = Shard.from_json(command["shard"])
+        try:
+            if command["do"] == "sample":
+                return {"sampled": sample_shard(shard, self._job, self._model)}
+            return {"done": write_shard(shard, self._job, self._model, self._fingerprint, _Progress(send))}
+        except DikkatError as error:
+            return failure(error)
+
+
+def failure(error: DikkatError) -> Reply:
+    """Return the reply for an error that a user can do something about."""
+    return {"failed": str(error), "exit_code": error.exit_code}
+
+
+class _Progress:
+    """Sends progress now and then."""
+
+    def __init__(self, send: Send) -> None:
+        self._send, self._last = send, time.monotonic()
+
+    def __call__(self, rows: int, fraction: float) -> None:
+        if time.monotonic() - self._last >= PROGRESS_EVERY:
+            self._last = time.monotonic()
+            self._send({"progress": rows, "fraction": fraction})
+
+
+def main() -> None:
+    """Serve the driver at the other ends of standard input and output."""
+    # Ctrl-C reaches the whole group of processes; the driver says when it is over
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    replies = os.fdopen(os.dup(1), "wb", buffering=0)
+    # what a library prints is no reply
+    os.dup2(2, 1)
+
+    def send(reply: Reply) -> None:
+        replies.write(json.dumps(reply).encode() + b"\n")
+
+    commands = queue.SimpleQueue[dict[str, Any]]()
+    threading.Thread(target=_listen, args=(commands,), daemon=True).start()
+    first = commands.get()
+    listen(_Notes(send))
+    try:
+        worker = Worker(first["job"], first["fingerprint"])
+        send(worker.ready)
+        while True:
+            send(worker(commands.get(), send))
+    except DikkatError as error:
+        send(failure(error))
+    except Exception as error:
+        if os.environ.get("DIKKAT_DEBUG"):
+            traceback.print_exc()
+        send({"died": " ".join(f"{type(error).__name__}: {error}".split())})
+
+
+class _Notes:
+    """Passes on what there is to say of the native kernels."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+
+    def compiling(self, done: int, total: int) -> None:
+        if not done:
+            self._send({"note": f"compiling the native kernels for this processor, once: {total} files …"})
+
+    def stopped_compiling(self) -> None:
+        pass
+
+    def note(self, text: str) -> None:
+        self._send({"note": text})
+
+
+def _listen(commands: queue.SimpleQueue[dict[str, Any]]) -> None:
+    """Pass commands on; where there are no more, end the process in the midst of its work."""
+    for line in sys.stdin.buffer:
+        commands.put(json.loads(line))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

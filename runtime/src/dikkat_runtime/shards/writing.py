@@ -1,0 +1,187 @@
+"""The work on one file: its rows through a model, and the output whole or absent."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import IO, Any
+
+from dikkat_runtime.files import make_folder, sync_directory, temporary_beside, write_errors
+from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.line_rows import JsonLines, LineReader, PlainText, RecordFormat
+from dikkat_runtime.shards.models import RowModel
+from dikkat_runtime.shards.packed_files import open_shard, reading_errors
+from dikkat_runtime.shards.parquet_rows import ParquetReader
+from dikkat_runtime.shards.rows import Failure, RowReader, Values
+from dikkat_runtime.shards.shard import Shard, changed_while_read, digest_of, record_bytes
+from dikkat_runtime.shards.table_rows import Table
+
+SAMPLE_ROWS = 512
+"""Rows that are answered for an estimate."""
+_SAMPLE_BYTES = 1 << 20
+"""Of the file, read for an estimate of its rows."""
+OnProgress = Callable[[int, float], object]
+"""Hears rows that are done and the share of the file."""
+
+
+def open_rows(raw: IO[bytes], shard: Shard, job: Job, model: RowModel) -> RowReader:
+    """Return what reads the rows of an open file. Raises `DataError`, and `UsageError` for a column to be named."""
+    name, path = shard.format.name, shard.source
+    if name == "parquet":
+        return ParquetReader(raw, path, job.column, model.columns)
+    records: RecordFormat
+    if name == "text":
+        records = PlainText(model.line_of)
+    elif name == "jsonl":
+        records = JsonLines(path, job.column, model.columns)
+    else:
+        records = Table(path, job.column, model.columns, is_quoted=name == "csv")
+    return LineReader(raw, path, shard.format.packing, records)
+
+
+def answered(model: RowModel, texts: Sequence[str | None]) -> list[Values | None]:
+    """Return the values of each text, None where there is none."""
+    values = iter(model.answers([text for text in texts if text is not None]))
+    return [None if text is None else next(values) for text in texts]
+
+
+def write_shard(
+    shard: Shard, job: Job, model: RowModel, fingerprint: Mapping[str, Any], on_progress: OnProgress
+) -> dict[str, Any]:
+    """Write the output of one file, the rows that failed, and the record; return the record.
+
+    The record is renamed before the output: where the output stands, both are whole. Raises `StoppedError` where the
+    file changes while it is read, and the errors of `open_rows` and of `dikkat_runtime.files.write_errors`.
+    """
+    model.counts.clear()
+    with open_shard(shard.source) as raw:
+        before = _state(os.fstat(raw.fileno()))
+        reader = open_rows(raw, shard, job, model)
+        with write_errors(shard.output):
+            make_folder(shard.output.parent)
+        with _Parts(shard) as output:
+            counts = _write_rows(reader, model, output, on_progress)
+            with reading_errors(shard.source):
+                digest = digest_of(raw)
+                if {_state(os.fstat(raw.fileno())), _state(shard.source.stat())} != {before}:
+                    raise changed_while_read(shard.source)
+            record = {
+                "input": str(shard.source),
+                "input_bytes": before[0],
+                "input_mtime_ns": before[1],
+                "input_sha256": digest,
+                **counts,
+                **{name: model.counts[name] for name in ("cut", "looped", "unfinished")},
+                **fingerprint,
+            }
+            output.commit(record)
+    return record
+
+
+def _write_rows(reader: RowReader, model: RowModel, output: _Parts, on_progress: OnProgress) -> dict[str, int]:
+    """Write all rows, and return how many there are, how many are empty, and how many failed."""
+    rows, empty, failed = 0, 0, 0
+    writer = None
+    try:
+        for chunk in reader.chunks():
+            answers = answered(model, chunk.texts)
+            with write_errors(output.path):
+                writer = writer or reader.writer(output.file)
+                writer.write(chunk, answers)
+            output.fail(chunk.failures)
+            rows += len(chunk.texts)
+            failed += len(chunk.failures)
+            empty += sum(not text or text.isspace() for text in chunk.texts) - len(chunk.failures)
+            on_progress(rows, reader.fraction)
+        with write_errors(output.path):
+            (writer or reader.writer(output.file)).close()
+    except BaseException:
+        # else what packs would write its end when the file is closed already
+        with suppress(Exception):
+            if writer is not None:
+                writer.close()
+        raise
+    return {"rows": rows, "empty": empty, "failed": failed}
+
+
+def _state(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_size, status.st_mtime_ns, status.st_ino
+
+
+class _Parts:
+    """The half-written files of one shard, removed where they do not take their places."""
+
+    def __init__(self, shard: Shard) -> None:
+        self._shard, self.path = shard, shard.output
+        self._temporary = temporary_beside(shard.output)
+        self._errors_temporary = temporary_beside(shard.errors)
+        self._errors: IO[bytes] | None = None
+
+    def __enter__(self) -> _Parts:
+        with write_errors(self._shard.output):
+            self.file = self._temporary.open("xb")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        # after an error nothing that is still buffered is wanted
+        for file, path in ((self.file, self._temporary), (self._errors, self._errors_temporary)):
+            if file is not None:
+                with suppress(OSError):
+                    file.close()
+            path.unlink(missing_ok=True)
+
+    def fail(self, failures: Sequence[Failure]) -> None:
+        """Note rows that failed."""
+        if not failures:
+            return
+        with write_errors(self._shard.errors):
+            if self._errors is None:
+                self._errors = self._errors_temporary.open("xb")
+            for failure in failures:
+                row = {"file": str(self._shard.source), "row": failure.row, "reason": failure.reason}
+                self._errors.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+
+    def commit(self, record: dict[str, Any]) -> None:
+        """Let the files take their places, the output last."""
+        shard = self._shard
+        with write_errors(shard.output):
+            for file in (self.file, self._errors):
+                if file is not None:
+                    file.flush()
+                    os.fsync(file.fileno())
+                    file.close()
+            record["output_bytes"] = self._temporary.stat().st_size
+            note = temporary_beside(shard.record)
+            note.write_bytes(record_bytes(record))
+            # an output of before is gone first: it would seem to belong to the new record
+            shard.output.unlink(missing_ok=True)
+            shard.errors.unlink(missing_ok=True)
+            if self._errors is not None:
+                os.replace(self._errors_temporary, shard.errors)
+            os.replace(note, shard.record)
+            os.replace(self._temporary, shard.output)
+            sync_directory(shard.output.parent)
+
+
+def sample_shard(shard: Shard, job: Job, model: RowModel) -> dict[str, float]:
+    """Return what the first rows of a file say of all: `rows` of the file, about, and `seconds` for all of them."""
+    with open_shard(shard.source) as raw:
+        reader = open_rows(raw, shard, job, model)
+        seen, characters, seconds, answered_characters = 0, 0, 0.0, 0
+        for chunk in reader.chunks():
+            texts = [text for text in chunk.texts if text is not None]
+            if not seen:
+                # lines of like length are answered together, so the first of them stand for all
+                begun = time.perf_counter()
+                model.answers(texts[:SAMPLE_ROWS])
+                seconds = time.perf_counter() - begun
+                answered_characters = sum(map(len, texts[:SAMPLE_ROWS]))
+            seen += len(chunk.texts)
+            characters += sum(map(len, texts))
+            if raw.tell() > _SAMPLE_BYTES:
+                break
+        share = max(reader.fraction, 1e-9)
+        return {"rows": seen / share, "seconds": seconds * characters / max(1, answered_characters) / share}

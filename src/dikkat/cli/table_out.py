@@ -1,0 +1,18 @@
+"""Check where a table of pairs is to be written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dikkat_runtime.errors import CannotCreateError, UsageError
+from dikkat_runtime.files import probe_beside, write_errors
+
+
+def check_table(out: Path, option: str) -> None:
+    """Raise an error of the user where a table of pairs cannot be written to `out`, before any work."""
+    if out.suffix != ".tsv":
+        raise UsageError(f"{option} {out}: a table of pairs is written as .tsv")
+    if out.exists():
+        raise CannotCreateError(f"{out}: is there already; name another file, or remove it")
+    with write_errors(out):
+        probe_beside(out)

@@ -1,0 +1,138 @@
+"""Make pairs out of text in one language: a translator writes the other side.
+
+Backtranslation (Sennrich et al. 2016): real text of the target language, and a source that a translator of the other
+direction has written. Distillation by sequences (Kim and Rush 2016): real sources, and the targets of a larger model,
+from which a smaller one learns.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from dikkat.data.text_files import read_text_lines
+from dikkat.tasks.row_models import OPENER
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.files import make_folder, write_atomically, write_errors, write_streaming
+from dikkat_runtime.shards.call import Call
+from dikkat_runtime.shards.driver import Result
+from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.shard import digest_of, read_record
+
+ROWS_PER_PART = 10_000
+"""Lines that are lost at most when the work is stopped, for each worker."""
+_TEXTS = "_texts.json"
+Side = Literal["source", "target"]
+RunCall = Callable[[Job, Call], Result]
+"""Does a call of `dikkat_runtime.shards`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """A side to write, and how pairs are marked."""
+
+    written: Side
+    """The side that the model writes."""
+    origin: str
+    """What stands in the column `origin` of every pair."""
+    tag: str = ""
+    """Words before each source that was written, so that a model can tell it (Caswell et al. 2019)."""
+
+    @property
+    def read(self) -> Side:
+        """The side that is read."""
+        return "source" if self.written == "target" else "target"
+
+
+BACKTRANSLATED = Recipe(written="source", origin="backtranslated")
+DISTILLED = Recipe(written="target", origin="distilled")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Pairs in a file, and texts that became none since nothing was written for them."""
+
+    pairs: int
+    left_out: int
+
+
+def write_pairs(recipe: Recipe, job: Job, call: Call, run_call: RunCall) -> Written:
+    """Write `call.out`, a table of pairs, from the texts in the files `call.inputs`.
+
+    What is done lies in a folder beside it until all is done, so that the same call goes on after a stop. Raises
+    `UsageError` where that folder is of other texts, and the errors of `run_call` and of reading and writing.
+    """
+    folder = call.out.with_name(f"{call.out.name}.parts")
+    inputs, outputs = folder / "in", folder / "out"
+    split_texts(call.inputs, inputs, recipe.read, force=call.force)
+    result = run_call(
+        replace(job, column=recipe.read, output_column=recipe.written, opener=OPENER),
+        replace(call, inputs=[inputs], out=outputs),
+    )
+    result.check()
+    if call.estimate:
+        return Written(0, 0)
+    written = _join(recipe, outputs, call.out)
+    shutil.rmtree(folder)
+    return written
+
+
+def split_texts(texts: Sequence[Path], folder: Path, side: Side, *, force: bool) -> None:
+    """Write the lines with words of files as tables of `ROWS_PER_PART` rows with one column named `side`.
+
+    Raises `UsageError` where there are tables of other texts already, unless `force` replaces them.
+    """
+    description = {"side": side, "texts": [_described(path) for path in texts]}
+    before = read_record(folder / _TEXTS) if folder.exists() else None
+    if before == description:
+        return
+    if before is not None and not force:
+        raise UsageError(f"{folder.parent}: was begun with other texts; remove it, or give another --out, or --force")
+    with write_errors(folder):
+        # what was written of other texts goes too
+        if folder.parent.exists():
+            shutil.rmtree(folder.parent)
+        make_folder(folder)
+    lines = (" ".join(line.split("\t")) for path in texts for line in read_text_lines(path) if line.strip())
+    number = 0
+    while part := list(islice(lines, ROWS_PER_PART)):
+        number += 1
+        write_atomically(folder / f"{number:07}.tsv", "".join(f"{row}\n" for row in [side, *part]).encode())
+    # last, so that it stands for all of them
+    write_atomically(folder / _TEXTS, json.dumps(description).encode())
+
+
+def _described(path: Path) -> dict[str, str]:
+    # reading tells what is wrong with a file; here it only has to be there
+    next(read_text_lines(path), None)
+    with path.open("rb") as file:
+        return {"file": str(path), "sha256": digest_of(file)}
+
+
+def _join(recipe: Recipe, outputs: Path, out: Path) -> Written:
+    pairs, left_out = 0, 0
+    with write_streaming(out) as file:
+        file.write("source\ttarget\torigin\n")
+        for text, written in _rows(outputs):
+            if not written.strip():
+                left_out += 1
+                continue
+            pairs += 1
+            tagged = f"{recipe.tag} {written}" if recipe.tag else written
+            source, target = (text, written) if recipe.written == "target" else (tagged, text)
+            file.write(f"{source}\t{target}\t{recipe.origin}\n")
+    return Written(pairs, left_out)
+
+
+def _rows(outputs: Path) -> Iterator[tuple[str, str]]:
+    for path in sorted(outputs.glob("[0-9]*.tsv")):
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            next(lines)
+            for line in lines:
+                text, _, written = line.removesuffix("\n").partition("\t")
+                yield text, written

@@ -1,0 +1,97 @@
+"""A driver over a model that needs no run: it writes texts in capitals, slowly, and dies of some.
+
+Called as a script it does one call of `translate-files` with the JSON of its options, as the tests that kill it do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.shards.call import Call, local_share
+from dikkat_runtime.shards.driver import Driver, Result, missing_shards
+from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.locking import locked
+from dikkat_runtime.shards.planning import part_of, plan_shards
+from dikkat_runtime.shards.processes import LocalWorkers
+from dikkat_runtime.shards.rows import Column, Values
+
+FINGERPRINT = {"model": "shouting", "options": {}}
+
+
+class ShoutingModel:
+    """Answers a text by the same in capitals."""
+
+    def __init__(self, job: Job) -> None:
+        self.info = EngineInfo("native", "float32", job.threads)
+        self.columns = [Column(job.output_column or "translation", "text")]
+        self.counts = Counter[str]()
+
+    def answers(self, texts: Sequence[str]) -> list[Values]:
+        """Return the capitals; POISON kills the process, SLOW takes time."""
+        for text in texts:
+            if text == "POISON":
+                os.kill(os.getpid(), signal.SIGKILL)
+            if text == "BUG":
+                raise ValueError("a bug of ours")
+            if text.startswith("SLOW"):
+                time.sleep(0.002)
+        return [(text.upper(),) for text in texts]
+
+    def line_of(self, text: str, values: Values) -> str:
+        """Return the capitals."""
+        return str(values[0])
+
+
+def open_shouting(job: Job) -> ShoutingModel:
+    """Return the model, whatever the job."""
+    return ShoutingModel(job)
+
+
+def job(**options: Any) -> Job:
+    """Return a job for the model of this file."""
+    return Job(run=Path("none"), task="translate", opener="tests.runtime.shards.shouting:open_shouting", **options)
+
+
+def shout(inputs: Sequence[Path], out: Path, *, workers: int = 2, part: str | None = None, **options: Any) -> Result:
+    """Do a call, with one thread a worker, as `run_call` does."""
+    asked = Call(inputs=inputs, out=out, workers=workers)
+    plan = plan_shards(asked.inputs, asked.out)
+    shards = plan.shards if part is None else part_of(plan.shards, part)
+    with locked(out, part):
+        missing = missing_shards(shards, FINGERPRINT, force=False)
+        if not missing:
+            return Result(whole_before=len(shards))
+        count, _ = local_share(workers, 1, len(missing))
+        driver = Driver(LocalWorkers(job(**options), FINGERPRINT), count, missing, sys.stderr)
+        try:
+            driver.say(driver.estimate())
+            result = driver.run()
+        finally:
+            driver.close()
+    result.whole_before = len(shards) - len(missing)
+    return result
+
+
+def main() -> None:
+    """Do the call that the first argument describes."""
+    options = json.loads(sys.argv[1])
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        shout([Path(name) for name in options.pop("inputs")], Path(options.pop("out")), **options).check()
+    except DikkatError as error:
+        print(f"shouting: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,174 @@
+"""Workers and drivers that are killed at random moments: the outputs are those of a call that nobody disturbed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.python_path import PYTHON_PATH
+from tests.runtime.shards import shouting
+from tests.runtime.shards.shouting import shout
+
+from dikkat_runtime.errors import CannotCreateError, InternalError
+
+ROOT = Path(__file__).resolve().parents[3]
+BY_DAY, BY_NIGHT = range(3), range(3, 20)
+MOMENTS = [*BY_DAY, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in BY_NIGHT)]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Nine files of about a fifth of a second each."""
+    folder = tmp_path_factory.mktemp("data")
+    for number in range(9):
+        lines = [f"SLOW line {number} {row}" for row in range(80 + 5 * number)]
+        (folder / f"{number}.txt").write_text("".join(f"{line}\n" for line in lines))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def undisturbed(data: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    out = tmp_path_factory.mktemp("undisturbed")
+    result = shout([data], out)
+    assert (len(result.records), result.bad, result.poison) == (9, {}, {})
+    contents = contents_of(out)
+    for number in range(9):
+        assert contents[f"{number}.txt"] == (data / f"{number}.txt").read_bytes().upper()
+    return contents
+
+
+def contents_of(out: Path) -> dict[str, bytes]:
+    """Outputs and records, and whatever else lies there."""
+    return {path.name: path.read_bytes() for path in out.iterdir() if not path.name.startswith(".lock")}
+
+
+def start(inputs: Path, out: Path, **options: object) -> subprocess.Popen[str]:
+    words = json.dumps({"inputs": [str(inputs)], "out": str(out), **options})
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([PYTHON_PATH, str(ROOT)])}
+    script = [sys.executable, "-m", "tests.runtime.shards.shouting", words]
+    return subprocess.Popen(script, env=environment, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+
+
+def children(process: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def wait_for_children(process: subprocess.Popen[str]) -> list[int]:
+    for _ in range(400):
+        if found := children(process.pid):
+            return found
+        time.sleep(0.02)
+    raise AssertionError("no worker was started")
+
+
+@pytest.mark.parametrize("seed", MOMENTS)
+def test_a_worker_that_is_killed(seed: int, data: Path, undisturbed: dict[str, bytes], tmp_path: Path) -> None:
+    moment = random.Random(seed)
+    driver = start(data, tmp_path / "out")
+    wait_for_children(driver)
+    time.sleep(moment.uniform(0.2, 1.4))
+    if workers := children(driver.pid):
+        os.kill(moment.choice(workers), signal.SIGKILL)
+    _, told = driver.communicate(timeout=60)
+    assert driver.returncode == 0, told
+    assert contents_of(tmp_path / "out") == undisturbed
+
+
+@pytest.mark.parametrize("seed", MOMENTS)
+def test_a_driver_that_is_killed(seed: int, data: Path, undisturbed: dict[str, bytes], tmp_path: Path) -> None:
+    moment = random.Random(seed)
+    driver = start(data, tmp_path / "out")
+    wait_for_children(driver)
+    time.sleep(moment.uniform(0.2, 1.4))
+    workers = children(driver.pid)
+    os.kill(driver.pid, signal.SIGKILL)
+    driver.communicate()
+    # whatever stands there is whole
+    for name, content in contents_of(tmp_path / "out").items() if (tmp_path / "out").exists() else ():
+        if name.endswith(".txt") and not name.startswith("."):
+            assert content == undisturbed[name]
+    again = start(data, tmp_path / "out")
+    _, told = again.communicate(timeout=60)
+    assert again.returncode == 0, told
+    assert contents_of(tmp_path / "out") == undisturbed
+    assert [worker for worker in workers if Path(f"/proc/{worker}/cmdline").exists()] == []
+
+
+def test_a_driver_that_is_told_to_end_leaves_nothing_half_written(
+    data: Path, undisturbed: dict[str, bytes], tmp_path: Path
+) -> None:
+    driver = start(data, tmp_path / "out")
+    workers = wait_for_children(driver)
+    time.sleep(0.8)
+    driver.terminate()
+    driver.communicate(timeout=30)
+    assert driver.returncode == 143
+    contents = contents_of(tmp_path / "out")
+    assert contents.items() <= undisturbed.items()
+    assert [worker for worker in workers if Path(f"/proc/{worker}/cmdline").exists()] == []
+
+
+def test_a_file_that_kills_every_worker_is_given_up_and_the_others_are_written(data: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name in ("0.txt", "1.txt"):
+        (folder / name).write_bytes((data / name).read_bytes())
+    (folder / "bad.txt").write_text("good\nPOISON\n" + "SLOW\n" * 200)
+    (folder / "bug.txt").write_text("BUG\n")
+    driver = start(folder, tmp_path / "out")
+    _, told = driver.communicate(timeout=60)
+    assert driver.returncode == 75
+    assert told.endswith(
+        "given up after 3 tries: killed by SIGKILL, as where memory is short (and 1 more file); the other files are"
+        " whole, and the same command tries again what is missing\n"
+    )
+    assert told.count(f"{folder / 'bad.txt'}: the worker killed by SIGKILL") == 3
+    assert told.count(f"{folder / 'bug.txt'}: the worker ValueError: a bug of ours") == 3
+    written = contents_of(tmp_path / "out")
+    assert sorted(written) == ["0.txt", "1.txt", "_0.txt.json", "_1.txt.json"]
+    (folder / "bad.txt").write_text("good\n")
+    (folder / "bug.txt").write_text("good\n")
+    result = shout([folder], tmp_path / "out")
+    assert (result.whole_before, len(result.records)) == (2, 2)
+
+
+def test_two_drivers_on_one_folder(data: Path, undisturbed: dict[str, bytes], tmp_path: Path) -> None:
+    driver = start(data, tmp_path / "out")
+    wait_for_children(driver)
+    with pytest.raises(CannotCreateError, match="out: another call is writing here"):
+        shout([data], tmp_path / "out")
+    # a task of a job array would write some of the same files
+    with pytest.raises(CannotCreateError, match="out: another call is writing here"):
+        shout([data], tmp_path / "out", part="1/2")
+    driver.communicate(timeout=60)
+    assert contents_of(tmp_path / "out") == undisturbed
+
+
+def test_the_tasks_of_a_job_array_write_one_folder_together(
+    data: Path, undisturbed: dict[str, bytes], tmp_path: Path
+) -> None:
+    tasks = [start(data, tmp_path / "out", part=f"{number}/2", workers=1) for number in (1, 2)]
+    wait_for_children(tasks[0])
+    with pytest.raises(CannotCreateError, match="out: another call is writing here"):
+        shout([data], tmp_path / "out", part="1/2")
+    for task in tasks:
+        _, told = task.communicate(timeout=60)
+        assert task.returncode == 0, told
+    assert contents_of(tmp_path / "out") == undisturbed
+
+
+def test_a_model_that_cannot_be_opened_is_told_once(
+    data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = replace(shouting.job(), opener="tests.runtime.shards.no_such_module:open_model")
+    monkeypatch.setattr(shouting, "job", lambda **options: broken)
+    with pytest.raises(InternalError, match="no worker could open the model: the last one ModuleNotFoundError"):
+        shout([data], tmp_path / "out")

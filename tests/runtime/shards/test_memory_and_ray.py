@@ -1,0 +1,99 @@
+"""Memory that does not grow with a file, and workers that are actors of Ray."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.python_path import PYTHON_PATH
+from tests.runtime.shards.test_killed import ROOT
+
+MEASURED = """
+import json, resource, sys
+from pathlib import Path
+from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
+from dikkat_runtime.shards.formats import format_of
+from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.shards.writing import write_shard
+path = Path(sys.argv[1])
+shard = Shard(path, path.parent / "out" / path.name, format_of(path))
+record = write_shard(shard, job(), ShoutingModel(job()), FINGERPRINT, lambda rows, fraction: None)
+print(json.dumps([record["rows"], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss]))
+"""
+"""MiB of memory are KiB / 1024 on Linux."""
+
+
+def write_rows(path: Path, count: int) -> None:
+    """One row group of a Parquet file, or lines of JSON, with a text of about sixty characters a row."""
+    texts = (f"row {n} of a corpus that does not end so soon, with a text in it" for n in range(count))
+    if path.suffix == ".jsonl":
+        with path.open("w") as file:
+            file.writelines(f'{{"id": {n}, "text": "{text}"}}\n' for n, text in enumerate(texts))
+        return
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    schema = pa.schema({"id": pa.int64(), "text": pa.string()})
+    with parquet.ParquetWriter(path, schema) as writer:
+        for start in range(0, count, 100_000):
+            part = range(start, min(start + 100_000, count))
+            rows = {"id": part, "text": [next(texts) for _ in part]}
+            writer.write_table(pa.table(rows, schema))
+
+
+def measured(path: Path) -> tuple[int, float]:
+    """Rows, and MiB of memory at most."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([PYTHON_PATH, str(ROOT)])}
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, str(path)], capture_output=True, text=True, check=True, env=environment
+    )
+    rows, kibibytes = json.loads(done.stdout)
+    return rows, kibibytes / 1024
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+@pytest.mark.parametrize("count", [1_000_000, pytest.param(5_000_000, marks=pytest.mark.nightly)])
+def test_memory_does_not_grow_with_the_file(suffix: str, count: int, tmp_path: Path) -> None:
+    if count == 1_000_000 and suffix == "jsonl":
+        count = 400_000
+    small, large = tmp_path / f"small.{suffix}", tmp_path / f"large.{suffix}"
+    write_rows(small, 150_000)
+    write_rows(large, count)
+    (rows_small, memory_small), (rows_large, memory_large) = measured(small), measured(large)
+    assert (rows_small, rows_large) == (150_000, count)
+    assert memory_large < memory_small + 40, (memory_small, memory_large)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kills", [0, 1])
+def test_actors_of_ray_write_the_same(kills: int, tmp_path: Path) -> None:
+    ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'dikkat-runtime[ray]'")
+    from tests.runtime.shards.shouting import FINGERPRINT, job, shout
+
+    from dikkat_runtime.shards.driver import Driver, missing_shards
+    from dikkat_runtime.shards.planning import plan_shards
+    from dikkat_runtime.shards.ray_workers import RayWorkers, ray_share
+
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for number in range(4):
+        (folder / f"{number}.txt").write_text("".join(f"SLOW {number} {row}\n" for row in range(60)))
+    shout([folder], tmp_path / "undisturbed")
+    plan = plan_shards([folder], tmp_path / "out")
+    count, _ = ray_share(None, 1, "", len(plan.shards))
+    workers = RayWorkers(job(), FINGERPRINT)
+    driver = Driver(workers, count, missing_shards(plan.shards, FINGERPRINT, force=False), sys.stderr)
+    try:
+        driver.estimate()
+        if kills:
+            ray.kill(workers._actors[0])
+        result = driver.run()
+    finally:
+        driver.close()
+    assert (len(result.records), result.poison) == (4, {})
+    for path in (tmp_path / "undisturbed").glob("[!.]*"):
+        assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()

@@ -1,0 +1,120 @@
+"""Pairs out of text in one language: every line once, in order, marked, and resumed after a stop."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import pytest
+from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel
+
+from dikkat.data.readers import read_pairs
+from dikkat.tasks.translation import synthetic
+from dikkat.tasks.translation.synthetic import BACKTRANSLATED, DISTILLED, Recipe, write_pairs
+from dikkat_runtime.errors import DataError, MissingInputError, StoppedError, UsageError
+from dikkat_runtime.shards.call import Call
+from dikkat_runtime.shards.driver import Result, missing_shards
+from dikkat_runtime.shards.job import Job
+from dikkat_runtime.shards.planning import plan_shards
+from dikkat_runtime.shards.rows import Values
+from dikkat_runtime.shards.writing import write_shard
+
+
+class Silent(ShoutingModel):
+    """Finds nothing to say of some texts."""
+
+    def answers(self, texts: Sequence[str]) -> list[Values]:
+        """Return capitals, or nothing."""
+        return [("" if text == "silent" else text.upper(),) for text in texts]
+
+
+@dataclass
+class InThisProcess:
+    """Does calls without workers, and stops before a file if need be."""
+
+    most_files: int = 10**9
+    written: list[str] = field(default_factory=list)
+
+    def __call__(self, job: Job, call: Call) -> Result:
+        for shard in missing_shards(plan_shards(call.inputs, call.out).shards, FINGERPRINT, force=call.force):
+            if len(self.written) == self.most_files:
+                raise StoppedError("stopped")
+            write_shard(shard, job, Silent(job), FINGERPRINT, lambda rows, fraction: None)
+            self.written.append(shard.source.name)
+        return Result()
+
+
+JOB = Job(run=Path("run"), task="translate")
+
+
+@pytest.fixture(autouse=True)
+def _small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(synthetic, "ROWS_PER_PART", 3)
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> list[Path]:
+    """Eight lines with words in two files."""
+    first, second = tmp_path / "a.txt", tmp_path / "b.txt.gz"
+    first.write_text("one\n\ntwo\tparts\n  \nthree\nsilent\n", encoding="utf-8")
+    second.write_bytes(gzip.compress(b"five\nsix\nseven\neight"))
+    return [first, second]
+
+
+GIVEN = ["one", "two parts", "three", "five", "six", "seven", "eight"]
+
+
+@pytest.mark.parametrize(
+    ("recipe", "pairs"),
+    [
+        (BACKTRANSLATED, [(text.upper(), text, "backtranslated") for text in GIVEN]),
+        (replace(BACKTRANSLATED, tag="<BT>"), [(f"<BT> {text.upper()}", text, "backtranslated") for text in GIVEN]),
+        (DISTILLED, [(text, text.upper(), "distilled") for text in GIVEN]),
+    ],
+)
+def test_pairs_are_in_order_and_marked(
+    recipe: Recipe, pairs: list[tuple[str, str, str]], texts: list[Path], tmp_path: Path
+) -> None:
+    out = tmp_path / "pairs.tsv"
+    written = write_pairs(recipe, JOB, Call(inputs=texts, out=out), InThisProcess())
+    assert (written.pairs, written.left_out) == (7, 1)
+    rows = [tuple(line.split("\t")) for line in out.read_text(encoding="utf-8").split("\n")[:-1]]
+    assert rows == [("source", "target", "origin"), *pairs]
+    # a training reads it without being told of its columns
+    assert [(pair.source, pair.target) for pair in read_pairs([str(out)])] == [pair[:2] for pair in pairs]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.txt", "b.txt.gz", "pairs.tsv"]
+
+
+def test_it_goes_on_after_a_stop(texts: list[Path], tmp_path: Path) -> None:
+    call = Call(inputs=texts, out=tmp_path / "pairs.tsv")
+    with pytest.raises(StoppedError):
+        write_pairs(DISTILLED, JOB, call, InThisProcess(most_files=2))
+    assert not call.out.exists()
+    with pytest.raises(UsageError, match=r"pairs\.tsv\.parts: was begun with other texts"):
+        write_pairs(DISTILLED, JOB, replace(call, inputs=texts[:1]), InThisProcess())
+    rest = InThisProcess()
+    write_pairs(DISTILLED, JOB, call, rest)
+    assert rest.written == ["0000003.tsv"]
+    other = replace(call, out=tmp_path / "other.tsv")
+    write_pairs(DISTILLED, JOB, other, InThisProcess())
+    assert call.out.read_bytes() == other.out.read_bytes()
+
+
+def test_other_texts_are_begun_anew_by_force(texts: list[Path], tmp_path: Path) -> None:
+    call = Call(inputs=texts, out=tmp_path / "pairs.tsv", force=True)
+    with pytest.raises(StoppedError):
+        write_pairs(DISTILLED, JOB, call, InThisProcess(most_files=2))
+    (tmp_path / "c.txt").write_text("nine\n")
+    write_pairs(DISTILLED, JOB, replace(call, inputs=[tmp_path / "c.txt"]), InThisProcess())
+    assert call.out.read_text() == "source\ttarget\torigin\nnine\tNINE\tdistilled\n"
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    (tmp_path / "bad").write_bytes(b"\xff\n")
+    for name, kind in (("none", MissingInputError), ("empty", DataError), ("bad", DataError)):
+        with pytest.raises(kind, match=name):
+            write_pairs(DISTILLED, JOB, Call(inputs=[tmp_path / name], out=tmp_path / "pairs.tsv"), InThisProcess())
+        assert not (tmp_path / "pairs.tsv").exists()
