@@ -104,6 +104,9 @@ class ModelConfig(Section):
     vocabularies, for the latter two."""
     output_bias: bool = False
     """Whether each entry of the vocabulary has a bias in the logits."""
+    decoder_memory: Literal["attention", "ssru"] = "attention"
+    """How a decoder knows what it has written: by self-attention, or by a recurrent unit (Kim et al. 2019), as the
+    translators of Firefox."""
     positions_in_every_layer: bool = False
     """Whether positions are added to the input of every layer (Dehghani et al. 2019); learned, of a table each."""
 
@@ -118,6 +121,8 @@ class ModelConfig(Section):
             raise ValueError(
                 f"num_kv_heads must divide num_heads, but {self.num_kv_heads} does not divide {self.num_heads}"
             )
+        if self.decoder_memory == "ssru" and self.positions_in_every_layer:
+            raise ValueError("positions_in_every_layer needs decoder_memory = attention")
         head_dim = self.head_dim or self.model_dim // self.num_heads
         if self.positions == "rotary" and head_dim % 2:
             raise ValueError(f"rotary positions need an even head_dim, but head_dim is {head_dim}")

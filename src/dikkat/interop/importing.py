@@ -18,6 +18,7 @@ from dikkat.interop.checkpoint_folder import Checkpoint, read_checkpoint
 from dikkat.interop.foreign_settings import ForeignSettings
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.huggingface_marian import read_huggingface_marian
+from dikkat.interop.marian import is_marian, read_marian
 from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
 from dikkat.models.factory import Factory
 from dikkat.models.key_table import Row, to_ours
@@ -65,6 +66,8 @@ def read_foreign(folder: Path, layout: str | None = None) -> Imported | ForeignT
     Raises `MissingInputError` or `DataError` naming the file and what is wrong with it, such as the first weight that
     is missing or left over.
     """
+    if layout is None and is_marian(folder):
+        return read_marian(folder)
     if not folder.is_dir():
         what = "is a file" if folder.exists() else "there is no such folder"
         raise MissingInputError(f"{folder}: {what}; {_DOWNLOAD}")

@@ -90,9 +90,9 @@ def _model(path: Path, content: bytes) -> SentencePieceModel:
             normalizer = dict(_fields(_message(value)))
         elif number == 5 and dict(_fields(_message(value))).get(2):
             raise ValueError("it maps characters back when it writes, which dikkat does not")
-    kind = trainer.get(3, _UNIGRAM)
+    kind = _number(trainer.get(3, _UNIGRAM))
     if kind != _UNIGRAM:
-        raise ValueError(f"of the kind {_KINDS.get(int(kind), kind)}, but only unigram is read")
+        raise ValueError(f"of the kind {_KINDS.get(kind, kind)}, but only unigram is read")
     if trainer.get(24, 0) or not normalizer.get(5, 1):
         raise ValueError("it puts the mark of a space behind a word or leaves it out, which dikkat does not")
     if len(pieces) > _MOST_PIECES or len({piece.text for piece in pieces}) < len(pieces):
@@ -111,7 +111,13 @@ def _piece(message: bytes) -> Piece:
     text = _message(fields.get(1, b"")).decode("utf-8")
     if not text or not math.isfinite(score):
         raise ValueError("a piece without text or without a score")
-    return Piece(text, score, PieceKind(fields.get(3, PieceKind.NORMAL)))
+    return Piece(text, score, PieceKind(_number(fields.get(3, 1))))
+
+
+def _number(value: int | bytes) -> int:
+    if not isinstance(value, int):
+        raise ValueError("text where there should be a number")
+    return value
 
 
 def _message(value: int | bytes) -> bytes:

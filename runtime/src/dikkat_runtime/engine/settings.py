@@ -26,6 +26,7 @@ NATIVE: Allowed = {
     "embedding_norm": (False,),
     "output_bias": (False, True),
     "positions_in_every_layer": (False,),
+    "decoder_memory": ("attention",),
 }
 """What the kernels compute."""
 STACK: Allowed = {
