@@ -42,10 +42,10 @@ from benchmarks.harness import (
     processor_flags,
     provenance,
 )
-from benchmarks.roof import linear_layers, measure_products
+from benchmarks.peak_throughput import linear_layers, measure_products
 
 ENCODED_ROWS = 1024
-"""Tokens of a batch of sources, about, when the roof of the encoder is measured."""
+"""Tokens of a batch of sources, about, when the peak throughput of the encoder is measured."""
 CTRANSLATE2_TAKES = {
     "positions": ("sinusoidal", "sinusoidal_concatenated"),
     "activation": ("relu", "gelu"),
@@ -217,7 +217,7 @@ def sides(options: argparse.Namespace, pythons: dict[str, Path], folder: Path, d
 def one_round(
     options: argparse.Namespace, each: dict[str, Side], folder: Path, data: Measured, before: list[Measured]
 ) -> Measured:
-    """Every side in its turn, and the roof."""
+    """Every side in its turn, and the peak throughput."""
     names = list(each)
     turn = len(before) % len(names)
     found = {}
@@ -241,14 +241,14 @@ def one_round(
             "alone": options.alone,
         }
         found[name] = child(side.python, side.script, job, options.threads, side.environment)
-    return {"contenders": {name: found[name] for name in names}, "roof": roof(options, data)}
+    return {"contenders": {name: found[name] for name in names}, "peak": peak_throughput(options, data)}
 
 
 def texts_of(name: str, folder: Path) -> str:
     return str(folder / f"{name.replace(' ', '-')}.json")
 
 
-def roof(options: argparse.Namespace, data: Measured) -> Measured:
+def peak_throughput(options: argparse.Namespace, data: Measured) -> Measured:
     """FLOP/s of each linear layer at the rows of each way to decode, the best that this machine was seen to do.
 
     That is in float32 or bfloat16, with all threads at one product or one thread a product; in batches, every thread
@@ -312,7 +312,7 @@ def context(options: argparse.Namespace, data: Measured, rounds: list[Measured])
         "bleu_signature": data["bleu_signature"],
         "huggingface_weights": data["huggingface_weights"],
         "from": "text to text, tokenizer included; tokenizing_seconds is its part for all sentences",
-        "flop_formula": "2 x weights of the linear layers x tokens through each (beam x target tokens); the roof is the"
+        "flop_formula": "2 x weights of the linear layers x tokens through each (beam x target tokens); the peak is the"
         " fastest of float32 and bfloat16 products at these shapes, by one thread or all; int8 is not measured",
     }
 

@@ -1,4 +1,4 @@
-"""The rules of `glossary.md` on names and docstrings, as functions from a syntax tree to its violations."""
+"""The rules of `glossary.md` on names and docstrings, as functions from a syntax tree or source to violations."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ BANNED_WORDS = frozenset(_WORDS.split())
 """Words that no name holds, as a part of snake_case or CamelCase."""
 BANNED_NAMES = frozenset(_NAMES.split())
 """Names that are banned as a whole."""
+BANNED_OUTSIDE_PYTHON = BANNED_NAMES | {"Meeting", "meet", "Finish", "Ahead", "ask", "seen", "narrow", "wide"}
+"""Names that are banned as a whole in C and JavaScript."""
+_NO_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+"""Comments and strings of C and JavaScript."""
 FORBIDDEN_OPENINGS = ("Of ", "The same", "By the ", "What is", "What ", "Whether ", "Where ", "How ", "Which ", "As ")
 """Beginnings of a docstring that is no whole sentence."""
 
@@ -47,6 +51,15 @@ def _bound_names(node: ast.AST) -> list[str]:
     if isinstance(node, ast.arg):
         return [node.arg]
     return [node.asname] if isinstance(node, ast.alias) and node.asname else []
+
+
+def banned_identifiers(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and name of every identifier in C or JavaScript that is banned or holds a banned word."""
+    code = _NO_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
+    for number, line in enumerate(code.split("\n"), start=1):
+        for name in re.findall(r"[A-Za-z_]\w*", line):
+            if name in BANNED_OUTSIDE_PYTHON or BANNED_WORDS.intersection(words_of(name)):
+                yield number, name
 
 
 def poor_docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:

@@ -6,14 +6,12 @@ overrides, and what the presets name. An unknown key is an error that names the 
 
 from __future__ import annotations
 
-import tomllib
-from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from dikkat.presets import PRESETS
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError, nearest
+from dikkat_runtime.errors import UsageError, nearest
 
 LARGEST = 2**31 - 1
 """No size or count of a run is larger: what computes with it would leave its range."""
@@ -224,8 +222,7 @@ class DecodingConfig(Section):
     """Hold how a translator is used where nobody asks for something else."""
 
     length_penalty: float = Field(1.6, ge=0.0, le=5.0)
-    """Alpha of the score `log p / length ** alpha` of a translation in beam search; toolkits that train without much
-    label smoothing take 1."""
+    """Alpha of the score `log p / length ** alpha` of a translation in beam search; many toolkits take 1."""
     thorough: bool = False
     """Whether beam search goes on while a live hypothesis, ending now, would be among the best that ended, as that of
     Hugging Face does; else only while it would be the best."""
@@ -321,27 +318,6 @@ def build_config(settings: dict[str, Any], where: str = "configuration") -> RunC
         return RunConfig.model_validate(settings)
     except ValidationError as error:
         raise UsageError(f"{where}: {first_complaint(error)}") from None
-
-
-def read_toml(path: Path) -> dict[str, dict[str, Any]]:
-    """Read settings from a TOML file, checked only for syntax.
-
-    Raises `MissingInputError`, `DataError` or `UsageError`.
-    """
-    try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise MissingInputError(f"{path}: there is no such configuration file") from None
-    except OSError as error:
-        raise MissingInputError(f"{path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError) as error:
-        is_of_form = isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError)
-        reason = error if is_of_form else "a number has thousands of digits, or brackets are nested thousandfold"
-        raise DataError(f"{path}: not valid TOML: {reason}") from None
-    for name, values in settings.items():
-        if not isinstance(values, dict):
-            raise UsageError(f'{path}: "{name}" stands outside a section; write it under a heading such as [training]')
-    return settings
 
 
 def first_complaint(error: ValidationError) -> str:

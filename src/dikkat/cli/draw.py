@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dikkat.cli.streams import print_report, print_written
+from dikkat.cli.toml_settings import read_toml
 from dikkat.cli.training import parse_settings
-from dikkat.config import build_config, merge, read_toml
+from dikkat.config import build_config, merge
 from dikkat.config import preset as settings_of
 from dikkat_runtime.errors import UsageError
 

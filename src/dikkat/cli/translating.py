@@ -109,7 +109,7 @@ def translate(options: TranslateOptions) -> None:
         glossary=_glossary(options, translator.language),
     )
     if options.out is None:
-        judge = translator.judge(options.run, told=_tell) if style.needs_confidence else None
+        judge = translator.judge(options.run, on_progress=_tell) if style.needs_confidence else None
         return _translate_lines(partial(stream, confidence=judge), options, style)
     if style.scores:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")

@@ -1,4 +1,4 @@
-"""Translators of Marian and of Firefox (Bergamot): a `.npz` or `.bin` file, its vocabularies, and a `.yml` beside them."""
+"""Translators of Marian and of Firefox (Bergamot): a `.npz` or `.bin` file, vocabularies, and a `.yml` beside them."""
 
 from __future__ import annotations
 
@@ -50,35 +50,27 @@ def read_marian(path: Path) -> ForeignTranslator:
     folder = path if path.is_dir() else path.parent
     config = config_file(folder)
     if config is None:
-        raise MissingInputError(
-            f"{folder}: there is no decoder.yml, config.yml or other .yml alone to name vocabularies"
-        )
+        raise MissingInputError(f"{folder}: there is no decoder.yml or other single .yml to name vocabularies")
     options = read_options(read_regular(config, _LARGEST_OPTIONS), str(config))
     file = path if path.is_file() else _named(folder, options, "models", config, 1)[0]
-    models = [read_sentencepiece(each) for each in _named(folder, options, "vocabs", config, 2)]
-    if models[0].pieces == models[1].pieces:
-        models.pop()
-    stored, own = read_npz(file) if file.suffix == ".npz" else read_binary(file)
-    sizes = [len(each.pieces) for each in models]
-    model = translator_config(model_settings(read_options(own, str(file)), str(file), sizes), file)
+    models = [read_sentencepiece(vocabulary) for vocabulary in _named(folder, options, "vocabs", config, 2)]
+    stored, text = read_npz(file) if file.suffix == ".npz" else read_binary(file)
+    sizes = [len(one.pieces) for one in models]
+    model = translator_config(model_settings(read_options(text, str(file)), str(file), sizes), file)
     table = tuple(marian_names.rows(model))
     theirs = {name: _shaped(name, tensor) for name, tensor in stored.items() if not name.endswith(_ACTIVATION_SCALE)}
-    if model.target_vocab_size is None and len(models) == 2:
+    if model.target_vocab_size is None and models.pop().pieces != models[0].pieces:
         raise DataError(f"{config}: names two vocabularies, but {file.name} has one matrix for both")
     ours = our_weights(table, theirs, model, file, file)
-    orders = tuple(_order(each) for each in (models if model.target_vocab_size is not None else models[:1]))
-    entries = [
-        order.entries([piece.text for piece in each.pieces]) for order, each in zip(orders, models, strict=False)
-    ]
-    if len(orders) == 2 and len(models) == 1:
-        raise DataError(f"{config}: names one vocabulary, but {file.name} has two")
+    orders = tuple(map(_order, models))
+    entries = [order.entries([piece.text for piece in one.pieces]) for order, one in zip(orders, models, strict=True)]
     return ForeignTranslator(
         "Firefox (Bergamot)" if file.suffix == ".bin" else "Marian",
         sized(model, orders),
         reordered(ours, orders),
         table,
         orders,
-        tuple(piece_tokenizer(each, own_entries) for each, own_entries in zip(models, entries, strict=True)),
+        tuple(piece_tokenizer(one, own) for one, own in zip(models, entries, strict=True)),
         DecodingConfig(length_penalty=_normalization(options, config)),
         _languages(file),
         _left_out(stored, options),
@@ -91,12 +83,12 @@ def _named(folder: Path, options: Mapping[str, Option], name: str, config: Path,
     names = [listed] if isinstance(listed, str) else listed or []
     if len(names) != count:
         raise DataError(f"{config}: {name} must be {count} file{'s' if count > 1 else ''}, not {len(names)}")
-    for each in names:
-        if Path(each).is_absolute() or ".." in Path(each).parts:
-            raise DataError(f"{config}: {name} names a file outside the folder: {shown(each)}")
-        if name == "vocabs" and Path(each).suffix != ".spm":
-            raise DataError(f"{config}: the vocabulary {shown(each)} is no SentencePiece model (.spm)")
-    return [folder / each for each in names]
+    for file_name in names:
+        if Path(file_name).is_absolute() or ".." in Path(file_name).parts:
+            raise DataError(f"{config}: {name} names a file outside the folder: {shown(file_name)}")
+        if name == "vocabs" and Path(file_name).suffix != ".spm":
+            raise DataError(f"{config}: the vocabulary {shown(file_name)} is no SentencePiece model (.spm)")
+    return [folder / file_name for file_name in names]
 
 
 def _shaped(name: str, tensor: Tensor) -> Tensor:
@@ -105,11 +97,11 @@ def _shaped(name: str, tensor: Tensor) -> Tensor:
 
 
 def _order(model: SentencePieceModel) -> VocabularyOrder:
-    places = {piece.text: number for number, piece in enumerate(model.pieces)}
+    ids = {piece.text: number for number, piece in enumerate(model.pieces)}
     unknown = next((number for number, piece in enumerate(model.pieces) if piece.kind == PieceKind.UNKNOWN), None)
-    if unknown is None or "</s>" not in places:
+    if unknown is None or "</s>" not in ids:
         raise DataError(f"{model.path}: has no entry for the end, </s>, or none for the unknown")
-    return VocabularyOrder.of(len(model.pieces), end=places["</s>"], unknown=unknown)
+    return VocabularyOrder.of(len(model.pieces), end=ids["</s>"], unknown=unknown)
 
 
 def _normalization(options: Mapping[str, Option], config: Path) -> float:
@@ -124,8 +116,8 @@ def _normalization(options: Mapping[str, Option], config: Path) -> float:
 
 
 def _languages(file: Path) -> Languages:
-    found = _PAIR.search(file.name)
-    return Languages(found[1], found[2]) if found else Languages()
+    pair = _PAIR.search(file.name)
+    return Languages(pair[1], pair[2]) if pair else Languages()
 
 
 def _left_out(stored: Mapping[str, Tensor], options: Mapping[str, Option]) -> tuple[str, ...]:

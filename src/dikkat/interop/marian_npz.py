@@ -30,16 +30,16 @@ def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
         if len(entries) > _MOST_ARRAYS or sum(one.file_size for one in entries) > _MOST_GROWTH * path.stat().st_size:
             raise DataError(f"{path}: not a Marian model: it unpacks to many times its size")
         with np.load(path, allow_pickle=False) as arrays:
-            found = {name: arrays[name] for name in arrays.files}
+            weights = {name: arrays[name] for name in arrays.files}
     except DataError:
         raise
     # numpy and zipfile raise whatever a damaged header leads to
     except Exception as error:
         raise DataError(f"{path}: not a readable .npz file ({shown(str(error))})") from None
-    options = found.pop(_OPTIONS, None)
+    options = weights.pop(_OPTIONS, None)
     if options is None or options.dtype.itemsize != 1:
         raise DataError(f"{path}: not a Marian model: it has no {_OPTIONS}")
-    for name, array in found.items():
+    for name, array in weights.items():
         if array.dtype != np.float32:
             raise DataError(f"{path}: the weight {shown(name)} is of the type {array.dtype}, not float32")
-    return {name: torch.from_numpy(array) for name, array in found.items()}, options.tobytes()
+    return {name: torch.from_numpy(array) for name, array in weights.items()}, options.tobytes()

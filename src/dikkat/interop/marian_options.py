@@ -81,7 +81,7 @@ def model_settings(options: Mapping[str, Option], where: str, sizes: Sequence[in
     tied_all, tied = (_flag(options, name) for name in ("tied-embeddings-all", "tied-embeddings"))
     if _flag(options, "tied-embeddings-src") and not tied_all:
         raise _not_computed(where, "tied-embeddings-src", "true without tied-embeddings-all")
-    learned = _flag(options, "transformer-train-position-embeddings")
+    trains_positions = _flag(options, "transformer-train-position-embeddings")
     dim = _number(options, "dim-emb", where)
     return {
         "vocab_size": sizes[0],
@@ -97,8 +97,8 @@ def model_settings(options: Mapping[str, Option], where: str, sizes: Sequence[in
         "norm_placement": _placement(options, where),
         # its epsilon is that of marian::layerNorm
         "norm_eps": 1e-9,
-        "positions": "learned" if learned else "sinusoidal_concatenated",
-        "max_positions": _number(options, "max-length", where) if learned else 1024,
+        "positions": "learned" if trains_positions else "sinusoidal_concatenated",
+        "max_positions": _number(options, "max-length", where) if trains_positions else 1024,
         "dropout": 0.1,
         "output_bias": True,
     }
@@ -146,7 +146,7 @@ def _not_computed(where: str, name: str, value: object) -> DataError:
 
 def config_file(folder: Path) -> Path | None:
     """Return the only file of options in a folder, or None where there is none or more than one."""
-    found = sorted(folder.glob("*.yml"))
-    named = [path for path in found if path.name in ("decoder.yml", "config.yml")]
-    candidates = named or [path for path in found if not path.name.endswith(".vocab.yml")]
+    files = sorted(folder.glob("*.yml"))
+    named = [path for path in files if path.name in ("decoder.yml", "config.yml")]
+    candidates = named or [path for path in files if not path.name.endswith(".vocab.yml")]
     return candidates[0] if len(candidates) == 1 else None

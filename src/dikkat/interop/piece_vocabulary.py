@@ -63,8 +63,8 @@ class VocabularyOrder:
 
     def theirs(self, ours: Tensor) -> Tensor:
         """Return the rows of a matrix or a bias of ours in their order."""
-        place = {row: number for number, row in reversed(list(enumerate(self.rows))) if row != _NO_ROW}
-        return ours[[place[row] for row in range(len(place))]]
+        our_id = {row: number for number, row in reversed(list(enumerate(self.rows))) if row != _NO_ROW}
+        return ours[[our_id[row] for row in range(len(our_id))]]
 
     def entries(self, theirs: Sequence[str]) -> list[str]:
         """Return the entries of their vocabulary in our order, the special ones by our names."""
