@@ -25,6 +25,7 @@ class FeedForward(nn.Module):
 
     "gelu" is exact, "gelu_tanh" its approximation by a tanh (Hendrycks and Gimpel 2016, section 2), as in GPT-2;
     "silu" is `x sigmoid(x)` (section 2 there), which Marian calls swish.
+    Raises `ValueError` for another activation.
     """
 
     def __init__(

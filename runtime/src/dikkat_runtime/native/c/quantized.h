@@ -136,6 +136,8 @@ INLINE ivec products_of_pairs(halves a, halves b) {
     return (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 #elif LANES == 4 && defined(__x86_64__)
     return (ivec)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#elif defined(__wasm_simd128__)
+    return (ivec)wasm_i32x4_dot_i16x8((v128_t)a, (v128_t)b);
 #else
     return ((ivec)a << 16 >> 16) * ((ivec)b << 16 >> 16) + ((ivec)a >> 16) * ((ivec)b >> 16);
 #endif
