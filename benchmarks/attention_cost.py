@@ -3,8 +3,9 @@
 Setting: random weights, 3+3 layers, D=256, F=1024, H=4, vocabulary 8,000, float32; a training step (forward and
 backward, without the optimizer) and greedy decoding of one batch. The same weights are held three times: one model was
 never watched, one was before and is no more, one is all the time. All cases take their turn, repeat by repeat, in one
-process, and seconds are those of the processor over all threads, which no neighbour on the machine adds to. The roof of
-asking for one layer, the last cross-attention, is the time of its scores and softmax alone, taken in the same turns.
+process, and seconds are those of the processor over all threads, which no neighbour on the machine adds to. The
+reference of asking for one layer, the last cross-attention, is the time of its scores and softmax alone, taken in the
+same turns.
 Everything is measured with dikkat's native kernels and, in a second process, without them (DIKKAT_NATIVE=0).
 
 A step of the whole model takes some 800 times as long as the scores of one layer and varies by more than those take.
@@ -30,7 +31,7 @@ from benchmarks.harness import OWN_PYTHON, Measured, child, note, parser, proven
 
 MODEL = {"model_dim": 256, "feed_forward_dim": 1024, "num_heads": 4, "dropout": 0.1}
 SIDES = {"native": "1", "pytorch": "0"}
-NEVER, BEFORE, ONE, ROOF = CASES = ("never watched", "watched before", "one layer asked for", "its scores alone")
+NEVER, BEFORE, ONE, SCORES = CASES = ("never watched", "watched before", "one layer asked for", "its scores alone")
 
 
 def main() -> None:
@@ -70,7 +71,7 @@ def parse() -> argparse.Namespace:
 
 
 def summary(rounds: list[Measured]) -> Measured:
-    """Medians over the rounds: seconds; ratios to the model that was never watched; the extra time in roofs."""
+    """Return medians over the rounds: seconds, ratios to the model never watched, extra time in layers of scores."""
     found: Measured = {}
     for work in rounds[0]:
         times = [one[work] for one in rounds]
@@ -78,7 +79,7 @@ def summary(rounds: list[Measured]) -> Measured:
             "seconds": {case: statistics.median(each[case] for each in times) for case in CASES},
             "ratio": {case: statistics.median(each[case] / each[NEVER] for each in times) for case in (BEFORE, ONE)},
             "ratios": {case: [each[case] / each[NEVER] for each in times] for case in (BEFORE, ONE)},
-            "layers_of_scores": statistics.median((each[ONE] - each[BEFORE]) / each[ROOF] for each in times),
+            "layers_of_scores": statistics.median((each[ONE] - each[BEFORE]) / each[SCORES] for each in times),
         }
     return found
 

@@ -56,7 +56,7 @@ def main() -> None:
     if not sources:
         raise UsageError(f"{run}: has no test part")
     translator = Translator.load(run, threads=1)
-    judge = translator.judge(run, told=print)
+    judge = translator.judge(run, on_progress=print)
     outputs = [each.text for each in translator.translate(sources)]
     right, meaning = judged(outputs, references)
     print(f"{len(sources):,} test pairs; right: {meaning}; fitted as: {judge.calibration.right}")

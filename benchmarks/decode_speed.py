@@ -29,10 +29,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.decode_summary import BYTES, CT2_EXACT, OURS, PLAIN, PLAIN_BYTES, conclusion, summary, table
 from benchmarks.harness import (
-    EXIT_MISSING_INPUT,
     HERE,
+    MULTI30K,
     OWN_PYTHON,
-    ROOT,
     Measured,
     child,
     fail,
@@ -41,11 +40,12 @@ from benchmarks.harness import (
     parser,
     processor_flags,
     provenance,
+    require_files,
 )
-from benchmarks.roof import linear_layers, measure_products
+from benchmarks.peak_throughput import linear_layers, measure_products
 
 ENCODED_ROWS = 1024
-"""Tokens of a batch of sources, about, when the roof of the encoder is measured."""
+"""Tokens of a batch of sources, about, when the peak throughput of the encoder is measured."""
 CTRANSLATE2_TAKES = {
     "positions": ("sinusoidal", "sinusoidal_concatenated"),
     "activation": ("relu", "gelu"),
@@ -91,7 +91,8 @@ class Side:
 
 def main() -> None:
     options = parse()
-    check_inputs(options)
+    inputs = (options.run / "config.json", options.sources, options.references)
+    require_files(inputs, "see --run, --sources and --references")
     pythons = {
         "ctranslate2": make_environment(options.env_ctranslate2, HERE / "requirements-ctranslate2.txt"),
         "huggingface": make_environment(options.env_huggingface, HERE / "requirements.txt"),
@@ -102,11 +103,10 @@ def main() -> None:
 
 def parse() -> argparse.Namespace:
     known = parser(__doc__)
-    multi30k = ROOT.parent / "shared/data/multi30k"
     known.add_argument("--run", type=Path, required=True, help="run directory of a trained translator")
-    known.add_argument("--sources", type=Path, default=multi30k / "test_2016_flickr.en.gz", help="lines to translate")
+    known.add_argument("--sources", type=Path, default=MULTI30K / "test_2016_flickr.en.gz", help="lines to translate")
     known.add_argument(
-        "--references", type=Path, default=multi30k / "test_2016_flickr.de.gz", help="their translations"
+        "--references", type=Path, default=MULTI30K / "test_2016_flickr.de.gz", help="their translations"
     )
     known.add_argument("--sentences", type=int, help="translate so many lines only; left out, all")
     known.add_argument("--alone", type=int, default=100, help="sentences that are translated alone, in each run")
@@ -126,14 +126,6 @@ def parse() -> argparse.Namespace:
     if min(counts) < 1 or options.beam < 2 or (options.sentences is not None and options.sentences < 1):
         known.error("--beam must be at least 2, every other number at least 1")
     return options
-
-
-def check_inputs(options: argparse.Namespace) -> None:
-    for path in (options.run / "config.json", options.sources, options.references):
-        if not path.exists():
-            fail(
-                f"{path}: not there, so nothing was measured; see --run, --sources and --references", EXIT_MISSING_INPUT
-            )
 
 
 def measure(options: argparse.Namespace, pythons: dict[str, Path], folder: Path) -> Measured:
@@ -217,7 +209,7 @@ def sides(options: argparse.Namespace, pythons: dict[str, Path], folder: Path, d
 def one_round(
     options: argparse.Namespace, each: dict[str, Side], folder: Path, data: Measured, before: list[Measured]
 ) -> Measured:
-    """Every side in its turn, and the roof."""
+    """Every side in its turn, and the peak throughput."""
     names = list(each)
     turn = len(before) % len(names)
     found = {}
@@ -241,14 +233,14 @@ def one_round(
             "alone": options.alone,
         }
         found[name] = child(side.python, side.script, job, options.threads, side.environment)
-    return {"contenders": {name: found[name] for name in names}, "roof": roof(options, data)}
+    return {"contenders": {name: found[name] for name in names}, "peak": peak_throughput(options, data)}
 
 
 def texts_of(name: str, folder: Path) -> str:
     return str(folder / f"{name.replace(' ', '-')}.json")
 
 
-def roof(options: argparse.Namespace, data: Measured) -> Measured:
+def peak_throughput(options: argparse.Namespace, data: Measured) -> Measured:
     """FLOP/s of each linear layer at the rows of each way to decode, the best that this machine was seen to do.
 
     That is in float32 or bfloat16, with all threads at one product or one thread a product; in batches, every thread
@@ -312,7 +304,7 @@ def context(options: argparse.Namespace, data: Measured, rounds: list[Measured])
         "bleu_signature": data["bleu_signature"],
         "huggingface_weights": data["huggingface_weights"],
         "from": "text to text, tokenizer included; tokenizing_seconds is its part for all sentences",
-        "flop_formula": "2 x weights of the linear layers x tokens through each (beam x target tokens); the roof is the"
+        "flop_formula": "2 x weights of the linear layers x tokens through each (beam x target tokens); the peak is the"
         " fastest of float32 and bfloat16 products at these shapes, by one thread or all; int8 is not measured",
     }
 

@@ -1,4 +1,4 @@
-"""What the rounds of decode_speed.py come to: medians, shares of the roof, and ratios between engines."""
+"""What the rounds of decode_speed.py come to: medians, shares of peak, and ratios between engines."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import statistics
 from collections.abc import Sequence
 
 from benchmarks.harness import Measured
-from benchmarks.roof import linear_layers
+from benchmarks.peak_throughput import linear_layers
 
 OURS, BYTES, CT2_EXACT = "dikkat", "dikkat int8", "ctranslate2 float32"
 PLAIN, PLAIN_BYTES = "dikkat pytorch", "dikkat pytorch int8"
 OWN = (OURS, BYTES, PLAIN, PLAIN_BYTES)
 EQUAL_BLEU = 0.2
-FIGURES = ("sentences_per_second", "alone_p50", "alone_p90", "share_of_roof", "alone_share_of_roof")
+FIGURES = ("sentences_per_second", "alone_p50", "alone_p90", "share_of_peak", "alone_share_of_peak")
 
 
 def summary(rounds: Sequence[Measured], engines: dict[str, str], data: Measured) -> Measured:
@@ -39,12 +39,12 @@ def summary(rounds: Sequence[Measured], engines: dict[str, str], data: Measured)
             if engine not in OWN
             for search in medians[own]
         ],
-        "copy_bytes_per_second": statistics.median(one["roof"]["copy_bytes_per_second"] for one in rounds),
+        "copy_bytes_per_second": statistics.median(one["peak"]["copy_bytes_per_second"] for one in rounds),
     }
 
 
 def figures(one: Measured, name: str, data: Measured) -> Measured:
-    """Of one side in one round, by search: speed at its fastest batch size, time for one, shares of the roof."""
+    """Of one side in one round, by search: speed at its fastest batch size, time for one, shares of peak."""
     found = {}
     for search, times in one["contenders"][name]["searches"].items():
         size = min(times["batch_seconds"], key=times["batch_seconds"].__getitem__)
@@ -53,19 +53,19 @@ def figures(one: Measured, name: str, data: Measured) -> Measured:
         found[search] = {
             "batch_size": int(size),
             "sentences_per_second": data["sentences"] / seconds,
-            "share_of_roof": least_seconds(one["roof"], data, search, beam, "batch") / seconds,
+            "share_of_peak": least_seconds(one["peak"], data, search, beam, "batch") / seconds,
             "alone_p50": times["alone_p50"],
             "alone_p90": times["alone_p90"],
-            "alone_share_of_roof": least_seconds(one["roof"], data, search, beam, "alone")
+            "alone_share_of_peak": least_seconds(one["peak"], data, search, beam, "alone")
             / data["sentences"]
             / times["alone_p50"],
         }
     return found
 
 
-def least_seconds(roof: Measured, data: Measured, search: str, beam: int, way: str) -> float:
+def least_seconds(peak: Measured, data: Measured, search: str, beam: int, way: str) -> float:
     """Seconds for all sentences if only the matrix products of the linear layers took time."""
-    rates, layers = roof["flop_per_second"], linear_layers(data["model"])
+    rates, layers = peak["flop_per_second"], linear_layers(data["model"])
     sources, targets = data["source_tokens"], beam * data["target_tokens"][search]
     on_source = sum(
         2 * layer.products(sources, 0) / rate for layer, rate in zip(layers, rates[f"source {way}"], strict=True)
@@ -107,7 +107,7 @@ def quality(medians: Measured, own: str, peer: str, search: str) -> Measured:
 
 
 def table(found: Measured) -> str:
-    heads = ("batch", "sent/s", "of the roof", "alone p50", "p90 ms", "of the roof", "BLEU", "same text")
+    heads = ("batch", "sent/s", "of peak", "alone p50", "p90 ms", "of peak", "BLEU", "same text")
     lines = [f"  {'':51}" + "".join(f"{head:>12}" for head in heads)]
     for name, searches in found["medians"].items():
         lines += [f"  {name:43}{search:8}{cells(each)}" for search, each in searches.items()]
@@ -116,8 +116,8 @@ def table(found: Measured) -> str:
 
 def cells(found: Measured) -> str:
     text = (
-        f"{found['batch_size']:>12}{found['sentences_per_second']:>12,.1f}{found['share_of_roof']:>12.1%}"
-        f"{1e3 * found['alone_p50']:>12.1f}{1e3 * found['alone_p90']:>12.1f}{found['alone_share_of_roof']:>12.1%}"
+        f"{found['batch_size']:>12}{found['sentences_per_second']:>12,.1f}{found['share_of_peak']:>12.1%}"
+        f"{1e3 * found['alone_p50']:>12.1f}{1e3 * found['alone_p90']:>12.1f}{found['alone_share_of_peak']:>12.1%}"
     )
     return text + (
         f"{found['bleu']:>12.2f}{found['same_text']:>12.1%}" if "bleu" in found else f"{'other weights':>24}"

@@ -5,7 +5,7 @@ tokens, dropout 0.1, label smoothing 0.1; with --size large 6+6 layers, D=512, F
 batches of ids, the same number of threads and the same PyTorch; they run in turn, each time in a fresh process. The
 peer runs in float32 and under bfloat16 autocast, with its default attention (sdpa) and with eager attention, and the
 fastest of the four is what dikkat is compared with. The highest resident memory of each side is taken, and in the same
-rounds the rate of the bare matrix products. A share of the roof is one of the products in the type of the weights that
+rounds the rate of the bare matrix products. A share of peak is one of the products in the type of the weights that
 are computed with, bfloat16 or float32, also where dikkat multiplies in eight bits.
 
 A table goes to standard error, one JSON line to standard output. Exit codes: 66 the data is not there, 1 a side failed.
@@ -27,10 +27,9 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import (
-    EXIT_MISSING_INPUT,
     HERE,
+    MULTI30K,
     OWN_PYTHON,
-    ROOT,
     Measured,
     child,
     fail,
@@ -38,8 +37,9 @@ from benchmarks.harness import (
     note,
     parser,
     provenance,
+    require_files,
 )
-from benchmarks.roof import linear_layers, measure_products
+from benchmarks.peak_throughput import linear_layers, measure_products
 
 REQUIREMENTS = HERE / "requirements.txt"
 TOKENS_PER_BATCH = 4096
@@ -71,7 +71,7 @@ PEERS = {
     "huggingface float32 eager": {"dtype": "float32", "attention": "eager"},
     "huggingface bfloat16 eager": {"dtype": "bfloat16", "attention": "eager"},
 }
-FIGURES = ("tokens_per_second", "seconds_per_update", "flop_per_second", "share_of_roof", "peak_bytes")
+FIGURES = ("tokens_per_second", "seconds_per_update", "flop_per_second", "share_of_peak", "peak_bytes")
 KEPT = ("peak_bytes", "dtype", "precision", "attention", "parameters", "versions")
 """What is passed on of a side as it is."""
 FLOP_PER_WEIGHT = 6
@@ -80,11 +80,7 @@ FLOP_PER_WEIGHT = 6
 
 def main() -> None:
     options = parse()
-    if missing := [path for path in training_files(options.data) if not path.exists()]:
-        fail(
-            f"{missing[0]}: not there, so nothing was measured; name the folder of multi30k with --data",
-            EXIT_MISSING_INPUT,
-        )
+    require_files(training_files(options.data))
     peer_python = make_environment(options.env, REQUIREMENTS)
     with tempfile.TemporaryDirectory(prefix="dikkat-train-speed-") as folder:
         print(json.dumps(measure(options, peer_python, Path(folder)), ensure_ascii=False))
@@ -97,7 +93,7 @@ def parse() -> argparse.Namespace:
     known.add_argument("--steps", type=int, default=20, help="timed updates, in each run")
     known.add_argument("--size", choices=SIZES, default="small", help="of the model")
     known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of either side")
-    known.add_argument("--data", type=Path, default=ROOT.parent / "shared/data/multi30k", help="folder of multi30k")
+    known.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
     known.add_argument("--env", type=Path, default=HERE / ".venv-huggingface", help="where the peer is installed")
     options = known.parse_args()
     if min(options.rounds, options.steps, options.threads) < 1 or options.warm < 0:
@@ -128,7 +124,7 @@ def measure(options: argparse.Namespace, peer_python: Path, folder: Path) -> Mea
 
 
 def one_round(options: argparse.Namespace, peer_python: Path, folder: Path, data: Measured, number: int) -> Measured:
-    """Ours, theirs in all four variants, and the roof."""
+    """Ours, theirs in all four variants, and the peak throughput."""
     timing = {"warm": options.warm, "steps": options.steps}
     own = {**timing, "run": str(folder / "run"), "out": str(folder / f"round-{number}")}
     shape = data["shape"]
@@ -141,7 +137,7 @@ def one_round(options: argparse.Namespace, peer_python: Path, folder: Path, data
     rates = measured["rates"]
     return {
         **{name: result(found[name], data, options.warm, rates) for name in found},
-        "roof": roof(rates, data),
+        "peak": peak_throughput(rates, data),
         "copy_bytes_per_second": measured["copy_bytes_per_second"],
     }
 
@@ -158,7 +154,7 @@ def result(found: Measured, data: Measured, warm: int, rates: Measured) -> Measu
         "tokens_per_second": tokens / seconds,
         "seconds_per_update": statistics.median(found["seconds"][warm:]),
         "flop_per_second": flop / seconds,
-        "share_of_roof": fastest / seconds,
+        "share_of_peak": fastest / seconds,
         **{key: found[key] for key in KEPT if key in found},
     }
 
@@ -171,7 +167,7 @@ def work(data: Measured, warm: int, rates: list[float]) -> tuple[float, float]:
     return sum(flops), sum(flop / rate for flop, rate in zip(flops, rates, strict=True))
 
 
-def roof(rates: Measured, data: Measured) -> Measured:
+def peak_throughput(rates: Measured, data: Measured) -> Measured:
     """For both types: FLOP/s over all products of an update, the target tokens a second it allows, each shape."""
     layers = linear_layers(data["shape"])
     shapes = [f"{TOKENS_PER_BATCH}x{layer.inputs}x{layer.outputs}" for layer in layers]
@@ -199,9 +195,9 @@ def summary(rounds: list[Measured]) -> Measured:
         "memory_ratio": statistics.median(one[OURS]["peak_bytes"] / one[peer]["peak_bytes"] for one in rounds),
         "faster_peer": peer,
         "medians": medians,
-        "roof_flop_per_second": {
-            dtype: statistics.median(one["roof"][dtype]["flop_per_second"] for one in rounds)
-            for dtype in rounds[0]["roof"]
+        "peak_flop_per_second": {
+            dtype: statistics.median(one["peak"][dtype]["flop_per_second"] for one in rounds)
+            for dtype in rounds[0]["peak"]
         },
         "copy_bytes_per_second": statistics.median(one["copy_bytes_per_second"] for one in rounds),
     }
@@ -228,13 +224,13 @@ def describe(options: argparse.Namespace, data: Measured) -> str:
     return (
         f"multi30k en-de, {data['pairs']:,} pairs, vocabulary {data['vocab_size']:,}, {mean:,.0f} target tokens each\n"
         f"{options.threads} threads, {options.rounds} rounds of {options.warm} warm and {options.steps} timed updates\n"
-        f"{'':26}{'target tok/s':>14}{'ms/update':>12}{'TFLOP/s':>10}{'of the roof':>13}{'peak MiB':>10}"
+        f"{'':26}{'target tok/s':>14}{'ms/update':>12}{'TFLOP/s':>10}{'of peak':>13}{'peak MiB':>10}"
     )
 
 
 def table(number: int, found: Measured) -> str:
     lines = [f"round {number + 1}", *(row(name, found[name]) for name in (OURS, *PEERS))]
-    for dtype, each in found["roof"].items():
+    for dtype, each in found["peak"].items():
         rate, tokens = each["flop_per_second"] / 1e12, each["tokens_per_second"]
         lines.append(f"  {'matrix products ' + dtype:28}{tokens:>10,.0f}{'':12}{rate:>10.3f}")
     lines.append(f"  {'copy in memory':28}{found['copy_bytes_per_second'] / 1e9:>10,.1f} GB/s")
@@ -243,7 +239,7 @@ def table(number: int, found: Measured) -> str:
 
 def row(name: str, found: Measured) -> str:
     tokens, milliseconds = found["tokens_per_second"], 1e3 * found["seconds_per_update"]
-    rate, share = found["flop_per_second"] / 1e12, found["share_of_roof"]
+    rate, share = found["flop_per_second"] / 1e12, found["share_of_peak"]
     peak = found["peak_bytes"] / 2**20
     return f"  {name:28}{tokens:>10,.0f}{milliseconds:>12,.1f}{rate:>10.3f}{share:>13.1%}{peak:>10,.0f}"
 

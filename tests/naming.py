@@ -1,4 +1,4 @@
-"""The rules of `glossary.md` on names and docstrings, as functions from a syntax tree to its violations."""
+"""The rules of `glossary.md` on names and docstrings, as functions from a syntax tree or source to violations."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ BANNED_WORDS = frozenset(_WORDS.split())
 """Words that no name holds, as a part of snake_case or CamelCase."""
 BANNED_NAMES = frozenset(_NAMES.split())
 """Names that are banned as a whole."""
+BANNED_OUTSIDE_PYTHON = BANNED_NAMES | {"Meeting", "meet", "Finish", "Ahead", "ask", "seen", "narrow", "wide"}
+"""Names that are banned as a whole in C and JavaScript."""
+_NO_CODE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"', re.DOTALL)
+"""Comments and strings of C and JavaScript."""
 FORBIDDEN_OPENINGS = ("Of ", "The same", "By the ", "What is", "What ", "Whether ", "Where ", "How ", "Which ", "As ")
 """Beginnings of a docstring that is no whole sentence."""
 
@@ -49,11 +53,20 @@ def _bound_names(node: ast.AST) -> list[str]:
     return [node.asname] if isinstance(node, ast.alias) and node.asname else []
 
 
+def banned_identifiers(source: str) -> Iterator[tuple[int, str]]:
+    """Yield line and name of every identifier in C or JavaScript that is banned or holds a banned word."""
+    code = _NO_CODE.sub(lambda match: re.sub(r"[^\n]", " ", match[0]), source)
+    for number, line in enumerate(code.split("\n"), start=1):
+        for name in re.findall(r"[A-Za-z_]\w*", line):
+            if name in BANNED_OUTSIDE_PYTHON or BANNED_WORDS.intersection(words_of(name)):
+                yield number, name
+
+
 def poor_docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield line and name of the module and each public class or function whose docstring begins with no sentence."""
     for name, node in [("the module", tree), *_public(tree)]:
         docstring = ast.get_docstring(node)
-        if docstring is not None and not _is_sentence(docstring.split("\n")[0]):
+        if docstring is not None and not is_sentence(docstring.split("\n")[0]):
             yield getattr(node, "lineno", 1), name
 
 
@@ -67,7 +80,7 @@ def _public(
                 yield from _public(child)
 
 
-def _is_sentence(line: str) -> bool:
+def is_sentence(line: str) -> bool:
     """Return whether a first line begins with a capital or a name in code, has a full stop, and opens as it may."""
     begins = line[:1].isupper() or line[:1] == "`" or line.startswith("dikkat")
     return begins and ("." in line or line.endswith((":", "::"))) and not line.startswith(FORBIDDEN_OPENINGS)

@@ -107,8 +107,10 @@ def one_layer(model: EncoderDecoder, config: ModelConfig) -> AbstractContextMana
 
 
 def scores(batch: int, rows: int, columns: int, config: ModelConfig, mask: Tensor, times: int) -> Timed:
-    """The roof: scores and softmax of that layer, once for all rows or once for each step; its tensors lie in memory
-    as projections leave them, and keys that many steps read by head."""
+    """Time the reference: scores and softmax of that layer, once for all rows or once for each step.
+
+    Its tensors lie in memory as projections leave them, and keys that many steps read by head.
+    """
     width = config.model_dim // config.num_heads
     # (B, T, H, K) -> (B, H, T, K)
     query, key = (torch.randn(batch, length, config.num_heads, width).transpose(1, 2) for length in (rows, columns))

@@ -217,7 +217,7 @@ def decoded(seconds: float, alone: float) -> dict[str, Any]:
 
 
 def test_decode_speed_compares_with_the_fastest_variant_of_equal_quality() -> None:
-    """Ten sentences, a roof of 1 FLOP/s, one linear layer's worth of tokens; the ratios are worked out by hand."""
+    """Ten sentences, a peak of 1 FLOP/s, one linear layer's worth of tokens; the ratios are worked out by hand."""
     model = {"model_dim": 1, "feed_forward_dim": 1, "encoder_layers": 0, "decoder_layers": 0, "vocab_size": 5}
     data: dict[str, Any] = {
         "sentences": 10,
@@ -234,12 +234,12 @@ def test_decode_speed_compares_with_the_fastest_variant_of_equal_quality() -> No
     for ours in (1.0, 2.0, 4.0):
         sides = {"dikkat": decoded(ours, 0.1), "dikkat pytorch": decoded(10.0, 0.3), "exact": decoded(4.0, 0.2)}
         sides |= {"sloppy": decoded(0.5, 0.01), "unlike": decoded(20.0, 0.4)}
-        rounds.append({"contenders": sides, "roof": {"flop_per_second": rates, "copy_bytes_per_second": 1.0}})
+        rounds.append({"contenders": sides, "peak": {"flop_per_second": rates, "copy_bytes_per_second": 1.0}})
     found = summary(rounds, engines, data)
     ours = found["medians"]["dikkat"]["greedy"]
     # 2 FLOP x 50 tokens x 5 weights at 100 FLOP/s are 5 s for all sentences, 0.5 s for one
-    assert (ours["batch_size"], ours["sentences_per_second"], ours["share_of_roof"]) == (64, 5.0, 2.5)
-    assert (ours["alone_p50"], ours["alone_p90"], ours["alone_share_of_roof"]) == (0.1, 0.2, 5.0)
+    assert (ours["batch_size"], ours["sentences_per_second"], ours["share_of_peak"]) == (64, 5.0, 2.5)
+    assert (ours["alone_p50"], ours["alone_p90"], ours["alone_share_of_peak"]) == (0.1, 0.2, 5.0)
     first, other = found["comparisons"][:2]
     assert first["batch"] == {
         "peer": "exact",

@@ -43,8 +43,8 @@ def translator_run(path: Path, *, separate: bool = False, **model: Any) -> Path:
     return path
 
 
-def classifier_run(path: Path, around: dict[str, Any] | None = None, **model: Any) -> Path:
-    config, tokenizer = _config(model, classifier={"max_tokens": 12, **(around or {})})
+def classifier_run(path: Path, head_config: dict[str, Any] | None = None, **model: Any) -> Path:
+    config, tokenizer = _config(model, classifier={"max_tokens": 12, **(head_config or {})})
     labels = LABELS[:2] if config.classifier.objective == "binary" else LABELS
     network = build_classifier(config.model, config.classifier, len(labels), seed=7)
     # both begin at zero, where nothing could be told apart

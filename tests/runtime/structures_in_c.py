@@ -16,7 +16,7 @@ from dikkat_runtime.native import sources
 def misplaced(
     folder: Path, source: str, name: str, structure: type[ctypes.Structure], renamed: dict[str, str]
 ) -> list[str]:
-    """What of `structure` is not where `name` in `source` has it: its own name for its size, and names of fields.
+    """Return the parts of `structure` that differ from `name` in `source`: its own name for its size, names of fields.
 
     `renamed` has the names in C of fields that are called otherwise there.
     """
@@ -31,6 +31,6 @@ def misplaced(
     program.write_text("\n".join(["#include <stddef.h>", f'#include "{sources.FOLDER / source}"', *claims, ""]))
     command = ["cc", "-march=native", "-fopenmp-simd", "-fsyntax-only", str(program)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = re.findall(r'static assertion failed: "<(\w+)>"', done.stderr)
-    assert found or done.returncode == 0, done.stderr
-    return found
+    result = re.findall(r'static assertion failed: "<(\w+)>"', done.stderr)
+    assert result or done.returncode == 0, done.stderr
+    return result

@@ -26,10 +26,10 @@ def test_attention_is_that_of_pytorch(model: dict[str, Any], tmp_path: Path) -> 
     attention = ForcedAttention(weights, settings)
     translator = Translator.load(run)
     source, target = SENTENCES[0], SENTENCES[2]
-    maps = [each for each in translator.attention(source, target) if each.stack == "decoder" and each.kind == "cross"]
+    maps = [item for item in translator.attention(source, target) if item.stack == "decoder" and item.kind == "cross"]
     ids, target_ids = translator.encode(source), translator.target_tokenizer.encode(target)
     # (L, H, T, S): our rows leave out the end marks of both sides
     ours = attention(ids, target_ids)
-    stacked = np.stack([each.weights for each in maps])
+    stacked = np.stack([item.weights for item in maps])
     theirs = stacked.reshape(*ours.shape[:2], *stacked.shape[1:])[:, :, : len(target_ids), : len(ids)]
     np.testing.assert_allclose(ours, theirs, atol=1e-4)

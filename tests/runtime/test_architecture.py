@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.naming import banned_identifiers, banned_names, poor_docstrings
 
 SOURCES = Path(__file__).resolve().parents[2] / "runtime" / "src" / "dikkat_runtime"
 LAYERS = (
@@ -23,6 +24,7 @@ LEVEL_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 SELF = {"__init__"}  # the version, which the command line prints, stands in the package itself
 LONGEST_FILE, LONGEST_FUNCTION = 350, 60
 FILES = sorted(SOURCES.rglob("*.py"))
+OTHER_FILES = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".c", ".h", ".js"))
 
 
 def part_of(path: Path) -> str:
@@ -39,22 +41,39 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 
 def problems(text: str, part: str) -> list[str]:
-    """What is wrong with a file of that part."""
-    tree, found = ast.parse(text), []
+    """Return the violations of a file of that part."""
+    tree, result = ast.parse(text), []
     for name in imported(tree):
         top, *rest = name.split(".")
         if top in ("torch", "dikkat"):
-            found.append(f"imports {name}")
+            result.append(f"imports {name}")
         if top == "dikkat_runtime":
             target = rest[0] if rest else "__init__"
             if target not in SELF and LEVEL_OF[target] > LEVEL_OF[part]:
-                found.append(f"imports {name} from above")
+                result.append(f"imports {name} from above")
     if text.count("\n") > LONGEST_FILE:
-        found.append("is too long")
+        result.append("is too long")
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and (node.end_lineno or 0) - node.lineno >= LONGEST_FUNCTION:
-            found.append(f"{node.name} is too long")
-    return found
+            result.append(f"{node.name} is too long")
+    return result
+
+
+def words_against_the_glossary(text: str, stem: str) -> list[str]:
+    """The names of a Python file called `stem`, and the docstrings in it, that do not keep to tests/naming.py."""
+    tree, own_name = ast.parse(text), ast.parse(f"{stem} = 0")
+    names = [name for name_tree in (own_name, tree) for _, name in banned_names(name_tree)]
+    return names + [f"the docstring of {name}" for _, name in poor_docstrings(tree)]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
+def test_names_and_docstrings_keep_to_the_glossary(path: Path) -> None:
+    assert words_against_the_glossary(path.read_text(encoding="utf-8"), path.stem) == []
+
+
+@pytest.mark.parametrize("path", OTHER_FILES, ids=lambda path: path.name)
+def test_names_of_c_and_javascript_keep_to_the_glossary(path: Path) -> None:
+    assert [*banned_identifiers(f"int {path.stem};"), *banned_identifiers(path.read_text(encoding="utf-8"))] == []
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
@@ -72,5 +91,34 @@ def test_a_file_keeps_to_the_plan(path: Path) -> None:
         ("def f():\n" + "    pass\n" * 60, "f is too long"),
     ],
 )
-def test_a_planted_violation_is_found(text: str, said: str) -> None:
+def test_a_planted_violation_is_reported(text: str, said: str) -> None:
     assert any(said in problem for problem in problems(text, "engine"))
+
+
+@pytest.mark.parametrize(
+    ("text", "stem", "said"),
+    [
+        ("found = 1", "files", ["found"]),
+        ("def best_place(told): pass", "files", ["best_place", "told"]),
+        ("x = 1", "told", ["told"]),
+        ('"""What is done."""', "files", ["the docstring of the module"]),
+        ('"""Do it."""\nFileNotFoundError\nfounded = match.found', "files", []),
+    ],
+)
+def test_a_banned_word_of_python_is_reported(text: str, stem: str, said: list[str]) -> None:
+    assert words_against_the_glossary(text, stem) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("int found = 0;", [(1, "found")]),
+        ("/* found */\n// told\nfloat of_place[2];", [(3, "of_place")]),
+        ('void meet(Meeting *m);\nputs("found");', [(1, "meet"), (1, "Meeting")]),
+        ("#define STRETCH 4", [(1, "STRETCH")]),
+        ("const told = (place) => `${place}`; // found", [(1, "told"), (1, "place"), (1, "place")]),
+        ("/* a place\n * found */ int index; char *replaced;", []),
+    ],
+)
+def test_a_banned_word_of_c_or_javascript_is_reported(text: str, names: list[tuple[int, str]]) -> None:
+    assert list(banned_identifiers(text)) == names

@@ -1,4 +1,4 @@
-"""Which sentences share a batch, and that every sentence gets its own answer in its own place."""
+"""Sentences share batches by their lengths, and every sentence gets its own answer in order."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def test_a_few_sentences_wake_no_thread_that_has_no_processor(free: list[int]) -
 
 @pytest.mark.parametrize(("precision", "threads"), [("float32", 1), ("float32", 2), ("int8", 2), ("int8", 3)])
 @pytest.mark.parametrize("batch_size", [1, 2, 100])
-def test_every_sentence_has_its_answer_in_its_place(precision: Precision, threads: int, batch_size: int) -> None:
+def test_answers_are_in_the_order_of_the_sentences(precision: Precision, threads: int, batch_size: int) -> None:
     engine = CountingEngine(precision, threads)
-    found = search_all(engine, SENTENCES, DecodingOptions(), batch_size=batch_size)
-    for number, (sentence, hypotheses) in enumerate(zip(SENTENCES, found, strict=True)):
+    result = search_all(engine, SENTENCES, DecodingOptions(), batch_size=batch_size)
+    for number, (sentence, hypotheses) in enumerate(zip(SENTENCES, result, strict=True)):
         expected = EMPTY if not sentence else Hypothesis(tuple(sentence), float(number), 0.0, True)
         assert hypotheses == [expected]
     # in eight bits a thread is alone with a batch, as far as there are so many

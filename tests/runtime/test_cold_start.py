@@ -1,4 +1,4 @@
-"""What a command of one sentence loads before it answers: nothing that it does not compute with."""
+"""A command of one sentence loads nothing that it does not compute with."""
 
 from __future__ import annotations
 

@@ -142,9 +142,9 @@ def test_standard_input_is_utf8_whatever_the_locale(
     assert run_command(["translate", str(translator)]) == 0
 
 
-def _flip(path: Path, place: int) -> None:
+def _flip(path: Path, index: int) -> None:
     content = bytearray(path.read_bytes())
-    content[place] ^= 1
+    content[index] ^= 1
     path.write_bytes(content)
 
 
@@ -155,7 +155,7 @@ def _set(run: Path, name: str, value: object) -> None:
     path.write_text(json.dumps(config))
 
 
-def test_a_line_without_words_comes_back_and_one_that_was_cut_is_told(
+def test_a_line_without_words_is_copied_and_a_cut_one_is_noted(
     capsys: pytest.CaptureFixture[str], translator: Path, tmp_path: Path
 ) -> None:
     config = json.loads((translator / "config.json").read_text())
@@ -182,10 +182,10 @@ def test_terms_prefixes_and_confidence_are_asked_for_by_options(
     typed.write_text("Die \n", encoding="utf-8")
     asked = ["translate", str(translator), str(lines), "--beam", "2"]
     assert run_command([*asked, "--glossary", str(terms), "--prefix", str(typed)]) == 0
-    output, told = capsys.readouterr()
+    output, messages = capsys.readouterr()
     assert output.startswith("Die ")
     assert "Hund" in output
-    assert "glossary: 1 term in 1 text" in told
+    assert "glossary: 1 term in 1 text" in messages
     fails(capsys, 2, *asked[:3], "--glossary", terms, "--sample")
     fails(capsys, 2, *asked, "--abstain", "2")
     terms.write_text("dog\tHund\ndog\tKatze\n", encoding="utf-8")

@@ -24,17 +24,17 @@ def run(tmp_path: Path) -> Path:
 
 def test_exact_repeats_come_back_as_corrected_and_all_else_as_before(run: Path) -> None:
     lines = [f"The small cat {number} is sleeping." for number in range(20)]
-    before = [each.text for each in Translator.load(run).translate(lines)]
+    before = [item.text for item in Translator.load(run).translate(lines)]
     translator, corrections = Translator.load(run), Corrections(run)
     for number in range(0, 20, 2):
         corrections.add(lines[number], f"Doğrusu {number}.")
     repeated = [*lines, *(f"  {line.replace(' ', '  ')} " for line in lines[::2])]
-    found = [each.text for each in translator.translate(repeated)]
-    assert found[0:20:2] == [f"Doğrusu {number}." for number in range(0, 20, 2)]
-    assert found[20:] == found[0:20:2]
-    assert found[1:20:2] == before[1::2]
+    result = [item.text for item in translator.translate(repeated)]
+    assert result[0:20:2] == [f"Doğrusu {number}." for number in range(0, 20, 2)]
+    assert result[20:] == result[0:20:2]
+    assert result[1:20:2] == before[1::2]
     translator.corrections = None
-    assert [each.text for each in translator.translate(lines)] == before
+    assert [item.text for item in translator.translate(lines)] == before
 
 
 def test_sentences_of_documents_are_corrected(run: Path) -> None:
@@ -42,7 +42,7 @@ def test_sentences_of_documents_are_corrected(run: Path) -> None:
     Corrections(run).add("The dog sleeps.", "İt uyur.")
 
     def translate(texts: list[str]) -> list[str]:
-        return [each.text for each in translator.translate(texts)]
+        return [item.text for item in translator.translate(texts)]
 
     page = b"<p>The dog sleeps.</p>\n<p>The cat sleeps. The <i>dog</i> sleeps.</p>"
     written = translate_document(page, "a.html", translate, options=Options("en", "tr")).data.decode()  # type: ignore[arg-type]
@@ -73,7 +73,7 @@ def test_nothing_is_lost_where_many_correct_at_once(run: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", '[{"source": "x"}]', "[1]"])
-def test_a_damaged_file_is_told(run: Path, content: str) -> None:
+def test_a_damaged_file_is_refused_in_one_line(run: Path, content: str) -> None:
     (run / FILE_NAME).write_text(content)
     with pytest.raises(DataError, match="repair it, or remove it"):
         Corrections(run).pairs()

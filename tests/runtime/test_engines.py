@@ -59,11 +59,11 @@ def decoded(engine: Engine, options: DecodingOptions) -> list[list[Hypothesis]]:
     return search_all(engine, SOURCES, options)
 
 
-def assert_alike(found: list[list[Hypothesis]], others: list[list[Hypothesis]], tolerance: float = 1e-4) -> None:
-    assert [[each.tokens for each in hypotheses] for hypotheses in found] == [
-        [each.tokens for each in hypotheses] for hypotheses in others
+def assert_alike(result: list[list[Hypothesis]], others: list[list[Hypothesis]], tolerance: float = 1e-4) -> None:
+    assert [[item.tokens for item in hypotheses] for hypotheses in result] == [
+        [item.tokens for item in hypotheses] for hypotheses in others
     ]
-    for one, other in zip(chain.from_iterable(found), chain.from_iterable(others), strict=True):
+    for one, other in zip(chain.from_iterable(result), chain.from_iterable(others), strict=True):
         assert one.finished == other.finished
         assert one.score == pytest.approx(other.score, abs=tolerance)
         assert one.log_probability == pytest.approx(other.log_probability, abs=10 * tolerance)
@@ -90,9 +90,9 @@ def test_both_engines_find_the_same(name: str, way: str) -> None:
 @pytest.mark.parametrize("name", CONFIGS)
 def test_states_of_the_source_are_the_same(name: str) -> None:
     model = small_model(**CONFIGS[name])
-    found, other = native(model, **CONFIGS[name]).encode(SOURCES), TorchEngine(model).encode(SOURCES)
-    assert found.lengths == other.lengths == (4, 2, 10, 6)
-    np.testing.assert_allclose(found.states, other.states, rtol=0, atol=2e-5)
+    result, other = native(model, **CONFIGS[name]).encode(SOURCES), TorchEngine(model).encode(SOURCES)
+    assert result.lengths == other.lengths == (4, 2, 10, 6)
+    np.testing.assert_allclose(result.states, other.states, rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -100,10 +100,10 @@ def test_eight_bits_are_the_products_of_rounded_factors(name: str) -> None:
     """Keys and values are in bfloat16 besides, which moves a log-probability a little."""
     model = small_model(**CONFIGS[name])
     options = DecodingOptions(max_length_factor=0.0, max_length_offset=1)
-    found = decoded(native(model, "int8", **CONFIGS[name]), options)
+    result = decoded(native(model, "int8", **CONFIGS[name]), options)
     set_products(model, "int8")
     others = decoded(TorchEngine(model.train()), options)
-    assert_alike(found, others, tolerance=0.05)
+    assert_alike(result, others, tolerance=0.05)
 
 
 def everything(engine: Engine) -> list[list[list[Hypothesis]]]:
@@ -144,8 +144,8 @@ def test_among_equals_all_take_the_same() -> None:
 
 def test_at_the_end_of_learned_positions_a_hypothesis_ends() -> None:
     settings: dict[str, Any] = {"positions": "learned", "max_positions": 12}
-    found = decoded(native(small_model(**settings), **settings), BeamOptions(beam_size=2, length_penalty=5.0))
-    assert max(len(each.tokens) for hypotheses in found for each in hypotheses) <= 12
+    result = decoded(native(small_model(**settings), **settings), BeamOptions(beam_size=2, length_penalty=5.0))
+    assert max(len(item.tokens) for hypotheses in result for item in hypotheses) <= 12
     with pytest.raises(DataError, match="13 tokens does not fit into 12 learned positions"):
         native(small_model(**settings), **settings).encode([[5] * 12])
 
@@ -158,8 +158,8 @@ def test_every_choice_is_computed_by_one_engine(name: str) -> None:
     why = why_not_native({"model": shape.model_dump()}, "the model")
     assert engine.info.name == ("native" if why is None else "torch")
     assert engine.info.why_not_native == (why or "")
-    found = decoded(engine, BeamOptions(beam_size=2))
-    assert [len(hypotheses) for hypotheses in found] == [1] * len(SOURCES)
+    result = decoded(engine, BeamOptions(beam_size=2))
+    assert [len(hypotheses) for hypotheses in result] == [1] * len(SOURCES)
 
 
 def test_the_engine_of_a_model_in_training_has_its_weights_of_now() -> None:
@@ -178,10 +178,10 @@ def test_the_bfloat16_weights_of_a_training_are_computed_with_in_float32() -> No
     # not what is no weight: a training leaves the positions as they are
     for parameter in model.parameters():
         parameter.data = parameter.data.bfloat16()
-    found = decoded(engine_in_memory(model, config()), BeamOptions(beam_size=2))
+    result = decoded(engine_in_memory(model, config()), BeamOptions(beam_size=2))
     for parameter in model.parameters():
         parameter.data = parameter.data.float()
-    assert_alike(found, decoded(TorchEngine(model), BeamOptions(beam_size=2)))
+    assert_alike(result, decoded(TorchEngine(model), BeamOptions(beam_size=2)))
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])

@@ -61,14 +61,14 @@ class Computer:
         return path
 
     def calls(self) -> int:
-        """Of the compiler, since the last time that this was asked."""
+        """Return the calls of the compiler since the last call of this method."""
         log = self.folder / "calls"
         count = log.read_text(encoding="utf-8").count("called") if log.exists() else 0
         log.unlink(missing_ok=True)
         return count
 
     def command(self) -> tuple[bool, str]:
-        """What a command finds: whether there are kernels, and why not. The notices are those of this command."""
+        """Return whether a command has kernels, and why not. The notices are those of this command."""
         self.notes.clear()
         self.steps.clear()
         try:
@@ -108,15 +108,15 @@ def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def computer(tmp_path: Path, kernels: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Computer]:
-    found = Computer(tmp_path, kernels)
+    result = Computer(tmp_path, kernels)
     (tmp_path / "temporary").mkdir()
     monkeypatch.delenv("DIKKAT_COMPILE_SECONDS", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("CC", str(found.install()))
+    monkeypatch.setenv("CC", str(result.install()))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     before = list(notices._listeners)
-    notices.listen(found)
-    yield found
+    notices.listen(result)
+    yield result
     notices.listen(before[0] if before else None)
 
 
@@ -196,7 +196,7 @@ def test_a_compiler_that_takes_too_long_is_waited_for_once(computer: Computer, m
     assert computer.command() == (True, "")
 
 
-def test_a_compiler_that_does_not_tell_its_version_is_waited_for_once(
+def test_a_compiler_that_prints_no_version_is_waited_for_once(
     computer: Computer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler = computer.install(version=f"echo asked >> {computer.folder}/asked; exec sleep 30")
@@ -209,9 +209,7 @@ def test_a_compiler_that_does_not_tell_its_version_is_waited_for_once(
 
 
 @pytest.mark.parametrize("damage", [lambda whole: b"", lambda whole: whole[:-1], lambda whole: b"\0" + whole[1:]])
-def test_a_damaged_library_is_compiled_again_and_that_is_told(
-    computer: Computer, damage: Callable[[bytes], bytes]
-) -> None:
+def test_a_damaged_library_is_compiled_again_with_a_note(computer: Computer, damage: Callable[[bytes], bytes]) -> None:
     computer.command()
     (name,) = computer.kept()
     path = computer.cache / name
@@ -236,7 +234,7 @@ def test_what_others_may_have_written_is_not_loaded(computer: Computer) -> None:
     assert not (computer.cache / name).stat().st_mode & 0o022
 
 
-def test_a_link_in_the_place_of_the_library_is_not_followed(computer: Computer) -> None:
+def test_a_link_instead_of_the_library_is_not_followed(computer: Computer) -> None:
     computer.command()
     path = computer.cache / computer.kept()[0]
     path.rename(computer.folder / "elsewhere.so")
@@ -282,11 +280,9 @@ def test_without_any_folder_nothing_is_compiled(computer: Computer) -> None:
     assert computer.calls() == 0
 
 
-def test_a_folder_without_room_is_left_before_anything_is_compiled(
-    computer: Computer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_folder_is_left_before_anything_is_compiled(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (library_cache.ROOM_TO_COMPILE - 1, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (library_cache.BYTES_TO_COMPILE - 1, hard))
     try:
         there, why = computer.command()
     finally:
@@ -368,11 +364,11 @@ def test_a_signal_ends_the_compiler_within_a_second(computer: Computer) -> None:
 
 
 def _commands() -> list[str]:
-    """Of all processes."""
-    found = []
+    """Return the command lines of all processes."""
+    result = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            found.append(path.read_text(encoding="utf-8", errors="replace"))
+            result.append(path.read_text(encoding="utf-8", errors="replace"))
         except OSError:
             continue
-    return found
+    return result

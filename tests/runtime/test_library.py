@@ -38,7 +38,7 @@ def test_every_field_lies_where_c_has_it(tmp_path: Path, source: str, name: str,
     assert misplaced(tmp_path, source, name, getattr(structures, name), renamed) == []
 
 
-def test_a_field_at_another_place_is_found(tmp_path: Path) -> None:
+def test_a_field_at_another_offset_is_reported(tmp_path: Path) -> None:
     class Norm(ctypes.Structure):
         _fields_ = (("weight", ctypes.c_void_p), ("present", ctypes.c_void_p), ("eps", ctypes.c_float))
 
@@ -91,7 +91,7 @@ def test_a_damaged_library_is_one_line(folder: Path) -> None:
         library.library.__wrapped__()
 
 
-def test_a_level_that_is_asked_for_is_there_or_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_requested_level_is_used_or_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(folder, "native")
     monkeypatch.setenv("DIKKAT_NATIVE_LEVEL", "avx2")
     with pytest.raises(UsageError, match=f"DIKKAT_NATIVE_LEVEL=avx2: {folder} holds native$"):

@@ -31,25 +31,25 @@ def compiled(compiler: str, *words: str | Path) -> None:
 
 
 def results(command: Sequence[str | Path]) -> Results:
-    """Of the driver: for each name, whether its numbers are to be exact or close, and these."""
+    """Return for each name whether its numbers must be exact or close, and the numbers, as the driver prints them."""
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
-    found: Results = {}
+    result: Results = {}
     for line in done.stdout.split("\n")[:-1]:
         kind = " exact " if " exact " in line else " close "
         name, _, numbers = line.partition(kind)
-        found[name] = (kind.strip(), numbers.split(" "))
-    return found
+        result[name] = (kind.strip(), numbers.split(" "))
+    return result
 
 
-def differing(found: Results, wanted: Results, *, exactly: bool = False) -> list[str]:
+def differing(result: Results, wanted: Results, *, exactly: bool = False) -> list[str]:
     """Names of results that are not the same, or where they may be, not close."""
-    assert found.keys() == wanted.keys()
+    assert result.keys() == wanted.keys()
     names = []
     for name, (kind, numbers) in wanted.items():
         if exactly or kind == "exact":
-            equal = found[name][1] == numbers
+            equal = result[name][1] == numbers
         else:
-            ours, theirs = [[float(number) for number in each] for each in (found[name][1], numbers)]
+            ours, theirs = [[float(number) for number in item] for item in (result[name][1], numbers)]
             bound = CLOSE * max(map(abs, theirs))
             equal = all(abs(a - b) <= bound for a, b in zip(ours, theirs, strict=True))
         if not equal:
@@ -67,16 +67,16 @@ def driver() -> Path:
 
 @pytest.fixture(scope="module")
 def here(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
-    """What the kernels of this installation find."""
+    """Return the results of the kernels of this installation."""
     try:
         kernels = os.path.realpath(library()[0]._name)
     except AbsentError as error:
         pytest.skip(str(error))
     program = tmp_path_factory.mktemp("here") / "driver"
     compiled("cc", "-march=native", driver, kernels, f"-Wl,-rpath,{Path(kernels).parent}", "-o", program, "-lm")
-    found = results([program])
-    assert len(found) == 14
-    return found
+    result = results([program])
+    assert len(result) == 14
+    return result
 
 
 def test_threads_of_our_own_find_the_same_bits_as_those_of_openmp(driver: Path, here: Results, tmp_path: Path) -> None:
@@ -92,9 +92,9 @@ def test_threads_of_our_own_find_the_same_bits_as_those_of_openmp(driver: Path, 
 @pytest.mark.slow
 def test_arm_finds_the_same(driver: Path, here: Results, tmp_path: Path) -> None:
     compiler, emulator = "aarch64-linux-gnu-gcc", "qemu-aarch64"
-    for each in (compiler, emulator):
-        if shutil.which(each) is None:
-            pytest.skip(f"NOT TESTED: kernels on aarch64, without {each}")
+    for item in (compiler, emulator):
+        if shutil.which(item) is None:
+            pytest.skip(f"NOT TESTED: kernels on aarch64, without {item}")
     sources = [source for source in SOURCES if source.name != "encoder.c"]
     compiled(compiler, "-static", driver, *sources, "-o", tmp_path / "driver", "-lm")
     assert differing(results([emulator, tmp_path / "driver"]), here) == []

@@ -1,4 +1,4 @@
-"""How a person is told of the native kernels on standard error."""
+"""Messages about the native kernels on standard error."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ class Terminal(io.StringIO):
 def test_where_there_is_no_terminal_lines_come_now_and_then(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = NativeNotices("dikkat")
+    messages = NativeNotices("dikkat")
     for done in range(4):
-        told.compiling(done, 3)
-    told.stopped_compiling()
+        messages.compiling(done, 3)
+    messages.stopped_compiling()
     first, last = (f"compiling the native kernels for this processor, once: {done} of 3 …\n" for done in (0, 3))
     assert capsys.readouterr() == ("", first + last)
     monkeypatch.setattr(native_notices, "PLAIN_EVERY", 0.0)
     for done in range(4):
-        told.compiling(done, 3)
+        messages.compiling(done, 3)
     assert capsys.readouterr().err.count("\n") == 4
 
 
@@ -39,10 +39,10 @@ def test_on_a_terminal_the_line_moves_and_ends_before_anything_else(monkeypatch:
     terminal = Terminal()
     for name in ("stderr", "__stderr__"):
         monkeypatch.setattr(sys, name, terminal)
-    told = NativeNotices("dikkat")
-    told.compiling(0, 2)
-    told.compiling(1, 2)
-    told.note("cc failed")
+    messages = NativeNotices("dikkat")
+    messages.compiling(0, 2)
+    messages.compiling(1, 2)
+    messages.note("cc failed")
     line = "\rcompiling the native kernels for this processor, once: {} of 2 …"
     assert terminal.getvalue() == f"{line.format(0)}{line.format(1)}\ndikkat: cc failed\n"
 
@@ -52,9 +52,9 @@ def test_a_closed_standard_error_ends_nothing(stream: str | None, monkeypatch: p
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stderr", closed if stream else None)
-    told = NativeNotices("dikkat")
-    told.compiling(0, 2)
-    told.note("cc failed")
+    messages = NativeNotices("dikkat")
+    messages.compiling(0, 2)
+    messages.note("cc failed")
 
 
 @pytest.mark.parametrize("program", [main, runtime_main], ids=["dikkat", "dikkat-runtime"])

@@ -52,11 +52,11 @@ def test_translations_and_scores_are_those_of_the_torch_engine(tmp_path: Path, n
     run = translator_run(tmp_path / "run", **TRANSLATORS[name])
     options = BeamOptions(beam_size=beam_size, n_best=min(2, beam_size))
     ours = Translator.load(run, engine="torch").translate(SENTENCES, options)
-    found = runtime.Translator.load(run).translate(SENTENCES, options)
-    assert [each.text for each in found] == [each.text for each in ours]
-    assert [each.score for each in found] == pytest.approx([each.score for each in ours], abs=1e-5)
-    assert [[a.text for a in each.alternatives] for each in found] == [
-        [a.text for a in each.alternatives] for each in ours
+    result = runtime.Translator.load(run).translate(SENTENCES, options)
+    assert [item.text for item in result] == [item.text for item in ours]
+    assert [item.score for item in result] == pytest.approx([item.score for item in ours], abs=1e-5)
+    assert [[a.text for a in item.alternatives] for item in result] == [
+        [a.text for a in item.alternatives] for item in ours
     ]
 
 
@@ -72,12 +72,12 @@ def test_neither_threads_nor_batches_change_a_bit(tmp_path: Path, threads: int, 
 
 
 @pytest.mark.parametrize(
-    ("name", "around"),
+    ("name", "head_config"),
     [
         *((name, {}) for name in STACKS),
         *(
-            ("rotary positions", each)
-            for each in (
+            ("rotary positions", item)
+            for item in (
                 {"pooling": "first"},
                 {"pooling": "attention"},
                 {"objective": "binary"},
@@ -86,11 +86,11 @@ def test_neither_threads_nor_batches_change_a_bit(tmp_path: Path, threads: int, 
         ),
     ],
 )
-def test_probabilities_of_classes_are_those_of_dikkat(tmp_path: Path, name: str, around: dict[str, Any]) -> None:
-    run = classifier_run(tmp_path / "run", around, **{**STACKS[name], "tie_embeddings": True})
-    ours, found = Classifier.load(run).classify(SENTENCES), runtime.Classifier.load(run).classify(SENTENCES)
-    assert [each.label for each in found] == [each.label for each in ours]
-    for mine, other in zip(ours, found, strict=True):
+def test_probabilities_of_classes_are_those_of_dikkat(tmp_path: Path, name: str, head_config: dict[str, Any]) -> None:
+    run = classifier_run(tmp_path / "run", head_config, **{**STACKS[name], "tie_embeddings": True})
+    ours, result = Classifier.load(run).classify(SENTENCES), runtime.Classifier.load(run).classify(SENTENCES)
+    assert [item.label for item in result] == [item.label for item in ours]
+    for mine, other in zip(ours, result, strict=True):
         assert list(other.probabilities) == list(mine.probabilities)
         assert list(other.probabilities.values()) == pytest.approx(list(mine.probabilities.values()), abs=1e-5)
 
@@ -99,16 +99,16 @@ def test_probabilities_of_classes_are_those_of_dikkat(tmp_path: Path, name: str,
     ("name", "sampling"),
     [
         *((name, {"temperature": 0.0}) for name in STACKS),
-        *(("rotary positions", each) for each in ({"top_k": 20}, {"top_p": 0.9, "min_p": 0.01, "seed": 3})),
+        *(("rotary positions", item) for item in ({"top_k": 20}, {"top_p": 0.9, "min_p": 0.01, "seed": 3})),
     ],
 )
 def test_texts_are_written_on_as_by_dikkat(tmp_path: Path, name: str, sampling: dict[str, Any]) -> None:
-    """60 tokens in a context of 24: what is forgotten and read anew is the same too."""
+    """The window moves in a context of 24: 60 tokens are equal too."""
     run = language_model_run(tmp_path / "run", **STACKS[name])
     options = {"max_tokens": 60, "repetition_penalty": 1.1, **sampling}
     ours = "".join(LanguageModel.load(run).stream("The small", options=GenerationOptions(**options)))
-    found = runtime.Generator.load(run)
-    other = "".join(found.stream("The small", SamplingOptions(**options)))
+    result = runtime.Generator.load(run)
+    other = "".join(result.stream("The small", SamplingOptions(**options)))
     assert other == ours
     assert ours
 
@@ -117,6 +117,6 @@ def test_texts_are_written_on_as_by_dikkat(tmp_path: Path, name: str, sampling: 
 def test_vectors_are_those_of_dikkat(tmp_path: Path, make: Any) -> None:
     run = make(tmp_path / "run")
     ours = np.stack([vector.values for vector in Embedder.load(run).sentences(SENTENCES)])
-    found = np.stack(list(runtime.Embedder.load(run).stream(SENTENCES)))
-    np.testing.assert_allclose(found, ours, atol=1e-5)
-    assert not found[3].any()
+    result = np.stack(list(runtime.Embedder.load(run).stream(SENTENCES)))
+    np.testing.assert_allclose(result, ours, atol=1e-5)
+    assert not result[3].any()

@@ -1,4 +1,4 @@
-"""Which precision is taken, by what training has measured of eight bits."""
+"""The measured loss of eight bits decides the precision."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def record(run: Path, measure: str, float32: float, int8: float) -> PrecisionRecord:
-    made = PrecisionRecord(measure, float32, int8, 100, read_checksum(run / "model.safetensors"))
-    (run / "precision.json").write_text(made.json())
-    return made
+    created = PrecisionRecord(measure, float32, int8, 100, read_checksum(run / "model.safetensors"))
+    (run / "precision.json").write_text(created.json())
+    return created
 
 
 @pytest.mark.parametrize(
@@ -43,8 +43,8 @@ def record(run: Path, measure: str, float32: float, int8: float) -> PrecisionRec
 def test_eight_bits_are_taken_where_they_lose_next_to_nothing(
     run: Path, measure: str, float32: float, int8: float, precision: str, why: str
 ) -> None:
-    made = record(run, measure, float32, int8)
-    assert read_record(run) == made
+    created = record(run, measure, float32, int8)
+    assert read_record(run) == created
     assert choose_precision(run, "auto") == (precision, why)
     assert choose_precision(run, "float32") == ("float32", "")
     assert choose_precision(run, "int8") == ("int8", "")

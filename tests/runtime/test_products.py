@@ -29,11 +29,11 @@ def rounded(x: Array) -> Array:
 def test_a_linear_layer_is_its_formula(rows: int, inputs: int, outputs: int, in_bytes: bool, with_bias: bool) -> None:
     x, weight, bias = drawn(rows, inputs), drawn(outputs, inputs, seed=1), drawn(outputs, seed=2)
     weights = Weights({"a.weight": weight} | ({"a.bias": bias} if with_bias else {}), "here", in_bytes, 1)
-    found = linear(weights.linear("a", outputs, inputs), x, threads=1)
+    result = linear(weights.linear("a", outputs, inputs), x, threads=1)
     factors = (rounded(x), rounded(weight)) if in_bytes else (x.astype(np.float64), weight)
     expected = factors[0] @ factors[1].T + (bias if with_bias else 0)
     # half a step of rounding where a number lies between two of eight bits
-    np.testing.assert_allclose(found, expected, rtol=0, atol=0.06 if in_bytes else 1e-5)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=0.06 if in_bytes else 1e-5)
 
 
 @pytest.mark.parametrize("in_bytes", [False, True])
@@ -58,17 +58,17 @@ def test_attention_is_its_formula(queries: int, keys: int) -> None:
         shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
     shares = np.nan_to_num(shares / np.maximum(np.nan_to_num(shares).sum(axis=-1, keepdims=True), 1e-30))
     expected = (shares @ value).swapaxes(1, 2).reshape(2, queries, 60)
-    found = attend(query, key, value, mask, 0.3, threads=2)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6)
-    assert not found[1, 0].any(), "who may attend to nothing gets zero"
+    result = attend(query, key, value, mask, 0.3, threads=2)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=2e-6)
+    assert not result[1, 0].any(), "who may attend to nothing gets zero"
 
 
 def test_padding_and_the_layout_of_heads_change_not_a_bit() -> None:
     joined = drawn(2, 9, 3 * 60)
-    query, key, value = (each.reshape(2, 9, 3, 20).swapaxes(1, 2) for each in np.split(joined, 3, axis=-1))
+    query, key, value = (item.reshape(2, 9, 3, 20).swapaxes(1, 2) for item in np.split(joined, 3, axis=-1))
     mask = np.ones((2, 1, 1, 9), bool)
     mask[1, 0, 0, 6:] = False
-    found = attend(query, key, value, mask, 0.3, 1)
-    query, key, value = (np.ascontiguousarray(each[1:, :, :6]) for each in (query, key, value))
+    result = attend(query, key, value, mask, 0.3, 1)
+    query, key, value = (np.ascontiguousarray(item[1:, :, :6]) for item in (query, key, value))
     alone = attend(query, key, value, np.ones((1, 1, 1, 6), bool), 0.3, 1)
-    assert np.array_equal(found[1, :6], alone[0])
+    assert np.array_equal(result[1, :6], alone[0])

@@ -54,7 +54,7 @@ def test_normalizers_are_those_of_float64(width: int, spread: float) -> None:
 
 @pytest.mark.parametrize("width", [1000, 5000])
 def test_a_row_has_the_same_bits_alone_in_company_and_on_two_threads(width: int) -> None:
-    """2 ** 15 entries are enough for a second thread, says ranking.c."""
+    """Two threads rank 2 ** 15 entries (ranking.c)."""
     logits = random_logits(70, width, 3.0)
     log_sums, best = log_normalizers(logits, 1)[1], top(logits, 7, 1)
     for rows in ([0], [69], [3, 4, 5]):

@@ -46,11 +46,11 @@ def test_every_term_is_there_exactly_as_often_as_in_the_source(run: Path, engine
     translations = list(translator.stream(LINES, WAYS[way], glossary=GLOSSARY, notes=notes))
     for line, translation in zip(LINES, translations, strict=True):
         demands = [Demanded(forms, line.count(term)) for term, forms in FORMS.items() if term in line]
-        for each in (translation, *translation.alternatives):
-            assert unmet(each.text, demands, suffixes=False) == [], line
-    told = notes.lines()
-    assert any(line.startswith("glossary: 6 terms in 4 texts") and "cat → Katze (3)" in line for line in told)
-    assert not any("not exactly" in line for line in told)
+        for item in (translation, *translation.alternatives):
+            assert unmet(item.text, demands, suffixes=False) == [], line
+    messages = notes.lines()
+    assert any(line.startswith("glossary: 6 terms in 4 texts") and "cat → Katze (3)" in line for line in messages)
+    assert not any("not exactly" in line for line in messages)
 
 
 def test_lines_without_terms_are_translated_as_without_a_glossary(run: Path) -> None:
@@ -79,10 +79,10 @@ def test_placeholders_addresses_and_measures_come_through_once_each(run: Path, e
 @pytest.mark.parametrize("prefix", ["T", "The ", "Zwei Hun", "ça coûte 5 €", "  x", "mix‑\u0301"])
 def test_a_translation_begins_with_what_was_typed_byte_for_byte(run: Path, engine: str, prefix: str) -> None:
     translator = ENGINES[engine](run)
-    plain, begun = (translator.translate(LINES[:3], WAYS["beam"], prefixes=each) for each in (None, [prefix] * 3))
+    plain, begun = (translator.translate(LINES[:3], WAYS["beam"], prefixes=item) for item in (None, [prefix] * 3))
     for translation in begun:
-        for each in (translation, *translation.alternatives):
-            assert each.text.encode().startswith(prefix.encode())
+        for item in (translation, *translation.alternatives):
+            assert item.text.encode().startswith(prefix.encode())
     assert translator.translate(LINES[:3], WAYS["beam"], prefixes=["", "", ""]) == plain
 
 
@@ -90,11 +90,11 @@ def test_engines_agree_under_constraints(run: Path) -> None:
     prefixes = ["", "Wo", "Ein H", "x", "Die ", "{na"]
     native, torch = ENGINES["float32"](run), ENGINES["torch"](run)
     for options in (WAYS["greedy"], WAYS["beam"]):
-        found, other = (
-            each.translate(LINES, options, glossary=GLOSSARY, prefixes=prefixes) for each in (native, torch)
+        result, other = (
+            item.translate(LINES, options, glossary=GLOSSARY, prefixes=prefixes) for item in (native, torch)
         )
-        assert [each.text for each in found] == [each.text for each in other]
-        assert [each.score for each in found] == pytest.approx([each.score for each in other], abs=1e-4)
+        assert [item.text for item in result] == [item.text for item in other]
+        assert [item.score for item in result] == pytest.approx([item.score for item in other], abs=1e-4)
 
 
 @pytest.mark.parametrize("engine", BY_DAY)
@@ -106,10 +106,10 @@ def test_a_session_completes_as_a_new_search_would(run: Path, engine: str) -> No
     assert session.suggest("").text == plain.text
     for size in (1, 2, 9, 10, 5, 17, 3, len(typed)):
         anew = translator.translate([source], prefixes=[typed[:size]])[0]
-        found = session.suggest(typed[:size])
-        assert found.text == anew.text
-        assert found.score == pytest.approx(anew.score, abs=1e-5)
-        assert found.text.startswith(typed[:size])
+        result = session.suggest(typed[:size])
+        assert result.text == anew.text
+        assert result.score == pytest.approx(anew.score, abs=1e-5)
+        assert result.text.startswith(typed[:size])
 
 
 def test_each_of_two_sentences_has_its_share_of_a_prefix(run: Path) -> None:

@@ -57,13 +57,13 @@ def shaken(model: ModelT) -> ModelT:
     return model.eval()
 
 
-def classifiers(around: ClassifierConfig | None = None, **settings: Any) -> dict[str, ClassifyingEngine]:
-    around = around or ClassifierConfig()
+def classifiers(head_config: ClassifierConfig | None = None, **settings: Any) -> dict[str, ClassifyingEngine]:
+    head_config = head_config or ClassifierConfig()
     config = shape(**settings)
-    model = shaken(build_classifier(config, around, 3, seed=5))
+    model = shaken(build_classifier(config, head_config, 3, seed=5))
     engines: dict[str, ClassifyingEngine] = {"torch": TorchClassifier(model)}
     for precision in PRECISIONS:
-        engines[precision] = classifier_in_memory(model, config, around, precision)
+        engines[precision] = classifier_in_memory(model, config, head_config, precision)
     return engines
 
 
@@ -76,9 +76,9 @@ def language_models(objective: Any = "causal", **settings: Any) -> dict[str, Wri
     return engines
 
 
-def near(found: Any, expected: Any, precision: str) -> None:
+def near(result: Any, expected: Any, precision: str) -> None:
     """Eight bits round every factor to 127 steps, which adds up over the layers."""
-    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-5 if precision == "float32" else 0.35)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=2e-5 if precision == "float32" else 0.35)
 
 
 def written(engine: WritingEngine, options: GenerationOptions, context: int = 12, steps: int = 20) -> list[list[int]]:
@@ -93,31 +93,31 @@ def written(engine: WritingEngine, options: GenerationOptions, context: int = 12
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_classes_and_vectors_are_those_of_the_model(name: str, precision: Precision) -> None:
     engines = classifiers(**STACKS[name])
-    found, expected = engines[precision], engines["torch"]
-    assert (found.info.name, found.info.precision, expected.info.name) == ("native", precision, "torch")
-    near(found.logits(ROWS), expected.logits(ROWS), precision)
-    near(found.pool(found.hidden(ROWS)), expected.pool(expected.hidden(ROWS)), precision)
+    result, expected = engines[precision], engines["torch"]
+    assert (result.info.name, result.info.precision, expected.info.name) == ("native", precision, "torch")
+    near(result.logits(ROWS), expected.logits(ROWS), precision)
+    near(result.pool(result.hidden(ROWS)), expected.pool(expected.hidden(ROWS)), precision)
 
 
 @pytest.mark.parametrize(
-    "around",
+    "head_config",
     [
         {"pooling": "first"}, {"pooling": "attention"}, {"pooling": "max"}, {"objective": "multi_label"},
     ],
     ids=str,
 )  # fmt: skip
-def test_every_pooling_and_objective(around: dict[str, Any]) -> None:
-    engines = classifiers(ClassifierConfig(**around), positions="rotary")
+def test_every_pooling_and_objective(head_config: dict[str, Any]) -> None:
+    engines = classifiers(ClassifierConfig(**head_config), positions="rotary")
     near(engines["float32"].logits(ROWS), engines["torch"].logits(ROWS), "float32")
 
 
 def test_one_logit_of_two_classes() -> None:
-    config, around = shape(positions="rotary"), ClassifierConfig(objective="binary")
-    model = shaken(build_classifier(config, around, 2, seed=5))
-    found = classifier_in_memory(model, config, around).logits(ROWS)
-    assert found.shape == (len(ROWS), 2)
-    assert not found[:, 0].any()
-    near(found, TorchClassifier(model).logits(ROWS), "float32")
+    config, head_config = shape(positions="rotary"), ClassifierConfig(objective="binary")
+    model = shaken(build_classifier(config, head_config, 2, seed=5))
+    result = classifier_in_memory(model, config, head_config).logits(ROWS)
+    assert result.shape == (len(ROWS), 2)
+    assert not result[:, 0].any()
+    near(result, TorchClassifier(model).logits(ROWS), "float32")
 
 
 @pytest.mark.parametrize("name", OWN)
@@ -131,22 +131,22 @@ def test_texts_are_written_as_by_the_model(name: str, way: str) -> None:
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_likelihoods_and_states_are_those_of_the_model(name: str, precision: Precision) -> None:
     engines = language_models(**OWN[name])
-    found, expected = engines[precision], engines["torch"]
+    result, expected = engines[precision], engines["torch"]
     windows = np.random.default_rng(0).integers(4, VOCABULARY, (3, 11))
     skipped = [0, 4, 9]
     wanted = expected.nats(windows, skipped)
-    assert found.nats(windows, skipped) == pytest.approx(wanted, rel=1e-5 if precision == "float32" else 0.05)
-    near(found.pool(found.hidden(ROWS)), expected.pool(expected.hidden(ROWS)), precision)
+    assert result.nats(windows, skipped) == pytest.approx(wanted, rel=1e-5 if precision == "float32" else 0.05)
+    near(result.pool(result.hidden(ROWS)), expected.pool(expected.hidden(ROWS)), precision)
 
 
 @pytest.mark.parametrize("objective", ["masked", "prefix"])
 def test_what_is_read_both_ways(objective: str) -> None:
     engines = language_models(objective, positions="rotary")
-    found, expected = engines["float32"], engines["torch"]
+    result, expected = engines["float32"], engines["torch"]
     for number, row in enumerate(ROWS):
-        near(found.hidden(ROWS).states[number, : len(row)], expected.hidden([row]).states[0], "float32")
+        near(result.hidden(ROWS).states[number, : len(row)], expected.hidden([row]).states[0], "float32")
     if objective == "prefix":
-        assert written(found, WAYS["greedy"]) == written(expected, WAYS["greedy"])
+        assert written(result, WAYS["greedy"]) == written(expected, WAYS["greedy"])
 
 
 Engines = Callable[..., dict[str, Any]]

@@ -1,4 +1,4 @@
-"""How many threads compute: what the user says, the processors, the share of a container, and what is free now."""
+"""The number of threads: the user's, the processors', the share of a container, and those free now."""
 
 from __future__ import annotations
 
@@ -53,7 +53,9 @@ def test_busy_processors_are_not_free(tmp_path: Path, monkeypatch: pytest.Monkey
     assert cpu.free_threads(4) == free
 
 
-def test_where_the_system_does_not_tell_all_are_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_processors_are_free_where_the_system_lists_no_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cpu, "LOAD", tmp_path / "loadavg")
     assert cpu.free_threads(4) == 4
 

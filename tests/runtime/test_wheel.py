@@ -31,7 +31,7 @@ def ran(command: list[str | Path], variables: dict[str, str]) -> str:
 
 
 def installed_bytes(home: Path) -> int:
-    """Of all packages but what a new environment has by itself, without bytecode, which Python makes of them."""
+    """Return the bytes of all packages beyond those of a new environment, without bytecode."""
     (packages,) = home.glob("lib/python*/site-packages")
     own = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence")
     kept = [path for path in packages.iterdir() if not path.name.startswith(own)]
@@ -40,13 +40,13 @@ def installed_bytes(home: Path) -> int:
 
 
 def are_alike(one: str, other: str, has_vectors: bool) -> bool:
-    """Whether two outputs are the same; of vectors the last bits may differ, since compilers order sums otherwise."""
+    """Return whether two outputs are equal; compilers order sums differently, so last bits of vectors may differ."""
     if not has_vectors:
         return one == other
     rows, others = ([line.split("\t") for line in text.split("\n")[:-1]] for text in (one, other))
     if [text for text, _ in rows] != [text for text, _ in others]:
         return False
-    vectors, more = (np.array([vector.split() for _, vector in each], float) for each in (rows, others))
+    vectors, more = (np.array([vector.split() for _, vector in item], float) for item in (rows, others))
     return vectors.shape == more.shape and np.allclose(vectors, more, rtol=0, atol=1e-5)
 
 

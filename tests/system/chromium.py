@@ -74,8 +74,13 @@ def watched(
     height: int = 900,
     theme: Literal["light", "dark"] = "light",
     touch: bool = False,
+    before: str = "",
+    fragment: str = "",
 ) -> Iterator[Watched]:
-    """Open a file; at the end no error, no warning, no dialog and no request may have been seen."""
+    """Open a file; at the end no error, no warning, no dialog and no request may have been seen.
+
+    The script `before` runs before those of the page; `fragment` stands behind the # of its address.
+    """
     context = browser.new_context(
         viewport={"width": width, "height": height}, color_scheme=theme, has_touch=touch, is_mobile=touch
     )
@@ -86,8 +91,10 @@ def watched(
     page.on("dialog", lambda dialog: _refuse(found, dialog))
     page.on("request", lambda request: _note_request(found, request.url))
     page.set_default_timeout(20_000)
+    if before:
+        page.add_init_script(before)
     try:
-        page.goto(path.as_uri())
+        page.goto(path.as_uri() + (f"#{fragment}" if fragment else ""))
         yield found
     finally:
         context.close()
@@ -100,5 +107,6 @@ def _refuse(found: Watched, dialog: Dialog) -> None:
 
 
 def _note_request(found: Watched, url: str) -> None:
-    if not url.startswith("file://"):
+    # a worker of the page's own script comes from a blob
+    if not url.startswith(("file://", "blob:null/")):
         found.wrong.append(f"request: {url}")

@@ -1,4 +1,4 @@
-"""`python -m dikkat_runtime`."""
+"""Run the command line: `python -m dikkat_runtime`."""
 
 from dikkat_runtime.cli.main import main
 

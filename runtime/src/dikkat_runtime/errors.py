@@ -1,6 +1,6 @@
 """Errors that a user can cause or meet: one line each, with the exit code of the process.
 
-The line says what is wrong, where (file:line) and what to do. Anything that is not a `DikkatError` and reaches
+The line names what is wrong, where (file:line) and what to do. Anything that is not a `DikkatError` and reaches
 the command line is a bug of ours.
 """
 
@@ -11,7 +11,7 @@ from typing import ClassVar
 
 
 class DikkatError(Exception):
-    """Base of every error that is reported to the user as one line."""
+    """The base of every error that is reported to the user as one line."""
 
     exit_code: ClassVar[int] = 1
 
@@ -23,31 +23,31 @@ class UsageError(DikkatError):
 
 
 class DataError(DikkatError):
-    """Bad data or a damaged file (EX_DATAERR)."""
+    """The data are bad or a file is damaged (EX_DATAERR)."""
 
     exit_code = 65
 
 
 class MissingInputError(DikkatError):
-    """An input that is not there or cannot be read (EX_NOINPUT)."""
+    """An input does not exist or cannot be read (EX_NOINPUT)."""
 
     exit_code = 66
 
 
 class InternalError(DikkatError):
-    """Something that must not happen: a bug of ours (EX_SOFTWARE)."""
+    """A bug of ours: something happened that must not (EX_SOFTWARE)."""
 
     exit_code = 70
 
 
 class OutOfMemoryError(DikkatError):
-    """Memory does not suffice for what was asked (EX_OSERR)."""
+    """The memory does not suffice for what was asked (EX_OSERR)."""
 
     exit_code = 71
 
 
 class CannotCreateError(DikkatError):
-    """An output that must not or cannot be created (EX_CANTCREAT)."""
+    """An output must not or cannot be created (EX_CANTCREAT)."""
 
     exit_code = 73
 
@@ -59,19 +59,19 @@ class DiskError(DikkatError):
 
 
 class StoppedError(DikkatError):
-    """Work stopped before its end; what was done is saved and can be resumed (EX_TEMPFAIL)."""
+    """Work stopped before its end; finished work is saved and can be resumed (EX_TEMPFAIL)."""
 
     exit_code = 75
 
 
 class DivergedError(DikkatError):
-    """Training left the finite numbers and could not be brought back (EX_PROTOCOL)."""
+    """Training diverged to numbers that are not finite and could not recover (EX_PROTOCOL)."""
 
     exit_code = 76
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The known name closest to `name`, as a hint for a message: `; did you mean "x"?`, or an empty string."""
+    """Return a hint with the known name closest to `name`: `; did you mean "x"?`, or an empty string."""
     import difflib
 
     close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
@@ -79,12 +79,12 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A count and its noun: 1 pair, 1,000 pairs."""
+    """Return a count and its noun: 1 pair, 1,000 pairs."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 class AbsentError(UsageError):
-    """There are no native kernels."""
+    """No native kernels run on this computer."""
 
     def __init__(self, reason: str, advice: str) -> None:
         super().__init__(f"no native kernels: {reason}; {advice}")

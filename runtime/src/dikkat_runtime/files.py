@@ -1,6 +1,6 @@
-"""Files that a crash or a full disk does not lose, and files from a stranger that do no harm.
+"""Write files that a crash or a full disk does not lose, and read files of strangers safely.
 
-Writing: beside, fsynced, renamed, the folder fsynced. Whoever reads sees the old file or the whole new one, never a
+Writing: beside, fsynced, renamed, the folder fsynced. A reader sees the old file or the whole new one, never a
 part. A failure is one line with the path, and the half-written file is gone.
 Reading: only regular files, of a bounded size, opened without waiting for a writer.
 """
@@ -18,7 +18,7 @@ from typing import TextIO
 from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, DiskError
 
 TEMPORARY_PREFIX = ".writing-"
-"""Names that start so are half-written; they may be removed when no run writes here."""
+"""Prefix of half-written files; they may be removed when no run writes here."""
 
 _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
@@ -27,7 +27,7 @@ _DISK_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 def write_errors(path: Path) -> Iterator[None]:
     """Turn every `OSError` inside into one line about `path`.
 
-    Raises `DiskError` when the disk is full or broken, `CannotCreateError` when the place may not be written.
+    Raises `DiskError` when the disk is full or broken, `CannotCreateError` when the path may not be written.
     """
     try:
         yield
@@ -45,7 +45,7 @@ def _explain(path: Path, error: OSError) -> DikkatError:
 
 
 def temporary_beside(path: Path) -> Path:
-    """A fresh name in the folder of `path`, marked as half-written."""
+    """Return a fresh name in the folder of `path`, marked as half-written."""
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.urandom(4).hex()}")
 
 
@@ -67,7 +67,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def write_streaming(path: Path) -> Iterator[TextIO]:
-    """A file of UTF-8 text to write piece by piece, which takes the place of `path` only where no error came up.
+    """Yield a file of UTF-8 text to write piece by piece, which replaces `path` only if no error is raised.
 
     Raises `DiskError` or `CannotCreateError`.
     """
@@ -86,7 +86,7 @@ def write_streaming(path: Path) -> Iterator[TextIO]:
 
 
 def probe_beside(path: Path) -> None:
-    """Write and remove a file beside `path`: a place that cannot be written should be known before the work, not after.
+    """Write and remove a file beside `path`, to learn before the work that the folder cannot be written.
 
     Raises `OSError`.
     """
@@ -161,9 +161,9 @@ def _write_all(descriptor: int, content: bytes) -> None:
 
 
 def what_is_at(path: Path) -> str:
-    """Names the kind of a directory entry that is no regular file; an empty string for one, or where nothing is.
+    """Return the kind of a directory entry that is no regular file; an empty string for a file, or where nothing is.
 
-    Raises `OSError` for a place that cannot be looked at.
+    Raises `OSError` for a path that cannot be looked at.
     """
     try:
         mode = os.lstat(path).st_mode
@@ -173,7 +173,7 @@ def what_is_at(path: Path) -> str:
 
 
 def read_regular(path: Path, limit: int) -> bytes:
-    """The content of a file that `open_regular` opens. Raises as that."""
+    """Return the content of a file that `open_regular` opens. Raises as that."""
     with os.fdopen(open_regular(path, limit), "rb") as file:
         return file.read()
 

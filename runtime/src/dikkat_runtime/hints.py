@@ -1,4 +1,4 @@
-"""Commands of this program as they are printed for copying: quoted for the shell."""
+"""Format commands of this program for copying, quoted for the shell."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ NAME = "dikkat"
 def command(*words: str | Path, program: str | None = None) -> str:
     """Return the line for the shell that calls this program with these `words`, whatever is in them.
 
-    The program is named as it was called, unless `program` names it: a command that goes into a file, which is read
-    elsewhere, is one of plain `dikkat`. A path that begins with a dash would be read as an option; it gets `./` in
+    The program is named as it was called, unless `program` names it: a command that is written to a file, which is read
+    elsewhere, names plain `dikkat`. A path that begins with a dash would be read as an option; it gets `./` in
     front.
     """
     return " ".join([program or called_program(), *map(_quoted, words)])
 
 
 def called_program() -> str:
-    """Return what calls this program from the shell: `dikkat` where a shell finds this one by it, else what was typed.
+    """Return the words that call this program from the shell: `dikkat` where a shell finds this one, else as typed.
 
     Within another program it is `dikkat`.
     """

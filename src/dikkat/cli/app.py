@@ -10,17 +10,17 @@ from typing import Annotated, Any
 
 import typer
 
+from dikkat.tasks.kinds import KINDS
+
 COMMANDS = (
     "quickstart",
     "train",
-    "translate",
+    *(command for kind in KINDS.values() for command in kind.commands),
     "translate-files",
-    "correct",
-    "classify",
-    "generate",
     "evaluate",
     "embed",
     "attend",
+    "page",
     "explain",
     "heads",
     "report",
@@ -29,6 +29,7 @@ COMMANDS = (
     "doctor",
     "data",
     "import",
+    "export",
     "serve",
 )
 """In the order of the help; each stands in the module of its name, under its name."""

@@ -36,7 +36,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    # on first use, so that whoever translates natively does not wait for torch
+    # on first use, so that translation on the native engine does not wait for torch
     if name in _HOMES:
         return getattr(import_module(f"dikkat.tasks.{_HOMES[name]}"), name)
     raise AttributeError(f"module 'dikkat.tasks' has no attribute {name!r}")

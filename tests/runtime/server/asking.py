@@ -1,4 +1,4 @@
-"""What the tests of the server ask with: the application of a server, without a network."""
+"""Call the application of a server in tests, without a network."""
 
 from __future__ import annotations
 

@@ -27,9 +27,9 @@ def started(*arguments: str | Path) -> Iterator[tuple[subprocess.Popen[str], str
         assert process.stderr is not None
         # kernels may have to be compiled first, which is told line by line
         line = next((line for line in process.stderr if "kernels" not in line), "")
-        found = re.search(r"http://\S+", line)
-        assert found, line
-        yield process, found[0]
+        result = re.search(r"http://\S+", line)
+        assert result, line
+        yield process, result[0]
     finally:
         process.kill()
         process.communicate()

@@ -48,8 +48,8 @@ def test_glossaries_of_one_key_are_not_seen_by_another(catalog: Catalog, tmp_pat
     mine, yours = ({"Authorization": f"DeepL-Auth-Key {new_key(keys, name)}"} for name in ("mine", "yours"))
     with served(catalog, keys=keys) as server:
         entries = {"name": "g", "source_lang": "en", "target_lang": "fr", "entries": "a\tb"}
-        made = server.client.post("/v2/glossaries", json=entries, headers=mine).json()
-        path = f"/v2/glossaries/{made['glossary_id']}"
+        created = server.client.post("/v2/glossaries", json=entries, headers=mine).json()
+        path = f"/v2/glossaries/{created['glossary_id']}"
         assert server.client.get(path, headers=mine).status_code == 200
         assert server.client.get(path, headers=yours).status_code == 404
         assert server.client.delete(path, headers=yours).status_code == 404

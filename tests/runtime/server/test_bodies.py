@@ -132,8 +132,8 @@ def bomb() -> bytes:
     return data.getvalue()
 
 
-def told(server: Served, name: str, data: bytes) -> str:
-    """What a document that is sent comes to."""
+def status_of(server: Served, name: str, data: bytes) -> str:
+    """Send a document, wait for its end, and return its status or its problem."""
     sent = server.client.post("/page/documents", files={"file": (name, data)}, data={"model": "en-fr"})
     if sent.status_code != 200:
         return str(sent.json()["error"])
@@ -145,7 +145,7 @@ def told(server: Served, name: str, data: bytes) -> str:
 
 def test_a_bomb_in_an_archive_is_not_blown_up(server: Served) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    assert "done" not in told(server, "a.docx", bomb())
+    assert "done" not in status_of(server, "a.docx", bomb())
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 200_000  # KiB
 
 
@@ -156,7 +156,7 @@ def test_a_bomb_in_an_archive_is_not_blown_up(server: Served) -> None:
 )
 def test_the_name_of_a_file_is_never_a_path(server: Served, name: str) -> None:
     before = set(Path().iterdir())
-    told(server, name, b"One.\n")
+    status_of(server, name, b"One.\n")
     assert set(Path().iterdir()) == before
     for job in server.services.documents._jobs.values():
         assert "/" not in job.name

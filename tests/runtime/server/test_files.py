@@ -50,7 +50,7 @@ def test_a_file_is_translated_and_downloaded(server: Served) -> None:
     assert ".txt" in server.get("/frontend/settings")["supportedFilesFormat"]
 
 
-def test_files_that_cannot_be_translated_are_told_in_the_shape_of_the_interface(server: Served) -> None:
+def test_untranslatable_files_are_errors_in_the_shape_of_the_interface(server: Served) -> None:
     assert "these are: .txt" in send(server, "a.exe", b"MZ").json()["message"]
     assert send(server, "a.exe", b"MZ").status_code == 400
     assert send(server, "a.txt", b"x", output_format="pdf").status_code == 400

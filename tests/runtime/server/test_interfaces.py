@@ -56,12 +56,12 @@ def test_alternatives_are_different_from_each_other_and_from_the_best(server: Se
     assert several["alternatives"] == expected
 
 
-def test_auto_tells_the_language_of_each_text(server: Served) -> None:
+def test_auto_returns_the_language_of_each_text(server: Served) -> None:
     one = server.post("/translate", q="Where are my keys, and who has seen them?", source="auto", target="fr")
     assert one["detectedLanguage"]["language"] == "en"
     assert one["detectedLanguage"]["confidence"] > 50
     both = server.post("/translate", q=[FIRST, "😀"], source="auto", target="fr")
-    assert [each["language"] for each in both["detectedLanguage"]] == ["en", "en"]
+    assert [item["language"] for item in both["detectedLanguage"]] == ["en", "en"]
     assert both["detectedLanguage"][1]["confidence"] == 0
     assert both["translatedText"][1] == "😀"
     assert server.post("/detect", q="Le petit chat dort dans la maison.")[0]["language"] == "fr"
@@ -94,7 +94,7 @@ def test_tags_of_html_stay_byte_for_byte(server: Served) -> None:
         ({"q": "x" * 50_001, "source": "en", "target": "fr"}, "over 50,000 characters"),
     ],
 )
-def test_libretranslate_tells_of_errors_in_its_shape(server: Served, fields: dict[str, Any], said: str) -> None:
+def test_errors_of_libretranslate_have_its_shape(server: Served, fields: dict[str, Any], said: str) -> None:
     answer = server.post("/translate", status=400, **fields)
     assert list(answer) == ["error"]
     assert said in answer["error"]
@@ -134,14 +134,14 @@ def test_deepl_keeps_ignored_elements_and_entities(server: Served) -> None:
 
 
 def test_deepl_glossaries_are_made_used_and_deleted(server: Served) -> None:
-    made = server.post(
+    created = server.post(
         "/v2/glossaries", status=201, name="g", source_lang="EN", target_lang="FR", entries="keys\tclefs\ncat\tmatou"
     )
-    path = f"/v2/glossaries/{made['glossary_id']}"
-    assert made["entry_count"] == 2
+    path = f"/v2/glossaries/{created['glossary_id']}"
+    assert created["entry_count"] == 2
     assert server.get("/v2/glossaries")["glossaries"] == [server.get(path)]
     assert server.client.get(f"{path}/entries").text == "keys\tclefs\ncat\tmatou"
-    ask: dict[str, Any] = {"source_lang": "EN", "target_lang": "FR", "glossary_id": made["glossary_id"]}
+    ask: dict[str, Any] = {"source_lang": "EN", "target_lang": "FR", "glossary_id": created["glossary_id"]}
     answer = server.post("/v2/translate", text=["Where are my Keys?", "turkeys"], **ask)
     assert "clefs" in answer["translations"][0]["text"]
     assert "clefs" not in answer["translations"][1]["text"]
@@ -175,8 +175,8 @@ def test_google_translates_and_null_is_not_given(server: Served) -> None:
     detected = server.post("/language/translate/v2", q=FIRST, target="fr", format="text")
     assert detected["data"]["translations"][0]["detectedSourceLanguage"] == "en"
     assert server.get("/language/translate/v2/languages?target=en")["data"]["languages"][1]["name"] == "French"
-    found = server.post("/language/translate/v2/detect", q=["Le petit chat dort dans la maison."])
-    assert found["data"]["detections"][0][0]["language"] == "fr"
+    result = server.post("/language/translate/v2/detect", q=["Le petit chat dort dans la maison."])
+    assert result["data"]["detections"][0][0]["language"] == "fr"
     error = server.post("/language/translate/v2", status=400, q=["x"], target="xx", source="en")["error"]
     assert (error["code"], error["errors"][0]["reason"]) == (400, "invalid")
 
@@ -192,14 +192,14 @@ def greedy(server: Served, prompt: str, count: int) -> str:
 def test_a_language_model_goes_on_as_the_command_does(server: Served) -> None:
     ask: dict[str, Any] = {"model": "lm", "max_tokens": 6, "temperature": 0}
     answer = server.post("/v1/completions", prompt=["The", "Where"], **ask)
-    assert [each["text"] for each in answer["choices"]] == [greedy(server, each, 6) for each in ("The", "Where")]
+    assert [item["text"] for item in answer["choices"]] == [greedy(server, item, 6) for item in ("The", "Where")]
     chat = server.post("/v1/chat/completions", messages=[{"role": "user", "content": "The"}], **ask)
     choice = chat["choices"][0]
     assert choice["message"]["content"] == greedy(server, "The", 6)
     assert choice["finish_reason"] == ("length" if chat["usage"]["completion_tokens"] == 6 else "stop")
 
 
-def test_a_stream_tells_the_same_text_in_events(server: Served) -> None:
+def test_a_stream_sends_the_same_text_in_events(server: Served) -> None:
     ask: dict[str, Any] = {"model": "lm", "max_tokens": 6, "temperature": 0, "stream": True}
     messages = [{"role": "user", "content": [{"type": "text", "text": "The"}]}]
     options: dict[str, Any] = {"stream_options": {"include_usage": True}}
@@ -209,7 +209,7 @@ def test_a_stream_tells_the_same_text_in_events(server: Served) -> None:
     assert lines[-1] == "[DONE]"
     first, *middle, last, usage = [json.loads(line) for line in lines[:-1]]
     assert first["choices"][0]["delta"] == {"role": "assistant", "content": ""}
-    assert "".join(each["choices"][0]["delta"]["content"] for each in middle) == greedy(server, "The", 6)
+    assert "".join(item["choices"][0]["delta"]["content"] for item in middle) == greedy(server, "The", 6)
     assert last["choices"][0]["delta"] == {}
     assert last["choices"][0]["finish_reason"] in ("length", "stop")
     assert usage["choices"] == []
@@ -264,7 +264,7 @@ def test_embeddings_are_those_of_the_embedder_as_numbers_or_base64(server: Serve
         ("/v1/embeddings", {"model": "mood", "input": []}, 400, "input"),
     ],
 )
-def test_openai_tells_of_errors_in_its_shape(
+def test_errors_of_openai_have_its_shape(
     server: Served, path: str, fields: dict[str, Any], status: int, param: str
 ) -> None:
     error = server.post(path, status=status, **fields)["error"]
@@ -281,9 +281,9 @@ def test_models_are_listed_and_shown(server: Served) -> None:
 # TEI and Hugging Face
 
 
-def test_a_classifier_tells_every_label_the_likeliest_first(server: Served) -> None:
-    (found,) = server.services.catalog.named("mood").model.classify([FIRST])
-    expected = sorted(found.probabilities.items(), key=lambda item: -item[1])
+def test_a_classifier_returns_every_label_the_likeliest_first(server: Served) -> None:
+    (result,) = server.services.catalog.named("mood").model.classify([FIRST])
+    expected = sorted(result.probabilities.items(), key=lambda item: -item[1])
     rows = server.post("/predict", inputs=FIRST)
     assert [row["label"] for row in rows] == [label for label, _ in expected]
     np.testing.assert_allclose([row["score"] for row in rows], [share for _, share in expected], rtol=1e-5)

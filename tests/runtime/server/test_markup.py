@@ -13,7 +13,7 @@ from dikkat_runtime.documents.fragments import Structure, html_fragment, xml_fra
 from dikkat_runtime.documents.segments import Content, Tag
 from dikkat_runtime.server.markup import is_plain, translate_contents
 from dikkat_runtime.server.segments import Fixed, Part, split_text
-from dikkat_runtime.server.wishes import Wish
+from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.tasks.translator import Translation
 
 
@@ -77,8 +77,8 @@ class Capitals:
         return re.sub(r"\w+", lambda word: word[0] if re.fullmatch(names, word[0]) else word[0].upper(), text)
 
 
-async def translated(text: str, **wish: Any) -> str:
-    ((best, *_),) = await translate_contents(Capitals(), [text], "en", Wish(**wish))  # type: ignore[arg-type]
+async def translated(text: str, **options: Any) -> str:
+    ((best, *_),) = await translate_contents(Capitals(), [text], "en", TextOptions(**options))  # type: ignore[arg-type]
     return best
 
 
@@ -108,8 +108,8 @@ def test_the_structure_of_xml_decides_what_is_one_sentence() -> None:
     text = "<d>a <i>b</i> c<br/>d</d>"
 
     def sentences(**structure: Any) -> list[str]:
-        found = contents(xml_fragment(text, Structure(**structure)))
-        return ["".join("|" if isinstance(item, Tag) else item for item in content) for content in found]
+        result = contents(xml_fragment(text, Structure(**structure)))
+        return ["".join("|" if isinstance(item, Tag) else item for item in content) for content in result]
 
     assert sentences() == ["a |b| c|d"]
     assert sentences(splitting=("br",)) == ["a |b| c", "d"]
@@ -120,8 +120,8 @@ def test_the_structure_of_xml_decides_what_is_one_sentence() -> None:
 
 def test_what_is_ignored_ends_with_its_own_tag() -> None:
     def words(text: str) -> list[str]:
-        found = contents(xml_fragment(text, Structure(ignored=("x",))))
-        return ["".join(item for item in content if isinstance(item, str)) for content in found]
+        result = contents(xml_fragment(text, Structure(ignored=("x",))))
+        return ["".join(item for item in content if isinstance(item, str)) for content in result]
 
     assert words("<x>a<x>b</x>c</x>d<x/>e") == ["de"]
     assert words("<x>never closed") == ["never closed"]
@@ -136,16 +136,16 @@ def test_html_keeps_what_no_page_wants_translated_and_the_names_that_are_ignored
 
 def test_alternatives_have_the_tags_too() -> None:
     engine = Capitals()
-    wish = Wish(markup="xml", alternatives=1)
-    (ranks,) = asyncio.run(translate_contents(engine, ["<p>one <b/>two</p>"], "en", wish))  # type: ignore[arg-type]
+    options = TextOptions(markup="xml", alternatives=1)
+    (ranks,) = asyncio.run(translate_contents(engine, ["<p>one <b/>two</p>"], "en", options))  # type: ignore[arg-type]
     assert ranks == ["<p>ONE <b/>TWO</p>", "<p>2 one <b/>two</p>"]
     assert engine.asked == ["one two"]
 
 
 def test_only_texts_with_tags_references_are_read_for_them() -> None:
-    assert is_plain("1 > 2", Wish(markup="xml"))
-    assert is_plain("<b> & co", Wish())
-    assert not is_plain("a &amp; b", Wish(markup="html"))
+    assert is_plain("1 > 2", TextOptions(markup="xml"))
+    assert is_plain("<b> & co", TextOptions())
+    assert not is_plain("a &amp; b", TextOptions(markup="html"))
 
 
 HOSTILE = ["<" * 20_000, "<a '" * 5_000, '<a "' * 5_000, "<!--" * 5_000, "<a " * 6_000, "<a>" * 6_000, "</a" * 6_000,

@@ -21,9 +21,9 @@ def settings(*arguments: str) -> ServeSettings:
 
 
 def test_every_setting_and_every_limit_has_an_option() -> None:
-    assert {option.field for option in OPTIONS if option.is_limit} == {each.name for each in fields(Limits)}
+    assert {option.field for option in OPTIONS if option.is_limit} == {item.name for item in fields(Limits)}
     named = {option.field for option in OPTIONS if not option.is_limit}
-    assert named == {each.name for each in fields(ServeSettings)} - {"runs", "limits"}
+    assert named == {item.name for item in fields(ServeSettings)} - {"runs", "limits"}
 
 
 def test_what_nobody_says_is_as_usual() -> None:
@@ -36,10 +36,10 @@ def test_the_command_line_comes_before_the_file_and_the_file_before_the_usual(tm
         'runs = ["a", "b=c"]\nport = 8080\nbeam = 1\nmax-wait = 5\nopen = true\nhost = "0.0.0.0"\n'
         'allow-origin = ["https://a.example"]\n'
     )
-    found = settings("--config", str(file), "--port", "0", "--max-texts", "7")
-    assert (found.runs, found.port, found.beam_size, found.is_open) == (("a", "b=c"), 0, 1, True)
-    assert (found.limits.wait_seconds, found.limits.texts) == (5.0, 7)
-    assert found.allowed_origins == ("https://a.example",)
+    result = settings("--config", str(file), "--port", "0", "--max-texts", "7")
+    assert (result.runs, result.port, result.beam_size, result.is_open) == (("a", "b=c"), 0, 1, True)
+    assert (result.limits.wait_seconds, result.limits.texts) == (5.0, 7)
+    assert result.allowed_origins == ("https://a.example",)
     assert settings("d", "--config", str(file)).runs == ("d",)
 
 
@@ -85,7 +85,7 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
         settings("--config", str(tmp_path / "no.toml"))
 
 
-def test_the_help_tells_every_option_and_its_usual_value() -> None:
+def test_the_help_lists_every_option_and_its_default() -> None:
     parser = argparse.ArgumentParser()
     add_options(parser)
     text = parser.format_help()

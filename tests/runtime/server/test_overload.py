@@ -29,36 +29,36 @@ def server(runs: dict[str, Path]) -> Iterator[Server]:
         yield server
 
 
-def test_too_many_callers_are_answered_once_or_told_when_to_come_again(server: Server) -> None:
+def test_too_many_callers_are_answered_once_or_refused_with_a_time_to_retry(server: Server) -> None:
     idle = server.memory()
-    found = overload(server, TEXTS, SECONDS)
-    assert set(found["statuses"]) <= {"200", "429", "503"}
-    assert found["statuses"]["200"] > 0
-    assert found["statuses"]["429"] > found["statuses"]["200"]
-    assert found["refused_without_retry_after"] == 0
-    assert found["answers_have_all_lines"]
-    assert found["most_memory_mib"] < idle + GROWTH
+    result = overload(server, TEXTS, SECONDS)
+    assert set(result["statuses"]) <= {"200", "429", "503"}
+    assert result["statuses"]["200"] > 0
+    assert result["statuses"]["429"] > result["statuses"]["200"]
+    assert result["refused_without_retry_after"] == 0
+    assert result["answers_have_all_lines"]
+    assert result["most_memory_mib"] < idle + GROWTH
 
 
 def test_five_hundred_slow_connections_hold_up_nobody(server: Server) -> None:
-    found = asyncio.run(slow_connections(server, TEXTS))
-    assert set(found["statuses_beside"]) == {"200"}
-    assert found["closed_by_server"] == 500
+    result = asyncio.run(slow_connections(server, TEXTS))
+    assert set(result["statuses_beside"]) == {"200"}
+    assert result["closed_by_server"] == 500
 
 
 def test_the_work_of_a_thousand_that_hang_up_is_dropped(server: Server) -> None:
     idle = server.memory()
-    found = asyncio.run(hang_ups(server, TEXTS))
-    assert found["status_after"] == 200
-    assert found["seconds_until_answered"] < 30
-    assert found["memory_mib"] < idle + GROWTH
+    result = asyncio.run(hang_ups(server, TEXTS))
+    assert result["status_after"] == 200
+    assert result["seconds_until_answered"] < 30
+    assert result["memory_mib"] < idle + GROWTH
 
 
 def test_nothing_that_was_accepted_is_lost_at_the_end(server: Server) -> None:
-    found = asyncio.run(ended_under_load(server, TEXTS))
-    assert found["answered_before"] > 0
-    assert found["in_flight_when_told"] > 0
-    assert (found["lost"], found["exit_code"]) == (0, 0)
+    result = asyncio.run(ended_under_load(server, TEXTS))
+    assert result["answered_before"] > 0
+    assert result["in_flight_when_told"] > 0
+    assert (result["lost"], result["exit_code"]) == (0, 0)
 
 
 def test_a_server_that_was_killed_under_load_is_back_at_once(runs: dict[str, Path]) -> None:

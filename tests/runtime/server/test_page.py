@@ -1,4 +1,4 @@
-"""What the page asks of the server, and the files that it is made of."""
+"""The requests of the page to the server, and the files of the page."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_page_may_load_nothing_from_elsewhere_and_holds_no_code_of_its_own(s
         assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-def test_no_file_of_the_page_names_another_place() -> None:
+def test_no_file_of_the_page_names_another_address() -> None:
     for name, (_, content) in page_files().items():
         assert not re.findall(r"(?:https?:)?//(?!www\.w3\.org/)[\w-]+\.", content.decode()), name
 
@@ -72,9 +72,9 @@ def test_modules_of_the_page_find_what_they_import() -> None:
     files = {name: content.decode() for name, (_, content) in page_files().items() if name.endswith(".js")}
     for name, text in files.items():
         for names, other in re.findall(r'import \{([^}]+)\} from "\./([\w.]+)"', text):
-            for each in names.split(","):
-                pattern = rf"export (?:async )?(?:function\*?|const|class) {each.strip()}\b"
-                assert re.search(pattern, files[other]), (name, each)
+            for item in names.split(","):
+                pattern = rf"export (?:async )?(?:function\*?|const|class) {item.strip()}\b"
+                assert re.search(pattern, files[other]), (name, item)
 
 
 def test_every_word_of_the_page_is_said_in_both_languages_and_used() -> None:
@@ -91,14 +91,14 @@ def test_every_word_of_the_page_is_said_in_both_languages_and_used() -> None:
     assert set(unused) <= {"light", "dark", "system", *(name for pair in tabs for name in pair)}
 
 
-def test_the_models_are_told_with_what_they_can_do(server: Served) -> None:
-    told = server.get("/page/models")
-    assert told["models"] == [
+def test_the_models_are_listed_with_their_features(server: Served) -> None:
+    messages = server.get("/page/models")
+    assert messages["models"] == [
         {"name": "en-fr", "kind": "translator", "source": "en", "target": "fr", "attention": True},
         {"name": "mood", "kind": "classifier"},
         {"name": "lm", "kind": "lm"},
     ]
-    assert ".docx" in told["files"]
+    assert ".docx" in messages["files"]
 
 
 def test_sentences_are_translated_apart_and_known_ones_not_again(server: Served) -> None:
@@ -125,7 +125,7 @@ def test_terms_of_the_field_are_in_the_translation_and_a_wrong_line_is_named(ser
     assert "line 2" in wrong["error"]
 
 
-def test_the_confidence_of_words_is_that_of_the_judge_at_their_place() -> None:
+def test_the_confidence_of_words_is_that_of_the_judge_in_their_order() -> None:
     shown = shown_confidence(
         "a 😀 b a", Confidence(0.5, (WordConfidence("a", 0.2), WordConfidence("a", 0.9)), ("loop",))
     )
@@ -180,7 +180,7 @@ def test_the_attention_of_every_head_is_that_of_the_model(server: Served, runs: 
     ("fields", "status"),
     [({"model": "lm"}, 422), ({"model": "x"}, 404), ({"source": "a" * 2001}, 413), ({"target": None}, 400)],
 )
-def test_attention_that_cannot_be_shown_is_told(server: Served, fields: dict[str, Any], status: int) -> None:
+def test_attention_that_cannot_be_shown_is_an_error(server: Served, fields: dict[str, Any], status: int) -> None:
     server.post("/page/attention", status=status, **{"model": "en-fr", "source": "a", "target": "b", **fields})
 
 
@@ -203,7 +203,7 @@ def watched(server: Served, path: str, key: dict[str, str]) -> dict[str, Any]:
     return dict(state)
 
 
-def test_a_document_tells_how_far_it_is_and_is_fetched_or_forgotten(server: Served) -> None:
+def test_a_document_reports_its_progress_and_is_fetched_or_forgotten(server: Served) -> None:
     data = f"<p>{FIRST} <b>{SECOND}</b></p><p>{FIRST}</p>".encode()
     path, key = sent(server, "a.html", data)
     state = watched(server, path, key)
@@ -220,7 +220,7 @@ def test_a_document_tells_how_far_it_is_and_is_fetched_or_forgotten(server: Serv
 def test_a_document_that_is_given_up_is_not_translated_on(server: Served) -> None:
     text = "".join(f"{FIRST} {number} times.\n" for number in range(3000))
     path, key = sent(server, "a.txt", text.encode())
-    (job,) = [each for each in server.services.documents._jobs.values() if each.identity in path]
+    (job,) = [item for item in server.services.documents._jobs.values() if item.identity in path]
     assert server.client.delete(path, params=key).status_code == 204
     end = time.monotonic() + 60
     while job.status == "translating" and time.monotonic() < end:

@@ -27,15 +27,15 @@ FIRST, SECOND = SENTENCES[0], SENTENCES[1]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with chromium() as found:
-        yield found
+    with chromium() as result:
+        yield result
 
 
 @pytest.fixture(scope="module")
 def address(runs: dict[str, Path]) -> Iterator[str]:
     arguments = [f"en-fr={runs['mt']}", f"mood={runs['cl']}", f"lm={runs['lm']}", "--beam", "2"]
-    with started(*arguments) as (_, found):
-        yield found
+    with started(*arguments) as (_, result):
+        yield result
 
 
 def dismissed(wrong: list[str], dialog: Dialog) -> None:
@@ -65,8 +65,8 @@ def opened(browser: Browser, address: str, **settings: Any) -> Iterator[Page]:
 
 @pytest.fixture
 def page(browser: Browser, address: str) -> Iterator[Page]:
-    with opened(browser, address) as found:
-        yield found
+    with opened(browser, address) as result:
+        yield result
 
 
 def translated(page: Page, text: str) -> None:
@@ -294,8 +294,8 @@ def answers(route: Route) -> None:
         model = {"name": TEXTS[0], "kind": "translator", "source": "en", "target": "fr", "attention": True}
         others = [{"name": TEXTS[1], "kind": "classifier"}, {"name": TEXTS[2], "kind": "classifier"}]
         most = {"most_characters": 9**9, "most_bytes": 1, "most_alternatives": 3, "most_tokens": 9}
-        told = {"version": "", "models": [model, *others], "detects": False, "files": TEXTS[:9]}
-        route.fulfill(json=told | most)
+        messages = {"version": "", "models": [model, *others], "detects": False, "files": TEXTS[:9]}
+        route.fulfill(json=messages | most)
     elif path == "translate":
         parts = [{"source": text, "target": text, "alternatives": [text]} for text in TEXTS]
         route.fulfill(json={"model": TEXTS[0], "source": "en", "parts": parts})

@@ -66,9 +66,9 @@ def test_a_document_on_its_way_does_not_keep_the_process_from_its_end(runs: dict
 def post_inflight(url: str) -> float:
     with urllib.request.urlopen(f"{url}/metrics", timeout=60) as answer:
         page = answer.read().decode()
-    found = re.search(r"^dikkat_inflight_requests (\S+)$", page, re.MULTILINE)
-    assert found
-    return float(found[1])
+    result = re.search(r"^dikkat_inflight_requests (\S+)$", page, re.MULTILINE)
+    assert result
+    return float(result[1])
 
 
 def test_slow_heads_and_silent_connections_do_not_keep_others_waiting(runs: dict[str, Path]) -> None:

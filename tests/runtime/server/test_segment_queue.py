@@ -22,7 +22,7 @@ class Named:
     name: str
 
     @property
-    def pace(self) -> str:
+    def rate_key(self) -> str:
         return self.name
 
     def run(self, texts: Sequence[str]) -> list[Any]:

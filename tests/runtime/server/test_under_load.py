@@ -52,7 +52,7 @@ class HeldCatalog(Catalog):
 
 
 class Answer:
-    """What a request was answered with."""
+    """The answer to a request."""
 
     def __init__(self, messages: Sequence[Any]) -> None:
         self.status = int(messages[0]["status"])
@@ -175,12 +175,12 @@ def test_too_much_work_is_turned_away_with_the_time_to_come_again(
             assert int(answer.headers["retry-after"]) >= 1
             assert said(answer.json())
             model.may_go.set()
-            assert [each.status for each in await asyncio.gather(computed, waits)] == [200, 200]
+            assert [item.status for item in await asyncio.gather(computed, waits)] == [200, 200]
 
     asyncio.run(body())
 
 
-def test_a_request_whose_time_is_up_is_told_so_and_its_work_dropped() -> None:
+def test_a_request_out_of_time_is_refused_and_its_work_dropped() -> None:
     async def body() -> None:
         async with held() as (app, services, model):
             first = asyncio.ensure_future(ask(app, "/translate", ASK))

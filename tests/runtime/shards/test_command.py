@@ -58,9 +58,9 @@ def test_lines_are_answered_as_the_command_for_lines_does(
 ) -> None:
     out = lines.parent.parent / "out"
     assert files(run, models[kind], lines.parent, "--out", out, "--precision", "float32") == 0
-    told = capfd.readouterr()
-    assert told.out == ""
-    assert "wrote 1 file, 6 rows: 1 empty" in told.err
+    messages = capfd.readouterr()
+    assert messages.out == ""
+    assert "wrote 1 file, 6 rows: 1 empty" in messages.err
     assert run([command, str(models[kind]), str(lines), "--precision", "float32"]) == 0
     assert out.joinpath("lines.txt").read_text(encoding="utf-8") == capfd.readouterr().out
 
@@ -185,16 +185,16 @@ def test_mistakes(run: Run, models: dict[str, Path], lines: Path, capfd: pytest.
     assert files(run, model, folder / "corpus.en", "--out", out, "--format", "text", "--beam", "1") == 0
 
 
-def test_bad_files_are_told_and_the_others_written(
+def test_bad_files_are_reported_and_the_others_written(
     models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     out = lines.parent.parent / "out"
     (lines.parent / "bad.txt.gz").write_bytes(b"no gzip")
     (lines.parent / "notes.md").write_text("# notes")
     assert files(runtime, models["MT"], lines.parent, "--out", out, "--beam", "1") == 65
-    told = capfd.readouterr().err
-    assert f"passed over 1 file of other formats, as {lines.parent / 'notes.md'}" in told
-    assert told.split("\n")[-2].startswith(f"dikkat-runtime: {lines.parent / 'bad.txt.gz'}: damaged")
+    messages = capfd.readouterr().err
+    assert f"passed over 1 file of other formats, as {lines.parent / 'notes.md'}" in messages
+    assert messages.split("\n")[-2].startswith(f"dikkat-runtime: {lines.parent / 'bad.txt.gz'}: damaged")
     assert sorted(path.name for path in out.glob("[!._]*")) == ["lines.txt"]
 
 

@@ -63,7 +63,7 @@ def test_packed_lines_are_the_same_bytes_each_time(packing: str, tmp_path: Path)
         path.write_bytes(damaged)
         with pytest.raises(DataError, match=r"a\.txt\.\w+: damaged"):
             answer(path, tmp_path / "3")
-        assert [each.name for each in (tmp_path / "3").iterdir()] == []
+        assert [item.name for item in (tmp_path / "3").iterdir()] == []
 
 
 def test_objects_of_json_keep_their_bytes(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_disk_that_fills_in_the_middle(name: str, tmp_path: Path) -> None:
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_names_that_tell_no_format() -> None:
+def test_names_without_a_known_format() -> None:
     assert format_of(Path("a.b.jsonl.zst")) == format_of(Path("x.NDJSON.zst"))
     assert format_of(Path("corpus.en")) is None
     assert format_of(Path("corpus.en.gz"), "text") == format_of(Path("corpus.txt.gz"))
@@ -238,7 +238,7 @@ def test_a_sample_says_how_many_rows_there_are_about(tmp_path: Path) -> None:
     assert sample["seconds"] == pytest.approx(650, rel=0.4)
 
 
-def test_what_is_no_file_is_told(tmp_path: Path) -> None:
+def test_a_folder_or_device_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("x\n")
     asked = job()

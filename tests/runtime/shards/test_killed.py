@@ -63,8 +63,8 @@ def children(process: int) -> list[int]:
 
 def wait_for_children(process: subprocess.Popen[str]) -> list[int]:
     for _ in range(400):
-        if found := children(process.pid):
-            return found
+        if result := children(process.pid):
+            return result
         time.sleep(0.02)
     raise AssertionError("no worker was started")
 
@@ -77,8 +77,8 @@ def test_a_worker_that_is_killed(seed: int, data: Path, undisturbed: dict[str, b
     time.sleep(moment.uniform(0.2, 1.4))
     if workers := children(driver.pid):
         os.kill(moment.choice(workers), signal.SIGKILL)
-    _, told = driver.communicate(timeout=60)
-    assert driver.returncode == 0, told
+    _, messages = driver.communicate(timeout=60)
+    assert driver.returncode == 0, messages
     assert contents_of(tmp_path / "out") == undisturbed
 
 
@@ -96,13 +96,13 @@ def test_a_driver_that_is_killed(seed: int, data: Path, undisturbed: dict[str, b
         if name.endswith(".txt") and not name.startswith("."):
             assert content == undisturbed[name]
     again = start(data, tmp_path / "out")
-    _, told = again.communicate(timeout=60)
-    assert again.returncode == 0, told
+    _, messages = again.communicate(timeout=60)
+    assert again.returncode == 0, messages
     assert contents_of(tmp_path / "out") == undisturbed
     assert [worker for worker in workers if Path(f"/proc/{worker}/cmdline").exists()] == []
 
 
-def test_a_driver_that_is_told_to_end_leaves_nothing_half_written(
+def test_a_terminated_driver_leaves_nothing_half_written(
     data: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
     driver = start(data, tmp_path / "out")
@@ -124,14 +124,14 @@ def test_a_file_that_kills_every_worker_is_given_up_and_the_others_are_written(d
     (folder / "bad.txt").write_text("good\nPOISON\n" + "SLOW\n" * 200)
     (folder / "bug.txt").write_text("BUG\n")
     driver = start(folder, tmp_path / "out")
-    _, told = driver.communicate(timeout=60)
+    _, messages = driver.communicate(timeout=60)
     assert driver.returncode == 75
-    assert told.endswith(
+    assert messages.endswith(
         "given up after 3 tries: killed by SIGKILL, as where memory is short (and 1 more file); the other files are"
         " whole, and the same command tries again what is missing\n"
     )
-    assert told.count(f"{folder / 'bad.txt'}: the worker killed by SIGKILL") == 3
-    assert told.count(f"{folder / 'bug.txt'}: the worker ValueError: a bug of ours") == 3
+    assert messages.count(f"{folder / 'bad.txt'}: the worker killed by SIGKILL") == 3
+    assert messages.count(f"{folder / 'bug.txt'}: the worker ValueError: a bug of ours") == 3
     written = contents_of(tmp_path / "out")
     assert sorted(written) == ["0.txt", "1.txt", "_0.txt.json", "_1.txt.json"]
     (folder / "bad.txt").write_text("good\n")
@@ -160,12 +160,12 @@ def test_the_tasks_of_a_job_array_write_one_folder_together(
     with pytest.raises(CannotCreateError, match="out: another call is writing here"):
         shout([data], tmp_path / "out", part="1/2")
     for task in tasks:
-        _, told = task.communicate(timeout=60)
-        assert task.returncode == 0, told
+        _, messages = task.communicate(timeout=60)
+        assert task.returncode == 0, messages
     assert contents_of(tmp_path / "out") == undisturbed
 
 
-def test_a_model_that_cannot_be_opened_is_told_once(
+def test_a_model_that_cannot_be_opened_is_reported_once(
     data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = replace(shouting.job(), opener="tests.runtime.shards.no_such_module:open_model")

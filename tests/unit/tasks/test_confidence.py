@@ -114,9 +114,9 @@ def test_labels_are_what_the_reference_says() -> None:
 
 def test_confidence_is_fitted_once_and_kept(run: Path, tmp_path: Path) -> None:
     translator, told = Translator.load(run, threads=1), list[str]()
-    judge = translator.judge(run, told=told.append)
+    judge = translator.judge(run, on_progress=told.append)
     assert told == ["fitting confidence on 24 validation pairs, once …"]
-    again = translator.judge(run, told=told.append)
+    again = translator.judge(run, on_progress=told.append)
     assert len(told) == 1
     lines = [*SENTENCES, "{name} has 3 %s."]
     for one, other in zip(*(translator.translate(lines, confidence=each) for each in (judge, again)), strict=True):

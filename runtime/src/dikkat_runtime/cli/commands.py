@@ -1,4 +1,4 @@
-"""What the sub-commands do, each from its parsed options."""
+"""Run the sub-commands, each from its parsed options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def translate(options: Namespace) -> None:
-    """Lines in, translations out; or a document in, and with `--out` the same document translated."""
+    """Translate lines to standard output, or with `--out` a document to the same kind of document."""
     from dikkat_runtime.tasks.output_lines import OutputStyle
     from dikkat_runtime.tasks.translator import WINDOW, Translator
     from dikkat_runtime.text.glossary import Glossary
@@ -34,17 +34,17 @@ def translate(options: Namespace) -> None:
     translator = Translator.load(options.run, precision=options.precision, threads=options.threads)
     if options.no_corrections:
         translator.corrections = None
-    _say(str(translator.info))
+    _note(str(translator.info))
     glossary = None if options.glossary is None else Glossary.read(options.glossary, translator.language)
     if options.out is not None:
         search = partial(translator.translate, options=decoding, glossary=glossary)
-        _translate_document(options, lambda texts: [each.text for each in search(texts)])
+        _translate_document(options, lambda texts: [translation.text for translation in search(texts)])
         for note in translator.notes.glossary_lines():
-            _say(note)
+            _note(note)
         return
     window = 1 if is_interactive(options.file) else WINDOW
     out = Output()
-    judge = translator.judge(options.run, told=_say) if style.needs_confidence else None
+    judge = translator.judge(options.run, on_progress=_note) if style.needs_confidence else None
     stream = translator.stream(
         lines(options.file),
         decoding,
@@ -62,7 +62,7 @@ def translate(options: Namespace) -> None:
             out.flush()
     out.flush()
     for note in translator.notes.lines():
-        _say(note)
+        _note(note)
 
 
 def _translate_document(options: Namespace, translate: Translate) -> None:
@@ -77,7 +77,7 @@ def _translate_document(options: Namespace, translate: Translate) -> None:
     reading = run_options(options.run, options.columns)
     document = translate_file(options.file, options.out, translate, align=run_align(options.run), options=reading)
     for line in document.lines():
-        _say(line)
+        _note(line)
 
 
 def _decoding_options(options: Namespace) -> DecodingOptions:
@@ -96,22 +96,24 @@ def _decoding_options(options: Namespace) -> DecodingOptions:
 
 
 def classify(options: Namespace) -> None:
-    """Lines in, label and probability out."""
+    """Write label and probability of each line."""
     from dikkat_runtime.tasks.classifier import WINDOW, Classifier, written
 
     classifier = Classifier.load(options.run, precision=options.precision, threads=options.threads)
-    _say(str(classifier.info))
+    _note(str(classifier.info))
     window = 1 if is_interactive(options.file) else WINDOW
     out = Output()
-    for number, found in enumerate(classifier.stream(lines(options.file), window=window), start=1):
-        out.write(written(found, found.probabilities if options.all else found.labels) + "\n")
+    for number, classification in enumerate(classifier.stream(lines(options.file), window=window), start=1):
+        out.write(
+            written(classification, classification.probabilities if options.all else classification.labels) + "\n"
+        )
         if number % window == 0:
             out.flush()
     out.flush()
 
 
 def generate(options: Namespace) -> None:
-    """A prompt in, the prompt and what follows it out."""
+    """Write a prompt and its continuation."""
     from dikkat_runtime.tasks.generator import Generator, SamplingOptions
 
     sampling = SamplingOptions(
@@ -124,7 +126,7 @@ def generate(options: Namespace) -> None:
         seed=options.seed,
     )
     generator = Generator.load(options.run, precision=options.precision, threads=options.threads)
-    _say(str(generator.info))
+    _note(str(generator.info))
     prompt = options.prompt
     if prompt is None:
         prompt = "" if is_interactive(None) else text(None)
@@ -140,11 +142,11 @@ def generate(options: Namespace) -> None:
 
 
 def embed(options: Namespace) -> None:
-    """Lines in, each with its vector out: text, tab, numbers."""
+    """Write each line with its vector: text, tab, numbers."""
     from dikkat_runtime.tasks.embedder import WINDOW, Embedder, tsv_line
 
     embedder = Embedder.load(options.run, precision=options.precision, threads=options.threads)
-    _say(str(embedder.info))
+    _note(str(embedder.info))
     window = 1 if is_interactive(options.file) else WINDOW
     out = Output()
     for vector in embedder.sentences(lines(options.file), window=window):
@@ -154,7 +156,7 @@ def embed(options: Namespace) -> None:
     out.flush()
 
 
-def _say(what: str) -> None:
-    """Tell what computes."""
+def _note(text: str) -> None:
+    """Write a note to standard error."""
     if sys.stderr is not None:
-        print(f"dikkat-runtime: {what}", file=sys.stderr)
+        print(f"dikkat-runtime: {text}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The command `dikkat-runtime`: its options, and one line with an exit code for whatever goes wrong."""
+"""The command `dikkat-runtime`: its options, and one line with an exit code for every failure."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ PRECISION_HELP = "int8 is faster; auto takes it where training measured that it 
 
 def main() -> None:
     """Run the command line and leave with its exit code."""
-    # a process that is told to end says so in one line too
+    # a terminated process ends with one line too
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     sys.exit(run(sys.argv[1:]))
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run one command; everything that goes wrong by the user's doing is one line on standard error."""
+    """Run one command; every failure that a user can cause is one line on standard error."""
     set_waiting()
     listen(NativeNotices("dikkat-runtime"))
     try:
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
     except MemoryError:
         return _fail("no memory left; give a smaller --batch-size", 74)
     except BrokenPipeError:
-        # the reader of our output has gone; nobody is left to tell
+        # the reader of our output has gone, so no message is written
         discard_output()
         return 141
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""Messages about the native kernels on standard error: one moving line on a terminal, plain lines elsewhere."""
+"""Print messages about the native kernels on standard error: one moving line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PLAIN_EVERY = 15.0
 
 
 class NativeNotices:
-    """Tells a person what `dikkat_runtime.native.notices` has to tell."""
+    """A listener of `dikkat_runtime.native.notices` that prints the messages."""
 
     def __init__(self, program: str) -> None:
         self._program = program
@@ -38,13 +38,13 @@ class NativeNotices:
 
 
 def _is_plain_terminal() -> bool:
-    """Whether standard error is a terminal that nothing else is drawn on, such as the bar of a training."""
+    """Return whether standard error is a terminal that nothing else is drawn on, such as the bar of a training."""
     stream = sys.stderr
     return stream is not None and not stream.closed and stream.isatty() and stream is sys.__stderr__
 
 
 def _write(text: str) -> None:
-    # work does not end because nobody can be told how far it is
+    # a closed standard error must not end the work
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(text)
         sys.stderr.flush()

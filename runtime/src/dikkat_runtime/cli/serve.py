@@ -1,4 +1,4 @@
-"""The sub-command `serve`: its options, and what it needs to be installed."""
+"""The sub-command `serve`: its options, and the packages that it needs."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ NEEDED = {"starlette": "starlette", "uvicorn": "uvicorn", "prometheus_client": "
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """Raises `UsageError` that says what is wrong in one line."""
+    """A parser that raises `UsageError` with one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Tell of a wrong option."""
+        """Raise `UsageError` for a wrong option."""
         raise UsageError(f"{message}; see {self.prog} --help")
 
     def format_help(self) -> str:
-        """The help, which begins as that of dikkat does."""
+        """Return the help, which begins as that of dikkat does."""
         return super().format_help().replace("usage:", "Usage:", 1)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of `serve`."""
+    """Add the options of `serve`."""
     parser.set_defaults(action=serve)
     serve_options.add_options(parser)
 
@@ -50,7 +50,7 @@ def serve(options: Namespace) -> int | None:
 
 
 def serve_from(name: str, arguments: Sequence[str]) -> int:
-    """Serve as the options of a command line say; `name` is what the command is called."""
+    """Serve as the options of a command line say; `name` is the name of the command."""
     parser = OneLineParser(prog=name, description="Serve runs over HTTP, as clients of other translators expect it.")
     add_options(parser)
     try:

@@ -23,9 +23,9 @@ class Option:
 
     name: str
     field: str
-    """Of `ServeSettings`, or of `Limits` where `is_limit`."""
+    """Field of `ServeSettings`, or of `Limits` where `is_limit`."""
     kind: Kind
-    """bool for a switch."""
+    """Type of the value; bool for a switch."""
     help: str
     group: str
     metavar: str | None = None
@@ -35,9 +35,9 @@ class Option:
 
     @property
     def default(self) -> Any:
-        """What it is where nobody says."""
+        """The value where no option and no file sets it."""
         owner = Limits if self.is_limit else ServeSettings
-        return next(each.default for each in fields(owner) if each.name == self.field)
+        return next(owner_field.default for owner_field in fields(owner) if owner_field.name == self.field)
 
 
 _PRECISIONS: tuple[str, ...] = get_args(PrecisionName)
@@ -86,7 +86,7 @@ _BY_NAME = {option.name: option for option in OPTIONS}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add every option to a parser, in its groups, with what it is where nobody says."""
+    """Add every option to a parser, in its groups, with its default in the help."""
     parser.usage = f"{parser.prog} [options] DIR…"
     parser.add_argument("runs", nargs="*", metavar="DIR", help="Run directories, each as DIR or NAME=DIR.")
     parser.add_argument(
@@ -116,7 +116,7 @@ def _shown(value: object) -> str:
 
 
 def read_settings(options: Namespace) -> ServeSettings:
-    """The settings of a command line, over those of its file, over the usual ones.
+    """Return the settings of a command line, over those of its file, over the defaults.
 
     Raises `MissingInputError` or `DataError` for the file, and `UsageError` for a wrong value.
     """
@@ -127,12 +127,12 @@ def read_settings(options: Namespace) -> ServeSettings:
         if value is not None:
             chosen[option.name] = value
     chosen.pop("runs", None)
-    given, limits = dict[str, Any](), dict[str, Any]()
+    settings, limits = dict[str, Any](), dict[str, Any]()
     for name, value in chosen.items():
         option = _BY_NAME[name]
         _check(option, value)
-        (limits if option.is_limit else given)[option.field] = tuple(value) if option.many else value
-    return ServeSettings(runs=runs, limits=Limits(**limits), **given)
+        (limits if option.is_limit else settings)[option.field] = tuple(value) if option.many else value
+    return ServeSettings(runs=runs, limits=Limits(**limits), **settings)
 
 
 def _check(option: Option, value: Any) -> None:
@@ -152,7 +152,7 @@ def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
         raise DataError(f"{path}: not a TOML file: {error}") from None
     for name, value in values.items():
         if name == "runs":
-            if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
                 raise DataError(f"{path}: runs must be a list of directories in quotation marks")
             yield name, value
             continue
@@ -163,14 +163,14 @@ def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _typed(option: Option, value: Any, path: Path) -> Any:
-    each = value if option.many else [value]
+    values = value if option.many else [value]
     wanted = {bool: bool, int: int, float: (int, float)}.get(option.kind, str)  # type: ignore[call-overload]
-    is_typed = isinstance(each, list) and all(
-        isinstance(one, wanted) and isinstance(one, bool) == (option.kind is bool) for one in each
+    is_typed = isinstance(values, list) and all(
+        isinstance(item, wanted) and isinstance(item, bool) == (option.kind is bool) for item in values
     )
     if not is_typed or (option.choices and value not in option.choices):
         kinds = {bool: "true or false", int: "a whole number", float: "a number"}
         what = " or ".join(option.choices) if option.choices else kinds.get(option.kind, "a text in quotation marks")  # type: ignore[call-overload]
         raise DataError(f"{path}: {option.name} must be {f'a list, each {what}' if option.many else what}")
-    typed = [option.kind(one) for one in each]
+    typed = [option.kind(item) for item in values]
     return typed if option.many else typed[0]

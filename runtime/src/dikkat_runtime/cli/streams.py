@@ -1,4 +1,4 @@
-"""Standard input and output of a command: UTF-8 whatever the locale says, lines split at newlines only."""
+"""Standard input and output of a command: UTF-8 whatever the locale is, lines split at newlines only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Output:
             self._give_up(error)
 
     def flush(self) -> None:
-        """Hand over what was written."""
+        """Write the buffered text out."""
         try:
             self._stream.flush()
         except OSError as error:
@@ -44,18 +44,18 @@ class Output:
 
 
 def discard_output() -> None:
-    """Send what could not be written nowhere, so that it is not tried again when the process ends."""
+    """Discard unwritten output, so that it is not tried again when the process ends."""
     if sys.stdout is not None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def is_interactive(path: Path | None) -> bool:
-    """Whether somebody types the lines and waits for each answer."""
+    """Return whether somebody types the lines and waits for each answer."""
     return path is None and sys.stdin is not None and sys.stdin.isatty()
 
 
 def lines(path: Path | None) -> Iterator[str]:
-    """Lines of a file or of standard input. Raises `MissingInputError`, or `DataError` with file and line."""
+    """Yield the lines of a file or of standard input. Raises `MissingInputError`, or `DataError` with file and line."""
     try:
         stream = _open(path)
         try:
@@ -68,7 +68,7 @@ def lines(path: Path | None) -> Iterator[str]:
 
 
 def text(path: Path | None) -> str:
-    """All of a file or of standard input, without the last line break. Raises as `lines`."""
+    """Return all of a file or of standard input, without the last line break. Raises as `lines`."""
     return "\n".join(lines(path))
 
 

@@ -1,1 +1,1 @@
-"""Documents: files of many formats in, the same files with translated text out."""
+"""Translate documents of many formats: the same files with translated text."""

@@ -1,4 +1,4 @@
-"""Zip archives from a stranger, read within bounds and written entry by entry as they were."""
+"""Read zip archives of strangers within bounds, and write them entry by entry."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ class Archive:
 
     @classmethod
     def read(cls, data: bytes, name: str) -> Archive:
-        """Unpack. Raises `DataError` for what is damaged, encrypted, too large, or has a path that leads outside."""
+        """Unpack an archive.
+
+        Raises `DataError` for one that is damaged, encrypted, too large, or has paths that lead outside.
+        """
         try:
             with zipfile.ZipFile(io.BytesIO(data)) as file:
                 infos = file.infolist()
@@ -43,11 +46,11 @@ class Archive:
             raise DataError(f"{name}: damaged, or not a zip archive ({error})") from None
 
     def content(self, path: str) -> bytes | None:
-        """One entry, or None."""
+        """Return the content of one entry, or None."""
         return next((content for info, content in self.entries if info.filename == path), None)
 
     def write(self, changed: Mapping[str, bytes]) -> bytes:
-        """The archive with other contents of some entries; all else stays."""
+        """Return the archive with other contents of some entries; all else stays."""
         target = io.BytesIO()
         with zipfile.ZipFile(target, "w") as file:
             file.comment = self.comment

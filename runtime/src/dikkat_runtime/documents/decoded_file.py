@@ -1,4 +1,4 @@
-"""A file of text in any charset as characters, and back to the same bytes."""
+"""Decode a file of text in any charset, and encode it back to the same bytes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _MARKS = (
 
 
 def byte_order_mark(data: bytes) -> tuple[bytes, str | None]:
-    """The byte-order mark that a file begins with and the charset that it tells; nothing and None without one."""
+    """Return the byte-order mark at the beginning of a file and its charset; nothing and None without one."""
     return next(((mark, charset) for mark, charset in _MARKS if data.startswith(mark)), (b"", None))
 
 
 @dataclass(frozen=True)
 class DecodedFile:
-    """Characters of a file; its byte-order mark stands apart."""
+    """The characters of a file, without its byte-order mark."""
 
     name: str
     text: str
@@ -39,7 +39,7 @@ class DecodedFile:
     def decode(cls, data: bytes, name: str, charset: str | None = None) -> DecodedFile:
         """Read bytes by their byte-order mark, else in `charset`, else as UTF-8.
 
-        Raises `DataError` with the byte position for what is not of the charset, and for one that is not known.
+        Raises `DataError` with the byte position for bytes that are not of the charset, and for an unknown charset.
         """
         mark, marked = byte_order_mark(data)
         chosen = marked or charset or "utf-8"
@@ -58,7 +58,7 @@ class DecodedFile:
         return file
 
     def encode(self, text: str, errors: str = "strict") -> bytes:
-        """Bytes of a text in the file's charset. Raises `DataError` for a character that it lacks."""
+        """Return the bytes of a text in the file's charset. Raises `DataError` for a character that it lacks."""
         try:
             return self.mark + text.encode(self.charset, errors)
         except UnicodeEncodeError as error:
@@ -68,7 +68,7 @@ class DecodedFile:
             ) from None
 
     def line(self, position: int) -> int:
-        """The line of a character, from 1."""
+        """Return the line of a character, from 1."""
         return bisect_right(self._line_starts, position)
 
     @cached_property
@@ -81,20 +81,20 @@ class DecodedFile:
 
 @dataclass
 class TextDocument:
-    """A file of text whose translations are spliced in."""
+    """A file of text into which translations are spliced."""
 
     file: DecodedFile
     segments: Sequence[Segment]
     remarks: Counter[str] = field(default_factory=Counter)
     also: Sequence[Edit] = ()
-    """What changes beside the targets, such as the language that a file says it is in."""
+    """Changes beside the targets, such as the declared language of a file."""
     markup: bool = True
-    """Whether tags may stand in the texts themselves."""
+    """True if tags may stand in the texts themselves."""
     errors: str = "strict"
-    """What becomes of a character that the charset lacks, as in `str.encode`."""
+    """Treatment of a character that the charset lacks, as in `str.encode`."""
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """The file with one translation for each segment."""
+        """Return the file with one translation for each segment."""
         edits = [
             edit
             for segment, content in zip(self.segments, translations, strict=True)

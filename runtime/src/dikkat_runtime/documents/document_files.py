@@ -1,4 +1,4 @@
-"""A document of one path translated into another: whole or not at all, and never over the input."""
+"""Translate a document of one path into another: whole or not at all, and never over the input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dikkat_runtime.files import probe_beside, read_regular, write_atomically, w
 from dikkat_runtime.tasks.aligner import Aligner
 
 LARGEST_DOCUMENT = 512 << 20
-"""Bytes; a document is held in memory."""
+"""Most bytes of a document, which is held in memory."""
 
 
 def translate_file(
@@ -44,7 +44,7 @@ def translate_file(
 
 
 def run_options(run: Path, columns: str = "") -> Options:
-    """What the readers are told: the languages of a run directory's model, and the columns of a table.
+    """Return the options of the readers: the languages of a run directory's model, and the columns of a table.
 
     `columns` is "source:target", names or numbers from 1; either may be left out.
     """
@@ -55,7 +55,7 @@ def run_options(run: Path, columns: str = "") -> Options:
 
 
 def run_align(run: Path) -> Align | None:
-    """How the model of a run directory aligns words; None for a model that gives no attention here.
+    """Return the alignment of words by the model of a run directory, or None for a model without readable attention.
 
     Its weights are read when the first sentence with a tag is aligned.
     """

@@ -1,4 +1,4 @@
-"""A whole file in, the same file with its text translated out."""
+"""Translate a whole file to the same file with its text translated."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_OPTIONS = Options()
 
 @dataclass(frozen=True, slots=True)
 class TranslatedDocument:
-    """The file that was written, and what there is to say of it."""
+    """The written file, and notes on its translation."""
 
     data: bytes
     format: str
@@ -26,10 +26,10 @@ class TranslatedDocument:
     remarks: Counter[str]
 
     def lines(self) -> list[str]:
-        """What was done, one line each."""
+        """Return the notes, one line each."""
         segments = f"{self.num_segments:,} segment{'' if self.num_segments == 1 else 's'}"
-        told = [f"{self.format}: translated {segments}"]
-        return told + [f"{what}: {count:,}" for what, count in sorted(self.remarks.items()) if count]
+        notes = [f"{self.format}: translated {segments}"]
+        return notes + [f"{what}: {count:,}" for what, count in sorted(self.remarks.items()) if count]
 
 
 def translate_document(
@@ -37,8 +37,9 @@ def translate_document(
 ) -> TranslatedDocument:
     """Translate the file `name` of these bytes.
 
-    `translate` takes sentences and gives their translations, as many; `align` tells for a sentence and its translation
-    which words belong together. Raises `DataError` for a damaged file and `UsageError` for one that is no document.
+    `translate` takes sentences and returns their translations, as many; `align` returns for a sentence and its
+    translation which words belong together. Raises `DataError` for a damaged file and `UsageError` for one that is no
+    document.
     """
     reader = require_format(name, data)
     document = reader.read(data, name, options)

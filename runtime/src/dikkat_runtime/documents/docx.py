@@ -1,4 +1,4 @@
-"""Word documents (`.docx`): a paragraph is a segment, and its formatting a pair of tags for each run.
+"""Read Word documents (`.docx`): a paragraph is a segment, and its formatting a pair of tags for each run.
 
 Source: ECMA-376, part 1, chapter 17 (WordprocessingML).
 """
@@ -23,7 +23,7 @@ _DROPPED = frozenset(("proofErr", "lastRenderedPageBreak", "softHyphen"))
 _ENDS = frozenset(("br", "tab", "cr", "ptab"))
 _IDENTITY = re.compile(r"""\s[\w-]+:rsid\w*=(?:"[^"]*"|'[^']*')""")
 _RUN = "run:"
-"""Begins the markup of a tag that stands for the formatting of a run, and is written into each run."""
+"""Prefix of the markup of a tag for the formatting of a run, which is written into each run."""
 INSIDE = "text boxes that stand inside a paragraph of text, not translated"
 
 
@@ -38,7 +38,7 @@ class WordDocument:
     markup: bool = False
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """The document with one translation for each segment."""
+        """Return the document with one translation for each segment."""
         changed = {}
         remaining = list(translations)
         for path, part in self.parts:
@@ -49,7 +49,10 @@ class WordDocument:
 
 
 def read_docx(data: bytes, name: str, options: Options) -> WordDocument:
-    """All paragraphs with text, of the body, headers, footers and notes. Raises `DataError` for no Word document."""
+    """Read all paragraphs with text, of the body, headers, footers and notes.
+
+    Raises `DataError` for no Word document.
+    """
     archive = Archive.read(data, name)
     remarks: Counter[str] = Counter()
     parts = []
@@ -64,7 +67,7 @@ def read_docx(data: bytes, name: str, options: Options) -> WordDocument:
 
 
 class _Part:
-    """Reads one part of the document."""
+    """A reader of one part of the document."""
 
     def __init__(self, file: DecodedFile, remarks: Counter[str]) -> None:
         self._file, self._remarks = file, remarks
@@ -72,7 +75,7 @@ class _Part:
         self._partner = matching(self._nodes)
 
     def document(self) -> TextDocument:
-        """The part with its segments."""
+        """Return the part with its segments."""
         segments = []
         covered = -1
         for number, node in enumerate(self._nodes):
@@ -86,7 +89,7 @@ class _Part:
         return TextDocument(self._file, segments, markup=False, errors="xmlcharrefreplace")
 
     def _paragraph(self, number: int) -> tuple[Segment | None, bool]:
-        """The segment of a paragraph, and whether nothing is left to look at in it."""
+        """Return the segment of a paragraph, and whether the paragraph is read completely."""
         first, last = number + 1, self._partner[number]
         if self._nodes[first].local == "pPr":
             first = self._partner[first] + 1
@@ -104,7 +107,7 @@ class _Part:
 
 
 class _Runs:
-    """Reads the runs of a paragraph; neighbours of one format are one."""
+    """A reader of the runs of a paragraph; neighbours of one format are one."""
 
     def __init__(self, nodes: Sequence[Node], partner: dict[int, int], prefix: str) -> None:
         self._nodes, self._partner, self._prefix = nodes, partner, prefix
@@ -114,7 +117,7 @@ class _Runs:
         """The format of most of the text, which needs no tag."""
 
     def read(self, first: int, last: int) -> Content:
-        """Text and tags of the nodes from `first` to before `last`."""
+        """Return text and tags of the nodes from `first` to before `last`."""
         self._walk(first, last)
         sizes: Counter[str] = Counter()
         for style, item in self._pieces:
@@ -154,38 +157,38 @@ class _Runs:
             number = end + 1
 
     def _run(self, number: int, last: int) -> int:
-        """One run, or all runs of a field; gives the number of the last node."""
+        """Read one run, or all runs of a field; return the number of the last node."""
         end = self._partner[number]
         if field_end := self._field_end(number, last):
             self._pieces.append(("", Tag("word", self._raw(number, field_end), number + 1)))
             return field_end
-        style, place = "", number + 1
-        while place < end:
-            node, close = self._nodes[place], self._partner.get(place, place)
+        style, index = "", number + 1
+        while index < end:
+            node, close = self._nodes[index], self._partner.get(index, index)
             if node.local == "rPr":
-                style = _IDENTITY.sub("", self._raw(place, close))
+                style = _IDENTITY.sub("", self._raw(index, close))
             elif node.local == "t":
-                text = "".join(each.text for each in self._nodes[place:close])
+                text = "".join(node.text for node in self._nodes[index:close])
                 self._pieces.append((style, text))
             elif node.local == "noBreakHyphen":
                 self._pieces.append((style, "\u2011"))
             elif node.local not in _DROPPED and node.kind in ("open", "empty"):
-                raw = f"<{self._prefix}r>{style}{self._raw(place, close)}</{self._prefix}r>"
-                self._pieces.append((style, Tag("void", raw, place + 1, ends_sentence=node.local in _ENDS)))
-            place = close + 1
+                raw = f"<{self._prefix}r>{style}{self._raw(index, close)}</{self._prefix}r>"
+                self._pieces.append((style, Tag("void", raw, index + 1, ends_sentence=node.local in _ENDS)))
+            index = close + 1
         return end
 
     def _field_end(self, number: int, last: int) -> int | None:
-        """The last node of a field that begins in this run; None where none does."""
+        """Return the last node of a field that begins in this run, or None where none does."""
         depth = 0
-        for place in range(number, last):
-            node = self._nodes[place]
+        for index in range(number, last):
+            node = self._nodes[index]
             if node.local == "fldChar" and node.kind in ("open", "empty"):
                 kind = next((value for name, value in node.attributes.items() if name.endswith("fldCharType")), "")
                 depth += {"begin": 1, "end": -1}.get(kind, 0)
                 if depth == 0:
-                    return next(close for close in range(place, last) if self._is_close_of_run(close))
-            elif depth == 0 and self._is_close_of_run(place):
+                    return next(close for close in range(index, last) if self._is_close_of_run(close))
+            elif depth == 0 and self._is_close_of_run(index):
                 return None
         return last - 1 if depth else None
 

@@ -1,4 +1,4 @@
-"""Which reader a file has, by the ending of its name and by how it begins."""
+"""Choose the reader of a file by the ending of its name and by its beginning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Reader = Callable[[bytes, str, Options], Document]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format: the name that people know, endings of file names, and where its reader is."""
+    """One format: its usual name, endings of file names, and the module of its reader."""
 
     name: str
     endings: tuple[str, ...]
@@ -23,7 +23,7 @@ class Format:
     function: str
 
     def read(self, data: bytes, name: str, options: Options) -> Document:
-        """Read a file of this format; the reader is imported when it is first needed."""
+        """Read a file of this format; the reader is imported at the first call."""
         reader: Reader = getattr(import_module(f"dikkat_runtime.documents.{self.module}"), self.function)
         return reader(data, name, options)
 
@@ -50,11 +50,11 @@ _BEGINNINGS = (
     (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<!doctype html|<html)\b", re.IGNORECASE), ".html"),
 )
 _CERTAIN = frozenset((".mo", ".docx", ".vtt", ".xlf", ".tmx"))
-"""Endings of formats that say what they are; such a beginning counts more than the name of the file."""
+"""Endings of formats with a characteristic beginning, which counts more than the name of the file."""
 
 
 def find_format(name: str, data: bytes = b"") -> Format | None:
-    """The format of a file, or None for plain text."""
+    """Return the format of a file, or None for plain text."""
     begins = next((ending for pattern, ending in _BEGINNINGS if pattern.match(data)), None)
     ending = name[name.rfind(".") :].lower() if "." in name else ""
     named = _by_ending(ending)
@@ -64,13 +64,13 @@ def find_format(name: str, data: bytes = b"") -> Format | None:
 
 
 def require_format(name: str, data: bytes) -> Format:
-    """The format of a file. Raises `UsageError` for a file of none."""
-    found = find_format(name, data)
-    if found is None:
-        known = " ".join(ending for each in FORMATS for ending in each.endings)
+    """Return the format of a file. Raises `UsageError` for a file of none."""
+    document_format = find_format(name, data)
+    if document_format is None:
+        known = " ".join(ending for known_format in FORMATS for ending in known_format.endings)
         raise UsageError(f"{name}: not a document that can be translated whole; these can: {known}")
-    return found
+    return document_format
 
 
 def _by_ending(ending: str) -> Format | None:
-    return next((each for each in FORMATS if ending in each.endings), None)
+    return next((document_format for document_format in FORMATS if ending in document_format.endings), None)

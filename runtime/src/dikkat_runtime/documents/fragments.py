@@ -1,4 +1,4 @@
-"""Pieces of HTML and XML, as clients send them instead of plain text: well-formed or not, nothing but text changes."""
+"""Translate pieces of HTML and XML that clients send instead of plain text; only text changes, well-formed or not."""
 
 from __future__ import annotations
 
@@ -28,25 +28,28 @@ _NOT_TRANSLATED = re.compile(r"""\stranslate\s*=\s*["']no["']""")
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """What a client says of the elements of an XML fragment; names as they are written there."""
+    """The options of a client on the elements of an XML fragment; names as they are written there."""
 
     ignored: Collection[str] = ()
     """Elements that are not translated; each stands for a word."""
     splitting: Collection[str] = ()
     """Elements that end a sentence."""
     inside: Collection[str] = ()
-    """Elements that never do."""
+    """Elements that never end a sentence."""
     detects: bool = True
-    """Whether an element that stands beside no text ends a sentence."""
+    """True if an element that stands beside no text ends a sentence."""
 
 
 def html_fragment(text: str, ignored: Collection[str] = ()) -> TextDocument:
-    """The texts of a piece of HTML, read as a page is; elements named `ignored` (small letters) stay as they are."""
+    """Read the texts of a piece of HTML like those of a page.
+
+    Elements named `ignored` (small letters) stay as they are.
+    """
     return page_document(DecodedFile("text", text), Options(ignored_elements=frozenset(ignored)))
 
 
 def xml_fragment(text: str, structure: Structure) -> TextDocument:
-    """The texts of a piece of XML; what is not well-formed stands for itself."""
+    """Read the texts of a piece of XML; text that is not well-formed stands for itself."""
     nodes = list(_nodes(text))
     _match(nodes, structure.ignored)
     segments = [
@@ -60,7 +63,7 @@ def xml_fragment(text: str, structure: Structure) -> TextDocument:
 
 @dataclass(slots=True)
 class _Node:
-    """A tag, a text or what is neither, with its place in the fragment."""
+    """A tag, a text or another node, with its position in the fragment."""
 
     kind: Literal["open", "close", "empty", "text", "copied", "other"]
     start: int
@@ -70,35 +73,35 @@ class _Node:
     """The number of both of a matching pair, from 1; 0 where the other one is missing."""
     parent: _Node | None = None
     has_text: bool = False
-    """Whether text stands in the element, but not in an element inside it."""
+    """True if text stands directly in the element."""
 
 
 def _nodes(text: str) -> Iterator[_Node]:
-    """All nodes; a `<` that begins no tag is text."""
+    """Yield all nodes; a `<` that begins no tag is text."""
     start = position = 0
     last = {opening: text.rfind(closing) for opening, closing in _ENDS.items()}
     while (position := text.find("<", position)) >= 0:
-        opening = next((each for each in _ENDS if text.startswith(each, position)), "<")
-        # what is closed no more is not looked for to the end each time
+        opening = next((beginning for beginning in _ENDS if text.startswith(beginning, position)), "<")
+        # remember what is never closed again, so that the rest is searched only once
         ends = position < last.get(opening, len(text))
-        found = _NODE.match(text, position, position + _LONGEST_TAG) if ends else None
-        if found is None:
+        match = _NODE.match(text, position, position + _LONGEST_TAG) if ends else None
+        if match is None:
             position += 1
             continue
         if position > start:
             yield _Node("text", start, text[start:position])
-        if found["open"]:
-            kind: Literal["open", "empty"] = "empty" if found[0].endswith("/>") else "open"
-            yield _Node(kind, position, found[0], found["open"])
+        if match["open"]:
+            kind: Literal["open", "empty"] = "empty" if match[0].endswith("/>") else "open"
+            yield _Node(kind, position, match[0], match["open"])
         else:
-            yield _Node("close" if found["close"] else "other", position, found[0], found["close"] or "")
-        start = position = found.end()
+            yield _Node("close" if match["close"] else "other", position, match[0], match["close"] or "")
+        start = position = match.end()
     if start < len(text):
         yield _Node("text", start, text[start:])
 
 
 def _match(nodes: list[_Node], ignored: Collection[str]) -> None:
-    """Find the pairs, what stands in what, and make each element that is not translated one node."""
+    """Find pairs and nesting, and make each element that is not translated one node."""
     root = _Node("open", 0, "", pair=-1)
     opened, counts = [root], Counter[str]()
     for number, node in enumerate(nodes, start=1):
@@ -114,7 +117,7 @@ def _match(nodes: list[_Node], ignored: Collection[str]) -> None:
             node.parent = last.parent
     for node in nodes:
         if node.parent is not None and not node.parent.pair:
-            # what stands in an element that is never closed stands around it
+            # the content of an element that is never closed belongs to its parent
             node.parent = node.parent.parent
         if node.kind == "text" and node.raw.strip() and node.parent is not None:
             node.parent.has_text = True
@@ -145,7 +148,7 @@ def _is_copied(node: _Node, ignored: Collection[str]) -> bool:
 
 
 def _blocks(nodes: list[_Node], structure: Structure) -> Iterator[list[_Node]]:
-    """The nodes between two that end a sentence."""
+    """Yield the nodes between two that end a sentence."""
     block: list[_Node] = []
     for node in nodes:
         if _ends_sentence(node, structure):

@@ -1,4 +1,4 @@
-"""HTML pages: texts, and the attributes that people read; scripts, styles, code and what says `translate="no"` stay."""
+"""Read HTML pages: texts and visible attributes; scripts, styles, code and elements of `translate="no"` stay."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 
 
 def read_html(data: bytes, name: str, options: Options) -> TextDocument:
-    """The texts of a page: of each block, of attributes, of its title."""
+    """Read the texts of a page: of each block, of attributes, of its title."""
     declared = _CHARSET.search(data[:4096])
     file = DecodedFile.decode(data, name, declared[1].decode("ascii") if declared else None)
     return page_document(file, options)
 
 
 def page_document(file: DecodedFile, options: Options, start: int = 0, end: int | None = None) -> TextDocument:
-    """The texts of the characters `start` to `end` of a file."""
+    """Read the texts of the characters `start` to `end` of a file."""
     page = _Page(file)
     nodes = [Node(node.kind, node.start + start, node.raw, node.name) for node in html_nodes(file.text[start:end])]
     ends, number = closing_tags(nodes), 0
@@ -43,7 +43,7 @@ def page_document(file: DecodedFile, options: Options, start: int = 0, end: int 
 
 
 class _Page:
-    """Gathers the nodes of a block until it ends."""
+    """A collector of the nodes of a block until it ends."""
 
     def __init__(self, file: DecodedFile) -> None:
         self.segments: list[Segment] = []
@@ -56,7 +56,7 @@ class _Page:
         """By where their tag begins; of tags inside a text, which move with it."""
 
     def read(self, node: Node) -> None:
-        """Take the next node."""
+        """Read the next node."""
         if node.kind in ("open", "copied"):
             self._attributes(node)
         if node.kind == "raw" and node.name == "title":
@@ -68,10 +68,10 @@ class _Page:
             self._block.append(node)
 
     def flush(self) -> None:
-        """The block has ended."""
+        """End the block."""
         block, self._block = self._block, []
         ends, start = closing_tags(block), 0
-        # tags before the first text open nothing in it that is not closed in it
+        # tags before the first text stay outside, unless they are closed within
         while start < len(block) and block[start].kind != "text" and start not in ends:
             start += 1
         block = block[start:]
@@ -89,12 +89,12 @@ class _Page:
         self.segments.append(Segment(content, edits, self._file.line(first)))
 
     def _with_attributes(self, tag: Tag) -> Tag:
-        """A tag with the translations of its attributes."""
+        """Return a tag with the translations of its attributes."""
         start = tag.pair - 1
         if tag.kind == "close" or start not in self._new_attributes:
             return tag
-        moved = [Edit(each.start - start, each.end - start, each.text) for each in self._new_attributes[start]]
-        return replace(tag, markup=splice(tag.markup, moved))
+        edits = [Edit(edit.start - start, edit.end - start, edit.text) for edit in self._new_attributes[start]]
+        return replace(tag, markup=splice(tag.markup, edits))
 
     def _text(self, node: Node) -> None:
         if has_words(_unescaped(node.raw)):
@@ -102,20 +102,22 @@ class _Page:
             self.segments.append(Segment((_unescaped(node.raw),), edits, self._file.line(node.start)))
 
     def _attributes(self, node: Node) -> None:
-        for each in node.attributes():
-            text = _unescaped(each.raw)
+        for attribute in node.attributes():
+            text = _unescaped(attribute.raw)
             is_button = (
-                each.name == "value"
+                attribute.name == "value"
                 and node.name == "input"
                 and ((node.attribute("type") or "").lower() in ("submit", "button", "reset"))
             )
             described = (
-                each.name == "content"
+                attribute.name == "content"
                 and node.name == "meta"
                 and ((node.attribute("name") or "").lower() in ("description", "keywords", "title"))
             )
-            if (each.name in _READ or is_button or described) and has_words(text) and each.quote:
-                self.segments.append(Segment((text,), self._attribute_edits(node, each), self._file.line(each.start)))
+            if (attribute.name in _READ or is_button or described) and has_words(text) and attribute.quote:
+                self.segments.append(
+                    Segment((text,), self._attribute_edits(node, attribute), self._file.line(attribute.start))
+                )
 
     def _attribute_edits(self, node: Node, attribute: Attribute) -> Callable[[Content], Iterable[Edit]]:
         escape = _attribute_escaper(attribute.quote)
@@ -131,7 +133,7 @@ class _Page:
 
 
 def _content(block: list[Node]) -> Content:
-    """Text and tags; what is not closed or crosses another element stands alone."""
+    """Return text and tags; tags that are not closed or cross another element stand alone."""
     partner = _partners(block)
     closes = {close: opening for opening, close in partner.items()}
     items: list[Item] = []
@@ -150,12 +152,12 @@ def _content(block: list[Node]) -> Content:
 
 
 def _is_left_alone(node: Node, ignored: frozenset[str]) -> bool:
-    """Whether an element is not to be translated."""
+    """Return whether an element is not to be translated."""
     return node.kind == "open" and not node.is_void and (node.name in ignored or _is_copied(node))
 
 
 def _copied(nodes: list[Node]) -> Node:
-    """An element that is not to be translated, as one node."""
+    """Return an element that is not to be translated, as one node."""
     return Node("copied", nodes[0].start, "".join(node.raw for node in nodes), nodes[0].name)
 
 
@@ -165,7 +167,7 @@ def _is_copied(node: Node) -> bool:
 
 
 def _partners(block: list[Node]) -> dict[int, int]:
-    """Pairs that are well nested: what a pair crosses stands alone."""
+    """Return the pairs that are well nested; tags of crossing pairs stand alone."""
     partner: dict[int, int] = {}
     opened, counts = list[int](), Counter[str]()
     for number, node in enumerate(block):
@@ -185,12 +187,12 @@ def _replacement(start: int, end: int, escape: Callable[[str], str]) -> Callable
 
 
 def _unescaped(text: str) -> str:
-    """Text with its references resolved; one without a semicolon is text."""
-    return _REFERENCE.sub(lambda found: html.unescape(found[0]), text)
+    """Return text with its references resolved; one without a semicolon is text."""
+    return _REFERENCE.sub(lambda match: html.unescape(match[0]), text)
 
 
 def _escaper(source: str) -> Callable[[str], str]:
-    """Escapes text, with the same references for the same characters as the source has."""
+    """Return a function that escapes text with the same references for the same characters as the source has."""
     named: dict[str, str] = {}
     for reference in _REFERENCE.findall(source):
         character = html.unescape(reference)
@@ -217,14 +219,14 @@ def _attribute_escaper(quote: str) -> Callable[[str], str]:
 
 
 def _language_edits(nodes: list[Node], options: Options) -> list[Edit]:
-    """The language of the page, where it says the one that the model reads."""
+    """Return the change of the declared language of a page, where it is the source language of the model."""
     root = next((node for node in nodes if node.kind == "open" and node.name == "html"), None)
     if root is None or not options.target_language:
         return []
     code = options.target_language.replace("_", "-")
     reads = options.source_language[:2].lower()
     return [
-        Edit(each.start, each.end, code)
-        for each in root.attributes()
-        if each.name in _LANGUAGE and (not reads or each.raw[:2].lower() == reads)
+        Edit(attribute.start, attribute.end, code)
+        for attribute in root.attributes()
+        if attribute.name in _LANGUAGE and (not reads or attribute.raw[:2].lower() == reads)
     ]

@@ -1,4 +1,4 @@
-"""HTML as a row of nodes with their places in the file: no tree is built, so that nothing outside the texts changes."""
+"""Split HTML into a row of nodes with their positions in the file; no tree is built, so that only texts change."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Kind = Literal["open", "close", "text", "raw", "copied", "other"]
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """One attribute: its name in small letters, what stands in the file, and where."""
+    """One attribute: its name in small letters, its raw value, and its position."""
 
     name: str
     raw: str
@@ -48,7 +48,7 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A tag, a text or what is neither; characters `start` to `end` of the file."""
+    """A tag, a text or another node; characters `start` to `end` of the file."""
 
     kind: Kind
     start: int
@@ -58,32 +58,32 @@ class Node:
 
     @property
     def end(self) -> int:
-        """Behind its last character."""
+        """The position behind its last character."""
         return self.start + len(self.raw)
 
     @property
     def is_void(self) -> bool:
-        """Whether it has no closing tag."""
+        """True if it has no closing tag."""
         return self.name in VOID or self.raw.endswith("/>")
 
     def attributes(self) -> list[Attribute]:
-        """All attributes that have a value."""
-        found = []
+        """Return all attributes that have a value."""
+        result = []
         tag = _NODE.match(self.raw)
         for match in _ATTRIBUTE.finditer(tag[0] if tag else ""):
-            part = next(each for each in ("double", "single", "bare") if match[each] is not None)
-            start, end = (self.start + place for place in match.span(part))
+            part = next(group for group in ("double", "single", "bare") if match[group] is not None)
+            start, end = (self.start + offset for offset in match.span(part))
             quote = {"double": '"', "single": "'"}.get(part, "")
-            found.append(Attribute(match["name"].lower(), match[part], start, end, quote))
-        return found
+            result.append(Attribute(match["name"].lower(), match[part], start, end, quote))
+        return result
 
     def attribute(self, name: str) -> str | None:
-        """The raw value of one attribute, or None."""
-        return next((each.raw for each in self.attributes() if each.name == name), None)
+        """Return the raw value of one attribute, or None."""
+        return next((entry.raw for entry in self.attributes() if entry.name == name), None)
 
 
 def _unclosed(text: str, position: int) -> Iterator[Node]:
-    """Split what stands behind the last closed tag into text and a tag that is never closed."""
+    """Split the rest behind the last closed tag into text and a tag that is never closed."""
     begins = _TAG_BEGINS.search(text, position)
     end = begins.start() if begins else len(text)
     if end > position:
@@ -93,25 +93,25 @@ def _unclosed(text: str, position: int) -> Iterator[Node]:
 
 
 def html_nodes(text: str) -> Iterator[Node]:
-    """The nodes of a page, in order; every character is in exactly one of them."""
+    """Yield the nodes of a page, in order; every character is in exactly one of them."""
     position, last = 0, text.rfind(">")
     while position < len(text):
         if position > last and not text.startswith("<!--", position):
-            # no tag is closed any more: each would be looked for to the end
+            # no tag is closed any more: the search for each would run to the end
             yield from _unclosed(text, position)
             return
-        found = _NODE.match(text, position)
-        if found is None or (_TAG_BEGINS.match(text, position) and found["text"]):
+        match = _NODE.match(text, position)
+        if match is None or (_TAG_BEGINS.match(text, position) and match["text"]):
             # a tag that is never closed: browsers show nothing of it
             end = text.find(">", position) + 1 or len(text)
             yield Node("other", position, text[position:end])
             position = end
             continue
-        name = (found["open"] or found["close"] or "").lower()
-        kind: Kind = "text" if found["text"] else "open" if found["open"] else "close" if found["close"] else "other"
-        yield Node(kind, position, found[0], name)
-        position = found.end()
-        if kind == "open" and name in RAW and not found[0].endswith("/>"):
+        name = (match["open"] or match["close"] or "").lower()
+        kind: Kind = "text" if match["text"] else "open" if match["open"] else "close" if match["close"] else "other"
+        yield Node(kind, position, match[0], name)
+        position = match.end()
+        if kind == "open" and name in RAW and not match[0].endswith("/>"):
             close = re.compile(rf"</{re.escape(name)}(?=[\s/>])", re.IGNORECASE).search(text, position)
             end = close.start() if close else len(text)
             if end > position:
@@ -120,7 +120,7 @@ def html_nodes(text: str) -> Iterator[Node]:
 
 
 def closing_tags(nodes: Sequence[Node]) -> dict[int, int]:
-    """For the number of each opening tag that of the tag which closes it, whatever other elements cross it."""
+    """Return for the number of each opening tag that of its closing tag, whatever other elements cross it."""
     ends: dict[int, int] = {}
     opened: dict[str, list[int]] = {}
     for number, node in enumerate(nodes):

@@ -1,4 +1,4 @@
-"""Inline elements of XLIFF and TMX as tags of a segment."""
+"""Read inline elements of XLIFF and TMX as tags of a segment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _BREAKS = frozenset(("lb", "pb", "x-br", "x-html-br", "fmt"))
 
 
 def inline_content(nodes: Iterable[Node]) -> Content:
-    """Text and tags of the nodes inside a source; the two halves of a pair may stand apart (`bpt`, `sc`)."""
+    """Return text and tags of the nodes inside a source.
+
+    The two halves of a pair may be separate elements (`bpt`, `sc`).
+    """
     row = list(nodes)
     if all(node.kind in ("text", "cdata") for node in row):
         return tuple(node.text for node in row)
@@ -34,7 +37,7 @@ def inline_content(nodes: Iterable[Node]) -> Content:
         elif node.local in _PAIRED and node.kind == "open" and node.attributes.get("translate") != "no":
             items.append(Tag("open", node.raw, number + 1))
         elif node.kind == "close":
-            opening = next(place for place, close in partner.items() if close == number)
+            opening = next(index for index, close in partner.items() if close == number)
             items.append(Tag("close", node.raw, opening + 1))
         elif node.kind in ("open", "empty"):
             items.append(_alone(row, number, end))
@@ -46,7 +49,7 @@ def inline_content(nodes: Iterable[Node]) -> Content:
 
 
 def _halves(row: list[Node]) -> dict[int, tuple[Kind, int]]:
-    """Numbers of the elements that open or close a pair by themselves, properly nested; others stand alone."""
+    """Return the elements that open or close a pair by themselves, properly nested; others stand alone."""
     halves: dict[int, tuple[Kind, int]] = {}
     opened: list[tuple[str, int]] = []
     for number, node in enumerate(row):
@@ -67,15 +70,15 @@ def _halves(row: list[Node]) -> dict[int, tuple[Kind, int]]:
                 halves[opening], halves[number] = ("open", opening + 1), ("close", opening + 1)
             elif any(identity in wanted for identity, _ in opened):
                 # crosses another pair: neither can be nested
-                opened = [each for each in opened if each[0] not in wanted]
+                opened = [half for half in opened if half[0] not in wanted]
     return halves
 
 
 def _alone(row: list[Node], number: int, end: int) -> Tag:
-    """An element that stands alone: a break, formatting, or what stands for a word."""
+    """Return an element that stands alone: a break, formatting, or a placeholder of a word."""
     node = row[number]
     shown = node.attributes.get("equiv-text") or node.attributes.get("equiv") or node.attributes.get("disp") or ""
-    shown = shown or "".join(each.text for each in row[number:end])
+    shown = shown or "".join(inner.text for inner in row[number:end])
     kind = node.attributes.get("ctype") or node.attributes.get("subType", "")
     ends = kind.rpartition(":")[2] in _BREAKS or bool(re.match(r"<(?:br|hr|p|div)\b", shown))
     is_word = bool(shown) and not shown.startswith("<") and not ends

@@ -1,4 +1,7 @@
-"""Markdown: the text of headings, paragraphs, items and tables; code, addresses, HTML blocks and all marks stay."""
+"""Read Markdown: the text of headings, paragraphs, items and tables.
+
+Code, addresses, HTML blocks and all marks stay.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segm
 from dikkat_runtime.text.placeholders import has_words
 
 _MOST_OPEN = 50
-"""Marks that may wait for their other half."""
+"""Most marks that may wait for their other half."""
 _SPECIAL = frozenset("\\`*_[]<")
 _ANY_SIGN = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _INLINE = re.compile(
@@ -35,7 +38,7 @@ _BLOCK_START = re.compile(r"(?:#{1,6}(?=\s)|[-+*](?=\s)|>|\d{1,9}(?=[.)]\s)|~{3}
 
 
 def read_markdown(data: bytes, name: str, options: Options) -> TextDocument:
-    """The texts of a file, a block a segment."""
+    """Read the texts of a file, a block a segment."""
     file = DecodedFile.decode(data, name)
     known = definitions(file.text)
     segments = []
@@ -64,8 +67,10 @@ def _segment(file: DecodedFile, block: Block, known: frozenset[str]) -> Segment 
     start, end = block.lines[0][0], block.lines[-1][1]
     raw = file.text[start:end]
     if image := _ALONE_IMAGE.fullmatch(raw):
-        place = start + image.start("alt")
-        edits = _replacement(place, place + len(image["alt"]), lambda text: text.replace("[", "(").replace("]", ")"))
+        alt_start = start + image.start("alt")
+        edits = _replacement(
+            alt_start, alt_start + len(image["alt"]), lambda text: text.replace("[", "(").replace("]", ")")
+        )
         return Segment((image["alt"],), edits, file.line(start)) if has_words(image["alt"]) else None
     content = inline_markdown(file.text, block, known)
     if not has_words(plain(content)):
@@ -82,18 +87,18 @@ def _replacement(
         translation = _without_blank_lines(translation)
         written = render(translation, escape)
         first = next((item for item in translation if item != ""), None)
-        found = None if begins_block else _BLOCK_START.match(written)
-        if isinstance(first, str) and found:
-            # text that would begin another kind of block
-            place = found.end() if found[0].isdigit() else 0
-            written = f"{written[:place]}\\{written[place:]}"
+        match = None if begins_block else _BLOCK_START.match(written)
+        if isinstance(first, str) and match:
+            # escape text that would begin another kind of block
+            offset = match.end() if match[0].isdigit() else 0
+            written = f"{written[:offset]}\\{written[offset:]}"
         return [Edit(start, end, written)]
 
     return edits
 
 
 def _without_blank_lines(content: Content) -> Content:
-    """Content without breaks after which nothing would stand in a line, since an empty line ends a paragraph."""
+    """Return content without breaks that would leave an empty line, since an empty line ends a paragraph."""
     items: list[Item] = []
     line = ""
     for item in content:
@@ -108,7 +113,7 @@ def _without_blank_lines(content: Content) -> Content:
 
 
 def _escaper(source: str, is_cell: bool) -> Callable[[str], str]:
-    """Escapes the signs that would be marks, unless the source has them bare."""
+    """Return a function that escapes the signs that would be marks, unless the source has them bare."""
     bare = re.sub(r"\\[!-/:-@\[-`{-~]", "", source)
     escaped = frozenset(re.findall(r"\\([!-/:-@\[-`{-~])", source)) & (_ANY_SIGN if is_cell else _SPECIAL)
     special = {sign for sign in _SPECIAL | escaped if sign in escaped or sign not in bare}
@@ -119,20 +124,20 @@ def _escaper(source: str, is_cell: bool) -> Callable[[str], str]:
     def escape(text: str) -> str:
         return "".join(
             f"\\{character}"
-            if character in special and not (character in lone and _is_lone(text, place))
+            if character in special and not (character in lone and _is_lone(text, index))
             else character
-            for place, character in enumerate(text)
+            for index, character in enumerate(text)
         )
 
     return escape
 
 
-def _is_lone(text: str, place: int) -> bool:
-    return text[max(place - 1, 0) : place].isspace() and text[place + 1 : place + 2].isspace()
+def _is_lone(text: str, index: int) -> bool:
+    return text[max(index - 1, 0) : index].isspace() and text[index + 1 : index + 2].isspace()
 
 
 def inline_markdown(text: str, block: Block, known: frozenset[str]) -> Content:
-    """Text and marks of a block; what stands between its lines is a tag of its own."""
+    """Return text and marks of a block; the line breaks with their prefixes are tags of their own."""
     tokens: list[Item] = []
     for number, (start, end) in enumerate(block.lines):
         if number:
@@ -149,17 +154,17 @@ def inline_markdown(text: str, block: Block, known: frozenset[str]) -> Content:
 
 
 def _tokens(line: str, is_cell: bool) -> list[Item]:
-    """Text, and whatever may be a mark as a tag whose kind is not settled yet."""
+    """Return text, and possible marks as tags whose kind is not decided yet."""
     tokens: list[Item] = []
     position = 0
-    for found in _INLINE.finditer(line):
-        tokens.append(line[position : found.start()])
-        position = found.end()
-        kind, raw = found.lastgroup, found[0]
+    for match in _INLINE.finditer(line):
+        tokens.append(line[position : match.start()])
+        position = match.end()
+        kind, raw = match.lastgroup, match[0]
         if kind == "ticks":
             kind = "code"
         if kind == "escape":
-            # what needs no escape in a text keeps it
+            # an escape that a text does not need is kept
             tokens.append(raw[1:] if raw[1] in _SPECIAL or is_cell else Tag("void", raw, 1))
         elif kind in ("code", "math", "autolink", "entity"):
             tokens.append(Tag("word", raw, 1) if kind != "entity" else Tag("void", raw, 1))
@@ -174,7 +179,7 @@ def _tokens(line: str, is_cell: bool) -> list[Item]:
         elif kind in ("opening", "closing"):
             tokens.append(_half(raw, "[", kind == "opening"))
         else:
-            tokens.append(_delimiter(line, found))
+            tokens.append(_delimiter(line, match))
     tokens.append(line[position:])
     joined: list[Item] = []
     for token in tokens:
@@ -202,24 +207,24 @@ def _half(raw: str, family: str, opens: bool, closes: bool | None = None) -> _Ha
     return half
 
 
-def _delimiter(line: str, found: re.Match[str]) -> Item:
-    before, after = line[found.start() - 1 : found.start()], line[found.end() : found.end() + 1]
-    inside_word = found[0][0] == "_" and before.isalnum() and after.isalnum()
-    opens = bool(after.strip()) and not inside_word and not (found[0][0] == "_" and before.isalnum())
-    closes = bool(before.strip()) and not inside_word and not (found[0][0] == "_" and after.isalnum())
+def _delimiter(line: str, match: re.Match[str]) -> Item:
+    before, after = line[match.start() - 1 : match.start()], line[match.end() : match.end() + 1]
+    inside_word = match[0][0] == "_" and before.isalnum() and after.isalnum()
+    opens = bool(after.strip()) and not inside_word and not (match[0][0] == "_" and before.isalnum())
+    closes = bool(before.strip()) and not inside_word and not (match[0][0] == "_" and after.isalnum())
     if not opens and not closes:
-        return found[0]
-    return _half(found[0], found[0], opens, closes)
+        return match[0]
+    return _half(match[0], match[0], opens, closes)
 
 
 def _paired(tokens: list[Item], known: frozenset[str]) -> Content:
-    """Halves that belong together become pairs, others text."""
+    """Turn halves that belong together into pairs, others into text."""
     partner: dict[int, int] = {}
     opened: list[int] = []
     for number, token in enumerate(tokens):
         if not isinstance(token, _Half):
             continue
-        same = [place for place, other in enumerate(opened) if tokens[other].family == token.family]  # type: ignore[union-attr]
+        same = [index for index, other in enumerate(opened) if tokens[other].family == token.family]  # type: ignore[union-attr]
         if token.can_close and same and number - opened[same[-1]] > 1:
             partner[opened[same[-1]]] = number
             del opened[same[-1] :]
@@ -243,17 +248,20 @@ def _paired(tokens: list[Item], known: frozenset[str]) -> Content:
 
 
 def _unlink_shortcuts(tokens: list[Item], partner: dict[int, int], known: frozenset[str]) -> None:
-    """Brackets that are no link are text; those of a link that is named by its text stay for `_with_shortcuts`."""
+    """Turn brackets that are no link into text.
+
+    Those of a link that is named by its text stay for `_with_shortcuts`.
+    """
     for opening, close in list(partner.items()):
         markup = tokens[close].markup  # type: ignore[union-attr]
         if tokens[opening].markup == "[" and markup in ("]", "][]"):  # type: ignore[union-attr]
-            name = "".join(each if isinstance(each, str) else each.markup for each in tokens[opening + 1 : close])
+            name = "".join(token if isinstance(token, str) else token.markup for token in tokens[opening + 1 : close])
             if name.casefold() not in known:
                 del partner[opening]
 
 
 def _with_shortcuts(content: Content, known: frozenset[str]) -> Content:
-    """A link that is named by its text stands for a word, since its name must not change."""
+    """Return content in which a link that is named by its text stands for a word, since its name must not change."""
     items: list[Item] = []
     number = 0
     while number < len(content):
@@ -261,12 +269,12 @@ def _with_shortcuts(content: Content, known: frozenset[str]) -> Content:
         end = number
         if isinstance(item, Tag) and item.kind == "open" and item.markup == "[":
             end = next(
-                place
-                for place, other in enumerate(content)
+                index
+                for index, other in enumerate(content)
                 if isinstance(other, Tag) and other.kind == "close" and other.pair == item.pair
             )
             if content[end].markup in ("]", "][]"):  # type: ignore[union-attr]
-                raw = "".join(each if isinstance(each, str) else each.markup for each in content[number : end + 1])
+                raw = "".join(part if isinstance(part, str) else part.markup for part in content[number : end + 1])
                 items.append(Tag("word", raw, item.pair))
                 number = end + 1
                 continue

@@ -1,6 +1,6 @@
-"""The blocks of a Markdown file that hold text, each as the spans of its lines.
+"""Find the blocks of a Markdown file that hold text, each as the spans of its lines.
 
-Source: CommonMark 0.31, with the tables and front matter of GitHub. What is unsure is left alone.
+Source: CommonMark 0.31, with the tables and front matter of GitHub. Unsure blocks are left alone.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ _FRONT = re.compile(
 
 @dataclass
 class Block:
-    """Lines of one text, without what stands before them."""
+    """The lines of one text, without their prefixes."""
 
     lines: list[Span] = field(default_factory=list)
     is_cell: bool = False
-    """Whether it is a cell of a table, which a bar ends."""
+    """True if it is a cell of a table, which a bar ends."""
     is_front: bool = False
-    """Whether it is a value of the front matter, which is no Markdown."""
+    """True if it is a value of the front matter, which is no Markdown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class _Line:
 
 
 def definitions(text: str) -> frozenset[str]:
-    """Names of the links that are defined somewhere in the file, in small letters."""
+    """Return the names of the links that are defined somewhere in the file, in small letters."""
     lines = (_DEFINITION.match(line) for line in text.split("\n"))
     return frozenset(match["name"].casefold() for match in lines if match)
 
 
 def text_blocks(text: str) -> Iterator[Block]:
-    """Headings, paragraphs, items, cells and values of the front matter, in order."""
-    lines = [_Line(found.start(), found[1]) for found in _LINE.finditer(text)]
+    """Yield headings, paragraphs, items, cells and values of the front matter, in order."""
+    lines = [_Line(match.start(), match[1]) for match in _LINE.finditer(text)]
     number = 0
     if lines and lines[0].text.rstrip() in ("---", "+++"):
         end = next((n for n in range(1, len(lines)) if lines[n].text.rstrip() == lines[0].text.rstrip()), 0)
@@ -72,17 +72,17 @@ def text_blocks(text: str) -> Iterator[Block]:
 
 
 class _Reader:
-    """Reads lines one after the other."""
+    """A reader of lines one after the other."""
 
     def __init__(self, lines: list[_Line]) -> None:
         self._lines = lines
         self._block = Block()
         self._item_indent: int | None = None
-        """Where the text of the list item begins that may go on; None outside of lists."""
+        """Start of the text of the list item that may continue; None outside of lists."""
         self._after_blank = True
 
     def blocks(self, number: int) -> Iterator[Block]:
-        """The blocks from a line on."""
+        """Yield the blocks from a line on."""
         while number < len(self._lines):
             line = self._lines[number]
             prefix = self._prefix(line.text)
@@ -112,7 +112,7 @@ class _Reader:
         yield from self._flush()
 
     def _prefix(self, text: str) -> int:
-        """Characters of a line that say where it belongs: quotation marks, bullets, indentation."""
+        """Return the length of the prefix of a line: quotation marks, bullets, indentation."""
         container = _CONTAINER.match(text)
         end = container.end() if container else 0
         if self._begins_item(text):
@@ -129,12 +129,12 @@ class _Reader:
         return re.match(r"(?:[-*+]|\d{1,9}[.)])[ \t]+\S|\[\^[^\]\s]+\]:", rest) is not None and not _RULE.match(rest)
 
     def _is_code(self, text: str) -> bool:
-        """Whether an indented line is code rather than text."""
+        """Return whether an indented line is code rather than text."""
         indent = len(text.expandtabs(4)) - len(text.expandtabs(4).lstrip())
         return not self._block.lines and indent >= 4 + (self._item_indent or 0)
 
     def _skipped(self, number: int, prefix: int, rest: str) -> int:
-        """How many lines from here on hold no text."""
+        """Return how many lines from here on hold no text."""
         if fence := _FENCE.match(rest.lstrip()):
             mark = fence[1]
             for end in range(number + 1, len(self._lines)):
@@ -151,7 +151,7 @@ class _Reader:
         return 1 if _DEFINITION.match(self._lines[number].text) or _DIRECTIVE.match(rest) else 0
 
     def _html(self, number: int, rest: str) -> int:
-        """Lines of a block of HTML; a tag of one word with text behind it is a paragraph."""
+        """Return the number of lines of a block of HTML; a tag of one word with text behind it is a paragraph."""
         if re.match(r"<(?:a|b|i|em|strong|code|kbd|span|img|br|sub|sup|u|s|small|mark|https?:)\b", rest):
             return 0
         close = {"<!--": "-->", "<script": "</script>", "<style": "</style>", "<pre": "</pre>"}
@@ -167,7 +167,7 @@ class _Reader:
         return "|" in rest and "|" in below and _DELIMITERS.match(below[self._quote(below) :]) is not None
 
     def _quote(self, text: str) -> int:
-        return found.end() if (found := _QUOTE.match(text)) else 0
+        return match.end() if (match := _QUOTE.match(text)) else 0
 
     def _table(self, number: int) -> Generator[Block, None, int]:
         first = number

@@ -1,4 +1,4 @@
-"""Texts of programs as content: their format directives, hard line breaks and marks of shortcut keys."""
+"""Read texts of programs as content: their format directives, hard line breaks and marks of shortcut keys."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PATTERNS = {
     "perl-brace-format": _BRACES,
 }  # fmt: skip
 _WRAPPED = re.compile(r"(?<=[^\s.:;!?])[ \t]*\n[ \t]*(?=[^\W\d_A-ZÀ-ÖØ-ÞĞİŞ])|(?<=[^\n]{59}[^\s.:;!?])\n(?=[^\s-])")
-"""A line break inside a sentence: no stop before it and a small letter behind it, or a full line before it."""
+"""A line break inside a sentence: no full stop before it and a small letter behind it, or a full line before it."""
 _BREAK = re.compile(r"[ \t]*\n[ \t]*")
 _MNEMONIC = re.compile(r"(?<!\S)([_&])(?=[^\W\d_])(?!\w+;)")
 _LABEL_WORDS = 6
 
 
 def message_content(text: str, flags: Sequence[str] = ()) -> tuple[Content, str]:
-    """A message as content, and the sign that marks its shortcut key, or nothing."""
+    """Return a message as content, and the sign that marks its shortcut key, or nothing."""
     pattern = next((_PATTERNS[flag] for flag in flags if flag in _PATTERNS), None)
     marks = _MNEMONIC.findall(text)
     mnemonic = marks[0] if len(marks) == 1 and text.count(marks[0]) == 1 and text.count(" ") < _LABEL_WORDS else ""
@@ -38,29 +38,29 @@ def message_content(text: str, flags: Sequence[str] = ()) -> tuple[Content, str]
     wrapped = {match.start() + match[0].index("\n") for match in _WRAPPED.finditer(text)}
     items: list[Item] = []
     position = 0
-    for found in _BREAK.finditer(text):
-        ends = found.start() + found[0].index("\n") not in wrapped
-        items += _with_directives(text[position : found.start()], pattern, len(items))
-        items.append(Tag("void", found[0], ends_sentence=ends, is_text=True))
-        position = found.end()
+    for line_break in _BREAK.finditer(text):
+        ends = line_break.start() + line_break[0].index("\n") not in wrapped
+        items += _with_directives(text[position : line_break.start()], pattern, len(items))
+        items.append(Tag("void", line_break[0], ends_sentence=ends, is_text=True))
+        position = line_break.end()
     items += _with_directives(text[position:], pattern, len(items))
     return tuple(item for item in items if item != ""), mnemonic
 
 
 def _with_directives(text: str, pattern: re.Pattern[str] | None, first: int) -> list[Item]:
-    """Format directives as words; each has a number of its own, since their order matters."""
+    """Return format directives as words; each has a number of its own, since their order matters."""
     if pattern is None:
         return [text]
     items: list[Item] = []
     position = 0
-    for number, found in enumerate(pattern.finditer(text)):
-        items += [text[position : found.start()], Tag("word", found[0], first + number + 1, is_text=True)]
-        position = found.end()
+    for number, match in enumerate(pattern.finditer(text)):
+        items += [text[position : match.start()], Tag("word", match[0], first + number + 1, is_text=True)]
+        position = match.end()
     return [*items, text[position:]]
 
 
 def message_text(content: Content, source: Content, mnemonic: str, flags: Sequence[str] = ()) -> str:
-    """The text of a translated message.
+    """Return the text of a translated message.
 
     Directives of C whose order has changed are numbered, as in `%2$s`. The mark of the shortcut key goes before the
     first letter.
@@ -73,7 +73,7 @@ def message_text(content: Content, source: Content, mnemonic: str, flags: Sequen
 
 
 def _marked(content: Content, mnemonic: str) -> Content:
-    """Content with the mark before its first letter, which is none of a directive."""
+    """Return content with the mark before its first letter outside directives."""
     for number, item in enumerate(content):
         if isinstance(item, str) and (letter := re.search(r"[^\W\d_]", item)):
             marked = f"{item[: letter.start()]}{mnemonic}{item[letter.start() :]}"
@@ -87,7 +87,7 @@ def _numbered(content: Content, source: Content) -> Content:
         return content
     parts = [_C_FORMAT.fullmatch(tag.markup) for tag in ours]
     if any(part is None or part["number"] or "*" in part["rest"] for part in parts):
-        # numbered already, or a width that is an argument too: the order of the source
+        # numbered directives, or widths that are arguments too, keep the order of the source
         remaining = iter(ours)
         return tuple(next(remaining) if item in theirs else item for item in content)
     numbers = {tag: f"%{number}${tag.markup[1:]}" for number, tag in enumerate(ours, start=1)}

@@ -1,4 +1,4 @@
-"""Compiled gettext catalogs (`.mo`): messages without a translation, or with a copy of the source, are translated.
+"""Read compiled gettext catalogs (`.mo`): messages without a translation, or with a copy of the source, are translated.
 
 Source: GNU gettext manual, "The Format of GNU MO Files".
 """
@@ -23,7 +23,7 @@ _MAGIC = 0x950412DE
 
 @dataclass
 class CompiledCatalog:
-    """The messages of a catalog, and where among the segments each of their forms is."""
+    """The messages of a catalog, and the index among the segments of each of their forms."""
 
     data: bytes
     order: str
@@ -36,7 +36,7 @@ class CompiledCatalog:
     markup: bool = True
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """The catalog with one translation for each segment, without a table of hashes."""
+        """Return the catalog with one translation for each segment, without a table of hashes."""
         if not translations:
             return self.data
         messages = {key: value.split(b"\0") for key, value in self.messages.items()}
@@ -48,12 +48,12 @@ class CompiledCatalog:
 
 
 def read_mo(data: bytes, name: str, options: Options) -> CompiledCatalog:
-    """Messages that are not translated. Raises `DataError` for what is damaged."""
+    """Read messages that are not translated. Raises `DataError` for a damaged catalog."""
     try:
         order, messages = parse_mo(data)
         header = messages.get(b"", b"").decode("latin-1")
-        found = re.search(r"charset=([\w.:-]+)", header)
-        charset = found[1] if found and found[1] != "CHARSET" else "utf-8"
+        match = re.search(r"charset=([\w.:-]+)", header)
+        charset = match[1] if match and match[1] != "CHARSET" else "utf-8"
         catalog = CompiledCatalog(data, order, charset, messages)
         rule = PluralRule.of(header)
         segments: list[Segment] = []
@@ -81,12 +81,12 @@ def _read_message(
 
 
 def _nowhere(translation: Content) -> list[Edit]:
-    """A compiled catalog is written anew: no place in it changes by itself."""
+    """Return no edit: a compiled catalog is written as a whole."""
     return []
 
 
 def parse_mo(data: bytes) -> tuple[str, dict[bytes, bytes]]:
-    """The order of bytes, and the messages. Raises `ValueError` or `struct.error` where it is damaged."""
+    """Return the byte order and the messages. Raises `ValueError` or `struct.error` where the catalog is damaged."""
     order = _ORDERS.get(data[:4])
     if order is None:
         raise ValueError("it does not begin as one")
@@ -109,7 +109,7 @@ def _strings(data: bytes, order: str, start: int, count: int) -> list[bytes]:
 
 
 def write_mo(messages: dict[bytes, bytes], order: str = "<") -> bytes:
-    """A compiled catalog of these messages, sorted as programs expect them."""
+    """Return a compiled catalog of these messages, sorted as programs expect them."""
     keys = sorted(messages)
     sources, targets = keys, [messages[key] for key in keys]
     head = 28

@@ -1,4 +1,4 @@
-"""A segment made ready for a model: its text without tags, cut into sentences, and where the tags were."""
+"""Prepare a segment for a model: its text without tags, cut into sentences, and the positions of the tags."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dikkat_runtime.documents.segments import Content, Item, Tag
 from dikkat_runtime.documents.words import Span
 
 WORD = "\ue000"
-"""Stands in a text for a tag of the kind `word`."""
+"""The character in a text that stands for a tag of the kind `word`."""
 _OPENERS = frozenset("([{'\"«“‘-–/¿¡")
 _SPACE = re.compile(r"\s+")
 SplitSentences = Callable[[str], Sequence[str]]
@@ -20,12 +20,12 @@ SplitSentences = Callable[[str], Sequence[str]]
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """What is between the tags and white space at the edges of a segment, which stay as they are."""
+    """The part of a segment between the tags and white space at its edges, which stay as they are."""
 
     before: Content
     after: Content
     text: str
-    """With `WORD` for each of the `words`, and one space where there was white space or a tag between words."""
+    """The text with `WORD` for each of the `words`, and one space for white space or a tag between words."""
     words: tuple[Tag, ...]
     marks: tuple[Mark, ...]
     """All other tags."""
@@ -47,13 +47,13 @@ class Paragraph:
         return cls(before, after, text, words, marks, tuple(spans))
 
     def words_in(self, sentence: Span) -> range:
-        """The numbers of the words of a sentence."""
+        """Return the numbers of the words of a sentence."""
         first = self.text.count(WORD, 0, sentence[0])
         return range(first, first + self.text.count(WORD, *sentence))
 
 
 def _without_edges(content: Content) -> tuple[Content, Content, Content]:
-    """White space, lone tags and pairs around all of it, apart from the rest."""
+    """Return white space, lone tags and pairs at both edges, and the rest between them."""
     core: list[Item] = list(content)
     before: list[Item] = []
     after: list[Item] = []
@@ -118,7 +118,7 @@ def _beside(items: Sequence[Item], number: int, step: int) -> str:
 
 
 def _with_breaks(core: Content) -> list[Item]:
-    """White space that is more than one space is a tag of its own, so that lines stay lines."""
+    """Return content with white space of more than one space as a tag of its own, so that lines stay lines."""
     items: list[Item] = []
     for item in core:
         if not isinstance(item, str):

@@ -1,7 +1,7 @@
-"""Tags of a source placed in its translation by attention, each exactly once, pairs nested by construction.
+"""Insert the tags of a source into its translation by attention, each exactly once, pairs nested by construction.
 
-A pair takes the run of target words that gains most: a word counts what it attends to inside the pair minus what it
-attends to outside. What stands between two words goes to the border that parts best what attends before from after it.
+A pair takes the run of target words that gains most: a word counts its attention inside the pair minus that
+outside. A tag between two words goes to the border that best separates the attention before it from that after it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dikkat_runtime.documents.words import Span
 
 Weights = NDArray[np.float32]
 _FLOOR, _ROUNDS = 0.01, 20
-"""What is added to each weight before rows and columns are balanced, and how often they are."""
+"""Number added to each weight before rows and columns are balanced, and the number of rounds of balancing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,50 +33,53 @@ class Mark:
 
 @dataclass
 class _Node:
-    """A pair with what is in it, or a tag alone; `first` to `last` are words of the source."""
+    """A pair with its content, or a tag alone; `first` to `last` are words of the source."""
 
     marks: tuple[Mark, ...]
     first: int
     last: int
     children: list[_Node] = field(default_factory=list)
     span: Span = (0, 0)
-    """Words of the target."""
+    """The words of the target."""
 
 
 class Alignment:
-    """Where each target word looked in the source: one matrix a sentence, which knows nothing of other sentences."""
+    """The attention of target words over the source: one matrix a sentence, independent of other sentences."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._blocks: list[tuple[int, int, Weights]] = []
 
     def add(self, first_source: int, first_target: int, weights: Weights) -> None:
-        """Weights (T, S) of the next sentence, whose first words have these numbers; rows sum to one, or are zero."""
+        """Add weights (T, S) of the next sentence, whose first words have these numbers.
+
+        Rows sum to one, or are zero.
+        """
         # (T, S) -> (T, S + 1)
         sums = np.pad(weights.cumsum(axis=1), ((0, 0), (1, 0)))
         self._starts.append(first_source)
         self._blocks.append((first_source, first_target, sums))
 
     def _near(self, first: int, last: int) -> list[tuple[int, int, Weights]]:
-        """The sentences that hold one of these source words, or are beside them."""
+        """Return the sentences that hold one of these source words, or are beside them."""
         low = max(0, bisect_left(self._starts, first) - 1)
         return self._blocks[low : bisect_right(self._starts, last)]
 
     def targets(self, first: int, last: int) -> Span:
-        """The target words of the sentences that hold these source words, or are beside them."""
+        """Return the target words of the sentences that hold these source words, or are beside them."""
         blocks = self._near(first, last)
         return (blocks[0][1], blocks[-1][1] + len(blocks[-1][2])) if blocks else (0, 0)
 
     def gains(self, first: int, last: int) -> Weights:
-        """For the `targets`: what lies on the source words `first` to `last` minus what lies outside."""
+        """Return for the `targets` the weight on the source words `first` to `last` minus the weight outside."""
         parts = [np.zeros(0, np.float32)]
         for source, _, sums in self._near(first, last):
-            start, end = (min(max(each - source, 0), sums.shape[1] - 1) for each in (first, last))
+            start, end = (min(max(word - source, 0), sums.shape[1] - 1) for word in (first, last))
             parts.append(2 * (sums[:, end] - sums[:, start]) - sums[:, -1])
         return np.concatenate(parts)
 
-    def sides(self, border: int) -> Weights:
-        """For the `targets`: what lies before the border of two source words minus what lies behind it.
+    def balance(self, border: int) -> Weights:
+        """Return for the `targets` the weight before the border of two source words minus the weight behind it.
 
         The nearer a source word is to the border, the more it counts.
         """
@@ -90,7 +93,7 @@ class Alignment:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a text, and which of them are signs."""
+    """The words of a text, with a flag for signs."""
 
     spans: Sequence[Span]
     are_signs: Sequence[bool]
@@ -107,15 +110,15 @@ class Placement:
         self.is_exact = True
         """Whether every pair found words of its own."""
 
-    def place(self, marks: Sequence[Mark]) -> Content:
-        """The translation with the tags in it."""
+    def insert(self, marks: Sequence[Mark]) -> Content:
+        """Return the translation with the tags in it."""
         root = _Node((), 0, len(self._sources), span=(0, len(self._targets)))
         self._read(root, iter(marks))
         self._settle(root)
         return self._written(root)
 
     def _read(self, parent: _Node, marks: Iterator[Mark]) -> Mark | None:
-        """What stands inside `parent`, up to the mark that closes it."""
+        """Read the content of `parent`; return the mark that closes it."""
         for mark in marks:
             if mark.tag.kind == "close":
                 return mark
@@ -134,7 +137,7 @@ class Placement:
         return None
 
     def _settle(self, parent: _Node) -> None:
-        """Give each of the children its words, inside those of `parent`."""
+        """Assign words to each of the children, inside those of `parent`."""
         low, high = parent.span
         free = np.zeros(len(self._targets), bool)
         free[low:high] = True
@@ -152,16 +155,19 @@ class Placement:
                 self._settle(node)
 
     def _best(self, node: _Node, free: NDArray[np.bool_]) -> tuple[Span, float]:
-        """The words that gain most for a pair, and how much."""
+        """Return the words that gain most for a pair, and their gain."""
         start, end = self._alignment.targets(node.first, node.last)
-        # a sign goes with its neighbours, unless signs are all there is
+        # a sign goes with its neighbours, unless there are only signs
         signs = self._signs[start:end] & ~self._source_signs[node.first : node.last].all()
         gains = np.where(signs, np.float32(0), self._alignment.gains(node.first, node.last))
         (first, last), gain = _best_run(gains, free[start:end])
         return (start + first, start + last), gain
 
     def _nearest_word(self, node: _Node, free: NDArray[np.bool_], low: int) -> Span:
-        """The free word that attends most to a pair to which no word attends first of all; no word if none is free."""
+        """Return the free word that attends most to a pair to which no word attends first of all.
+
+        None if none is free.
+        """
         usable = free & ~self._signs if (free & ~self._signs).any() else free
         if not usable.any():
             self.is_exact = False
@@ -169,7 +175,7 @@ class Placement:
         shares = np.full(len(usable), -2.0)
         start, end = self._alignment.targets(node.first, node.last)
         shares[start:end] = self._alignment.gains(node.first, node.last)
-        # where nothing attends to it at all, the word at the same share of the text
+        # if no word attends to it at all, take the word at the same share of the text
         share = (node.first + node.last) / 2 / len(self._sources) * len(shares) - 0.5
         nearness = -np.abs(np.arange(len(shares)) - share)
         word = int(np.lexsort((nearness, np.where(usable, shares, -3.0)))[-1])
@@ -177,7 +183,7 @@ class Placement:
         return word, word + 1
 
     def _with_signs(self, node: _Node, span: Span, free: NDArray[np.bool_]) -> Span:
-        """The span with as many signs around it as the source has at the edges of the pair."""
+        """Return the span with as many signs around it as the source has at the edges of the pair."""
         start, end = span
         signs = self._source_signs[node.first : node.last].tolist()
         if start == end or all(signs):
@@ -191,12 +197,12 @@ class Placement:
         return start, end
 
     def _border(self, node: _Node, parent: _Node) -> Span:
-        """Between which two words a tag goes that has no words of its own."""
+        """Return the border between two words for a tag that has no words of its own."""
         start, end = self._alignment.targets(node.first, node.first)
-        sides = np.where(self._signs[start:end], 0, self._alignment.sides(node.first))
-        low, high = (min(max(each, start), end) for each in parent.span)
-        balance = sides[low - start : high - start]
-        # how well each border parts what attends before the tag from what attends behind it
+        balance = np.where(self._signs[start:end], 0, self._alignment.balance(node.first))
+        low, high = (min(max(word, start), end) for word in parent.span)
+        balance = balance[low - start : high - start]
+        # how well each border separates the words that attend before the tag from those that attend behind it
         gains = 2 * np.concatenate([[0.0], balance.cumsum()]) - balance.sum()
         taken = np.zeros(len(gains), bool)
         for other in parent.children:
@@ -204,11 +210,11 @@ class Placement:
                 taken[max(0, other.span[0] + 1 - low) : max(0, other.span[1] - low)] = True
         gains[taken] = -np.inf
         turned = np.where(taken, -np.inf, -gains)
-        # in a language that turns the order round, the other way about; but lines stay in order
+        # the other way about in a language of reversed order; but lines stay in order
         is_break = node.marks[0].tag.ends_sentence or node.marks[0].tag.markup.isspace()
         best = turned if turned.max() > gains.max() + 1e-6 and not is_break else gains
         border = low + int(best.argmax())
-        # as many signs before it as in the source: no full stop is cut off
+        # as many signs before it as in the source, so that no full stop is cut off
         missing = _num_last_signs(self._source_signs[: node.first]) - _num_last_signs(self._signs[:border])
         for _ in range(missing):
             if border < high and self._signs[border] and not taken[border + 1 - low]:
@@ -219,7 +225,7 @@ class Placement:
         tags: list[list[Mark]] = [[] for _ in range(len(self._targets) + 1)]
 
         def walk(node: _Node) -> None:
-            for child in sorted(node.children, key=lambda each: (each.span, each.first)):
+            for child in sorted(node.children, key=lambda child_node: (child_node.span, child_node.first)):
                 start, end = child.span
                 if start == end:
                     tags[start] += _flat(child)
@@ -241,7 +247,7 @@ class Placement:
 
 
 def _in_gap(gap: str, marks: list[Mark], at_edge: bool) -> list[Item]:
-    """What stands between two words: first what closes, last what opens."""
+    """Return the tags between two words, first closing ones, last opening ones."""
     first, last = 0, len(marks)
     while first < last and marks[first].tag.kind == "close":
         first += 1
@@ -259,7 +265,7 @@ def _in_gap(gap: str, marks: list[Mark], at_edge: bool) -> list[Item]:
 
 
 def _by_space(closes: list[Mark], opens: list[Mark], gap: str) -> tuple[list[Mark], list[Mark]]:
-    """Tags before and behind the space between two words: outside of their pair, unless the source has it inside."""
+    """Return tags before and behind the space between two words: outside of pairs, unless the source has it inside."""
     late = next((number for number, mark in enumerate(closes) if mark.space_before), len(closes))
     early = next((number + 1 for number, mark in reversed([*enumerate(opens)]) if mark.space_after), 0)
     if not gap.isspace() or (late < len(closes) and early):
@@ -268,14 +274,14 @@ def _by_space(closes: list[Mark], opens: list[Mark], gap: str) -> tuple[list[Mar
 
 
 def _flat(node: _Node) -> list[Mark]:
-    """A node whose words are none, with all that is in it."""
+    """Return the tags of a node without words and of all that is in it."""
     inside = [mark for child in node.children for mark in _flat(child)]
     return [node.marks[0], *inside, *node.marks[1:]]
 
 
 def _parted(gap: str, marks: Sequence[Mark], at_edge: bool) -> list[Item]:
-    """Tags between two words, with the spaces that they had in the source."""
-    # a lone tag brings its spaces along; an empty pair has none
+    """Return tags between two words, with the spaces that they had in the source."""
+    # a lone tag keeps its spaces; an empty pair has none
     brings_spaces = marks[0].tag.kind in ("void", "word") and gap.isspace()
     items: list[Item] = [] if brings_spaces or at_edge else [gap]
     spaced = at_edge
@@ -290,7 +296,7 @@ def _parted(gap: str, marks: Sequence[Mark], at_edge: bool) -> list[Item]:
 
 
 def _joined(items: Sequence[Item]) -> Content:
-    """Neighbouring texts in one."""
+    """Join neighbouring texts."""
     joined: list[Item] = []
     for item in items:
         if isinstance(item, str) and joined and isinstance(joined[-1], str):
@@ -301,9 +307,9 @@ def _joined(items: Sequence[Item]) -> Content:
 
 
 def balanced(weights: Weights, are_signs: Sequence[bool], source_signs: Sequence[bool]) -> Weights:
-    """(T, S) with rows that sum to one, in which each source word gets as much as any other (Sinkhorn 1967).
+    """Return weights (T, S) with rows that sum to one, and equal sums of the source words (Sinkhorn 1967).
 
-    So an article goes with the article, though attention rests on the noun. Signs look at signs alone.
+    So an article aligns with the article, though its attention is on the noun. Signs attend to signs alone.
     """
     signs, sources = np.array(are_signs, bool), np.array(source_signs, bool)
     result = np.zeros_like(weights)
@@ -320,12 +326,12 @@ def balanced(weights: Weights, are_signs: Sequence[bool], source_signs: Sequence
 
 
 def _num_last_signs(are_signs: NDArray[np.bool_]) -> int:
-    """How many signs stand at the end, behind the last word."""
+    """Return the number of signs at the end, behind the last word."""
     return [*are_signs.tolist()[::-1], False].index(False)
 
 
 def _best_run(gains: Weights, free: NDArray[np.bool_]) -> tuple[Span, float]:
-    """The shortest run of free words that gains most (Bentley 1984), and what it gains."""
+    """Return the shortest run of free words that gains most (Bentley 1984), and its gain."""
     best, best_gain = (0, 0), 0.0
     start, total = 0, 0.0
     for number, (gain, is_free) in enumerate(zip(gains.tolist(), free.tolist(), strict=True)):

@@ -1,4 +1,4 @@
-"""The rule for plural forms that a gettext catalog states about itself."""
+"""Read the rule for plural forms in the header of a gettext catalog."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ _RULE = re.compile(r"plural\s*=\s*([^;\n]+)")
 
 
 MANY = 5
-"""Unlike 2 it is no dual (Arabic) and no "few" (Polish, Russian)."""
+"""A number for plural forms; unlike 2 it is no dual (Arabic) and no "few" (Polish, Russian)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluralRule:
-    """How many forms there are, and which of them stands for the number 1."""
+    """The number of plural forms, and the form of the number 1."""
 
     count: int
     singular: int | None
-    """None where one form stands for all numbers."""
+    """The form of the number 1; None where one form stands for all numbers."""
     many: int = 1
     """The form of numbers that are many in every language; see `MANY`."""
     is_known: bool = True
-    """Whether the catalog states a rule that can be read."""
+    """True if the catalog has a readable rule."""
 
     @classmethod
     def of(cls, header: str) -> PluralRule:
-        """From the text of the header; a rule that cannot be read is that of most languages, `n != 1`."""
+        """Read the rule of a header; an unreadable rule becomes that of most languages, `n != 1`."""
         count, rule = _COUNT.search(header), _RULE.search(header)
         if count is None or rule is None or not int(count[1]):
             return cls(2, 0, is_known=False)
@@ -41,5 +41,5 @@ class PluralRule:
         return cls(int(count[1]), alone, forms[MANY])
 
     def takes_singular(self, form: int) -> bool:
-        """Whether a form is made of the singular of the source."""
+        """Return whether a form is translated from the singular of the source."""
         return form == self.singular

@@ -1,4 +1,4 @@
-"""gettext catalogs for translators (`.po`, `.pot`).
+"""Read gettext catalogs for translators (`.po`, `.pot`).
 
 Only messages without a translation, or with a fuzzy one, are translated, and are marked fuzzy, since nobody has read
 the translation yet. Source: GNU gettext manual, "The Format of PO Files".
@@ -34,17 +34,17 @@ LONGEST_MESSAGE = 1_000_000
 class _Entry:
     line: int = 0
     first: int | None = None
-    """Where its keywords, or lines of the message before it, begin."""
+    """Beginning of its keywords, or of the lines of the message before it."""
     flags_at: tuple[int, int] | None = None
     flags: list[str] = field(default_factory=list)
     strings: dict[str, str] = field(default_factory=dict)
     spans: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
-    """From the first quotation mark of a string to behind the last; several where comments stand between its lines."""
+    """From the first quotation mark of a string to behind the last; several with comments between its lines."""
     size: int = 0
 
 
 def read_po(data: bytes, name: str, options: Options) -> TextDocument:
-    """Messages of a catalog that have no translation, or a fuzzy one. Raises `DataError` with the line."""
+    """Read messages of a catalog that have no translation, or a fuzzy one. Raises `DataError` with the line."""
     file = DecodedFile.decode(data, name, charset_of_catalog(data))
     remarks: Counter[str] = Counter()
     segments: list[Segment] = []
@@ -83,11 +83,11 @@ class CatalogMessage:
     is_fuzzy: bool
     rule: PluralRule
     language: str
-    """What the header says; empty where it says nothing."""
+    """The language in the header; empty where it names none."""
 
 
 def stream_po(lines: Iterable[str], name: str) -> Iterator[CatalogMessage]:
-    """The messages of a catalog of any size, translated or not. Raises `DataError` with the line."""
+    """Yield the messages of a catalog of any size, translated or not. Raises `DataError` with the line."""
     rule, language = PluralRule.of(""), ""
     for entry in _entries(lines, name):
         source = entry.strings.get("msgid")
@@ -104,13 +104,16 @@ def stream_po(lines: Iterable[str], name: str) -> Iterator[CatalogMessage]:
 
 
 def charset_of_catalog(data: bytes) -> str | None:
-    """The charset that a catalog, or its beginning, states; None where it states none."""
+    """Return the charset that a catalog, or its beginning, states; None where it states none."""
     declared = _CHARSET.search(data)
     return declared[1].decode() if declared and declared[1] != b"CHARSET" else None
 
 
 def _plural_obstacle(entry: _Entry, rule: PluralRule) -> str:
-    """Why gettext would refuse the catalog if a message with a plural were translated; empty where it would not."""
+    """Return why gettext would refuse the catalog if a message with a plural were translated.
+
+    Empty where it would not.
+    """
     if not rule.is_known:
         return "messages with a plural that stay as they are, since the catalog states no rule for plural forms"
     kept = (text for key, text in entry.strings.items() if key.startswith("msgstr") and text)
@@ -164,7 +167,7 @@ def _fuzzy(entry: _Entry, newline: str) -> Iterable[Edit]:
 
 
 def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
-    """The messages in order; a string may go on behind empty lines and comments, as gettext reads it."""
+    """Yield the messages in order; a string may continue behind empty lines and comments, as gettext reads it."""
     entry, following, key = _Entry(), _Entry(), ""
     position = after = 0
     for number, line in enumerate(lines, start=1):
@@ -209,9 +212,9 @@ def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
 
 
 def _with_comment(entry: _Entry, text: str, start: int) -> _Entry:
-    """What the comments before a message say, with one line more, which may be empty."""
+    """Return the comments before a message with one line more, which may be empty."""
     if text.startswith("#~"):
-        return _Entry()  # the comments before were those of an obsolete message
+        return _Entry()  # the comments before belong to an obsolete message
     if text.startswith("#,"):
         entry.flags_at = (start, start + 2)
         entry.flags += re.split(r"[\s,]+", text[2:].strip())
@@ -228,7 +231,7 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _quoted(text: str, newline: str, is_folded: bool) -> str:
-    """A string of a catalog, over several lines where its source is."""
+    """Return a string of a catalog, over several lines where its source is."""
     if not is_folded:
         return f'"{_escaped(text)}"'
     folded = [part for line in _lines(text) for part in _folded(_escaped(line))]
@@ -240,7 +243,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _folded(text: str) -> Iterator[str]:
-    """Parts of a line that fit into the usual width, cut behind spaces."""
+    """Yield parts of a line that fit into the usual width, cut behind spaces."""
     part = ""
     for word in re.findall(r"\S*\s*", text):
         if part and len(part) + len(word) > _WIDTH:

@@ -1,4 +1,4 @@
-"""What must come through a translation unchanged: placeholders, addresses, and markup that stands in a text."""
+"""Protect the parts that a translation must keep unchanged: placeholders, addresses, and markup in a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BREAKS = frozenset(("br", "hr", "p", "div", "li"))
 
 
 def protected(content: Content, *, markup: bool = False) -> Content:
-    """Content in which placeholders, URLs and e-mail addresses are tags that stand for a word.
+    """Return content in which placeholders, URLs and e-mail addresses are tags that stand for a word.
 
     With `markup` the tags that stand in the text, as in messages of programs, are tags too.
     """
@@ -40,7 +40,7 @@ def _with_words(text: str) -> Iterator[Item]:
     for number, (start, end) in enumerate(spans):
         if start < position:
             continue
-        # what touches is one: {a}{b}
+        # adjacent placeholders are one: {a}{b}
         for other_start, other_end in spans[number + 1 :]:
             end = other_end if other_start == end else end
         if start > position:
@@ -52,24 +52,24 @@ def _with_words(text: str) -> Iterator[Item]:
 
 
 def _with_markup(text: str, pairs: int) -> list[Item]:
-    """Tags of a text; those without their other half stand alone."""
-    found = list(_MARKUP.finditer(text))
+    """Return the tags of a text; those without their other half stand alone."""
+    matches = list(_MARKUP.finditer(text))
     partner: dict[int, int] = {}
     opened: list[int] = []
-    for number, tag in enumerate(found):
+    for number, tag in enumerate(matches):
         if tag["void"]:
             continue
         if not tag["close"]:
             opened.append(number)
             continue
-        same = [place for place, other in enumerate(opened) if found[other]["name"] == tag["name"]]
+        same = [index for index, other in enumerate(opened) if matches[other]["name"] == tag["name"]]
         if same:
             partner[opened[same[-1]]] = number
             del opened[same[-1] :]
     closes = {close: open_ for open_, close in partner.items()}
     items: list[Item] = []
     position = 0
-    for number, tag in enumerate(found):
+    for number, tag in enumerate(matches):
         items.append(text[position : tag.start()])
         position = tag.end()
         if number in partner:
@@ -78,7 +78,7 @@ def _with_markup(text: str, pairs: int) -> list[Item]:
             items.append(Tag("close", tag[0], pairs + 1 + closes[number], is_text=True))
         else:
             ends = tag["name"].lower() in _BREAKS
-            # "git add <file>": what is no markup stands for a word
+            # "git add <file>": a tag without its other half stands for a word
             items.append(Tag("void" if ends or tag["void"] else "word", tag[0], ends_sentence=ends, is_text=True))
     items.append(text[position:])
     return [item for item in items if item != ""]

@@ -1,4 +1,4 @@
-"""The model of a segment that all formats share: text, the tags inside it, and where its translation goes in a file."""
+"""The model of a segment that all formats share: text, the tags inside it, and the edits of its translation."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Tag:
     kind: Kind
     """`open` and `close` are a pair, `void` stands between two words, `word` stands for a word."""
     markup: str
-    """As it stands in the file."""
+    """The markup as it stands in the file."""
     pair: int = 0
     """The same for the two of a pair."""
     ends_sentence: bool = False
-    """Whether no sentence goes on behind it."""
+    """True if no sentence continues behind it."""
     is_text: bool = False
-    """Whether the markup is text, which a format escapes like other text."""
+    """True if the markup is text, which a format escapes like other text."""
 
 
 Item: TypeAlias = str | Tag
@@ -33,21 +33,21 @@ Content: TypeAlias = tuple[Item, ...]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a reader is told beside the file."""
+    """The options of a reader beside the file."""
 
     source_language: str = ""
     target_language: str = ""
-    """Both as the model calls them; empty where it does not say."""
+    """The languages as the model names them; empty where it names none."""
     source_column: str | None = None
     target_column: str | None = None
-    """Of tables: names or numbers from 1."""
+    """Columns of tables: names or numbers from 1."""
     ignored_elements: frozenset[str] = frozenset()
-    """Of HTML, in small letters: what is not translated, besides what no page wants translated."""
+    """Elements of HTML, in small letters, that are not translated, besides those that no page wants translated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """Characters `start` to `end` of a file give way to `text`."""
+    """A replacement of the characters `start` to `end` of a file by `text`."""
 
     start: int
     end: int
@@ -60,30 +60,30 @@ class Segment:
 
     content: Content
     edits: Callable[[Content], Iterable[Edit]]
-    """From the translation to what changes in the file."""
+    """Returns the edits of the file for a translation."""
     line: int
-    """Where it stands, from 1; for messages."""
+    """Line of the text, from 1, for messages."""
 
 
 class Document(Protocol):
-    """A file that was read: what is to be translated, and what is said of the rest."""
+    """A document with its segments and with notes on the rest."""
 
     segments: Sequence[Segment]
     remarks: Counter[str]
-    """What was passed over or mended, and how often."""
+    """Counts of parts that were skipped or repaired."""
     markup: bool
-    """Whether tags may stand in the texts themselves."""
+    """True if tags may stand in the texts themselves."""
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """The file with one translation for each segment."""
+        """Return the file with one translation for each segment."""
         ...
 
 
 def splice(text: str, edits: Iterable[Edit]) -> str:
-    """`text` with all `edits`, of which equal ones count once; they must not overlap."""
+    """Return `text` with all `edits`, of which equal ones count once; they must not overlap."""
     parts: list[str] = []
     position = 0
-    for edit in sorted(dict.fromkeys(edits), key=lambda each: (each.start, each.end)):
+    for edit in sorted(dict.fromkeys(edits), key=lambda entry: (entry.start, entry.end)):
         if edit.start < position:
             raise ValueError(f"edits overlap at {edit.start}")
         parts += [text[position : edit.start], edit.text]
@@ -92,12 +92,12 @@ def splice(text: str, edits: Iterable[Edit]) -> str:
 
 
 def plain(content: Content) -> str:
-    """The text alone."""
+    """Return the text alone."""
     return "".join(item for item in content if isinstance(item, str))
 
 
 def render(content: Content, escape: Callable[[str], str]) -> str:
-    """Content as it is written into a file."""
+    """Return content as it is written into a file."""
     return "".join(
         escape(item) if isinstance(item, str) else escape(item.markup) if item.is_text else item.markup
         for item in content
@@ -105,13 +105,15 @@ def render(content: Content, escape: Callable[[str], str]) -> str:
 
 
 def tags_of(content: Content) -> list[Tag]:
-    """The tags alone, in their order."""
+    """Return the tags alone, in their order."""
     return [item for item in content if isinstance(item, Tag)]
 
 
 def is_whole(source: Content, target: Content) -> bool:
-    """Whether the target holds every tag of the source exactly once, each pair well nested; white space is no tag."""
-    ours, theirs = (Counter(tag for tag in tags_of(each) if not tag.markup.isspace()) for each in (source, target))
+    """Return whether the target has every tag of the source exactly once, pairs well nested; white space is no tag."""
+    ours, theirs = (
+        Counter(tag for tag in tags_of(content) if not tag.markup.isspace()) for content in (source, target)
+    )
     if ours != theirs:
         return False
     opened: list[int] = []

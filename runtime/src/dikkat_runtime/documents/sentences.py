@@ -1,4 +1,4 @@
-"""Sentences translated with a word that the model is likely to copy in the place of each placeholder."""
+"""Translate sentences with a word that the model is likely to copy instead of each placeholder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dikkat_runtime.text.placeholders import has_words
 Translate = Callable[[Sequence[str]], Sequence[str]]
 
 SURROGATES = ("Tom", "Mary", "Martin", "Paul", "Anna", "7", "12", "Paris", "Berlin", "25")
-"""What stands for a placeholder while a sentence is translated; which come through depends on the model."""
+"""Words that stand for a placeholder while a sentence is translated; the model decides which it copies."""
 TRIES = 4
 """Surrogates that are tried before the sentence is translated without the placeholder."""
 
@@ -24,91 +24,95 @@ class Sentence:
 
     text: str
     surrogates: tuple[str | None, ...] = ()
-    """What stands for each word; None where it is left out."""
+    """The surrogate of each word; None where it is left out."""
     source: str = ""
-    """What the model read."""
+    """The input of the model."""
     target: str = ""
-    """What the model wrote."""
+    """The output of the model."""
     offsets: tuple[int, ...] = (0,)
-    """For each character of `text`, and its end, where it is in `source`."""
+    """The position in `source` of each character of `text`, and of its end."""
 
     @property
     def num_words(self) -> int:
-        """Placeholders."""
+        """The number of placeholders."""
         return self.text.count(WORD)
 
     def fill(self, surrogates: tuple[str | None, ...]) -> None:
-        """Put these in the place of the words; what is left out takes a space along."""
+        """Replace the words by these surrogates; a word that is left out takes a space along."""
         self.surrogates = surrogates
         source, offsets, words = "", list[int](), iter(surrogates)
-        for place, character in enumerate(self.text):
+        for index, character in enumerate(self.text):
             offsets.append(len(source))
             if character == WORD:
                 surrogate = next(words)
-                if surrogate is None and source.endswith(" ") and not self.text[place + 1 : place + 2].isalnum():
+                if surrogate is None and source.endswith(" ") and not self.text[index + 1 : index + 2].isalnum():
                     source = source[:-1]
                     offsets[-1] = len(source)
                 source += surrogate or ""
             elif character != " " or (source and not source.endswith(" ")):
                 source += character
         self.source = source
-        self.offsets = tuple(min(each, len(source)) for each in (*offsets, len(source)))
+        self.offsets = tuple(min(offset, len(source)) for offset in (*offsets, len(source)))
 
     def written_words(self) -> list[tuple[int, int, int]]:
-        """In the order of the target: where each surrogate stands in it, and the number of its word."""
-        found = []
+        """Return the span of each surrogate in the target and the number of its word, in the order of the target."""
+        spans = []
         for number, surrogate in enumerate(self.surrogates):
             if surrogate is not None:
                 match = _standing(surrogate).search(self.target)
                 if match is None:
                     raise ValueError("a placeholder did not come back")
-                found.append((match.start(), match.end(), number))
-        return sorted(found)
+                spans.append((match.start(), match.end(), number))
+        return sorted(spans)
 
 
 @dataclass
 class SentenceTranslator:
-    """Translates sentences until each placeholder has come back exactly once, or is left out."""
+    """A translator of sentences that repeats until each placeholder came back exactly once, or is left out."""
 
     translate: Translate
     survived: Counter[str] = field(default_factory=Counter)
-    """How often each surrogate came back more often than not."""
+    """For each surrogate how often it came back, minus how often it did not."""
 
     def __call__(self, sentences: Sequence[Sentence]) -> None:
-        """Fill in what each sentence is read as, and its translation."""
+        """Set the source and the target of each sentence."""
         waiting, tried = list(sentences), 0
         while waiting:
             for sentence in waiting:
                 sentence.fill(self._choice(sentence, tried))
-            readable = [each for each in waiting if has_words(each.text) and has_words(each.source)]
+            readable = [sentence for sentence in waiting if has_words(sentence.text) and has_words(sentence.source)]
             for sentence in waiting:
                 sentence.target = sentence.source
-            translations = self.translate([each.source for each in readable]) if readable else ()
+            translations = self.translate([sentence.source for sentence in readable]) if readable else ()
             for sentence, target in zip(readable, translations, strict=True):
                 sentence.target = target.replace("\n", " ").strip()
-            waiting = [each for each in waiting if not self._came_back(each)]
+            waiting = [sentence for sentence in waiting if not self._came_back(sentence)]
             tried += 1
 
     def _choice(self, sentence: Sentence, tried: int) -> tuple[str | None, ...]:
         count = sentence.num_words
         if not has_words(sentence.text) and not tried:
-            # nothing to translate: it comes back as it is
+            # nothing to translate: the target is the source
             return tuple(f"Q{number}" for number in range(count))
-        usable = [each for each in SURROGATES if not _standing(each).search(sentence.text)]
-        # what has come back before comes first
-        usable.sort(key=lambda each: -self.survived[each])
+        usable = [surrogate for surrogate in SURROGATES if not _standing(surrogate).search(sentence.text)]
+        # surrogates that came back before come first
+        usable.sort(key=lambda surrogate: -self.survived[surrogate])
         if tried >= TRIES or count > len(usable):
             return (None,) * count
         return tuple(usable[(tried * count + number) % len(usable)] for number in range(count))
 
     def _came_back(self, sentence: Sentence) -> bool:
-        back = [len(_standing(each).findall(sentence.target)) == 1 for each in sentence.surrogates if each is not None]
+        back = [
+            len(_standing(surrogate).findall(sentence.target)) == 1
+            for surrogate in sentence.surrogates
+            if surrogate is not None
+        ]
         if has_words(sentence.text):
-            for each, is_back in zip(filter(None, sentence.surrogates), back, strict=True):
-                self.survived[each] += 1 if is_back else -1
+            for surrogate, is_back in zip(filter(None, sentence.surrogates), back, strict=True):
+                self.survived[surrogate] += 1 if is_back else -1
         return all(back)
 
 
 def _standing(surrogate: str) -> re.Pattern[str]:
-    """The surrogate as a word of its own; an apostrophe and a Turkish suffix may follow."""
+    """Return a pattern of the surrogate as a whole word; an apostrophe and a Turkish suffix may follow."""
     return re.compile(rf"(?<![\w.,]){surrogate}(?!\w|[.,]\d)")

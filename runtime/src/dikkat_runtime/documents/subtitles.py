@@ -1,4 +1,4 @@
-"""Subtitles (`.srt`, `.vtt`): a sentence over several cues is translated as one and cut where its parts belong.
+"""Read subtitles (`.srt`, `.vtt`): a sentence over several cues is translated as one and cut at the cues' borders.
 
 Times, numbers, notes and styles stay. A line has at most 42 characters where two lines can hold the text.
 Source: W3C, WebVTT (2019).
@@ -18,7 +18,7 @@ from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.placeholders import has_words
 
 LONGEST_LINE = 42
-"""Characters of a line, as in the guides of broadcasters."""
+"""Most characters of a line, as in the guides of broadcasters."""
 _TIME = re.compile(
     r"[ \t]*(?P<start>(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3})[ \t]*-->[ \t]*(?P<end>(?:\d+:)?\d{1,2}:\d{2}[,.]\d{1,3})[^\n]*"
 )
@@ -29,7 +29,7 @@ _POSITION = re.compile(r"\{\\[^{}]*\}|<\d[\d:.]*>|<v(?:\.[^\s>]*)?(?:\s[^>]*)?>|
 _SPEAKER = re.compile(r"(?:\{[^}]*\}|<[^>]*>|[ \t])*[-–—][ \t]*(?=\S)")
 _SENTENCE_END = re.compile(r"[.!?…。！？♪:)\]\"”»]\s*$")
 _LONGEST_GAP = 2.0
-"""Seconds between two cues of one sentence."""
+"""Most seconds between two cues of one sentence."""
 TOO_LONG = f"cues need a line of more than {LONGEST_LINE} characters"
 
 
@@ -43,12 +43,12 @@ class _Cue:
 
 
 def read_srt(data: bytes, name: str, options: Options) -> TextDocument:
-    """The cues of a SubRip file. Raises `DataError` for a file without any."""
+    """Read the cues of a SubRip file. Raises `DataError` for a file without any."""
     return _read(DecodedFile.decode(data, name), lambda text: text, lambda text: text)
 
 
 def read_vtt(data: bytes, name: str, options: Options) -> TextDocument:
-    """The cues of a WebVTT file. Raises `DataError` for a file without any."""
+    """Read the cues of a WebVTT file. Raises `DataError` for a file without any."""
     file = DecodedFile.decode(data, name)
     if not re.match(r"WEBVTT(?:[ \t\r\n]|\Z)", file.text):
         raise DataError(f'{name}:1: a WebVTT file begins with "WEBVTT"')
@@ -98,7 +98,7 @@ def _seconds(time: str) -> float:
 
 
 def _goes_on(one: _Cue, other: _Cue) -> bool:
-    """Whether a sentence goes on from one cue to the next."""
+    """Return whether a sentence continues from one cue to the next."""
     text = re.sub(r"<[^>]*>|\{[^}]*\}", "", other.text).lstrip("-–—… \"'«“")
     is_near = 0 <= other.begins - one.ends <= _LONGEST_GAP
     ends = _SENTENCE_END.search(re.sub(r"<[^>]*>", "", one.text)) is not None
@@ -146,18 +146,18 @@ def _line_edits(span: tuple[int, int], escape: Callable[[str], str]) -> Callable
 
 
 def _content(text: str, unescape: Callable[[str], str]) -> Content:
-    """The text of a cue on one line, with what says where or when it is shown as tags."""
+    """Return the text of a cue on one line, with its positions and times as tags."""
     text = re.sub(r"[ \t]*\r?\n[ \t]*", " ", text)
     items: list[Item] = []
     position = 0
-    for found in _POSITION.finditer(text):
-        items += [unescape(text[position : found.start()]), Tag("void", found[0], found.start() + 1000)]
-        position = found.end()
+    for match in _POSITION.finditer(text):
+        items += [unescape(text[position : match.start()]), Tag("void", match[0], match.start() + 1000)]
+        position = match.end()
     return tuple(item for item in (*items, unescape(text[position:])) if item != "")
 
 
 def _cut(content: Content, lengths: Sequence[int]) -> list[Content]:
-    """The parts of a translation for so many cues: where the tags between cues went, else by the cues' lengths."""
+    """Return the parts of a translation for the cues: cut at the tags between cues, else by the cues' lengths."""
     parts: list[list[Item]] = [[]]
     for item in content:
         if isinstance(item, Tag) and item.kind == "void" and re.fullmatch(r"\n\d+", item.markup):
@@ -176,14 +176,14 @@ def _by_length(items: Sequence[Item], lengths: Sequence[int]) -> list[list[Item]
     parts: list[list[Item]] = [[] for _ in lengths]
     for word in words:
         size = len(word) if isinstance(word, str) else 0
-        place = sum(share + size / 2 >= border for border in borders)
-        parts[place].append(word)
+        index = sum(share + size / 2 >= border for border in borders)
+        parts[index].append(word)
         share += size
     return parts
 
 
 def _closed(parts: Sequence[Sequence[Item]]) -> list[list[Item]]:
-    """Parts in which each pair is closed; one that goes on is opened again."""
+    """Return parts in which each pair is closed; a pair over several parts is opened again."""
     closed = []
     opened: list[Tag] = []
     for part in parts:
@@ -205,27 +205,27 @@ def _closed(parts: Sequence[Sequence[Item]]) -> list[list[Item]]:
 
 def _stripped(content: Content) -> Content:
     items = list(content)
-    for place, strip in ((0, str.lstrip), (-1, str.rstrip)):
-        if items and isinstance(item := items[place], str):
-            items[place] = strip(item)
+    for index, strip in ((0, str.lstrip), (-1, str.rstrip)):
+        if items and isinstance(item := items[index], str):
+            items[index] = strip(item)
     return tuple(items)
 
 
 def _folded(content: Content, escape: Callable[[str], str], newline: str) -> str:
-    """The text of a cue on one line, or on two of about one length."""
+    """Return the text of a cue on one line, or on two of about one length."""
     text = plain(content)
     if len(text) <= LONGEST_LINE:
         return render(content, _unescaped_markup(escape))
-    spaces = [place for place, character in enumerate(text) if character == " "]
+    spaces = [index for index, character in enumerate(text) if character == " "]
     if not spaces:
         return render(content, _unescaped_markup(escape))
-    middle = min(spaces, key=lambda place: abs(2 * place - len(text)))
+    middle = min(spaces, key=lambda index: abs(2 * index - len(text)))
     items: list[Item] = []
     position = 0
     for item in content:
         if isinstance(item, str) and position <= middle < position + len(item):
-            place = middle - position
-            items += [item[:place], Tag("void", newline), item[place + 1 :]]
+            index = middle - position
+            items += [item[:index], Tag("void", newline), item[index + 1 :]]
         else:
             items.append(item)
         position += len(item) if isinstance(item, str) else 0
@@ -233,5 +233,5 @@ def _folded(content: Content, escape: Callable[[str], str], newline: str) -> str
 
 
 def _unescaped_markup(escape: Callable[[str], str]) -> Callable[[str], str]:
-    """Escapes text, but not the tags that stand in a cue."""
+    """Return a function that escapes text, but not the tags in a cue."""
     return lambda text: text if re.fullmatch(r"</?[A-Za-z][^<>]*>", text) else escape(text)

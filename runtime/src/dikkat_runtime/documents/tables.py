@@ -1,4 +1,4 @@
-"""Tables (`.tsv`, `.csv`) and JSON lines: one column is translated into another, which is added where it is missing."""
+"""Read tables (`.tsv`, `.csv`) and JSON lines: one column is translated into another, which may be added."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DONE = "rows that are translated already"
 
 
 def read_table(data: bytes, name: str, options: Options) -> TextDocument:
-    """The rows of a table. Raises `UsageError` for a column that is missing, `DataError` for broken quotation."""
+    """Read the rows of a table. Raises `UsageError` for a column that is missing, `DataError` for broken quotation."""
     file = DecodedFile.decode(data, name)
     delimiter = "\t" if name.lower().endswith(".tsv") else _delimiter(file.text)
     is_quoted = not name.lower().endswith(".tsv")
@@ -54,27 +54,31 @@ def read_table(data: bytes, name: str, options: Options) -> TextDocument:
 
 
 def _delimiter(text: str) -> str:
-    """What separates the columns of the first line."""
+    """Return the separator of the columns in the first line."""
     first = re.sub(r'"(?:[^"]|"")*"', "", text.split("\n", 1)[0])
-    return max(_DELIMITERS, key=lambda each: first.count(each)) if any(each in first for each in _DELIMITERS) else ","
+    return (
+        max(_DELIMITERS, key=lambda delimiter: first.count(delimiter))
+        if any(delimiter in first for delimiter in _DELIMITERS)
+        else ","
+    )
 
 
 def _rows(file: DecodedFile, delimiter: str, is_quoted: bool) -> Iterable[list[Span]]:
-    """The cells of each row, with their quotation marks."""
+    """Return the cells of each row, with their quotation marks."""
     quoted = r'"(?:[^"]|"")*"' if is_quoted else r"(?!)"
     cell = re.compile(rf"({quoted}|[^{re.escape(delimiter)}\r\n]*)({re.escape(delimiter)}|\r?\n|\Z)")
     position, row = 0, list[Span]()
     while position < len(file.text) or row:
-        found = cell.match(file.text, position)
-        if found is None:
+        match = cell.match(file.text, position)
+        if match is None:
             raise DataError(f"{file.name}:{file.line(position)}: a quotation mark that does not fit")
-        row.append(found.span(1))
-        position = found.end()
-        if found[2] != delimiter:
-            if row != [found.span(1)] or found[1]:
+        row.append(match.span(1))
+        position = match.end()
+        if match[2] != delimiter:
+            if row != [match.span(1)] or match[1]:
                 yield row
             row = []
-            if not found[2]:
+            if not match[2]:
                 return
 
 
@@ -87,11 +91,11 @@ def _value(cell: str) -> str:
 
 
 def _column(name: str, head: Sequence[str], wanted: str | None, known: Sequence[str], default: int) -> tuple[int, bool]:
-    """The number of a column, and whether the first row names it."""
-    names = [each.strip().casefold() for each in head]
+    """Return the number of a column, and whether the first row names it."""
+    names = [cell.strip().casefold() for cell in head]
     if wanted is None:
-        found = next((names.index(each) for each in known if each in names), None)
-        return (default, False) if found is None else (found, True)
+        index = next((names.index(cell) for cell in known if cell in names), None)
+        return (default, False) if index is None else (index, True)
     if wanted.casefold() in names:
         return names.index(wanted.casefold()), True
     if wanted.isdecimal() and int(wanted) >= 1:
@@ -100,9 +104,9 @@ def _column(name: str, head: Sequence[str], wanted: str | None, known: Sequence[
 
 
 def _cell_edits(
-    file: DecodedFile, row: Sequence[Span], place: int, delimiter: str, is_quoted: bool
+    file: DecodedFile, row: Sequence[Span], index: int, delimiter: str, is_quoted: bool
 ) -> Callable[[Content], Iterable[Edit]]:
-    before = file.text[slice(*row[place])] if place < len(row) else ""
+    before = file.text[slice(*row[index])] if index < len(row) else ""
 
     def edits(translation: Content) -> Iterable[Edit]:
         text = render(translation, str)
@@ -110,17 +114,17 @@ def _cell_edits(
             text = re.sub(r"[\t\r\n]", " ", text)
         elif _is_quoted(before) or (re.search(rf'^"|[\r\n{re.escape(delimiter)}]', text) and '"' not in before):
             text = '"' + text.replace('"', '""') + '"'
-        if place < len(row):
-            yield Edit(*row[place], text)
+        if index < len(row):
+            yield Edit(*row[index], text)
         else:
             end = row[-1][1]
-            yield Edit(end, end, delimiter * (place + 1 - len(row)) + text)
+            yield Edit(end, end, delimiter * (index + 1 - len(row)) + text)
 
     return edits
 
 
 def read_json_lines(data: bytes, name: str, options: Options) -> TextDocument:
-    """The objects of a file, one a line. Raises `DataError` for another line, `UsageError` for a missing key."""
+    """Read the objects of a file, one a line. Raises `DataError` for another line, `UsageError` for a missing key."""
     file = DecodedFile.decode(data, name)
     remarks: Counter[str] = Counter()
     segments = []
@@ -162,15 +166,15 @@ def _object_segment(
 
 
 def _key(spans: dict[str, Span], wanted: str | None, known: Sequence[str], where: str) -> str:
-    found = wanted if wanted is not None else next((key for key in known if key in spans), None)
-    if found is None or found not in spans:
+    chosen = wanted if wanted is not None else next((key for key in known if key in spans), None)
+    if chosen is None or chosen not in spans:
         missing = f'no key is called "{wanted}"' if wanted else f"none of {', '.join(known)} is a key"
         raise UsageError(f"{where}: {missing}; known: {', '.join(spans)}")
-    return found
+    return chosen
 
 
 def _members(line: str, where: str) -> dict[str, Span]:
-    """For each key of an object the characters of its value."""
+    """Return for each key of an object the span of its value."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:

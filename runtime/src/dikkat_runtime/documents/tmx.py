@@ -1,4 +1,4 @@
-"""Translation memories (`.tmx`): units that lack the model's target language get it.
+"""Read translation memories (`.tmx`): units that lack the model's target language are translated into it.
 
 Source: LISA/GALA, TMX 1.4b (2005).
 """
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
-    """Units with a text in the source language and none in the target language.
+    """Read the units with a text in the source language and none in the target language.
 
     Raises `DataError` with line and byte position, and `UsageError` where no language is known.
     """
@@ -38,7 +38,9 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
     for number, node in enumerate(nodes):
         if node.kind == "open" and node.local == "tu":
             texts = _texts(nodes, partner, number)
-            source, target = (of_language(texts, each) for each in (options.source_language, options.target_language))
+            source, target = (
+                of_language(texts, language) for language in (options.source_language, options.target_language)
+            )
             if source is None:
                 remarks[f"units without a text in {options.source_language}"] += 1
             elif target is not None and plain(_content(nodes, partner, target[1])).strip():
@@ -52,7 +54,7 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
 
 @dataclass(frozen=True, slots=True)
 class MemoryUnit:
-    """A unit of a memory: what it says in each language."""
+    """A unit of a memory: one text in each language."""
 
     nodes: list[Node]
     partner: dict[int, int]
@@ -60,16 +62,16 @@ class MemoryUnit:
     """By the tags of languages, as the file writes them."""
     line: int
     source_language: str
-    """What the header says; empty or `*all*` where it names none."""
+    """The language in the header; empty or `*all*` where it names none."""
 
     def content(self, language: str) -> Content | None:
-        """The text in a language, or None."""
+        """Return the text in a language, or None."""
         numbers = of_language(self.segments, language)
         return None if numbers is None else _content(self.nodes, self.partner, numbers[1])
 
 
 def stream_tmx(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[MemoryUnit]:
-    """The units of a memory of any size, in constant memory. Raises `DataError` as `stream_elements` does."""
+    """Yield the units of a memory of any size, in constant memory. Raises `DataError` as `stream_elements` does."""
     source_language, units = "", 0
     for element in stream_elements(file, name, frozenset(("tu",)), frozenset(("header",)), remarks):
         if element.opening.local == "header":
@@ -99,13 +101,13 @@ def _texts(nodes: list[Node], partner: dict[int, int], unit: int) -> Texts:
 
 
 def of_language(texts: Mapping[str, T], language: str) -> T | None:
-    """The text of a language: `en-US` is one of `en`, but not of `en-GB`."""
+    """Return the text of a language: `en-US` is one of `en`, but not of `en-GB`."""
     if language in texts:
         return texts[language]
     wanted = language.lower().replace("_", "-")
-    codes = {code.lower().replace("_", "-"): places for code, places in texts.items()}
-    same = [places for code, places in codes.items() if code == wanted]
-    return next(iter(same or [places for code, places in codes.items() if code.partition("-")[0] == wanted]), None)
+    codes = {code.lower().replace("_", "-"): entry for code, entry in texts.items()}
+    same = [entry for code, entry in codes.items() if code == wanted]
+    return next(iter(same or [entry for code, entry in codes.items() if code.partition("-")[0] == wanted]), None)
 
 
 def _content(nodes: list[Node], partner: dict[int, int], segment: int) -> Content:

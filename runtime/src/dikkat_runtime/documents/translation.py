@@ -1,4 +1,4 @@
-"""Contents in, translated contents out: the sentences by the model, placeholders and tags by rules that lose none."""
+"""Translate contents: the sentences by the model, placeholders and tags by rules that lose none."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from dikkat_runtime.documents.words import Span, is_sign, word_spans
 from dikkat_runtime.text.placeholders import has_words
 
 Align = Callable[[str, str], NDArray[np.float32]]
-"""From a sentence and its translation to weights (T, S) of the spans of their words."""
+"""Returns weights (T, S) of the words of a sentence and its translation, given their spans."""
 _CJK = re.compile("[\u3001-\u30ff\u3400-\u9fff\uff00-\uffef]")
 BY_ORDER = "tags were placed by the order of the source"
 DEEPEST = 64
-"""Pairs of tags inside each other in a text that is translated."""
+"""Most pairs of tags inside each other in a translated text."""
 TOO_DEEP = f"texts whose tags are nested deeper than {DEEPEST}, not translated"
 LEFT_OUT = "placeholders did not come through the model and were placed by attention"
 
 
 @dataclass
 class ContentTranslator:
-    """Translates text with tags by a model that knows nothing of tags."""
+    """A translator of text with tags by a model that reads no tags."""
 
     translate: Translate
     align: Align | None
-    """None where the model gives no attention: a tag then goes to the same share of the sentence."""
+    """None where the model has no readable attention: a tag then goes to the same share of the sentence."""
     split: SplitSentences
     remarks: Counter[str] = field(default_factory=Counter)
 
     def __call__(self, contents: Sequence[Content], *, markup: bool = False) -> list[Content]:
-        """The translation of each, with every tag in it exactly once; `markup` says that tags stand in the texts."""
+        """Return the translation of each, with every tag exactly once; `markup` is True if tags stand in the texts."""
         safe = [self._shallow(protected(content, markup=markup)) for content in contents]
         paragraphs = [Paragraph.of(content, self.split) for content in safe]
-        sentences = [[Sentence(each.text[slice(*span)]) for span in each.sentences] for each in paragraphs]
+        sentences = [[Sentence(prepared.text[slice(*span)]) for span in prepared.sentences] for prepared in paragraphs]
         SentenceTranslator(self.translate)([sentence for group in sentences for sentence in group])
         results = []
         for content, paragraph, group in zip(safe, paragraphs, sentences, strict=True):
@@ -52,14 +52,14 @@ class ContentTranslator:
             core = self._core(paragraph, group)
             result = tuple(item for item in (*paragraph.before, *core, *paragraph.after) if item != "")
             if not is_whole(content, result):
-                # no tag may be lost: all of them in the order of the source, then the text
+                # no tag may be lost: write all of them in the order of the source, then the text
                 self.remarks[BY_ORDER] += 1
                 result = (*tags_of(content), "".join(item for item in result if isinstance(item, str)))
             results.append(result)
         return results
 
     def _shallow(self, content: Content) -> Content:
-        """Content as it is, or as one tag where its tags are nested too deep."""
+        """Return content as it is, or as one tag where its tags are nested too deep."""
         depth = deepest = 0
         for tag in tags_of(content):
             depth += {"open": 1, "close": -1}.get(tag.kind, 0)
@@ -78,7 +78,7 @@ class ContentTranslator:
         return self._placed(paragraph, sentences, gaps)
 
     def _placed(self, paragraph: Paragraph, sentences: Sequence[Sentence], gaps: Sequence[str]) -> Content:
-        """The translation of a paragraph with words and tags in it."""
+        """Return the translation of a paragraph with words and tags in it."""
         source, target = _Side(), _Side()
         alignment_blocks = []
         marks = list[Mark]()
@@ -91,8 +91,8 @@ class ContentTranslator:
             while unread and unread[0].position <= span[1]:
                 mark = unread.pop(0)
                 offset = mark.position - span[0]
-                moved = start + (sentence.offsets[offset] if offset >= 0 else offset)
-                marks.append(Mark(max(moved, 0), mark.tag, mark.space_before, mark.space_after))
+                target_position = start + (sentence.offsets[offset] if offset >= 0 else offset)
+                marks.append(Mark(max(target_position, 0), mark.tag, mark.space_before, mark.space_after))
             tags = [next(words) for _ in range(sentence.num_words)]
             left_out = list(_left_out(sentence, start, tags))
             self.remarks[LEFT_OUT] += len(left_out)
@@ -109,7 +109,7 @@ class ContentTranslator:
         for first_source, first_target, sentence in alignment_blocks:
             alignment.add(first_source, first_target, self._weights(sentence, bool(marks)))
         placement = Placement(source.words, target.text, target.words, alignment)
-        content = placement.place(marks)
+        content = placement.insert(marks)
         if marks and not (placement.is_exact and self.align):
             self.remarks[BY_ORDER] += 1
         return _with_names(content, names)
@@ -132,7 +132,7 @@ class ContentTranslator:
 
 @dataclass
 class _Side:
-    """Text of one language with its words; those that stand for a placeholder are `WORD` in it."""
+    """A text of one language with its words, in which `WORD` stands for a placeholder."""
 
     text: str = ""
     spans: list[Span] = field(default_factory=list)
@@ -143,7 +143,7 @@ class _Side:
         return Words(self.spans, self.are_signs)
 
     def add(self, sentence: str, names: Sequence[tuple[int, int, int]]) -> None:
-        """One more sentence, in which `names` (start, end, number) give way to `WORD`."""
+        """Add one more sentence, in which `WORD` replaces the `names` (start, end, number)."""
         spans = word_spans(sentence)
         self.are_signs += [is_sign(sentence, span) for span in spans]
         parts, position, first = list[str](), 0, len(self.text)
@@ -154,14 +154,14 @@ class _Side:
             ends.append((end, end - start - len(WORD)))
         self.text += "".join([*parts, sentence[position:]])
 
-        def moved(place: int) -> int:
-            return first + place - sum(less for end, less in ends if end <= place)
+        def shifted(offset: int) -> int:
+            return first + offset - sum(less for end, less in ends if end <= offset)
 
-        self.spans += [(moved(start), moved(end)) for start, end in spans]
+        self.spans += [(shifted(start), shifted(end)) for start, end in spans]
 
 
 def _gaps(paragraph: Paragraph, sentences: Sequence[Sentence]) -> list[str]:
-    """What stands before each sentence of the translation: the white space of the source, but none in Chinese."""
+    """Return the space before each sentence of the translation: that of the source, but none in Chinese."""
     gaps = []
     position, before = 0, ""
     for sentence, (start, end) in zip(sentences, paragraph.sentences, strict=True):
@@ -175,18 +175,18 @@ def _gaps(paragraph: Paragraph, sentences: Sequence[Sentence]) -> list[str]:
 
 
 def _left_out(sentence: Sentence, start: int, tags: Sequence[Tag]) -> list[Mark]:
-    """Marks for the words that the model did not read."""
+    """Return marks for the words that the model did not read."""
     marks = []
-    places = [place for place, character in enumerate(sentence.text) if character == WORD]
-    for place, surrogate, tag in zip(places, sentence.surrogates, tags, strict=True):
+    indices = [index for index, character in enumerate(sentence.text) if character == WORD]
+    for index, surrogate, tag in zip(indices, sentence.surrogates, tags, strict=True):
         if surrogate is None:
-            before, after = sentence.text[place - 1 : place], sentence.text[place + 1 : place + 2]
-            marks.append(Mark(start + sentence.offsets[place], tag, before.isspace(), after.isspace()))
+            before, after = sentence.text[index - 1 : index], sentence.text[index + 1 : index + 2]
+            marks.append(Mark(start + sentence.offsets[index], tag, before.isspace(), after.isspace()))
     return marks
 
 
 def _with_names(content: Content, names: Sequence[Tag]) -> Content:
-    """Content with the tags that its `WORD`s stand for."""
+    """Return content with the tags that its `WORD`s stand for."""
     remaining = iter(names)
     items: list[Item] = []
     for item in content:
@@ -201,17 +201,17 @@ def _with_names(content: Content, names: Sequence[Tag]) -> Content:
 
 
 def _by_order(num_targets: int, num_sources: int) -> NDArray[np.float32]:
-    """Each target word on the source word at the same share of the sentence."""
+    """Return weights of each target word on the source word at the same share of the sentence."""
     weights = np.zeros((num_targets, num_sources), np.float32)
-    places = (np.arange(num_targets) + 0.5) * num_sources / num_targets
-    weights[np.arange(num_targets), places.astype(int)] = 1
+    positions = (np.arange(num_targets) + 0.5) * num_sources / num_targets
+    weights[np.arange(num_targets), positions.astype(int)] = 1
     return weights
 
 
 def _link_copies(
     weights: NDArray[np.float32], source: str, sources: Sequence[Span], target: str, targets: Sequence[Span]
 ) -> None:
-    """A word that stands once on both sides is its own translation."""
+    """Align each word that occurs once on both sides with itself."""
     ours = [source[slice(*span)] for span in sources]
     theirs = [target[slice(*span)] for span in targets]
     for number, word in enumerate(theirs):

@@ -1,4 +1,4 @@
-"""Words of a text as spans of characters."""
+"""Split a text into words as spans of characters."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ Span = tuple[int, int]
 _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
 )
-"""Letters of scripts that put no spaces between words: each is a word here."""
+"""Letters of scripts without spaces between words: each is a word here."""
 _WORD = re.compile(rf"[{_SPACELESS}]|(?:(?![{_SPACELESS}])\w)+(?:[-.,:/@'’](?=\w)(?:(?![{_SPACELESS}])\w)+)*|[^\w\s]")
 
 
 def word_spans(text: str) -> list[Span]:
-    """Words, and signs one by one; white space is in none. A sign between letters is in a word: l'ami, Ankara'da."""
+    """Return words, and signs one by one, without white space.
+
+    A sign between letters is in a word: l'ami, Ankara'da.
+    """
     return [match.span() for match in _WORD.finditer(text)]
 
 
 def is_sign(text: str, span: Span) -> bool:
-    """Whether a span is of punctuation or symbols alone."""
+    """Return whether a span is of punctuation or symbols alone."""
     return not any(map(str.isalnum, text[slice(*span)]))
 
 
 def word_shares(spans: Sequence[Span], pieces: Sequence[Span]) -> list[list[int]]:
-    """For each word the pieces (tokens) that have a character in it, both in their order."""
+    """Return for each word the pieces (tokens) that have a character in it, both in their order."""
     shares: list[list[int]] = []
     first = 0
     for start, end in spans:

@@ -1,6 +1,6 @@
-"""XLIFF 1.2 and 2.x, and the dialects of Trados (`.sdlxliff`) and Memsource (`.mxliff`).
+"""Read XLIFF 1.2 and 2.x, and the dialects of Trados (`.sdlxliff`) and Memsource (`.mxliff`).
 
-A translation is marked as made by a machine and to be reviewed; what is approved, final or not to be translated stays.
+A translation is marked as made by a machine and to be reviewed; approved, final or untranslatable texts stay.
 Source: OASIS, XLIFF 1.2 (2008) and XLIFF 2.1 (2018).
 """
 
@@ -23,18 +23,18 @@ Edits = Callable[[Content], Iterable[Edit]]
 
 @dataclass
 class _File:
-    """What is known while a file is walked through."""
+    """The nodes of a file and the edits found so far."""
 
     file: DecodedFile
     nodes: list[Node]
     partner: dict[int, int]
     is_second: bool
-    """Whether it is XLIFF 2.x."""
+    """True if it is XLIFF 2.x."""
     remarks: Counter[str]
     segments: list[Segment] = field(default_factory=list)
 
     def children(self, parent: int) -> Iterator[int]:
-        """Numbers of the elements right inside another."""
+        """Yield the numbers of the elements right inside another."""
         number = parent + 1
         while number < self.partner[parent]:
             if number in self.partner:
@@ -43,16 +43,16 @@ class _File:
             number += 1
 
     def child(self, parent: int, name: str) -> int | None:
-        """The first element of that name right inside another."""
+        """Return the first element of that name right inside another."""
         return next((number for number in self.children(parent) if self.nodes[number].local == name), None)
 
     def content(self, element: int) -> Content:
-        """Text and tags inside an element."""
+        """Return text and tags inside an element."""
         return inline_content(self.nodes[element + 1 : self.partner[element]])
 
 
 def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
-    """Units that have no translation yet. Raises `DataError` with line and byte position."""
+    """Read units that have no translation yet. Raises `DataError` with line and byte position."""
     decoded = decode_xml(data, name)
     remarks: Counter[str] = Counter()
     nodes = xml_nodes(decoded, remarks)
@@ -92,7 +92,7 @@ def _check_language(file: _File, node: Node, options: Options) -> None:
 
 
 def _read_trans_unit(file: _File, unit: int) -> None:
-    """A unit of XLIFF 1.2, whole or in the segments that another tool has cut."""
+    """Read a unit of XLIFF 1.2, whole or in the segments that another tool has cut."""
     node = file.nodes[unit]
     source, target = file.child(unit, "source"), file.child(unit, "target")
     if source is None or file.nodes[source].kind == "empty":
@@ -134,19 +134,19 @@ def _unit_edits(file: _File, source: int, cut: int | None, target: int | None) -
 
 
 def _read_cut(file: _File, unit: int, cut: int, target: int) -> None:
-    """The segments of a unit whose target has a place for each, as in `.sdlxliff`."""
+    """Read the segments of a unit whose target has an element for each, as in `.sdlxliff`."""
     ours, theirs = _marked_segments(file, cut), _marked_segments(file, target)
     kept = _locked_segments(file, unit)
     for name, source in ours.items():
-        place = theirs.get(name)
-        if place is None:
+        segment = theirs.get(name)
+        if segment is None:
             file.remarks["segments without a place in their target"] += 1
         elif name in kept:
             file.remarks["segments that are locked or confirmed"] += 1
-        elif _has_text(file, place):
+        elif _has_text(file, segment):
             file.remarks["segments that are translated already"] += 1
         else:
-            edits = _replace(file, place)
+            edits = _replace(file, segment)
             file.segments.append(Segment(file.content(source), edits, file.file.line(file.nodes[source].start)))
 
 
@@ -162,7 +162,7 @@ def _marked_segments(file: _File, parent: int) -> dict[str, int]:
 
 
 def _locked_segments(file: _File, unit: int) -> set[str]:
-    """Segments that Trados says are locked or confirmed."""
+    """Return the segments that Trados marks as locked or confirmed."""
     return {
         node.attributes.get("id", "")
         for node in file.nodes[unit : file.partner[unit]]
@@ -172,7 +172,7 @@ def _locked_segments(file: _File, unit: int) -> set[str]:
 
 
 def _read_unit(file: _File, unit: int) -> None:
-    """A unit of XLIFF 2.x."""
+    """Read a unit of XLIFF 2.x."""
     for number in file.children(unit):
         node = file.nodes[number]
         if node.local != "segment":
@@ -221,14 +221,14 @@ def _replace(file: _File, element: int) -> Edits:
 
 
 def _with_states(tag: str, states: str) -> str:
-    """An opening tag with attributes, those of the same names before them taken out."""
+    """Return an opening tag with attributes, replacing those of the same names."""
     for name in re.findall(r"\s([\w-]+)=", states):
         tag = re.sub(rf"""\s+{name}\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
     return re.sub(r"\s*/?>$", "", tag) + states + ">"
 
 
 def _indentation(file: _File, element: int) -> str:
-    """The white space before an element, where a line begins with it."""
+    """Return the white space before an element that begins a line."""
     before = file.nodes[element - 1]
     return before.raw if before.kind == "text" and before.raw.isspace() and "\n" in before.raw else ""
 

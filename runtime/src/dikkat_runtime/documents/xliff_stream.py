@@ -1,4 +1,4 @@
-"""The segments of XLIFF files of any size, with their translations and what is known of these."""
+"""Stream the segments of XLIFF files of any size, with their translations and states."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class BilingualSegment:
     state: str
     is_machine_made: bool
     languages: tuple[str, str]
-    """Of source and target, as the file says; empty where it does not."""
+    """The languages of source and target in the file; empty where it names none."""
 
 
 def stream_xliff(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[BilingualSegment]:
-    """The segments of XLIFF 1.2 and 2.x, in constant memory. Raises `DataError` as `stream_elements` does."""
+    """Yield the segments of XLIFF 1.2 and 2.x, in constant memory. Raises `DataError` as `stream_elements` does."""
     languages, is_known = ("", ""), False
     for element in stream_elements(file, name, _UNITS, _ANNOUNCED, remarks):
         attributes = element.opening.attributes
@@ -46,14 +46,14 @@ def stream_xliff(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[B
             languages = next(stated), next(stated)
             continue
         unit = _Unit(element.nodes, matching(element.nodes))
-        found = unit.cut_segments() if element.opening.local == "trans-unit" else unit.segments()
-        for source, target, state, is_machine_made in found:
+        units = unit.cut_segments() if element.opening.local == "trans-unit" else unit.segments()
+        for source, target, state, is_machine_made in units:
             yield BilingualSegment(source, target, element.line, state, is_machine_made, languages)
     if not is_known:
         raise DataError(f"{name}: holds no <xliff>, so it is no XLIFF file")
 
 
-Found = tuple[Content, Content, str, bool]
+Bilingual = tuple[Content, Content, str, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class _Unit:
     partner: dict[int, int]
 
     def children(self, parent: int, name: str) -> Iterator[int]:
-        """Numbers of the elements of a name right inside another."""
+        """Yield numbers of the elements of a name right inside another."""
         number = parent + 1
         while number < self.partner[parent]:
             if number in self.partner:
@@ -72,26 +72,26 @@ class _Unit:
             number += 1
 
     def child(self, parent: int, name: str) -> int | None:
-        """The first element of a name right inside another."""
+        """Return the first element of a name right inside another."""
         return next(self.children(parent, name), None)
 
     def content(self, element: int | None) -> Content:
-        """Text and tags inside an element."""
+        """Return text and tags inside an element."""
         return () if element is None else inline_content(self.nodes[element + 1 : self.partner[element]])
 
-    def cut_segments(self) -> Iterator[Found]:
-        """Of a unit of XLIFF 1.2, whole or in the segments that another tool has cut."""
+    def cut_segments(self) -> Iterator[Bilingual]:
+        """Yield the segments of a unit of XLIFF 1.2, whole or as another tool has cut it."""
         source, target, cut = (self.child(0, name) for name in ("source", "target", "seg-source"))
         attributes = {} if target is None else self.nodes[target].attributes
         state, is_machine_made = attributes.get("state", ""), "mt" in attributes.get("state-qualifier", "").split("-")
-        ours, theirs = (self._marked(each) for each in (cut, target))
+        ours, theirs = (self._marked(parent) for parent in (cut, target))
         if not ours or not theirs:
             yield self.content(source), self.content(target), state, is_machine_made
         for name, element in ours.items():
             yield self.content(element), self.content(theirs.get(name)), state, is_machine_made
 
-    def segments(self) -> Iterator[Found]:
-        """Of a unit of XLIFF 2.x."""
+    def segments(self) -> Iterator[Bilingual]:
+        """Yield the segments of a unit of XLIFF 2.x."""
         for number in self.children(0, "segment"):
             attributes = self.nodes[number].attributes
             source, target = (self.content(self.child(number, name)) for name in ("source", "target"))

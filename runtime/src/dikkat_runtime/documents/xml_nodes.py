@@ -1,4 +1,4 @@
-"""XML as a row of nodes with their places in the file, after expat has found it well-formed.
+"""Split XML into a row of nodes with their positions in the file, after expat has found it well-formed.
 
 Nothing outside the file is fetched, and a file that declares entities is refused.
 """
@@ -53,25 +53,25 @@ class Node:
 
     @cached_property
     def attributes(self) -> dict[str, str]:
-        """Attributes by their names as written, references resolved."""
-        found = _ATTRIBUTE.findall(self.raw) if self.kind in ("open", "empty") else ()
-        return {name: unescaped(double or single) for name, double, single in found}
+        """The attributes by their names as written, references resolved."""
+        pairs = _ATTRIBUTE.findall(self.raw) if self.kind in ("open", "empty") else ()
+        return {name: unescaped(double or single) for name, double, single in pairs}
 
     @property
     def text(self) -> str:
-        """What a text says."""
+        """The characters of a text, references resolved."""
         if self.kind == "cdata":
             return self.raw[len("<![CDATA[") : -len("]]>")]
         return unescaped(self.raw) if self.kind == "text" else ""
 
 
 def decode_xml(data: bytes, name: str) -> DecodedFile:
-    """Characters of an XML file by its byte-order mark, else as it declares."""
+    """Decode an XML file by its byte-order mark, else as it declares."""
     return DecodedFile.decode(data, name, declared_charset(data[:1000]))
 
 
 def declared_charset(head: bytes) -> str | None:
-    """The charset that the beginning of an XML file without a byte-order mark declares or shows; else None."""
+    """Return the charset that the beginning of an XML file without a byte-order mark declares or shows; else None."""
     if head[:2] in (b"<\0", b"\0<"):
         return "utf-16-le" if head[1] == 0 else "utf-16-be"
     declared = _DECLARED.search(head)
@@ -79,11 +79,11 @@ def declared_charset(head: bytes) -> str | None:
 
 
 def xml_nodes(file: DecodedFile, remarks: Counter[str]) -> list[Node]:
-    """The nodes of a well-formed file, in order. Illegal control characters are counted among the `remarks`.
+    """Return the nodes of a well-formed file, in order. Illegal control characters are counted among the `remarks`.
 
-    Raises `DataError` with line and byte position for what is not well-formed.
+    Raises `DataError` with line and byte position for a file that is not well-formed.
     """
-    clean, count = ILLEGAL.subn(lambda found: "\ufffd" * len(found[0]), file.text)
+    clean, count = ILLEGAL.subn(lambda match: "\ufffd" * len(match[0]), file.text)
     if count:
         remarks[CONTROLS] += count
     _check(file, clean)
@@ -107,21 +107,21 @@ def _check(file: DecodedFile, text: str) -> None:
 
 
 def _nodes(text: str) -> Iterator[Node]:
-    for found in _NODE.finditer(text):
+    for match in _NODE.finditer(text):
         kind: NodeKind = "other"
-        if found["text"] is not None:
+        if match["text"] is not None:
             kind = "text"
-        elif found["cdata"] is not None:
+        elif match["cdata"] is not None:
             kind = "cdata"
-        elif found["close"]:
+        elif match["close"]:
             kind = "close"
-        elif found["open"]:
-            kind = "empty" if found["empty"] else "open"
-        yield Node(kind, found.start(), found.end(), found[0], found["open"] or found["close"] or "")
+        elif match["open"]:
+            kind = "empty" if match["empty"] else "open"
+        yield Node(kind, match.start(), match.end(), match[0], match["open"] or match["close"] or "")
 
 
 def matching(nodes: list[Node]) -> dict[int, int]:
-    """For the number of each opening tag that of its closing one; an empty element is its own."""
+    """Return for the number of each opening tag that of its closing one; an empty element is its own."""
     partner: dict[int, int] = {}
     opened: list[int] = []
     for number, node in enumerate(nodes):
@@ -135,7 +135,7 @@ def matching(nodes: list[Node]) -> dict[int, int]:
 
 
 def unescaped(text: str) -> str:
-    """Text with its references resolved; an unknown one stays."""
+    """Return text with its references resolved; an unknown one stays."""
     return _REFERENCE.sub(_resolved, text) if "&" in text else text
 
 
@@ -148,7 +148,7 @@ def _resolved(reference: re.Match[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    """Text for XML; control characters that it forbids are left out."""
+    """Escape text for XML; control characters that it forbids are left out."""
     if _SPECIAL.search(text) is None:
         return text
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
@@ -156,5 +156,5 @@ def escaped(text: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """Text for an attribute in double quotation marks."""
+    """Escape text for an attribute in double quotation marks."""
     return escaped(text).replace('"', "&quot;")

@@ -1,4 +1,4 @@
-"""XML read as a stream: the elements that are wanted, one at a time, in constant memory however large the file is.
+"""Stream elements of XML, one at a time, in constant memory however large the file is.
 
 Nothing outside the file is fetched, and a file that declares entities is refused.
 """
@@ -20,7 +20,7 @@ from dikkat_runtime.errors import DataError
 _CHUNK = 1 << 16
 _HEAD = 1000
 _OPEN_REFERENCE = re.compile(r"&[^;&<]{0,12}\Z")
-"""A reference that may go on in the next chunk."""
+"""A reference that may continue in the next chunk."""
 LARGEST_ELEMENT = 1_000_000
 """Characters of text in one element; no segment is longer, and memory stays bounded."""
 
@@ -34,16 +34,16 @@ class Element:
 
     @property
     def opening(self) -> Node:
-        """Its opening tag."""
+        """The opening tag."""
         return self.nodes[0]
 
 
 def stream_elements(
     file: BinaryIO, name: str, wanted: frozenset[str], announced: frozenset[str], remarks: Counter[str]
 ) -> Iterator[Element]:
-    """The elements called as in `wanted`, and the opening tags of those in `announced`, in their order.
+    """Yield the elements named in `wanted`, and the opening tags of those in `announced`, in their order.
 
-    Illegal control characters are counted among the `remarks`. Raises `DataError` with the line for what is not
+    Illegal control characters are counted among the `remarks`. Raises `DataError` with the line for a file that is not
     well-formed, is not of its charset, or declares an entity.
     """
     collector = _Collector(name, wanted, announced)
@@ -57,7 +57,7 @@ def stream_elements(
 
 
 def _texts(file: BinaryIO, name: str) -> Iterator[tuple[str, bool]]:
-    """The characters of a file piece by piece, no reference cut in two."""
+    """Yield the characters of a file piece by piece, no reference cut in two."""
     chunk = file.read(_CHUNK)
     mark, marked = byte_order_mark(chunk)
     charset = marked or declared_charset(chunk[:_HEAD]) or "utf-8"
@@ -85,7 +85,7 @@ def _texts(file: BinaryIO, name: str) -> Iterator[tuple[str, bool]]:
 
 
 class _Collector:
-    """Takes a file in pieces and gathers its elements."""
+    """A collector of elements from a file in pieces."""
 
     def __init__(self, name: str, wanted: frozenset[str], announced: frozenset[str]) -> None:
         self.elements: list[Element] = []
@@ -104,9 +104,9 @@ class _Collector:
         try:
             self._parser.Parse(text.encode("utf-8", "surrogatepass"), is_last)
         except expat.ExpatError as error:
-            told = expat.ErrorString(error.code)
+            reason = expat.ErrorString(error.code)
             raise DataError(
-                f"{self._name}:{error.lineno}: byte {max(0, self._parser.ErrorByteIndex):,}: not valid XML ({told})"
+                f"{self._name}:{error.lineno}: byte {max(0, self._parser.ErrorByteIndex):,}: not valid XML ({reason})"
             ) from None
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:

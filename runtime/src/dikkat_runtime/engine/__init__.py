@@ -1,1 +1,1 @@
-"""The engine: what computes, behind one contract; ids and numpy arrays in and out."""
+"""The engine computes with the weights of a model, behind one contract: ids and numpy arrays in, numpy arrays out."""

@@ -17,7 +17,7 @@ _ERFC = (
 
 
 def erf(x: Array) -> Array:
-    """The error function, in float64."""
+    """Return the error function of `x`, in float64."""
     magnitude = np.abs(x, dtype=np.float64)
     t = 1.0 / (1.0 + 0.5 * magnitude)
     series = np.zeros_like(t)
@@ -28,22 +28,22 @@ def erf(x: Array) -> Array:
 
 
 def gelu(x: Array) -> Array:
-    """`x` times the share of a normal distribution below it (Hendrycks and Gimpel 2016)."""
+    """Return `x` times the share of a normal distribution below it (Hendrycks and Gimpel 2016)."""
     return (0.5 * x * (1.0 + erf(x / math.sqrt(2.0)))).astype(x.dtype)
 
 
 def gelu_tanh(x: Array) -> Array:
-    """The approximation of `gelu` by a tanh (Hendrycks and Gimpel 2016, section 2), as in GPT-2."""
+    """Return the approximation of `gelu` by a tanh (Hendrycks and Gimpel 2016, section 2), as in GPT-2."""
     return (0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)))).astype(x.dtype)
 
 
 def relu(x: Array) -> Array:
-    """Nothing below zero."""
+    """Return the larger of `x` and 0."""
     return np.maximum(x, 0)
 
 
 def silu(x: Array) -> Array:
-    """`x` times its logistic function."""
+    """Return `x` times its logistic function."""
     return (x / (1.0 + np.exp(-x))).astype(x.dtype)
 
 
@@ -52,7 +52,7 @@ GATED: dict[str, Callable[[Array], Array]] = {"geglu": gelu, "swiglu": silu}
 
 
 def softmax(scores: Array) -> Array:
-    """Shares of the last axis; a row in which all are minus infinity is zero."""
+    """Return the softmax over the last axis; a row in which all scores are minus infinity becomes zero."""
     largest = scores.max(axis=-1, keepdims=True)
     weights = np.exp(scores - np.where(np.isfinite(largest), largest, 0))
     total = weights.sum(axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Which engine computes: decided once, from the settings of a model and from this machine."""
+"""Choose the engine of a model once, from its settings and from this machine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dikkat_runtime.errors import AbsentError, UsageError
 from dikkat_runtime.native.library import library
 
 COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm": STACK}
-"""What the native engine computes of each kind of model, by the name in config.json."""
+"""The settings that the native engine computes, by the name of a kind of model in config.json."""
 
 
 def why_not_native(config: Mapping[str, Any], where: str) -> str | None:
-    """Why the native engine cannot compute the model of a config.json; None where it can.
+    """Return why the native engine cannot compute the model of a config.json, or None where it can.
 
-    Raises `DataError` for settings that are damaged, and `UsageError` where `DIKKAT_NATIVE_LEVEL` names a level that is
-    not to be had: who names one wants no other engine.
+    Raises `DataError` for settings that are damaged, and `UsageError` where `DIKKAT_NATIVE_LEVEL` names a level that
+    this machine lacks: a user who names a level wants no other engine.
     """
     if os.environ.get("DIKKAT_NATIVE", "1") == "0":
         return "DIKKAT_NATIVE=0"

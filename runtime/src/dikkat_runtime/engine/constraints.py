@@ -1,7 +1,7 @@
-"""What an output must hold: constraints over token ids that beam search keeps, each with a small state a hypothesis.
+"""Constraints over token ids that beam search meets, each with a small state for every hypothesis.
 
-Search asks a constraint what may come next, what leads to the parts that are missing, and how many parts are there: it
-ranks hypotheses beside those that have written as much of them (dynamic beam allocation, Post and Vilar 2018).
+Search asks a constraint which tokens may follow, which lead to what is missing, and how much is written already: it
+ranks hypotheses among those that have written as much (dynamic beam allocation, Post and Vilar 2018).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.native.arrays import Array
 
 State = Any
-"""A hashable value; what it is, only its constraint knows."""
+"""A hashable value that only its constraint can read."""
 Tokens = Sequence[int] | Array
-"""Ids."""
+"""Token ids."""
 
 
 class Constraint(Protocol):
-    """What the outputs of one sentence must hold."""
+    """A condition that every output of one sentence must meet."""
 
     @property
     def start(self) -> State:
@@ -28,50 +28,50 @@ class Constraint(Protocol):
         ...
 
     def after(self, state: State, token: int) -> State:
-        """The state after one more token, which is never the end mark."""
+        """Return the state after one more token, which is never the end mark."""
         ...
 
     def allowed(self, state: State) -> Tokens | None:
-        """The only tokens that may follow; None where all may."""
+        """Return the only tokens that may follow, or None where all may."""
         ...
 
     def banned(self, state: State) -> Tokens:
-        """Tokens that must not follow."""
+        """Return the tokens that must not follow."""
         ...
 
     def wanted(self, state: State) -> Sequence[int]:
-        """Tokens that bring the output nearer to what is missing."""
+        """Return the tokens that bring the output nearer to what is missing."""
         ...
 
     def placement_score(self, state: State, token: int, scores: Array, attention: Array | None) -> float:
-        """Log-probability that a wanted token belongs here, given that it has to be written somewhere.
+        """Return the log-probability that a wanted token belongs here, given that it has to be written somewhere.
 
-        `scores` (V,) are the model's log-probabilities, `attention` (S,) what it looks at while it writes the token.
+        `scores` (V,) are the model's log-probabilities, `attention` (S,) is its attention while it writes the token.
         """
         ...
 
     def progress(self, state: State) -> int:
-        """How much is there; hypotheses are ranked against those with the same number."""
+        """Return how much is written already; hypotheses are ranked among those with the same number."""
         ...
 
     def missing(self, state: State) -> int:
-        """About how many tokens what is missing has; the output may end at 0."""
+        """Return about how many tokens are missing; the output may end at 0."""
         ...
 
     @property
     def reads_attention(self) -> bool:
-        """Whether it asks where the model looks."""
+        """True if the constraint reads the attention of the model."""
         ...
 
     @property
     def extra_rows(self) -> int:
-        """How many more hypotheses the search should follow than without the constraint."""
+        """The number of hypotheses that the search should follow beyond those of a search without the constraint."""
         ...
 
 
 @dataclass(frozen=True)
 class All:
-    """Several constraints together."""
+    """Several constraints that an output meets together."""
 
     parts: tuple[Constraint, ...]
 
@@ -81,52 +81,53 @@ class All:
         return tuple(part.start for part in self.parts)
 
     def after(self, state: State, token: int) -> State:
-        """The states after one more token."""
-        return tuple(part.after(each, token) for part, each in zip(self.parts, state, strict=True))
+        """Return the states of all parts after one more token."""
+        return tuple(part.after(part_state, token) for part, part_state in zip(self.parts, state, strict=True))
 
     def allowed(self, state: State) -> Tokens | None:
-        """What the first part that restricts the next token allows."""
-        for part, each in zip(self.parts, state, strict=True):
-            if (tokens := part.allowed(each)) is not None:
+        """Return the tokens that the first part with a restriction allows."""
+        for part, part_state in zip(self.parts, state, strict=True):
+            if (tokens := part.allowed(part_state)) is not None:
                 return tokens
         return None
 
     def banned(self, state: State) -> Tokens:
-        """What any part bans, but nothing while another says all that may follow."""
+        """Return the tokens that any part bans, but none while a part names all tokens that may follow."""
         if self.allowed(state) is not None:
             return ()
-        return [int(token) for part, each in zip(self.parts, state, strict=True) for token in part.banned(each)]
+        pairs = zip(self.parts, state, strict=True)
+        return [int(token) for part, part_state in pairs for token in part.banned(part_state)]
 
     def wanted(self, state: State) -> Sequence[int]:
-        """What any part wants, but nothing while another says all that may follow."""
+        """Return the tokens that any part wants, but none while a part names all tokens that may follow."""
         if self.allowed(state) is not None:
             return ()
-        return [token for part, each in zip(self.parts, state, strict=True) for token in part.wanted(each)]
+        return [token for part, part_state in zip(self.parts, state, strict=True) for token in part.wanted(part_state)]
 
     def placement_score(self, state: State, token: int, scores: Array, attention: Array | None) -> float:
-        """That of the part which wants the token most here."""
+        """Return the score of the part that wants the token most here."""
         return max(
-            part.placement_score(each, token, scores, attention)
-            for part, each in zip(self.parts, state, strict=True)
-            if token in part.wanted(each)
+            part.placement_score(part_state, token, scores, attention)
+            for part, part_state in zip(self.parts, state, strict=True)
+            if token in part.wanted(part_state)
         )
 
     def progress(self, state: State) -> int:
-        """The sum over the parts."""
-        return sum(part.progress(each) for part, each in zip(self.parts, state, strict=True))
+        """Return the sum of the progress of the parts."""
+        return sum(part.progress(part_state) for part, part_state in zip(self.parts, state, strict=True))
 
     def missing(self, state: State) -> int:
-        """The sum over the parts."""
-        return sum(part.missing(each) for part, each in zip(self.parts, state, strict=True))
+        """Return the sum of what the parts miss."""
+        return sum(part.missing(part_state) for part, part_state in zip(self.parts, state, strict=True))
 
     @property
     def reads_attention(self) -> bool:
-        """Whether any part asks where the model looks."""
+        """True if any part reads the attention of the model."""
         return any(part.reads_attention for part in self.parts)
 
     @property
     def extra_rows(self) -> int:
-        """The sum over the parts."""
+        """The sum of the extra rows of the parts."""
         return sum(part.extra_rows for part in self.parts)
 
 
@@ -135,15 +136,16 @@ MOST_ROWS = 16
 
 
 def rows_of_beam(beam_size: int, constraints: Sequence[Constraint | None] | None) -> int:
-    """How many hypotheses are followed side by side: enough for all numbers of parts that may be there."""
-    extra = max((each.extra_rows for each in constraints or () if each is not None), default=0)
+    """Return how many hypotheses are followed side by side: enough for every number of parts that may be written."""
+    extra = max((constraint.extra_rows for constraint in constraints or () if constraint is not None), default=0)
     return max(beam_size, min(beam_size + extra, MOST_ROWS))
 
 
 def length_caps(
     lengths: Sequence[int], options: DecodingOptions, constraints: Sequence[Constraint | None] | None
 ) -> list[int]:
-    """Most tokens, end mark included, of the outputs for sources of these `lengths`, with room for the constraints."""
+    """Return the most tokens, end mark included, of outputs for sources of these `lengths`, constraints included."""
     caps = [options.length_cap(length) for length in lengths]
-    needed = [0 if each is None else each.missing(each.start) for each in constraints or [None] * len(caps)]
+    of_sources = constraints or [None] * len(caps)
+    needed = [0 if constraint is None else constraint.missing(constraint.start) for constraint in of_sources]
     return [cap + more for cap, more in zip(caps, needed, strict=True)]

@@ -1,4 +1,4 @@
-"""What an engine for translators is asked for, and what it answers."""
+"""The contract of an engine for translators: its questions and its answers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dikkat_runtime.engine.steps_contract import Steps
 from dikkat_runtime.native.arrays import Array
 
 EngineName = Literal["auto", "native", "torch"]
-"""What a user may ask for; "auto" is native where that is possible, else torch."""
+"""The engine that a user asks for; "auto" is native where that is possible, else torch."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineInfo:
-    """What computes, and with what."""
+    """The engine that computes, with its precision, threads and instruction set."""
 
     name: str
     """"native", "torch" or "torch:cuda"."""
@@ -26,9 +26,9 @@ class EngineInfo:
     instructions: str = ""
     """Level of the processor's instruction set that the native kernels were compiled for."""
     why_not_native: str = ""
-    """Why it is another engine, where nobody asked for that."""
+    """The reason for another engine, where the user asked for none."""
     why_precision: str = ""
-    """Why it is this precision, where nobody asked for one."""
+    """The reason for this precision, where the user asked for none."""
 
     def __str__(self) -> str:
         threads = f"{self.threads} thread{'' if self.threads == 1 else 's'}"
@@ -53,7 +53,7 @@ class Hypothesis:
     log_probability: float
     """Sum of the model's own log-probabilities (natural logarithm), the end mark's included; never above 0."""
     finished: bool
-    """Whether the model ended the sentence itself, before the length cap."""
+    """True if the model ended the sentence itself, before the length cap."""
 
 
 EMPTY = Hypothesis(tokens=(), score=0.0, log_probability=0.0, finished=True)
@@ -62,7 +62,7 @@ EMPTY = Hypothesis(tokens=(), score=0.0, log_probability=0.0, finished=True)
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What an encoder made of a batch of sources."""
+    """The encoder states of a batch of sources."""
 
     states: Array
     """(B, S, D), zeros at padding."""
@@ -71,15 +71,15 @@ class Memory:
 
 
 class Engine(Protocol):
-    """Computes with the weights of one translator; chosen once, when they are loaded."""
+    """An engine computes with the weights of one translator and is chosen once, when they are loaded."""
 
     @property
     def info(self) -> EngineInfo:
-        """What computes, and with what."""
+        """The engine that computes, with its precision, threads and instruction set."""
         ...
 
     def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
-        """Read sources (ids without an end mark, none empty) with so many threads, by default all of the engine's."""
+        """Encode sources (ids without an end mark, none empty) with `threads` threads, by default the engine's."""
         ...
 
     def search(
@@ -91,7 +91,7 @@ class Engine(Protocol):
         threads: int | None = None,
         constraints: Sequence[Constraint | None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, best first, by the way of decoding that the options are for.
+        """Return the hypotheses of each source, best first, found by the algorithm that the options stand for.
 
         `numbers` are those of the sentences, by default from 0: with the seed they decide what sampling draws. With
         `constraints`, one a source, beam search and greedy decoding write only what meets them; sampling has none.
@@ -99,5 +99,8 @@ class Engine(Protocol):
         ...
 
     def steps(self, memory: Memory, beam_size: int) -> Steps:
-        """Single steps over sources that are read, with so many rows for each; greedy decoding has one."""
+        """Return a decoder of single steps over encoded sources, with `beam_size` rows for each.
+
+        Greedy decoding has one.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Beam search by the C kernels: the cache of a batch, and all steps of the search; a beam of one is greedy decoding."""
+"""Run beam search in the C kernels, with the cache of a batch; a beam of one is greedy decoding."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Positions = Callable[[int, int], Array]
 
 
 class DecoderWeights:
-    """All that a step computes with, as C reads it."""
+    """The weights that one decoding step computes with, in the layout that C reads."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class DecoderWeights:
         self._embedding_scale = embedding_scale
 
     def job(self) -> Decoder:
-        """The structure without any rows; it must not outlive the weights."""
+        """Return the C structure without any rows; it must not outlive the weights."""
         embedding, *arrays = self._kept
         linears, norms, betas = map(ctypes.addressof, arrays)  # type: ignore[arg-type]
         return Decoder(
@@ -112,7 +112,7 @@ class DecoderRows:
             raise MemoryError("no memory left to read the source")
 
     def _grow(self, capacity: int) -> None:
-        """Hold `capacity` positions, a multiple of 16."""
+        """Grow the cache to `capacity` positions, a multiple of 16."""
         job = self._job
         keys, values = self._cache(job.slots, capacity)
         writers = empty((job.slots, capacity if self._weights.in_bytes else 0), np.int32)
@@ -122,7 +122,7 @@ class DecoderRows:
             writers[:, : self._writers.shape[1]] = self._writers
         self._keys, self._values, self._writers = keys, values, writers
         job.capacity, job.keys, job.values, job.writers = capacity, address(keys), address(values), address(writers)
-        # zero, since products read the padding of every row
+        # zero, since matrix products read the padding of every row
         self._scratch = full(self._library.decoder_scratch(ctypes.byref(job)), 0.0)
         job.scratch = address(self._scratch)
 
@@ -140,12 +140,12 @@ class DecoderRows:
 
 
 class BeamDecoder(DecoderRows):
-    """Searches all steps of beam search in one call of C."""
+    """A beam search that takes all its steps in one call of C."""
 
     def search(
         self, length_penalty: float, n_best: int, caps: Sequence[int], positions: Positions
     ) -> list[list[Hypothesis]]:
-        """The `n_best` hypotheses of each sentence, which has at most `caps` tokens, the end mark included."""
+        """Return the `n_best` hypotheses of each sentence, which has at most `caps` tokens, the end mark included."""
         longest = max(caps)
         penalties = length_penalties(longest, length_penalty)
         arrays = self._search_arrays(caps, penalties, longest)
@@ -157,17 +157,17 @@ class BeamDecoder(DecoderRows):
         return _hypotheses(arrays, penalties, n_best)
 
     def _go_on(self, search: Search, most: int, positions: Positions) -> None:
-        """All steps where each thread searches on with sentences of its own, else as many as may be left alone."""
+        """Take all steps where each thread searches sentences of its own, else `STEPS_PER_CALL` steps."""
         job = self._job
-        apart = self._scratch_size(search) > 0
-        end = job.length + (most if apart else STEPS_PER_CALL)
+        is_per_thread = self._scratch_size(search) > 0
+        end = job.length + (most if is_per_thread else STEPS_PER_CALL)
         while job.capacity < end:
             self._grow(2 * job.capacity)
         scratch = empty(self._scratch_size(search))
         # the last step feeds the token before a cap, so no position beyond the longest hypothesis is read
         table = _extended(positions(job.length, min(end, most - 1)), end - job.length)
         search.positions, search.scratch = address(table), address(scratch)
-        run = self._library.search_apart if apart else self._library.search_together
+        run = self._library.search_per_thread if is_per_thread else self._library.search_in_step
         run(ctypes.byref(search), ctypes.byref(job), end)
 
     def _search_arrays(self, caps: Sequence[int], penalties: Array, longest: int) -> dict[str, Array]:
@@ -202,12 +202,12 @@ class BeamDecoder(DecoderRows):
 
 
 def length_penalties(longest: int, alpha: float) -> Array:
-    """Divisors `length ** alpha` for every length from 0 to `longest`, in float32 (Wu et al. 2016, section 7)."""
+    """Return `length ** alpha` of every length from 0 to `longest`, in float32 (Wu et al. 2016, section 7)."""
     return aligned(np.array([1.0, *(length**alpha for length in range(1, longest + 1))], np.float32))
 
 
 def _extended(table: Array, rows: int) -> Array:
-    """The table with zeros behind it, since C is given an address for each step that it might take."""
+    """Return the table with zeros behind it: C is given an address for each step that it might take."""
     if len(table) == rows:
         return table
     extended = full((rows, table.shape[1]), 0.0)
@@ -216,7 +216,7 @@ def _extended(table: Array, rows: int) -> Array:
 
 
 def _hypotheses(arrays: dict[str, Array], penalties: Array, n_best: int) -> list[list[Hypothesis]]:
-    """Ended hypotheses by falling score, then ones cut at the cap by falling score, at most `n_best` a sentence."""
+    """Return ended hypotheses, then ones cut at the cap, each by falling score, at most `n_best` a sentence."""
     names = ("ended_tokens", "ended_lengths", "ended", "scores")
     columns = [arrays[name][:, :n_best].tolist() for name in names]
     collected = [
@@ -234,7 +234,7 @@ def _hypotheses(arrays: dict[str, Array], penalties: Array, n_best: int) -> list
 
 
 def _unended(arrays: dict[str, Array], sentence: int, penalties: Array, count: int) -> list[Hypothesis]:
-    """The best live hypotheses of a sentence that is over."""
+    """Return the best live hypotheses of a sentence that is over."""
     length = int(arrays["over_at"][sentence])
     live = arrays["live"][sentence, :count]
     columns = arrays["live_tokens"][sentence, :count, :length], live, live / penalties[length]

@@ -1,4 +1,4 @@
-"""Cross-attention of a translator over a target that is given: one pass over numpy arrays, exact in float32."""
+"""Compute the cross-attention of a translator over a given target in one pass over numpy arrays, exact in float32."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ FORCED: Allowed = {
     "embedding_norm": (False,),
     "output_bias": (False, True),
 }
-"""What models this pass computes."""
+"""The settings of models that this pass computes."""
 
 
 class ForcedAttention:
-    """Reads a source and a target, and tells where each target token was looked for in the source."""
+    """A forward pass over a source and a given target that returns the cross-attention of every target token."""
 
     def __init__(self, weights: Weights, settings: ModelSettings) -> None:
         self._encoder = Stack(weights, settings, "encoder", settings.encoder_layers, settings.source_matrix)
         self._decoder = _Decoder(weights, settings)
 
     def __call__(self, source: Sequence[int], target: Sequence[int]) -> Array:
-        """Weights (L, H, T, S) of each of T target tokens over S source tokens; ids without marks, none empty.
+        """Return weights (L, H, T, S) of each of T target tokens over S source tokens; ids without marks, none empty.
 
-        The row of a token is that of the step which wrote it. What lies on the end mark of the source is left out.
+        The row of a token is that of the step which wrote it. The weight on the end mark of the source is left out.
         """
         sources = np.array([[*source, EOS_ID]])
         everything = np.ones((1, 1, 1, sources.shape[1]), bool)
@@ -42,7 +42,7 @@ class ForcedAttention:
 
 
 class _Decoder(Stack):
-    """A decoder that looks at a source which was read before."""
+    """A decoder with cross-attention over a source that was encoded before."""
 
     def __init__(self, weights: Weights, settings: ModelSettings) -> None:
         super().__init__(weights, settings, "decoder", 0, settings.target_matrix, settings.output_size)
@@ -52,13 +52,13 @@ class _Decoder(Stack):
         self.blocks = list[Block](self.cross_blocks)
 
     def read(self, memory: Array, mask: Array) -> None:
-        """Look at these states (1, S, D) from now on."""
+        """Attend to these states (1, S, D) from now on."""
         for block in self.cross_blocks:
             block.memory, block.mask = memory, mask
 
 
 class _CrossBlock(Block):
-    """A block with attention to the source between its two parts; it keeps the weights of its last call."""
+    """A block with cross-attention between its two parts; it keeps the weights of its last call."""
 
     memory: Array
     mask: Array
@@ -74,7 +74,7 @@ class _CrossBlock(Block):
         self.cross_norm = Norm(weights, f"{name}.cross_residual.norm", settings)
 
     def between(self, x: Array) -> Array:
-        """(1, T, D) to (1, T, D): the residual sum with what is read from the source."""
+        """Return the residual sum (1, T, D) of `x` (1, T, D) and its cross-attention over the source."""
         if self.settings.norm_placement == "post":
             return self.cross_norm(x + self._look(x))
         return x + self._look(self.cross_norm(x))

@@ -1,4 +1,4 @@
-"""What a translator thinks of translations that are given: for each token how likely it was, and where it looked."""
+"""Score given translations with a translator: the probability and the attention of every token."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 @dataclass(frozen=True, slots=True)
 class ForcedScores:
-    """Of T target tokens, the end mark included, over S source tokens, the end mark included."""
+    """The scores of T target tokens over S source tokens, both with the end mark."""
 
     log_probabilities: Array
     """(T,), in nats."""
     margins: Array
-    """(T,): above the best other token, in nats; negative where the model would have written another."""
+    """(T,): distance to the best other token, in nats; negative where the model would have written another."""
     entropies: Array
-    """(T,): of the distribution over the vocabulary, in nats."""
+    """(T,): entropy of the distribution over the vocabulary, in nats."""
     attention: Array
     """(T, S): cross-attention of the last layer, the mean of its heads; rows sum to one."""
 
@@ -29,12 +29,12 @@ class ForcedScores:
 def forced_scores(
     engine: Engine, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
 ) -> list[ForcedScores]:
-    """Read each source and write its target (ids without end marks; no source is empty), all side by side."""
+    """Score each target after its source (ids without end marks; no source is empty), all side by side."""
     memory = engine.encode(sources)
     steps = engine.steps(memory, 1)
     wanted = [[*target, EOS_ID] for target in targets]
     columns: list[list[tuple[float, float, float]]] = [[] for _ in targets]
-    looks: list[list[Array]] = [[] for _ in targets]
+    attention_rows: list[list[Array]] = [[] for _ in targets]
     rows = list(range(len(targets)))
     tokens = [BOS_ID] * len(rows)
     position = 0
@@ -48,16 +48,16 @@ def forced_scores(
         scores[np.arange(len(rows)), chosen] = -np.inf
         margins = own - scores.max(axis=1)
         attention = steps.attention()
-        for place, row in enumerate(rows):
-            columns[row].append((float(own[place]), float(margins[place]), float(entropies[place])))
-            looks[row].append(attention[place, : memory.lengths[row]].copy())
+        for index, row in enumerate(rows):
+            columns[row].append((float(own[index]), float(margins[index]), float(entropies[index])))
+            attention_rows[row].append(attention[index, : memory.lengths[row]].copy())
         position += 1
-        staying = [place for place, row in enumerate(rows) if position < len(wanted[row])]
-        tokens = [wanted[rows[place]][position - 1] for place in staying]
-        rows = [rows[place] for place in staying]
+        staying = [index for index, row in enumerate(rows) if position < len(wanted[row])]
+        tokens = [wanted[rows[index]][position - 1] for index in staying]
+        rows = [rows[index] for index in staying]
         steps.continue_from(staying, rows)
-    found = []
-    for column, look in zip(columns, looks, strict=True):
+    results = []
+    for column, rows_of_target in zip(columns, attention_rows, strict=True):
         log_probabilities, margins, spread = np.array(column, np.float64).T
-        found.append(ForcedScores(log_probabilities, margins, spread, np.array(look, np.float64)))
-    return found
+        results.append(ForcedScores(log_probabilities, margins, spread, np.array(rows_of_target, np.float64)))
+    return results

@@ -1,4 +1,4 @@
-"""Hypotheses that still grow, and what may continue them: the lists that decoding step by step works on."""
+"""Live hypotheses and their possible continuations: the lists that decoding step by step works on."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Row:
     tokens: list[int]
     log_probability: np.float32
     state: State = None
-    """What its constraint knows of it."""
+    """The state of its constraint."""
     bonus: np.float32 = NO_BONUS
-    """What of `log_probability` is none of the model's, but was granted for what had to be written."""
+    """The part of `log_probability` that the model did not give, granted for tokens that had to be written."""
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Sentence:
     rows: list[Row]
     constraint: Constraint | None = None
     ended: list[tuple[float, Hypothesis]] = field(default_factory=list)
-    """Each with what it is ranked by: its score, with the bonus."""
+    """Each with its rank: its score, with the bonus."""
 
 
 class Candidate(NamedTuple):
@@ -46,17 +46,17 @@ class Candidate(NamedTuple):
 
     log_probability: np.float32
     parent: int
-    """Number of the hypothesis that is continued."""
+    """Index of the hypothesis that is continued."""
     token: int
     bonus: np.float32 = NO_BONUS
 
 
 def constrain(logits: Array, row: Row, constraint: Constraint, steps_left: int) -> None:
-    """Put minus infinity at what must not follow a hypothesis, which has so many tokens left, the end mark included."""
+    """Put minus infinity at what must not follow a hypothesis with `steps_left` tokens left, the end mark included."""
     missing = constraint.missing(row.state)
     only = constraint.allowed(row.state)
     if only is None and 0 < missing >= steps_left - 1:
-        # as long as there is time, the model says where; then what is missing is all that may follow
+        # while steps are left, the model chooses where to write what is missing; then only that may follow
         only = constraint.wanted(row.state)
     if only is not None:
         tokens = np.asarray(only, np.int64)
@@ -74,16 +74,16 @@ def constrain(logits: Array, row: Row, constraint: Constraint, steps_left: int) 
 def allocated(
     candidates: Sequence[Candidate], states: Sequence[State], constraint: Constraint, count: int
 ) -> list[int]:
-    """The numbers of the candidates that live on: at most `count`, best first.
+    """Return the numbers of the candidates that live on: at most `count`, best first.
 
-    Every number of constraints that are met has a share of the places; what one does not need the others get. The
-    furthest one is always there, so that after some steps everything is met.
+    Every number of met constraints has an equal share of the beam; what one does not need the others get. The candidate
+    with the most progress always lives on, so that after some steps every constraint is met.
     """
     banks: dict[int, list[int]] = {}
     for number, state in enumerate(states):
         banks.setdefault(constraint.progress(state), []).append(number)
     furthest = max(banks)
-    # the numbers rise as the candidates fall
+    # a higher number is a worse candidate
     order = [furthest, *sorted((bank for bank in banks if bank != furthest), key=lambda bank: banks[bank][0])]
     share = max(1, count // len(banks))
     chosen = [number for bank in order for number in banks[bank][:share]][:count]

@@ -1,4 +1,4 @@
-"""The native engine: the C kernels over numpy arrays, for encoder-decoders."""
+"""The native engine of encoder-decoders: the C kernels over numpy arrays."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from dikkat_runtime.special_tokens import EOS_ID
 
 
 class NativeEngine:
-    """Encodes and searches with the weights of one translator; safe to use from several threads."""
+    """An engine that encodes and searches with the weights of one translator; safe to use from several threads."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class NativeEngine:
         self._weights = weights
 
     def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
-        """Read sources (ids without an end mark, none empty); `threads` of the engine's by default.
+        """Encode sources (ids without an end mark, none empty) with `threads` threads, by default the engine's.
 
         Raises `DataError` for a source beyond the table of learned positions or an id outside the vocabulary.
         """
@@ -91,9 +91,9 @@ class NativeEngine:
         threads: int | None = None,
         constraints: Sequence[Constraint | None] | None = None,
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, best first; see `Engine`."""
+        """Return the hypotheses of each source, best first; see `Engine`."""
         caps = length_caps(memory.lengths, options, constraints)
-        # learned positions end somewhere: no hypothesis reaches beyond them
+        # no hypothesis may be longer than the table of learned positions
         if self._learned is not None:
             caps = [min(cap, len(self._learned)) for cap in caps]
         threads = threads or self.info.threads
@@ -110,12 +110,12 @@ class NativeEngine:
         return decoder.search(options.length_penalty, n_best, caps, self.positions)
 
     def steps(self, memory: Memory, beam_size: int) -> StepDecoder:
-        """Single steps over sources that are read, with so many rows for each."""
+        """Return a decoder of single steps over encoded sources, with `beam_size` rows for each."""
         limit = None if self._learned is None else len(self._learned)
         return StepDecoder(self._decoder, memory, beam_size, self.info.threads, self.positions, limit)
 
     def positions(self, start: int, end: int) -> Array:
-        """(end - start, D): what is added to the embeddings at these positions."""
+        """Return the rows (end - start, D) that are added to the embeddings at these positions."""
         if self._learned is not None:
             if end > len(self._learned):
                 raise DataError(
@@ -160,7 +160,7 @@ class NativeEngine:
 
 
 def _padded(states: Array, lengths: Sequence[int]) -> Array:
-    """(N, D) -> (B, S, D)."""
+    """Return states (N, D) as (B, S, D), with zeros behind each source."""
     padded = aligned(np.zeros((len(lengths), max(lengths), states.shape[1]), np.float32))
     start = 0
     for row, length in enumerate(lengths):

@@ -24,11 +24,11 @@ from dikkat_runtime.native.library import library
 Objective = Literal["causal", "masked", "prefix"]
 Pooling = Literal["mean", "first", "attention", "max"]
 MOST_LOGITS = 1 << 22
-"""So many are in memory at once where all tokens of a text are judged."""
+"""Most logits that are in memory at once where all tokens of a text are scored."""
 
 
 class NativeStack:
-    """What the engines share: one stack of blocks, and the weights that it reads."""
+    """The common part of the engines of texts: one stack of blocks, and the weights that it reads."""
 
     def __init__(
         self,
@@ -49,12 +49,12 @@ class NativeStack:
 
     @property
     def width(self) -> int:
-        """D, the numbers of a vector."""
+        """D, the entries of a vector."""
         return self.stack.settings.model_dim
 
 
 class NativeClassifier(NativeStack):
-    """Encoder, pooling and output layer."""
+    """The native engine of a classifier: encoder, pooling and output layer."""
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class NativeClassifier(NativeStack):
         self.weights.check_all_used()
 
     def hidden(self, rows: Rows) -> Memory:
-        """The state of every id."""
+        """Return the state of every id."""
         tokens, mask = padded(rows)
         return Memory(self.stack(tokens, mask[:, None, None, :]), tuple(map(len, rows)))
 
     def pool(self, memory: Memory) -> Array:
-        """(B, D): by the classifier's own pooling."""
+        """Return one vector (B, D) a text, pooled in the way of the classifier."""
         states, mask = memory.states, length_mask(memory)
         if self.pooling == "first":
             return np.asarray(states[:, 0])
@@ -94,13 +94,13 @@ class NativeClassifier(NativeStack):
         return np.asarray((shares[:, None, :] @ states)[:, 0])
 
     def logits(self, rows: Rows) -> Array:
-        """(B, C)."""
+        """Return the logits (B, C); the first of two classes has 0 where the model has a single output."""
         logits = self._output(self.pool(self.hidden(rows)))
         return np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits
 
 
 class NativeLanguageModel(NativeStack):
-    """Embedding, blocks and output matrix."""
+    """The native engine of a language model: embedding, blocks and output matrix."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class NativeLanguageModel(NativeStack):
         self.weights.check_all_used()
 
     def hidden(self, rows: Rows) -> Memory:
-        """The state of every id; only a causal model's knows nothing of what follows."""
+        """Return the state of every id; a causal model's state depends on no later id."""
         tokens, mask = padded(rows)
         seen = mask[:, None, None, :]
         if self.objective == "causal":
@@ -130,11 +130,11 @@ class NativeLanguageModel(NativeStack):
         return Memory(self.stack(tokens, seen), tuple(map(len, rows)))
 
     def pool(self, memory: Memory) -> Array:
-        """(B, D): the mean."""
+        """Return the mean (B, D) of the states of each text."""
         return mean(memory)
 
     def nats(self, windows: Array, skipped: Sequence[int]) -> float:
-        """Negative log-likelihood of ids (B, T+1) behind the first of each window and those `skipped`."""
+        """Return the negative log-likelihood of ids (B, T+1) behind the first of each window and those `skipped`."""
         length = windows.shape[1] - 1
         states = self.stack(windows[:, :-1], causal_mask(length, length))
         fresh = np.arange(length) >= np.array(skipped)[:, None]
@@ -156,13 +156,13 @@ class NativeLanguageModel(NativeStack):
         forbidden: Sequence[int] = (),
         numbers: Sequence[int] | None = None,
     ) -> NativeWriter:
-        """Begin to write on from prompts (R, P); see `WritingEngine`."""
+        """Begin to continue prompts (R, P); see `WritingEngine`."""
         return NativeWriter(self.next_logits, prompts, context, options, forbidden, numbers)
 
     def next_logits(self, tokens: Array, cache: KeyValueCache) -> Array:
-        """Logits (R, V) of the token after `tokens` (R, T), which stand behind what the cache holds.
+        """Return logits (R, V) of the token after `tokens` (R, T), which stand behind the positions in the cache.
 
-        What a "prefix" model reads in one go is a prefix, each token of which sees all the others.
+        The tokens of one call to a "prefix" model are a prefix, each token of which attends to all others.
         """
         length, total = tokens.shape[1], cache.length + tokens.shape[1]
         sees_all = self.objective == "prefix"
@@ -170,12 +170,12 @@ class NativeLanguageModel(NativeStack):
         return self._logits(self.stack(tokens, mask, cache)[:, -1])
 
     def _logits(self, states: Array) -> Array:
-        """(N, D) -> (N, V)."""
+        """Return logits (N, V) of states (N, D)."""
         return linear(self._output, states, self.info.threads)
 
 
-def padded(rows: Rows) -> tuple[Array, Array]:
-    """Ids (B, S) with zeros behind each row, and the mask that is True at real ones."""
+def padded(rows: Sequence[Sequence[int] | Array]) -> tuple[Array, Array]:
+    """Return ids (B, S) with zeros behind each row, and the mask that is True at real ones."""
     lengths = np.array([len(row) for row in rows])
     mask = np.arange(lengths.max()) < lengths[:, None]
     tokens = np.zeros(mask.shape, np.int64)
@@ -184,12 +184,12 @@ def padded(rows: Rows) -> tuple[Array, Array]:
 
 
 def length_mask(memory: Memory) -> Array:
-    """(B, S), True at real positions."""
+    """Return a mask (B, S) that is True at real positions."""
     return np.asarray(np.arange(memory.states.shape[1]) < np.array(memory.lengths)[:, None])
 
 
 def mean(memory: Memory) -> Array:
-    """(B, D): the mean of the real positions."""
+    """Return the mean (B, D) of the states at real positions."""
     mask = length_mask(memory)
     shares = (mask / mask.sum(axis=1, keepdims=True)).astype(np.float32)
     # (B, 1, S) x (B, S, D) -> (B, D)

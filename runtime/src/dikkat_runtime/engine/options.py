@@ -1,4 +1,4 @@
-"""What a user may choose about decoding: how long, how wide, how random."""
+"""Options of decoding: length, beam, randomness."""
 
 from __future__ import annotations
 
@@ -9,14 +9,17 @@ from typing import Literal
 from dikkat_runtime.errors import UsageError
 
 Precision = Literal["float32", "int8"]
-"""What a translator computes with; int8 is for processors alone."""
+"""The numbers that a model computes with; int8 runs on processors, not on GPUs."""
 Device = Literal["cpu", "cuda"]
-"""Where a model computes: on the processor, or on the first GPU. Not a setting of a run, which may change machines."""
+"""The device that a model computes on: the processor, or the first GPU.
+
+Not a setting of a run, which may change machines.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingOptions:
-    """What every way of decoding shares; on its own it asks for greedy decoding.
+    """Options that every algorithm of decoding shares; on their own they ask for greedy decoding.
 
     Raises `UsageError` naming the option, its limit and the value given, as do the options derived from it.
     """
@@ -34,11 +37,10 @@ class DecodingOptions:
     repetition_penalty: float = 1.0
     """Positive logits of written tokens are divided by this, negative ones multiplied (Keskar et al. 2019, 4.1)."""
     scores: bool = True
-    """Whether hypotheses are scored; greedy decoding and sampling are faster where they need not be (see `Hypothesis`).
-    """
+    """True if hypotheses are scored; greedy decoding and sampling are faster without scores (see `Hypothesis`)."""
 
     def __post_init__(self) -> None:
-        # Above 5 no ranking is left but by length, and length ** alpha leaves the range of float32.
+        # Above 5 only the length decides the ranking, and length ** alpha leaves the range of float32.
         _require("length_penalty", self.length_penalty, "between 0 and 5", 0 <= self.length_penalty <= 5)
         in_range = 0 <= self.max_length_factor <= 100
         _require("max_length_factor", self.max_length_factor, "between 0 and 100", in_range)
@@ -51,18 +53,18 @@ class DecodingOptions:
         _require("repetition_penalty", penalty, "a finite number above 0", math.isfinite(penalty) and penalty > 0)
 
     def length_cap(self, source_tokens: int) -> int:
-        """Most tokens, end mark included, of a hypothesis for a source of so many."""
+        """Return the most tokens, end mark included, of a hypothesis for a source of `source_tokens` tokens."""
         return max(1, int(self.max_length_factor * source_tokens) + self.max_length_offset)
 
     @property
     def limits_repetition(self) -> bool:
-        """Whether the next token depends on those before it in another way than by the model."""
+        """True if the next token depends on those before it in another way than by the model."""
         return self.no_repeat_ngram > 0 or self.repetition_penalty != 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeamOptions(DecodingOptions):
-    """Beam search: how many hypotheses are followed side by side, and how many are returned."""
+    """Options of beam search: how many hypotheses are followed side by side, and how many are returned."""
 
     beam_size: int = 5
     """Hypotheses followed per sentence; 1 is greedy decoding."""
@@ -70,7 +72,7 @@ class BeamOptions(DecodingOptions):
     """Hypotheses returned per sentence, best first."""
 
     def __post_init__(self) -> None:
-        # The bare super() does not survive the class that slots=True makes anew.
+        # The bare super() fails in the second class that slots=True creates.
         DecodingOptions.__post_init__(self)
         size, best = self.beam_size, self.n_best
         _require("beam_size", size, "a whole number of at least 1", _whole(size) and size >= 1)
@@ -79,7 +81,7 @@ class BeamOptions(DecodingOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions(DecodingOptions):
-    """Sampling: the temperature first, then top-k, then top-p on what top-k left, then min-p."""
+    """Options of sampling: the temperature first, then top-k, then top-p on what top-k left, then min-p."""
 
     temperature: float = 1.0
     """Logits are divided by this: below 1 sharper, above 1 flatter; 0 is greedy decoding."""
@@ -90,7 +92,7 @@ class SamplingOptions(DecodingOptions):
     min_p: float = 0.0
     """Draw among tokens with at least this share of the likeliest one's probability (Nguyen et al. 2025, section 3)."""
     seed: int = 1
-    """With the number of a sentence it decides what is drawn for that sentence, whatever its batch."""
+    """The seed and the number of a sentence decide what is drawn for that sentence, whatever its batch."""
 
     def __post_init__(self) -> None:
         DecodingOptions.__post_init__(self)
@@ -104,13 +106,13 @@ class SamplingOptions(DecodingOptions):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationOptions(SamplingOptions):
-    """Writing a text on: sampling, and how much is written and looked back on."""
+    """Options of generation: those of sampling, the length of the text and of its context."""
 
     temperature: float = 0.8
     max_tokens: int = 200
     """Most tokens to write."""
     context: int | None = None
-    """Most tokens in sight, which bounds memory, not length; left out, as many as in training."""
+    """Most tokens that the model reads back, which bounds memory, not length; by default as many as in training."""
 
     def __post_init__(self) -> None:
         SamplingOptions.__post_init__(self)

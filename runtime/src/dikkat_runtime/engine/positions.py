@@ -1,4 +1,4 @@
-"""Tables of positions that are added to the embeddings."""
+"""Tables of position encodings: sinusoids added to the embeddings, and rotary angles."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dikkat_runtime.native.arrays import Array, aligned
 
 
 def sinusoids(length: int, model_dim: int, *, concatenated: bool) -> Array:
-    """(length, D) sines and cosines (Vaswani et al. 2017, section 3.5), computed in float64, as float32.
+    """Return sines and cosines (length, D) of Vaswani et al. 2017, section 3.5, computed in float64, as float32.
 
     Interleaved, column 2j is sin(i / 10000^(2j/D)) and column 2j+1 its cosine; `concatenated` is the layout of
     tensor2tensor, first all sines, then all cosines, with frequencies 10000^(-j / (D/2 - 1)).
@@ -26,14 +26,14 @@ def sinusoids(length: int, model_dim: int, *, concatenated: bool) -> Array:
 
 
 def rotations(length: int, head_dim: int) -> tuple[Array, Array]:
-    """Cosines and sines (length, K/2) of the angles of rotary positions (Su et al. 2021, section 3.2.2)."""
+    """Return cosines and sines (length, K/2) of the angles of rotary positions (Su et al. 2021, section 3.2.2)."""
     exponents = np.arange(0, head_dim, 2, dtype=np.float64) / head_dim
     angles = np.arange(length, dtype=np.float64)[:, None] * np.exp(-math.log(10000.0) * exponents)
     return aligned(np.cos(angles)), aligned(np.sin(angles))
 
 
 def rotated(x: Array, cosines: Array, sines: Array) -> Array:
-    """Turn each pair (2j, 2j+1) of heads (B, H, T, K) by the angles of positions (T, K/2)."""
+    """Rotate each pair (2j, 2j+1) of heads (B, H, T, K) by the angles of positions (T, K/2)."""
     even, odd = x[..., 0::2], x[..., 1::2]
     turned = np.empty_like(x)
     turned[..., 0::2] = even * cosines - odd * sines

@@ -1,7 +1,7 @@
-"""Which precision a run is computed in: what training has measured of eight bits, and the choice that follows.
+"""Choose the precision of a run from its measured loss in eight bits.
 
-At its end a training scores its weights on the validation part in float32 and in int8, and keeps both in
-`precision.json`, with the checksum of the weights that they are of.
+A training scores its final weights on the validation part in float32 and in int8, and writes both scores to
+`precision.json`, with the checksum of those weights.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dikkat_runtime.files import read_regular
 from dikkat_runtime.text.strict_json import parse_json
 
 PrecisionName = Literal["auto", "float32", "int8"]
-"""What a user may ask for; "auto" is int8 where training has measured that it loses next to nothing, else float32."""
+"""The precision that a user asks for; "auto" is int8 where training has measured next to no loss, else float32."""
 RECORD = "precision.json"
 LARGEST_RECORD = 1 << 12
 """Bytes."""
@@ -28,12 +28,12 @@ NOT_MEASURED = "int8 was not measured in this run"
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """How a kind of model is scored, and how much eight bits may cost."""
+    """A score of a kind of model, and the loss in it that eight bits may cost."""
 
     limit: float
     """The largest loss at which int8 is taken; in points, or in percent of the score in float32."""
     unit: str
-    """What is lost, in words."""
+    """The unit of the loss, in words."""
     is_relative: bool = False
     lower_is_better: bool = False
 
@@ -45,7 +45,7 @@ MEASURES = {
     "micro_f1": Measure(0.1, "points of micro F1"),
     "perplexity": Measure(0.5, "% of perplexity", is_relative=True, lower_is_better=True),
 }
-"""By the names of the columns in metrics.jsonl."""
+"""The measures by the names of their columns in metrics.jsonl."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,15 +63,15 @@ class PrecisionRecord:
 
     @property
     def loss(self) -> float:
-        """By how much int8 is worse, in the unit of the measure; below zero it is better."""
+        """The loss of int8 in the unit of the measure; negative where int8 is better."""
         measure = MEASURES[self.measure]
         loss = self.int8 - self.float32 if measure.lower_is_better else self.float32 - self.int8
         return 100 * loss / self.float32 if measure.is_relative else loss
 
     @property
     def precision(self) -> Precision:
-        """The one that is taken where nobody asks for another."""
-        # what is no number is above every limit
+        """The precision that is taken where nobody asks for another."""
+        # NaN is above every limit
         return "int8" if self.loss <= MEASURES[self.measure].limit else "float32"
 
     def __str__(self) -> str:
@@ -81,47 +81,50 @@ class PrecisionRecord:
         return f"{name}{change} on the validation part"
 
     def json(self) -> str:
-        """The content of `precision.json`."""
+        """Return the content of `precision.json`."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
 
 def read_record(run: Path) -> PrecisionRecord | None:
-    """What training has measured of the weights that a run has now; None where it has not.
+    """Return the scores that training measured of the present weights of a run, or None where it measured none.
 
     Raises `DataError` for a record that is damaged, and the errors of reading the weights' header.
     """
     path = run / RECORD
     try:
-        found = parse_json(read_regular(path, LARGEST_RECORD))
+        content = parse_json(read_regular(path, LARGEST_RECORD))
     except FileNotFoundError:
         return None
     except OSError as error:
         raise MissingInputError(f"{path}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: damaged: not valid JSON ({error}); delete it, and float32 is used") from None
-    record = _checked(found)
+    record = _checked(content)
     if record is None:
         raise DataError(f"{path}: damaged: not a record of precisions; delete it, and float32 is used")
     return record if record.weights == read_checksum(run / "model.safetensors") else None
 
 
 def choose_precision(run: Path, asked: PrecisionName) -> tuple[Precision, str]:
-    """The precision for the native engine, and why where it was not asked for. Raises as `read_record`."""
+    """Return the precision for the native engine, and the reason where it was not asked for.
+
+    Raises as `read_record`.
+    """
     if asked != "auto":
         return asked, ""
     record = read_record(run)
     return ("float32", NOT_MEASURED) if record is None else (record.precision, str(record))
 
 
-def _checked(found: Any) -> PrecisionRecord | None:
-    if not isinstance(found, Mapping) or set(found) != set(PrecisionRecord.__dataclass_fields__):
+def _checked(content: Any) -> PrecisionRecord | None:
+    if not isinstance(content, Mapping) or set(content) != set(PrecisionRecord.__dataclass_fields__):
         return None
-    scores = found["float32"], found["int8"]
+    scores = content["float32"], content["int8"]
     is_sound = (
-        found["measure"] in MEASURES
+        content["measure"] in MEASURES
         and all(type(score) in (int, float) and score >= 0 for score in scores)
-        and (found["float32"] > 0 or not MEASURES[found["measure"]].is_relative)
-        and type(found["count"]) is int
-        and isinstance(found["weights"], str)
+        and (content["float32"] > 0 or not MEASURES[content["measure"]].is_relative)
+        and type(content["count"]) is int
+        and isinstance(content["weights"], str)
     )
-    return PrecisionRecord(**found) if is_sound else None
+    return PrecisionRecord(**content) if is_sound else None

@@ -1,4 +1,4 @@
-"""The constraint that an output begins with given bytes, wherever the borders of its tokens come to lie."""
+"""A constraint that an output begins with given bytes, whatever the borders of its tokens."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from dikkat_runtime.text.vocabulary_bytes import VocabularyBytes, is_word
 
 @dataclass(frozen=True)
 class Prefix:
-    """First the `kept` tokens, then any tokens that begin with `rest`, the bytes behind them.
+    """A constraint that an output begins with the `kept` tokens, then with tokens whose bytes begin with `rest`.
 
-    Where no token can go on inside `rest`, as in a vocabulary of whole words, the unknown word stands for what is left.
+    Where no token fits inside `rest`, as in a vocabulary of whole words, the unknown word stands for the remaining
+    bytes.
     """
 
     vocabulary: VocabularyBytes
     kept: tuple[int, ...]
     rest: bytes
     is_closed: bool = False
-    """Whether the last word is whole: what comes behind it does not go on with it."""
+    """True if the last word is whole: the next token does not continue it."""
 
     @property
     def start(self) -> State:
-        """Tokens and bytes that are written; one more behind the end."""
+        """The number of tokens and bytes written; one more behind the end."""
         return 0
 
     @property
@@ -36,7 +37,7 @@ class Prefix:
         return len(self.kept) + len(self.rest)
 
     def after(self, state: State, token: int) -> State:
-        """One more of the kept tokens, or so many more bytes."""
+        """Return the state after one more of the kept tokens, or after the bytes of a token."""
         if state < len(self.kept) or state >= self._end:
             return min(state, self._end) + 1
         if token == UNK_ID and state < self._end:
@@ -44,7 +45,7 @@ class Prefix:
         return min(self._end, state + len(self.vocabulary.tokens[token]))
 
     def allowed(self, state: State) -> Tokens | None:
-        """The next kept token, then those that go on with the rest; all when it is written."""
+        """Return the next kept token, then the tokens that fit `rest`; None when the prefix is written."""
         if state < len(self.kept):
             return self.kept[state : state + 1]
         if state >= self._end:
@@ -60,7 +61,7 @@ class Prefix:
         return bool(behind) and is_word(behind)
 
     def continuation(self, tokens: Sequence[int]) -> bytes:
-        """What `tokens`, an output that begins with all of it, writes behind it."""
+        """Return the bytes that `tokens`, an output with this prefix, write behind the prefix."""
         state, written = 0, b""
         for token in tokens:
             raw = self.vocabulary.tokens[token]
@@ -72,31 +73,31 @@ class Prefix:
         return written
 
     def banned(self, state: State) -> Tokens:
-        """Behind a word that is whole, what would go on with it."""
+        """Return the tokens that would continue a whole last word."""
         return self.vocabulary.begins_in_word if self.is_closed and state == self._end else ()
 
     def wanted(self, state: State) -> Sequence[int]:
-        """None: what may follow is all that does."""
+        """Return no token: `allowed` names all that may follow."""
         return ()
 
     def placement_score(self, state: State, token: int, scores: Array, attention: Array | None) -> float:
-        """The model's own."""
+        """Return the model's own log-probability."""
         return float(scores[token])
 
     @property
     def reads_attention(self) -> bool:
-        """It does not."""
+        """False: the constraint reads no attention."""
         return False
 
     def progress(self, state: State) -> int:
-        """The same for all hypotheses."""
+        """Return 0 for every hypothesis."""
         return 0
 
     def missing(self, state: State) -> int:
-        """Tokens and bytes that are left."""
+        """Return the number of tokens and bytes of the prefix that are not written."""
         return max(0, self._end - int(state))
 
     @property
     def extra_rows(self) -> int:
-        """No more."""
+        """The constraint needs no more rows."""
         return 0

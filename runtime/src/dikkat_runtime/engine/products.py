@@ -1,6 +1,6 @@
-"""The two heavy operations of a stack of blocks, by the C kernels: linear layers and attention over numpy arrays.
+"""Linear layers and attention over numpy arrays, computed by the C kernels.
 
-A row, or a query, has the same bits whatever stands beside it, and however many threads compute.
+A row, or a query, has the same bits in any batch and with any number of threads.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dikkat_runtime.native.structures import Attention, Linear
 
 
 def linear(layer: Linear, x: Array, threads: int) -> Array:
-    """(…, inputs) to (…, outputs), in eight bits where the layer is packed so."""
+    """Return outputs (…, outputs) of a linear layer over `x` (…, inputs), in int8 where it is packed so."""
     x = np.ascontiguousarray(x, np.float32)
     output = empty((*x.shape[:-1], layer.outputs))
     rows = x.size // layer.inputs
@@ -26,10 +26,10 @@ def linear(layer: Linear, x: Array, threads: int) -> Array:
 
 
 def attend(query: Array, key: Array, value: Array, mask: Array, beta: float, threads: int) -> Array:
-    """Attention of heads (B, H, T, K) over (B, H, S, K), to (B, T, H * K); beta multiplies the scores.
+    """Return attention (B, T, H * K) of queries (B, H, T, K) over keys (B, H, S, K); beta multiplies the scores.
 
     `mask` is True where a key may be attended to, broadcastable to (B, H, T, S). A query that may attend to nothing
-    gives zero. The last axis of each array must lie in one piece.
+    gives zero. The last axis of each array must be contiguous.
     """
     batch, heads, queries, width = query.shape
     keys = key.shape[2]
@@ -45,5 +45,5 @@ def attend(query: Array, key: Array, value: Array, mask: Array, beta: float, thr
 
 
 def _strides(heads: Array) -> ctypes.Array[c_int64]:
-    """Entries between two texts, two heads and two positions."""
+    """Return the entries between two texts, two heads and two positions."""
     return (c_int64 * 3)(*(stride // heads.itemsize for stride in heads.strides[:3]))

@@ -1,4 +1,4 @@
-"""The ranking of logits: the largest of many, and what turns logits into log-probabilities."""
+"""Rank logits: the largest entries of a row, and the normalizers that turn logits into log-probabilities."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dikkat_runtime.native.library import library
 
 
 def top(values: Array, k: int, threads: int) -> tuple[Array, Array]:
-    """The `k` largest of each row (N, M) and where they stand, (N, k) each, the lowest index first among equals."""
+    """Return the `k` largest of each row (N, M) and their indices, (N, k) each, the lowest index first among equals."""
     values, (rows, width) = aligned(values), values.shape
     largest, indices = empty((rows, k)), empty((rows, k), np.int64)
     sizes = rows, width, k
@@ -18,7 +18,10 @@ def top(values: Array, k: int, threads: int) -> tuple[Array, Array]:
 
 
 def log_normalizers(logits: Array, threads: int) -> tuple[Array, Array]:
-    """The largest logit of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
+    """Return the largest logit of each row (N, M), and the logarithm of the sum of exp(logit - largest).
+
+    (N, 1) each.
+    """
     rows, width = logits.shape
     largest, log_sums = empty((rows, 1)), empty((rows, 1))
     sizes = rows, width

@@ -1,4 +1,4 @@
-"""Limits on repetition: which tokens a row must not write again, and which it had better not."""
+"""Limit repetition: find tokens that a row must not repeat, and lower the logits of those it should not."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def penalize(logits: Array, written: Sequence[int], penalty: float) -> None:
 
 
 def completing_tokens(written: Sequence[int], size: int) -> list[int]:
-    """The tokens that would end an n-gram of `size` tokens which stands in `written` already."""
+    """Return the tokens that would end an n-gram of `size` tokens which stands in `written` already."""
     begun = tuple(written[len(written) - size + 1 :])
     if len(written) < size:
         return []

@@ -1,4 +1,4 @@
-"""Search for one source again and again, each time from tokens that are given: what is known of them is kept."""
+"""Search for one source several times, each time after given tokens, reusing the states of tokens that stay."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from dikkat_runtime.special_tokens import BOS_ID
 
 
 class ResumableSearch:
-    """Beam search over one source, whose outputs begin with given tokens."""
+    """A beam search over one source whose outputs begin with given tokens."""
 
     def __init__(self, steps: Steps, options: DecodingOptions, beam_size: int, source_length: int) -> None:
-        """`steps` has `beam_size` rows; the source has so many tokens, its end mark included."""
+        """`steps` has `beam_size` rows; the source has `source_length` tokens, its end mark included."""
         self._steps, self._options, self._beam_size = steps, options, beam_size
         self._source_length = source_length
         self._fed: list[int] = []
@@ -29,7 +29,7 @@ class ResumableSearch:
         """Log-probabilities (V,) of what follows each token that was fed."""
 
     def search(self, kept: Sequence[int], constraint: Constraint) -> list[Hypothesis]:
-        """The hypotheses, best first, that begin with the tokens `kept` and meet the constraint as a whole."""
+        """Return the hypotheses, best first, that begin with the tokens `kept` and meet the constraint as a whole."""
         options, steps = self._options, self._steps
         cap = options.length_cap(self._source_length) + constraint.missing(constraint.start)
         cap = cap if steps.limit is None else min(cap, steps.limit)
@@ -45,7 +45,7 @@ class ResumableSearch:
         return search_on(steps, options, n_best, penalties, [Sentence(0, cap, rows, constraint)])[0]
 
     def _read(self, kept: Sequence[int]) -> np.float32:
-        """Feed all but the last of the tokens, as far as they are new; returns the log-probability of all."""
+        """Feed all new tokens but the last; return the log-probability of all."""
         wanted = [BOS_ID, *kept][: len(kept)]
         known = 0
         while known < min(len(wanted), len(self._fed)) and wanted[known] == self._fed[known]:

@@ -1,4 +1,4 @@
-"""What the runtime reads of a run directory: settings, tokenizer and weights, each checked before it is used."""
+"""Read the settings and the weights of a run directory, each checked before it is used."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dikkat_runtime.text.strict_json import parse_json
 
 FORMAT_VERSION = 1
 KINDS = {"translator": "translator", "classifier": "classifier", "lm": "language model"}
-"""What the runtime runs, by the name in config.json."""
+"""The kinds of models that the runtime runs, by the name in config.json."""
 TARGET_TOKENIZER = "tokenizer.target.json"
 """The file of a run that holds the target's vocabulary where there are two; tokenizer.json is then the source's."""
 LARGEST_FILE = 1 << 40
@@ -31,7 +31,7 @@ _TORCH_NAMES = {"F32": "torch.float32"}
 
 
 def read_config(run: Path, *tasks: str) -> dict[str, Any]:
-    """The settings of a run of one of these `tasks`, by default of any.
+    """Return the settings of a run of one of these `tasks`, by default of any.
 
     Raises `MissingInputError` or `DataError`, and `UsageError` for a run of another kind.
     """
@@ -58,15 +58,15 @@ def read_config(run: Path, *tasks: str) -> dict[str, Any]:
 
 
 def section(config: Mapping[str, Any], name: str, where: Path) -> dict[str, Any]:
-    """One section of the settings. Raises `DataError` where it is missing."""
-    found = config.get(name)
-    if not isinstance(found, dict):
+    """Return one section of the settings. Raises `DataError` where it is missing."""
+    content = config.get(name)
+    if not isinstance(content, dict):
         raise DataError(f"{where / 'config.json'}: damaged: it has no section `{name}`; restore the file")
-    return found
+    return content
 
 
 def read_metrics(run: Path) -> list[dict[str, Any]]:
-    """The validations of a run, one row each. Raises `MissingInputError` or `DataError`."""
+    """Return the validations of a run, one row each. Raises `MissingInputError` or `DataError`."""
     path = run / "metrics.jsonl"
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
@@ -83,7 +83,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def read_weights(path: Path) -> dict[str, Array]:
-    """The float32 arrays of a safetensors file of dikkat, on which no bit may differ from when it was written.
+    """Return the float32 arrays of a safetensors file of dikkat after comparing its checksum.
 
     Raises `MissingInputError` or `DataError`.
     """
@@ -105,13 +105,16 @@ def read_weights(path: Path) -> dict[str, Array]:
 
 
 def read_step(path: Path) -> str | None:
-    """The update at which weights that `read_weights` has read were saved; None for those of an older dikkat."""
+    """Return the update at which the weights of a file were saved, or None for those of an older dikkat."""
     step = _read_notes(path)["metadata"].get("step")
     return None if step is None else str(step)
 
 
 def read_checksum(path: Path) -> str:
-    """The checksum that weights were saved with, without comparing it. Raises `MissingInputError` or `DataError`."""
+    """Return the checksum that weights were saved with, without comparing it.
+
+    Raises `MissingInputError` or `DataError`.
+    """
     try:
         return str(_read_notes(path)["sha256"])
     except FileNotFoundError:
@@ -133,7 +136,7 @@ def _read_notes(path: Path) -> dict[str, Any]:
 
 
 def _parse(content: bytes) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Arrays and notes of a safetensors file: 8 bytes of length, a JSON header, then the values."""
+    """Return arrays and notes of a safetensors file: 8 bytes of length, a JSON header, then the values."""
     length = int.from_bytes(content[:8], "little")
     if not 2 <= length <= min(LARGEST_HEADER, len(content) - 8):
         raise ValueError("its header does not fit into the file")

@@ -1,4 +1,4 @@
-"""Sampling: the next token is drawn from the model's distribution, sharpened and cut as the options say."""
+"""Draw the next token from the model's distribution, sharpened and truncated as the options say."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dikkat_runtime.native.arrays import Array
 
 
 def draw(logits: Array, options: SamplingOptions, uniform: np.float32) -> int:
-    """The token that `uniform`, a number of [0, 1), falls on when the probabilities of `logits` (V,) lie end to end.
+    """Return the token that `uniform`, a number of [0, 1), selects from the cumulative probabilities of `logits` (V,).
 
     Temperature first, then top-k, then top-p on what top-k left, then min-p; temperature 0 takes the most probable.
     """
     if options.temperature == 0:
         return int(logits.argmax())
-    # falling, the lowest id first among equals
+    # by falling logit, the lowest id first among equals
     order = np.arange(len(logits))
     if options.top_k or options.top_p < 1:
         order = np.argsort(-logits, kind="stable")[: options.top_k or len(logits)]

@@ -1,4 +1,4 @@
-"""The settings of a model read from config.json and checked."""
+"""Read the settings of a model from config.json and check them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from dikkat_runtime.errors import DataError, UsageError
 
 Allowed = Mapping[str, tuple[object, ...]]
-"""Values of each setting that can be computed; any other needs PyTorch."""
+"""The values of each setting that can be computed; any other needs PyTorch."""
 
 NATIVE: Allowed = {
     "activation": ("relu", "gelu"),
@@ -24,7 +24,7 @@ NATIVE: Allowed = {
     "output_bias": (False, True),
     "positions_in_every_layer": (False,),
 }
-"""What the kernels compute."""
+"""The settings that the kernels compute."""
 STACK: Allowed = {
     **NATIVE,
     "activation": ("relu", "gelu", "gelu_tanh", "geglu", "swiglu"),
@@ -33,15 +33,15 @@ STACK: Allowed = {
     "embedding_norm": (False, True),
     "output_bias": (False, True),
 }
-"""What stacks of classifiers and language models compute."""
+"""The settings that stacks of classifiers and language models compute."""
 _IGNORED = frozenset({"dropout", "attention_dropout", "global_tokens", "attention_bias", "attention_output_bias"})
-"""What matters in training alone, or is seen from the weights."""
+"""Settings that matter in training alone, or follow from the weights."""
 LARGEST = 1 << 24
-"""No size of a model that one machine trains is larger."""
+"""Largest size in a model; no model that one machine trains has a larger one."""
 
 
 class NeedsTorchError(UsageError):
-    """A model has a setting that is computed by PyTorch alone."""
+    """The error of a model with a setting that only the torch engine computes."""
 
     def __init__(self, where: str, setting: str) -> None:
         super().__init__(f"{where}: this runtime does not compute {setting}; use dikkat with PyTorch")
@@ -50,7 +50,7 @@ class NeedsTorchError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Shape of a translator; the names are those of `config.json`."""
+    """The shape of a model; the names are those of `config.json`."""
 
     vocab_size: int
     """Entries of the vocabulary; of the source's where there are two."""
@@ -78,7 +78,7 @@ class ModelSettings:
 
     @property
     def output_size(self) -> int:
-        """V, entries of the vocabulary that is written."""
+        """V, the size of the target vocabulary."""
         return self.vocab_size if self.target_vocab_size is None else self.target_vocab_size
 
     @property
@@ -94,7 +94,7 @@ class ModelSettings:
 
 
 def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> ModelSettings:
-    """The shape that the section `model` of a run's settings describes.
+    """Return the shape that the section `model` of a run's settings describes.
 
     Raises `DataError` for a damaged section, and `UsageError` for a model with a setting that is not `allowed`.
     """

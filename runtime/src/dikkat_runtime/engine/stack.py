@@ -1,4 +1,4 @@
-"""A stack of Transformer blocks over numpy arrays and C kernels: what classifiers and language models compute with."""
+"""A stack of Transformer blocks over numpy arrays and C kernels, as classifiers and language models have it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class KeyValueCache:
     layers: list[tuple[Array, Array]] = field(default_factory=list)
 
     def append(self, layer: int, key: Array, value: Array) -> tuple[Array, Array]:
-        """All keys and values of a layer, with these (R, G, T, K) at the end; `advance` follows the last layer."""
+        """Return all keys and values of a layer, with these (R, G, T, K) at the end.
+
+        Call `advance` after the last layer.
+        """
         end = self.length + key.shape[2]
         if layer == len(self.layers):
             self.layers.append((key[:, :, :0], value[:, :, :0]))
@@ -43,11 +46,11 @@ class KeyValueCache:
         return keys[:, :, :end], values[:, :, :end]
 
     def advance(self, count: int) -> None:
-        """All layers have read so many more positions."""
+        """Count `count` more positions as read by all layers."""
         self.length += count
 
     def keep(self, rows: list[int]) -> None:
-        """Only these rows go on."""
+        """Keep only these rows."""
         self.layers = [(key[rows], value[rows]) for key, value in self.layers]
 
     def _grown(self, before: Array, capacity: int) -> Array:
@@ -58,7 +61,7 @@ class KeyValueCache:
 
 
 class Linear:
-    """`x @ weight.T + bias`, with a bias where there is one; in eight bits where the weights are."""
+    """A linear layer `x @ weight.T + bias`, in eight bits where the weights are."""
 
     def __init__(self, weights: Weights, name: str, outputs: int, inputs: int) -> None:
         self._layer, self._weights = weights.linear(name, outputs, inputs), weights
@@ -84,7 +87,7 @@ class Norm:
 
 
 class Block:
-    """Self-attention and the feed-forward network, each in its residual sum."""
+    """A Transformer block: self-attention and the feed-forward network, each in its residual sum."""
 
     def __init__(self, weights: Weights, name: str, settings: ModelSettings) -> None:
         self.settings, self._threads = settings, weights.threads
@@ -102,7 +105,10 @@ class Block:
     def __call__(
         self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
     ) -> Array:
-        """(B, T, D) to (B, T, D); `mask` is True where a key may be attended to, (B or 1, 1, T or 1, S)."""
+        """Return `x` (B, T, D) after the block.
+
+        `mask` (B or 1, 1, T or 1, S) is True where a key may be attended to.
+        """
         if self.settings.norm_placement == "post":
             x = self.between(self.attention_norm(x + self._attend(x, mask, angles, cache, layer)))
             return self.feed_forward_norm(x + self._feed_forward(x))
@@ -110,7 +116,7 @@ class Block:
         return x + self._feed_forward(self.feed_forward_norm(x))
 
     def between(self, x: Array) -> Array:
-        """What a decoder does between the two parts; nothing here."""
+        """Return `x` unchanged; a decoder has its cross-attention between the two parts."""
         return x
 
     def _attend(
@@ -138,7 +144,7 @@ class Block:
 
 
 class Stack:
-    """Embeddings, positions, blocks and the final norm."""
+    """A stack of embeddings, positions, blocks and the final norm."""
 
     def __init__(
         self,
@@ -149,8 +155,9 @@ class Stack:
         embedding: str,
         vocab_size: int | None = None,
     ) -> None:
-        """`name` is that of the stack among the weights, "encoder" or "decoder"; `embedding` that of its matrix, which
-        has `vocab_size` rows, by default those of the settings.
+        """`name` is that of the stack among the weights, "encoder" or "decoder"; `embedding` that of its matrix.
+
+        The matrix has `vocab_size` rows, by default those of the settings.
         """
         self.settings = settings
         rows = settings.vocab_size if vocab_size is None else vocab_size
@@ -160,18 +167,18 @@ class Stack:
         pre = settings.norm_placement == "pre"
         self.final_norm = Norm(weights, f"{name}.final_norm", settings) if pre else None
         self.embedding_norm = Norm(weights, "embedding_norm", settings) if settings.embedding_norm else None
-        self.learned: Array | None = None
+        self.position_embeddings: Array | None = None
         if settings.positions == "learned":
-            self.learned = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
+            self.position_embeddings = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
         self._sinusoids = sinusoids(0, settings.model_dim, concatenated=False)
         self._rotations = rotations(0, settings.head_dim)
 
     def __call__(
         self, tokens: Array, mask: Array, cache: KeyValueCache | None = None, segment: Array | None = None
     ) -> Array:
-        """States (B, T, D) of ids (B, T); `mask` is True where a key may be attended to, (B or 1, 1, T or 1, S).
+        """Return states (B, T, D) of ids (B, T); `mask` is True where a key may be attended to, (B or 1, 1, T or 1, S).
 
-        With a cache the tokens stand behind what it holds. A `segment` (D,) is added to each embedding. Raises
+        With a cache the tokens stand behind the positions in it. A `segment` (D,) is added to each embedding. Raises
         `DataError` for an id outside the vocabulary, or a sequence beyond the table of learned positions.
         """
         if tokens.size and not 0 <= tokens.min() <= tokens.max() < len(self.embedding):
@@ -194,11 +201,13 @@ class Stack:
         return x if self.final_norm is None else self.final_norm(x)
 
     def _table(self, end: int) -> Array | None:
-        """Rows that are added to the embeddings, at least `end` of them; None where positions enter in attention."""
-        if self.learned is not None:
-            if end > len(self.learned):
-                raise DataError(f"{end} tokens do not fit into {len(self.learned)} learned positions; shorten the text")
-            return self.learned
+        """Return at least `end` rows that are added to the embeddings, or None where positions enter in attention."""
+        if self.position_embeddings is not None:
+            if end > len(self.position_embeddings):
+                raise DataError(
+                    f"{end} tokens do not fit into {len(self.position_embeddings)} learned positions; shorten the text"
+                )
+            return self.position_embeddings
         if self.settings.positions == "rotary":
             return None
         if end > len(self._sinusoids):
@@ -207,7 +216,7 @@ class Stack:
         return self._sinusoids
 
     def _angles(self, start: int, end: int) -> tuple[Array, Array] | None:
-        """Cosines and sines of rotary positions; None where there are none."""
+        """Return cosines and sines of rotary positions, or None where there are none."""
         if self.settings.positions != "rotary":
             return None
         if end > len(self._rotations[0]):
@@ -216,10 +225,10 @@ class Stack:
 
 
 def split_heads(x: Array, heads: int) -> Array:
-    """(B, T, H * K) -> (B, H, T, K)."""
+    """Return `x` (B, T, H * K) as heads (B, H, T, K)."""
     return x.reshape(*x.shape[:2], heads, -1).swapaxes(1, 2)
 
 
 def causal_mask(length: int, total: int) -> Array:
-    """(1, 1, length, total): the last `length` of `total` positions, none of which sees what follows it."""
+    """Return the causal mask (1, 1, length, total) of the last `length` of `total` positions."""
     return np.tri(length, total, total - length, dtype=bool)[None, None]

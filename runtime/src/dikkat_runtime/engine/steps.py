@@ -1,4 +1,4 @@
-"""Single steps of the native decoder, for whoever chooses the next tokens otherwise than beam search in C does."""
+"""Take single steps of the native decoder, for algorithms that choose the next tokens in Python."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 
 
 class StepDecoder(DecoderRows):
-    """Feeds every row one token at a time.
+    """A decoder that is fed one token a row at a time.
 
-    A row keeps its keys and values in a slot of its own. When rows are reordered, the first row that goes on from
-    another takes over its slot, and only the further ones need a copy; when sentences leave, nothing moves.
+    A row keeps its keys and values in a slot of its own. When rows are reordered, the first child of a row
+    takes over its slot, and only further children need a copy; when sentences leave, nothing is copied.
     """
 
     def __init__(
@@ -30,23 +30,26 @@ class StepDecoder(DecoderRows):
         positions: Positions,
         limit: int | None = None,
     ) -> None:
-        """`positions` gives what is added to the embeddings of a range of positions; there are at most `limit`."""
+        """`positions` gives the rows that are added to the embeddings at positions of a range.
+
+        There are at most `limit`.
+        """
         super().__init__(weights, memory, beam_size, threads)
         self._positions, self.limit = positions, limit
         self._slots = list(range(self._job.slots))
         layers, heads = weights.settings.decoder_layers, weights.settings.num_heads
-        # those of the last layer alone are asked for
+        # only the weights of the last layer are read
         self._looked_at = full((self._job.slots, heads, self._job.source_length), 0.0)
         self._outputs = (c_void_p * (2 * layers))(*[None] * (2 * layers - 1), address(self._looked_at))
         self._job.weights_out = ctypes.addressof(self._outputs)
 
     @property
     def length(self) -> int:
-        """Tokens that every row was fed so far."""
+        """The number of tokens that every row was fed so far."""
         return int(self._job.length)
 
     def step(self, tokens: Sequence[int]) -> Array:
-        """Logits (R, V) of the token that follows `tokens`, one of the vocabulary for each row."""
+        """Return logits (R, V) of the token that follows `tokens`, one of the vocabulary for each row."""
         job = self._job
         if job.length == job.capacity:
             self._grow(2 * job.capacity)
@@ -58,13 +61,13 @@ class StepDecoder(DecoderRows):
         return logits
 
     def attention(self) -> Array:
-        """Where the last step looked in the source, (R, S): the last layer's cross-attention, the mean of its heads."""
+        """Return the attention of the last step over the source, (R, S): the mean of the heads of the last layer."""
         return np.asarray(self._looked_at[: self._job.rows].mean(axis=1))
 
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
-        """From now on there are as many rows as `parents`; each goes on from that row, for its source in `owners`.
+        """Continue with as many rows as `parents`; each continues that row, for its source in `owners`.
 
-        A row goes on from one of the same source; a source has at most as many rows as in the beginning.
+        A row continues one of the same source; a source has at most as many rows as at the start.
         """
         wanted = [self._slots[parent] for parent in parents]
         free = sorted(set(range(self._job.slots)).difference(wanted), reverse=True)
@@ -81,7 +84,7 @@ class StepDecoder(DecoderRows):
         self._take_rows(wanted, owners)
 
     def rewind(self, length: int) -> None:
-        """Go back to one row of one source, fed `length` tokens, from which all rows have gone on since."""
+        """Go back to one row of one source, fed `length` tokens, which all rows have in common."""
         self._take_rows([0], [0])
         self._job.length = length
 
@@ -93,9 +96,9 @@ class StepDecoder(DecoderRows):
         self._job.row_slots, self._job.row_owners, self._job.begun = map(ctypes.addressof, self._rows)
 
     def top(self, values: Array, k: int) -> tuple[Array, Array]:
-        """The `k` largest of each row (N, M) and where they stand, the lowest index first among equals."""
+        """Return the `k` largest of each row (N, M) and their indices, the lowest index first among equals."""
         return top(values, k, int(self._job.threads))
 
     def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
-        """The largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
+        """Return the largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
         return log_normalizers(logits, int(self._job.threads))

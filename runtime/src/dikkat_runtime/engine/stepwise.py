@@ -36,7 +36,7 @@ def stepwise_beam_search(
     caps: Sequence[int],
     constraints: Sequence[Constraint | None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each sentence under the limits on repetition of `options` and under its constraint.
+    """Return the `n_best` hypotheses of each sentence under its constraint and the limits on repetition of `options`.
 
     `steps` has `beam_size` rows for each sentence.
     """
@@ -51,7 +51,7 @@ def stepwise_beam_search(
 def search_on(
     steps: Steps, options: DecodingOptions, n_best: int, penalties: Array, sentences: list[Sentence]
 ) -> list[list[Hypothesis]]:
-    """The `n_best` hypotheses of each of `sentences`, numbered from 0, which go on from the rows that they have.
+    """Return the `n_best` hypotheses of each of `sentences`, numbered from 0, continuing their rows.
 
     Every row was fed all its tokens but the last.
     """
@@ -61,13 +61,13 @@ def search_on(
     while sentences:
         ranked = _ranked(steps, steps.step(tokens), sentences, options, 2 * beam_size)
         parents, staying = list[int](), list[Sentence]()
-        for place, (sentence, candidates) in enumerate(zip(sentences, ranked, strict=True)):
+        for index, (sentence, candidates) in enumerate(zip(sentences, ranked, strict=True)):
             survivors = _advance(sentence, candidates, beam_size, steps.length, penalties)
             if _is_over(sentence, beam_size, n_best, steps.length, penalties):
                 results[sentence.number] = _best(sentence, n_best, penalties[steps.length])
             else:
                 staying.append(sentence)
-                parents += [place * beam_size + parent for parent in survivors]
+                parents += [index * beam_size + parent for parent in survivors]
         sentences = staying
         rows = [row for sentence in sentences for row in sentence.rows]
         tokens = [row.tokens[-1] for row in rows]
@@ -76,7 +76,7 @@ def search_on(
 
 
 def _begun(number: int, cap: int, beam_size: int, constraint: Constraint | None) -> Sentence:
-    """A sentence with one empty hypothesis: its other rows would only repeat it."""
+    """Return a sentence with one empty hypothesis: its other rows would only repeat it."""
     state = None if constraint is None else constraint.start
     rows = [Row([], np.float32(0) if rank == 0 else NEVER, state) for rank in range(beam_size)]
     return Sentence(number, cap, rows, constraint)
@@ -85,48 +85,49 @@ def _begun(number: int, cap: int, beam_size: int, constraint: Constraint | None)
 def _ranked(
     steps: Steps, logits: Array, sentences: Sequence[Sentence], options: DecodingOptions, count: int
 ) -> list[list[Candidate]]:
-    """The `count` best continuations of each sentence, best first; under a constraint also those that it wants."""
+    """Return the `count` best continuations of each sentence and those that its constraint wants, best first."""
     rows = [row for sentence in sentences for row in sentence.rows]
     beam_size = len(rows) // len(sentences)
     free: list[Collection[int]] = [()] * len(rows)
     if options.no_repeat_ngram:
         free = [_not_blocked(sentence, row) for sentence in sentences for row in sentence.rows]
     limited, (largest, log_sums) = _limited(steps, logits, [row.tokens for row in rows], options, free)
-    for place, sentence in enumerate(sentences):
+    for index, sentence in enumerate(sentences):
         if sentence.constraint is not None:
             for number, row in enumerate(sentence.rows):
                 if row.log_probability > NEVER:
                     left = sentence.cap - steps.length + 1
-                    constrain(limited[place * beam_size + number], row, sentence.constraint, left)
-    reads = any(each.constraint is not None and each.constraint.reads_attention for each in sentences)
-    looked_at = steps.attention() if reads else None
+                    constrain(limited[index * beam_size + number], row, sentence.constraint, left)
+    constraints = [sentence.constraint for sentence in sentences if sentence.constraint is not None]
+    reads = any(constraint.reads_attention for constraint in constraints)
+    step_attention = steps.attention() if reads else None
     per_row = min(count, limited.shape[1])
     _, indices = steps.top(limited, per_row)
     before = np.array([row.log_probability for row in rows], np.float32)[:, None]
     every = np.take_along_axis(limited, indices, axis=1) - largest - log_sums + before
     # (B k, c) -> (B, k c)
     joined = every.reshape(len(sentences), -1)
-    values, places = steps.top(joined, min(count, joined.shape[1]))
+    values, entries = steps.top(joined, min(count, joined.shape[1]))
     by_sentence = indices.reshape(len(sentences), beam_size, per_row)
     ranked = [
         [
             Candidate(
                 value,
-                int(place) // per_row,
-                int(by_sentence[number, place // per_row, place % per_row]),
-                sentences[number].rows[int(place) // per_row].bonus,
+                int(entry) // per_row,
+                int(by_sentence[number, entry // per_row, entry % per_row]),
+                sentences[number].rows[int(entry) // per_row].bonus,
             )
-            for value, place in zip(values[number], places[number], strict=True)
+            for value, entry in zip(values[number], entries[number], strict=True)
         ]
         for number in range(len(sentences))
     ]
     for number, sentence in enumerate(sentences):
         if sentence.constraint is not None and not sentence.constraint.extra_rows:
-            ranked[number] = [each for each in ranked[number] if each.log_probability > NEVER]
+            ranked[number] = [candidate for candidate in ranked[number] if candidate.log_probability > NEVER]
         elif sentence.constraint is not None:
             part = slice(number * beam_size, (number + 1) * beam_size)
             scores = limited[part] - largest[part] - log_sums[part]
-            attention = None if looked_at is None else looked_at[part]
+            attention = None if step_attention is None else step_attention[part]
             ranked[number] = _with_wanted(sentence, ranked[number], scores, by_sentence[number], attention)
     return ranked
 
@@ -134,33 +135,38 @@ def _ranked(
 def _with_wanted(
     sentence: Sentence, candidates: Sequence[Candidate], scores: Array, indices: Array, attention: Array | None
 ) -> list[Candidate]:
-    """The candidates, with the best of each hypothesis, its end where it is near, and what the constraint wants.
+    """Return the candidates, the best of each hypothesis, its end if near, and the tokens that the constraint wants.
 
-    `scores` (k, V) are log-probabilities, `indices` (k, c) the best tokens of each row, `attention` is (k, S). What is
-    wanted counts as if the model were sure that it must be written, and unsure only of where.
+    `scores` (k, V) are log-probabilities, `indices` (k, c) the best tokens of each row, `attention` is (k, S). A wanted
+    token counts as if the model were sure that it must be written, and unsure only of where.
     """
     constraint = sentence.constraint
     assert constraint is not None
-    found = {(each.parent, each.token): each for each in candidates if each.log_probability > NEVER}
+    possible = [candidate for candidate in candidates if candidate.log_probability > NEVER]
+    by_continuation = {(candidate.parent, candidate.token): candidate for candidate in possible}
     beam_size = len(sentence.rows)
     for parent, row in enumerate(sentence.rows):
         if row.log_probability == NEVER:
             continue
-        own, looked_at = scores[parent], None if attention is None else attention[parent]
+        own, row_attention = scores[parent], None if attention is None else attention[parent]
         for token in {int(indices[parent, 0]), *([EOS_ID] if EOS_ID in indices[parent, :beam_size] else [])}:
-            if (parent, token) not in found and own[token] > NEVER:
-                found[parent, token] = Candidate(row.log_probability + own[token], parent, token, row.bonus)
+            if (parent, token) not in by_continuation and own[token] > NEVER:
+                by_continuation[parent, token] = Candidate(row.log_probability + own[token], parent, token, row.bonus)
         for token in constraint.wanted(row.state):
             if own[token] > NEVER:
-                placed = np.float32(constraint.placement_score(row.state, token, own, looked_at))
+                placed = np.float32(constraint.placement_score(row.state, token, own, row_attention))
                 more = max(placed - own[token], NO_BONUS)
                 total = row.log_probability + own[token] + more
-                found[parent, token] = Candidate(total, parent, token, row.bonus + more)
-    return sorted(found.values(), key=lambda each: (-each.log_probability, each.parent, each.token))
+                by_continuation[parent, token] = Candidate(total, parent, token, row.bonus + more)
+    return sorted(by_continuation.values(), key=_rank)
+
+
+def _rank(candidate: Candidate) -> tuple[float, int, int]:
+    return -float(candidate.log_probability), candidate.parent, candidate.token
 
 
 def _not_blocked(sentence: Sentence, row: Row) -> Collection[int]:
-    """The tokens that a constraint asks for: they are no repetition, however often they stand there."""
+    """Return the tokens that a constraint asks for, which no limit on repetition blocks."""
     constraint = sentence.constraint
     if constraint is None or row.log_probability == NEVER:
         return ()
@@ -175,14 +181,14 @@ def _limited(
     options: DecodingOptions,
     free: Sequence[Collection[int]],
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Logits with minus infinity at what must not be written, and what turns them into log-probabilities.
+    """Return logits with minus infinity at what must not be written, and the normalizers of the log-probabilities.
 
     The tokens that are `free` in a row may be repeated all the same.
     """
     if options.repetition_penalty != 1.0:
         for row, tokens in zip(logits, written, strict=True):
             penalize(row, tokens, options.repetition_penalty)
-    # what is not emitted keeps its share of the probability
+    # tokens that are never emitted keep their share of the probability
     normalizers = steps.log_normalizers(logits)
     logits[:, [PAD_ID, BOS_ID]] = NEVER
     if size := options.no_repeat_ngram:
@@ -194,11 +200,11 @@ def _limited(
 def _advance(
     sentence: Sentence, candidates: Sequence[Candidate], beam_size: int, length: int, penalties: Array
 ) -> list[int]:
-    """Finish and continue hypotheses; returns the number of the parent of each that lives on."""
+    """Finish and continue hypotheses; return the index of the parent of each that lives on."""
     may_end, constraint = candidates, sentence.constraint
     if constraint is not None:
         met = [constraint.missing(row.state) == 0 for row in sentence.rows]
-        may_end = [each for each in candidates if met[each.parent]]
+        may_end = [candidate for candidate in candidates if met[candidate.parent]]
     for log_probability, parent, token, bonus in may_end[:beam_size]:
         rank = log_probability / penalties[length]
         if token == EOS_ID and rank > NEVER:
@@ -212,22 +218,22 @@ def _advance(
     if constraint is None:
         living, states = going[:beam_size], [None] * beam_size
     else:
-        after = [constraint.after(sentence.rows[each.parent].state, each.token) for each in going]
+        after = [constraint.after(sentence.rows[candidate.parent].state, candidate.token) for candidate in going]
         numbers = allocated(going, after, constraint, beam_size) if going else []
         living, states = [going[number] for number in numbers], [after[number] for number in numbers]
-        # a sentence keeps all its rows, whatever the constraint leaves to write
+        # a sentence keeps all its rows, however few candidates the constraint leaves
         spare = beam_size - len(living)
-        living += [each._replace(log_probability=NEVER) for each in living[:1]] * spare
+        living += [candidate._replace(log_probability=NEVER) for candidate in living[:1]] * spare
         states += states[:1] * spare
     if not living:
-        # nothing can be written that is allowed: what stands there is all there is
+        # no allowed token is left: the sentence ends as it is
         sentence.cap = length
         return []
     sentence.rows = [
         Row([*sentence.rows[parent].tokens, token], log_probability, state, bonus)
         for (log_probability, parent, token, bonus), state in zip(living, states, strict=False)
     ]
-    return [each.parent for each in living]
+    return [candidate.parent for candidate in living]
 
 
 def _is_over(sentence: Sentence, beam_size: int, n_best: int, length: int, penalties: Array) -> bool:
@@ -235,7 +241,7 @@ def _is_over(sentence: Sentence, beam_size: int, n_best: int, length: int, penal
         return True
     rows, ended = sentence.rows, sentence.ended
     if (constraint := sentence.constraint) is not None and len(ended) == beam_size:
-        # what has not met it yet cannot end soon
+        # hypotheses that have not met the constraint cannot end soon
         rows = [row for row in rows if constraint.missing(row.state) == 0]
     best = rows[0].log_probability if rows else NEVER
     settled = len(ended) == beam_size and best / penalties[length] <= ended[0][0]
@@ -244,13 +250,13 @@ def _is_over(sentence: Sentence, beam_size: int, n_best: int, length: int, penal
 
 
 def _best(sentence: Sentence, n_best: int, penalty: float) -> list[Hypothesis]:
-    """Ended hypotheses by falling score, then live ones that were cut at the cap."""
-    found = [hypothesis for _, hypothesis in sentence.ended[:n_best]]
+    """Return ended hypotheses by falling score, then live ones that were cut at the cap."""
+    best = [hypothesis for _, hypothesis in sentence.ended[:n_best]]
     rows = [row for row in sentence.rows if row.log_probability > NEVER]
     if (constraint := sentence.constraint) is not None:
         rows.sort(key=lambda row: constraint.missing(row.state))
-    live = rows[: n_best - len(found)]
-    return found + [
+    live = rows[: n_best - len(best)]
+    return best + [
         Hypothesis(
             tuple(row.tokens),
             float((row.log_probability - row.bonus) / penalty),
@@ -262,7 +268,7 @@ def _best(sentence: Sentence, n_best: int, penalty: float) -> list[Hypothesis]:
 
 
 def sample(steps: Steps, options: SamplingOptions, caps: Sequence[int], numbers: Sequence[int]) -> list[Hypothesis]:
-    """One drawn hypothesis a sentence; the seed and its number in `numbers` decide what is drawn, not its batch."""
+    """Draw one hypothesis a sentence; the seed and its number in `numbers` decide what is drawn, not its batch."""
     penalties = length_penalties(max(caps), options.length_penalty)
     streams = [np.random.default_rng((options.seed, number)) for number in numbers]
     uniforms = [stream.random(cap, dtype=np.float32) for stream, cap in zip(streams, caps, strict=True)]
@@ -275,9 +281,9 @@ def sample(steps: Steps, options: SamplingOptions, caps: Sequence[int], numbers:
             steps, logits, [row.tokens for row in rows.values()], options, [()] * len(rows)
         )
         parents, tokens = list[int](), list[int]()
-        for place, (number, row) in enumerate(list(rows.items())):
-            token = draw(limited[place], options, uniforms[number][steps.length - 1])
-            row.log_probability += limited[place, token] - largest[place, 0] - log_sums[place, 0]
+        for index, (number, row) in enumerate(list(rows.items())):
+            token = draw(limited[index], options, uniforms[number][steps.length - 1])
+            row.log_probability += limited[index, token] - largest[index, 0] - log_sums[index, 0]
             is_end = token == EOS_ID
             row.tokens += [] if is_end else [token]
             if is_end or steps.length >= caps[number]:
@@ -285,7 +291,7 @@ def sample(steps: Steps, options: SamplingOptions, caps: Sequence[int], numbers:
                 results[number] = Hypothesis(tuple(row.tokens), float(score), float(row.log_probability), is_end)
                 del rows[number]
             else:
-                parents.append(place)
+                parents.append(index)
                 tokens.append(token)
         steps.continue_from(parents, list(rows))
     return [results[number] for number in range(len(caps))]

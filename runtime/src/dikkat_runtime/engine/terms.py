@@ -1,4 +1,4 @@
-"""The constraint that an output holds given words so many times: each in one of several spellings, as tokens."""
+"""A constraint that an output has given words a given number of times, each in one of several spellings."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dikkat_runtime.text.suffixes import are_suffixes, begins_suffixes
 from dikkat_runtime.text.vocabulary_bytes import Ids, VocabularyBytes
 
 Where = Literal["anywhere", "behind a sign", "at the start"]
-_PLACES: tuple[Where, ...] = ("anywhere", "behind a sign", "at the start")
+_WHERE: tuple[Where, ...] = ("anywhere", "behind a sign", "at the start")
 _LEAST_MASS = 1e-3
-"""Of attention, below which it says only that the model looks elsewhere."""
+"""Share of attention below which the model attends elsewhere."""
 _WEIGHT = 8
-"""What a word that is there counts, in tokens; one that is being written counts less."""
+"""Progress of a written word, in tokens; a word that is being written counts less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,26 +34,26 @@ class Spelling:
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """One word, in any of its spellings, so many times and no more."""
+    """A word to write exactly `count` times, each in any of its spellings."""
 
     spellings: tuple[Spelling, ...]
     count: int = 1
     positions: tuple[int, ...] = ()
-    """Tokens of the source that it translates."""
+    """Token positions of its source term."""
 
 
 class TermState(NamedTuple):
-    """What a hypothesis holds."""
+    """The state of the demands of a hypothesis."""
 
     left: tuple[int, ...]
-    """How many times each word is still demanded."""
+    """The number of times that each word is still demanded."""
     node: int = 0
-    """In the tree of all spellings: what of a word stands at the end; 0 is nothing."""
+    """Index in the tree of all spellings of the partial word at the end; 0 is none."""
     stem: bool = False
-    """Whether the last word is one of those demanded, with nothing but `suffix` behind it."""
+    """True if the last word is one of those demanded, with nothing but `suffix` behind it."""
     suffix: bytes = b""
-    place: int = 2
-    """How many kinds of spellings may begin now beside those that may anywhere."""
+    openings: int = 2
+    """The number of kinds of spellings that may begin now beside those that may begin anywhere."""
 
 
 @dataclass(slots=True)
@@ -67,16 +67,16 @@ class _Node:
 
 
 class WordBorders:
-    """What may stand behind a word that is demanded, in one vocabulary."""
+    """The tokens that may stand behind a demanded word, in one vocabulary."""
 
     def __init__(self, vocabulary: VocabularyBytes, *, suffixes: bool) -> None:
-        """With `suffixes` those of Turkish may, else nothing that goes on with the word."""
+        """With `suffixes` Turkish suffixes may follow a word, else nothing that continues it."""
         self.vocabulary = vocabulary
         self._takes_suffixes = suffixes
         self._wrong: dict[bytes, Ids] = {}
 
     def wrong_behind(self, suffix: bytes) -> Ids:
-        """The tokens that cannot follow a word behind which these bytes stand."""
+        """Return the tokens that cannot follow a word and its `suffix`."""
         if not self._takes_suffixes:
             return self.vocabulary.begins_in_word
         if suffix not in self._wrong:
@@ -90,37 +90,37 @@ class WordBorders:
 
 @dataclass(frozen=True)
 class Terms:
-    """Search may write the words anywhere, each exactly as often as demanded."""
+    """A constraint that an output has each demanded word exactly as often as demanded."""
 
     borders: WordBorders
     demands: tuple[Demand, ...]
 
     @property
     def start(self) -> TermState:
-        """All is demanded."""
+        """The state in which every word is demanded."""
         return TermState(tuple(demand.count for demand in self.demands))
 
     def after(self, state: TermState, token: int) -> TermState:
-        """The state after one more token."""
+        """Return the state after one more token."""
         nodes, roots = self._tree
         node = nodes[state.node].children.get(token) if state.node else None
         if node is None:
             node = next((roots[at].children[token] for at in self._open(state) if token in roots[at].children), 0)
-        place = int(self.borders.vocabulary.opens(token))
+        openings = int(self.borders.vocabulary.opens(token))
         complete = [number for number in nodes[node].ends if state.left[number]] if node else []
         if complete:
             left = tuple(count - (number == complete[0]) for number, count in enumerate(state.left))
-            return TermState(left, node, True, b"", place)
+            return TermState(left, node, True, b"", openings)
         if state.stem and token in self._inside:
-            return TermState(state.left, node, True, state.suffix + self.borders.vocabulary.tokens[token], place)
-        return TermState(state.left, node, False, b"", place)
+            return TermState(state.left, node, True, state.suffix + self.borders.vocabulary.tokens[token], openings)
+        return TermState(state.left, node, False, b"", openings)
 
     def allowed(self, state: TermState) -> Tokens | None:
-        """All tokens that are not banned."""
+        """Return None: all tokens that are not banned may follow."""
         return None
 
     def banned(self, state: TermState) -> Tokens:
-        """What would write a word too often, and what cannot stand behind a stem."""
+        """Return the tokens that would write a word too often, and those that cannot stand behind a stem."""
         known: dict[TermState, Tokens] = self._known["banned"]
         if state not in known:
             known[state] = self._banned(state)
@@ -132,8 +132,8 @@ class Terms:
         following += [roots[at] for at in self._open(state)]
         too_often = [
             token
-            for each in following
-            for token, node in each.children.items()
+            for partial in following
+            for token, node in partial.children.items()
             if nodes[node].ends and not any(state.left[number] for number in nodes[node].ends)
         ]
         if not state.stem:
@@ -143,7 +143,7 @@ class Terms:
         return np.union1d(np.setdiff1d(wrong, going_on), np.array(too_often, np.int64))
 
     def wanted(self, state: TermState) -> Sequence[int]:
-        """The next tokens of a word that is begun, else the first ones of those that are demanded."""
+        """Return the next tokens of a word that is begun, else the first ones of those that are demanded."""
         known: dict[TermState, Sequence[int]] = self._known["wanted"]
         if state not in known:
             known[state] = self._wanted(state)
@@ -157,11 +157,14 @@ class Terms:
 
     @property
     def reads_attention(self) -> bool:
-        """It does where it is known what the words translate."""
+        """True if the source positions of any word are known."""
         return any(demand.positions for demand in self.demands)
 
     def placement_score(self, state: TermState, token: int, scores: Array, attention: Array | None) -> float:
-        """At the beginning of a word what is looked at of its source, by its share of all spellings; then the share."""
+        """Return the attention on the source of a word times its share of all spellings.
+
+        Inside a word, the share alone.
+        """
         nodes, roots = self._tree
         if state.node and token in (begun := self._leading(nodes[state.node], state)):
             return _share(scores, token, begun)
@@ -178,7 +181,7 @@ class Terms:
         return best
 
     def progress(self, state: TermState) -> int:
-        """The words that are there, and the tokens of the one that is being written."""
+        """Return the weight of the words that are written, and the tokens of the one that is being written."""
         known: dict[TermState, int] = self._known["progress"]
         if state not in known:
             known[state] = self._progress(state)
@@ -189,7 +192,7 @@ class Terms:
         return _WEIGHT * there + min(self._begun(state), _WEIGHT - 1)
 
     def missing(self, state: TermState) -> int:
-        """Tokens of the shortest spellings of what is not there yet."""
+        """Return the tokens of the shortest spellings of the missing words."""
         known: dict[TermState, int] = self._known["missing"]
         if state not in known:
             known[state] = self._missing(state)
@@ -203,7 +206,7 @@ class Terms:
 
     @property
     def extra_rows(self) -> int:
-        """Two for each word: one that is being written, and one that is there."""
+        """Two rows for each word: one that is writing it, and one that has written it."""
         return 2 * sum(demand.count for demand in self.demands)
 
     def _begun(self, state: TermState) -> int:
@@ -219,22 +222,22 @@ class Terms:
         ]
 
     def _open(self, state: TermState) -> tuple[Where, ...]:
-        """Which spellings may begin now."""
-        return _PLACES[: 1 + state.place]
+        """Return the kinds of spellings that may begin now."""
+        return _WHERE[: 1 + state.openings]
 
     @cached_property
     def _known(self) -> dict[str, dict[TermState, Any]]:
-        """Answers that were given: few states come again and again."""
+        """The answers by state: few states come again and again."""
         return {name: {} for name in ("banned", "wanted", "progress", "missing")}
 
     @cached_property
     def _shortest(self) -> tuple[int, ...]:
-        return tuple(min(len(each.tokens) for each in demand.spellings) for demand in self.demands)
+        return tuple(min(len(spelling.tokens) for spelling in demand.spellings) for demand in self.demands)
 
     @cached_property
     def _tree(self) -> tuple[list[_Node], dict[Where, _Node]]:
-        """All nodes, the first of which is no place, and the roots."""
-        nodes, roots = [_Node()], {where: _Node() for where in _PLACES}
+        """All nodes, the first of which stands for no word, and the roots."""
+        nodes, roots = [_Node()], {where: _Node() for where in _WHERE}
         for number, demand in enumerate(self.demands):
             for spelling in demand.spellings:
                 node = roots[spelling.where]
@@ -254,7 +257,7 @@ class Terms:
 
 
 def _share(scores: Array, token: int, tokens: Sequence[int]) -> float:
-    """The logarithm of the share that a token has of the probability of `tokens`."""
+    """Return the logarithm of the share of a token in the probability of `tokens`."""
     if len(tokens) == 1:
         return 0.0
     several = scores[list(tokens)]
@@ -263,7 +266,7 @@ def _share(scores: Array, token: int, tokens: Sequence[int]) -> float:
 
 
 def _may_go_on(raw: bytes) -> bool:
-    """Whether a chain of suffixes begins with these bytes, the last of which may be a part of a letter."""
+    """Return whether a chain of suffixes begins with these bytes, the last of which may be a part of a letter."""
     return begins_suffixes(raw.decode("utf-8", "ignore"))
 
 

@@ -1,4 +1,4 @@
-"""What an engine for classifiers, language models and sentence encoders is asked for, and what it answers."""
+"""The contract of an engine for classifiers, language models and sentence encoders."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ Rows = Sequence[Sequence[int]]
 
 
 class TextEngine(Protocol):
-    """Computes states and vectors of texts with the weights of one model; chosen once, when they are loaded."""
+    """An engine computes states and vectors of texts with the weights of one model and is chosen once, at loading."""
 
     @property
     def info(self) -> EngineInfo:
-        """What computes, and with what."""
+        """The engine that computes, with its precision, threads and instruction set."""
         ...
 
     @property
     def width(self) -> int:
-        """D, the numbers of a vector."""
+        """D, the entries of a vector."""
         ...
 
     def hidden(self, rows: Rows) -> Memory:
-        """The state of every id, before any output layer; zeros, or anything, at padding."""
+        """Return the state of every id, before any output layer; the states at padding are undefined."""
         ...
 
     def pool(self, memory: Memory) -> Array:
-        """(B, D): one vector from the states of each text, in which padding has no part."""
+        """Return one vector (B, D) a text from the states at its real positions."""
         ...
 
 
@@ -39,19 +39,19 @@ class ClassifyingEngine(TextEngine, Protocol):
     """The engine of a classifier."""
 
     def logits(self, rows: Rows) -> Array:
-        """(B, C): a logit for each class; of a model with a single output that of the first of two classes is 0."""
+        """Return a logit (B, C) for each class; with a single output the first of two classes has 0."""
         ...
 
 
 class Writer(Protocol):
-    """Texts that grow side by side, one token a step."""
+    """A writer continues texts side by side, one token a step."""
 
     def step(self) -> list[int]:
-        """One more token for every text."""
+        """Return one more token for every text."""
         ...
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Only the texts at these indices go on."""
+        """Continue only the texts at these indices."""
         ...
 
 
@@ -59,7 +59,7 @@ class WritingEngine(TextEngine, Protocol):
     """The engine of a language model."""
 
     def nats(self, windows: Array, skipped: Sequence[int]) -> float:
-        """Negative log-likelihood of ids (B, T+1), each given those before it; of the first `skipped` there is none.
+        """Return the negative log-likelihood of ids (B, T+1), each given those before it, without the first `skipped`.
 
         The first id of a window is only read.
         """
@@ -74,9 +74,9 @@ class WritingEngine(TextEngine, Protocol):
         forbidden: Sequence[int] = (),
         numbers: Sequence[int] | None = None,
     ) -> Writer:
-        """Begin to write on from prompts (R, P) of one length, at least one token and at most `context`.
+        """Begin to continue prompts (R, P) of one length, at least one token and at most `context`.
 
-        A text sees at most `context` tokens: when there is no room for one more, the older half is forgotten and the
+        A text has at most `context` tokens of history: when that is full, the older half is forgotten and the
         newer half read anew from position 0 on. `forbidden` ids are never written. With the seed, the number of a text
         in `numbers`, by default 0 for each, decides what is drawn for it, not its neighbours.
         """

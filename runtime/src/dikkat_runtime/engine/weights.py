@@ -1,4 +1,4 @@
-"""The weights of a translator by their places in the model, as the kernels read them."""
+"""Read the weights of a model by their names, in the layout of the kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PANEL, QUAD, LANES = 64, 4, 16
 
 @dataclass(frozen=True)
 class Weights:
-    """Named arrays of one model; each that is asked for must have the shape that the settings ask for."""
+    """Named arrays of one model, each checked against the shape that the settings ask for."""
 
     arrays: Mapping[str, Array]
     where: str
@@ -30,46 +30,49 @@ class Weights:
     threads: int
     used: set[str] = field(default_factory=set)
     _kept: list[Array] = field(default_factory=list)
-    """What C reads where it lies."""
+    """The arrays that C reads in place."""
 
     def array(self, name: str, *shape: int) -> Array:
-        """A copy of one array that C can read. Raises `DataError` where it is missing or has another shape or type."""
-        found = self.arrays.get(name)
-        if found is None:
+        """Return a copy of one array that C can read.
+
+        Raises `DataError` where it is missing or has another shape or type.
+        """
+        source = self.arrays.get(name)
+        if source is None:
             raise self._unfit(f"parameter {name} is missing")
-        if found.shape != shape:
-            raise self._unfit(f"parameter {name} has the shape {found.shape}, not {shape}")
-        if found.dtype != np.float32:
-            raise DataError(f"{self.where}: damaged: {name} is {found.dtype}, not float32; restore the file")
-        if not np.isfinite(found).all():
+        if source.shape != shape:
+            raise self._unfit(f"parameter {name} has the shape {source.shape}, not {shape}")
+        if source.dtype != np.float32:
+            raise DataError(f"{self.where}: damaged: {name} is {source.dtype}, not float32; restore the file")
+        if not np.isfinite(source).all():
             raise DataError(f"{self.where}: damaged: {name} holds values that are not finite; train again")
         self.used.add(name)
-        copy = aligned(found)
+        copy = aligned(source)
         self._kept.append(copy)
         return copy
 
     def has(self, name: str) -> bool:
-        """Whether there is such an array; a projection may do without a bias."""
+        """Return whether there is an array of this name; a linear layer may have no bias."""
         return name in self.arrays
 
     def linear(self, name: str, outputs: int, inputs: int, rows: slice = slice(None)) -> Linear:
-        """Some `rows` of a linear layer, in eight bits where weights are."""
+        """Return some `rows` of a linear layer, in eight bits where weights are."""
         weight = self.array(f"{name}.weight", outputs, inputs)
         bias = self.array(f"{name}.bias", outputs) if self.has(f"{name}.bias") else None
         return self.matrix(weight[rows], None if bias is None else bias[rows])
 
     def matrix(self, weight: Array, bias: Array | None = None) -> Linear:
-        """A linear layer of a matrix (outputs, inputs) that is kept already."""
+        """Return a linear layer of a matrix (outputs, inputs) that is kept already."""
         packed = self._packed(weight) if self.in_bytes else ()
         return Linear(address(weight), address(bias), weight.shape[1], weight.shape[0], *map(address, packed))
 
     def norm(self, name: str, width: int, eps: float) -> Norm:
-        """A layer norm over `width` entries."""
+        """Return a layer norm over `width` entries."""
         weight, bias = self.array(f"{name}.weight", width), self.array(f"{name}.bias", width)
         return Norm(address(weight), address(bias), 1, eps)
 
     def check_all_used(self) -> None:
-        """Raises `DataError` for weights that no part of the model has asked for."""
+        """Raise `DataError` for weights that no part of the model has asked for."""
         if left := sorted(set(self.arrays) - self.used):
             raise self._unfit(f"no parameter is called {left[0]}")
 
@@ -77,7 +80,7 @@ class Weights:
         return DataError(f"{self.where}: does not fit {Path(self.where).with_name('config.json')}: {reason}")
 
     def _packed(self, weight: Array) -> tuple[Array, Array, Array]:
-        """Eight-bit panels of a matrix, a scale for each output, and the shift that unsigned products need."""
+        """Return eight-bit panels of a matrix, a scale for each output, and the shift that unsigned products need."""
         outputs, inputs = weight.shape
         panels, quads = -(-outputs // PANEL), -(-inputs // LANES) * (LANES // QUAD)
         packed = (
@@ -93,7 +96,7 @@ class Weights:
 
 
 def encoder_layers(weights: Weights, settings: ModelSettings) -> tuple[list[Linear], list[Norm]]:
-    """Linear layers, four a block, and norms of the encoder."""
+    """Return linear layers, four a block, and norms of the encoder."""
     width, joined, hidden = settings.model_dim, settings.num_heads * settings.head_dim, settings.feed_forward_dim
     linears, norms = [], []
     for block in (f"encoder.blocks.{number}" for number in range(settings.encoder_layers)):
@@ -108,7 +111,7 @@ def encoder_layers(weights: Weights, settings: ModelSettings) -> tuple[list[Line
 
 
 def decoder_layers(weights: Weights, settings: ModelSettings) -> tuple[list[Linear], list[Linear], list[Norm]]:
-    """Linear layers of a step, six a block; what makes keys and values of the source, one a block; norms."""
+    """Return the linear layers of a step, six a block; those of source keys and values, one a block; and norms."""
     width, joined, hidden = settings.model_dim, settings.num_heads * settings.head_dim, settings.feed_forward_dim
     linears, sources, norms = [], [], []
     for block in (f"decoder.blocks.{number}" for number in range(settings.decoder_layers)):
@@ -132,7 +135,7 @@ def _residual_norm(weights: Weights, settings: ModelSettings, part: str) -> Norm
 
 
 def _in_order(weights: Weights, settings: ModelSettings, norms: list[Norm], stack: str) -> list[Norm]:
-    """What precedes the first linear layer, then what follows each sub-layer."""
+    """Return the norm before the first linear layer, then the norm after each sub-layer."""
     if settings.norm_placement == "post":
         return [Norm(present=0), *norms]
     return [*norms, weights.norm(f"{stack}.final_norm", settings.model_dim, settings.norm_eps)]

@@ -1,4 +1,4 @@
-"""Writing on: rows of tokens that grow side by side, one token a step, in memory that does not grow."""
+"""Continue rows of tokens side by side, one token a step, in memory of constant size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NextLogits = Callable[[Array, KeyValueCache], Array]
 
 
 class NativeWriter:
-    """R rows that begin with `prompts` (R, P); see `WritingEngine.write`."""
+    """A writer of R rows that begin with `prompts` (R, P); see `WritingEngine.write`."""
 
     def __init__(
         self,
@@ -39,25 +39,25 @@ class NativeWriter:
         self._streams = [np.random.default_rng((options.seed, number)) for number in numbers]
 
     def step(self) -> list[int]:
-        """One more token for every row."""
+        """Return one more token for every row."""
         if self._cache.length + self._unread.shape[1] > self._context:
             self._unread = self._in_sight = self._in_sight[:, -(self._context // 2) :]
             self._cache = KeyValueCache()
         logits = self._next_logits(self._unread, self._cache)
-        tokens = [self._chosen(*each) for each in zip(logits, self._in_sight, self._streams, strict=True)]
+        tokens = [self._chosen(*row) for row in zip(logits, self._in_sight, self._streams, strict=True)]
         self._unread = np.array(tokens)[:, None]
         self._in_sight = np.concatenate([self._in_sight, self._unread], axis=1)
         return tokens
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Only the rows at these indices go on."""
+        """Continue only the rows at these indices."""
         index = list(rows)
         self._unread, self._in_sight = self._unread[index], self._in_sight[index]
         self._cache.keep(index)
         self._streams = [self._streams[row] for row in index]
 
     def _chosen(self, logits: Array, in_sight: Array, stream: np.random.Generator) -> int:
-        """One token, drawn from logits (V,) as the options say."""
+        """Return one token, drawn from logits (V,) as the options say."""
         options = self._options
         if options.repetition_penalty != 1.0:
             penalize(logits, in_sight.tolist(), options.repetition_penalty)

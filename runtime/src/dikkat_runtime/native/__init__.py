@@ -1,1 +1,1 @@
-"""The C kernels: what the processor can do, the library for it, and the structures that its functions take."""
+"""The C kernels: the features of the processor, the library for it, and the structures that its functions take."""

@@ -1,4 +1,4 @@
-"""Arrays as the kernels want them: contiguous, and beginning at a multiple of the width of the widest vectors."""
+"""Make arrays that the kernels can read: contiguous, and aligned to the width of the widest vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = NDArray[Any]
 
 
 def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> Array:
-    """An array whose content is not set yet."""
+    """Return an array whose content is not set yet."""
     shape = (shape,) if isinstance(shape, int) else shape
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)
@@ -24,19 +24,19 @@ def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> Array:
 
 
 def full(shape: int | tuple[int, ...], value: float, dtype: DTypeLike = np.float32) -> Array:
-    """An array of one value."""
+    """Return an array filled with one value."""
     filled = empty(shape, dtype)
     filled.fill(value)
     return filled
 
 
 def aligned(array: Array, dtype: DTypeLike = np.float32) -> Array:
-    """A copy that the kernels can read where it lies."""
+    """Return an aligned, contiguous copy that the kernels can read in place."""
     copy = empty(array.shape, dtype)
     copy[...] = array
     return copy
 
 
 def address(array: Array | None) -> int | None:
-    """Where the entries of an array lie; None for none."""
+    """Return the address of the first entry of an array, or None for no array."""
     return None if array is None else array.__array_interface__["data"][0]

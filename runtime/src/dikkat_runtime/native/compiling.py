@@ -1,4 +1,4 @@
-"""The compilation of the C sources into a shared library, side by side and within a time limit."""
+"""Compile the C sources into a shared library, several at once and within a time limit."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import IO
 from dikkat_runtime.native.sources import SOURCES, flags_of
 
 STEPS = len(SOURCES) + 1
-"""One for each source, and linking."""
+"""Steps of a compilation: one for each source, and linking."""
 SECONDS_BETWEEN_LOOKS = 0.02
 
 
 def openmp_flags(compiler: Sequence[str], seconds: float) -> list[str]:
-    """The option for OpenMP where the compiler has GNU's, which PyTorch computes with; others have their own threads.
+    """Return the option for OpenMP where the compiler has GNU's, which PyTorch uses; else the kernels use own threads.
 
-    Raises `CompileTimeoutError` after so many `seconds`, or `OSError`.
+    Raises `CompileTimeoutError` after `seconds` seconds, or `OSError`.
     """
     if "-DNO_OPENMP" in flags_of("native"):
         return []
@@ -40,15 +40,15 @@ class CompileError(Exception):
 
 
 class CompileTimeoutError(Exception):
-    """The compilation took longer than it was given."""
+    """The compilation took longer than its time limit."""
 
 
 class _Process:
-    """One call of the compiler in a process group of its own; what it writes goes to a file that has no name."""
+    """One call of the compiler in a process group of its own; its output goes to a file without a name."""
 
     def __init__(self, command: Sequence[str], folder: Path) -> None:
         self._messages: IO[bytes] = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-        # the compiler's own temporary files go where they are removed with the rest, even if it is killed
+        # temporary files of the compiler are removed with the folder, even if it is killed
         environment = {**os.environ, "TMPDIR": str(folder), "LC_ALL": "C"}
         try:
             self._process = subprocess.Popen(
@@ -64,7 +64,7 @@ class _Process:
             raise
 
     def is_over(self) -> bool:
-        """Whether it ended well. Raises `CompileError` if it ended otherwise."""
+        """Return whether the process ended well. Raises `CompileError` if it failed."""
         code = self._process.poll()
         if code:
             raise CompileError(self._first_line() or f"exit code {code}")
@@ -82,7 +82,7 @@ class _Process:
     def _first_line(self) -> str:
         self._messages.seek(0)
         lines = self._messages.read().decode("utf-8", errors="replace").split("\n")
-        # behind the line that only names the function stands what is wrong with it
+        # the error follows the line that only names the function
         return next((line.strip() for line in lines if line.strip() and ": In function" not in line), "")
 
 
@@ -96,7 +96,7 @@ def build(
 ) -> None:
     """Compile the sources with `flags` behind the usual ones, and link them at `path`, beside which objects are left.
 
-    Raises `CompileError`, `CompileTimeoutError` after so many `seconds`, or `OSError`. Whatever is raised, also by a
+    Raises `CompileError`, `CompileTimeoutError` after `seconds` seconds, or `OSError`. Whatever is raised, also by a
     signal's handler, no process of the compiler outlives the call.
     """
     deadline = time.monotonic() + seconds
@@ -135,7 +135,7 @@ def _run_all(
 
 
 def _num_processors() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""What this processor can do, and which of the built libraries it can run."""
+"""Read the features of this processor, and which of the built libraries it can run."""
 
 from __future__ import annotations
 
@@ -39,60 +39,60 @@ QUOTAS = (
 
 @cache
 def processor_flags() -> frozenset[str]:
-    """Instruction-set flags of the first processor as Linux names them; empty where it does not say."""
+    """Return the instruction-set flags of the first processor as Linux names them; empty where it names none."""
     return frozenset(_described().get("flags", "").split())
 
 
 @cache
 def processor_kind() -> str:
-    """What code compiled for this processor needs, in one text that differs where such code may not run.
+    """Return a text that differs between processors on which code compiled for one may not run on the other.
 
-    Processors of other makers than Intel and AMD tell their features under other names; where Linux tells none, each
+    Processors of other makers than Intel and AMD list their features under other names; where Linux lists none, each
     computer is a kind of its own.
     """
     described = _described()
-    told = [f"{name}: {' '.join(sorted(described[name].split()))}" for name in _KIND if name in described]
-    return "\n".join([platform.machine(), *(told or [platform.node()])])
+    features = [f"{name}: {' '.join(sorted(described[name].split()))}" for name in _KIND if name in described]
+    return "\n".join([platform.machine(), *(features or [platform.node()])])
 
 
 def _described() -> dict[str, str]:
-    """What Linux says of the first processor, and of all of them together, by name."""
+    """Return the description of the first processor and of all together, by name, as Linux gives it."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return {}
     lines = (line.partition(":") for line in text.split("\n"))
-    # of equal names the last counts, and that is to be the first processor's
+    # of equal names the last counts, which must be that of the first processor
     return {name.strip(): value for name, _, value in reversed([*lines])}
 
 
 def levels() -> list[str]:
-    """Levels that this processor can run, the best first."""
+    """Return the levels that this processor can run, the best first."""
     return [level for level, needed in NEEDS.items() if needed <= processor_flags()]
 
 
 def available_threads() -> int:
-    """Threads to compute with: `OMP_NUM_THREADS` where it is set, else the processors that this process may use.
+    """Return the number of threads to compute with: `OMP_NUM_THREADS`, else the processors that this process may use.
 
     A container's share of the processors (cgroup quota) counts, rounded up.
     """
-    given = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
-    if given.isdigit() and int(given) > 0:
-        return int(given)
+    setting = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
+    if setting.isdigit() and int(setting) > 0:
+        return int(setting)
     return usable_processors()
 
 
 def usable_processors() -> int:
-    """Processors that this process may use: those of its affinity, and of the quota of its container, rounded up."""
+    """Return the processors of the affinity of this process, and of the quota of its container, rounded up."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     quota = _quota()
     return usable if quota is None else max(1, min(usable, math.ceil(quota)))
 
 
 def free_threads(threads: int) -> int:
-    """At most `threads`, and no more than there are processors on which nothing else runs at this moment; at least 1.
+    """Return at most `threads`, and no more than there are processors on which nothing else runs now; at least 1.
 
-    For work so small that a thread which has to wait for its processor costs more than a second one gains.
+    Use it for work so small that a thread which has to wait for its processor costs more than a second one gains.
     """
     try:
         # the fourth number: tasks that run or could run now, this thread among them
@@ -103,7 +103,7 @@ def free_threads(threads: int) -> int:
 
 
 def _quota() -> float | None:
-    """Processors that the control group of this process may use; None where that is not limited."""
+    """Return the processors that the control group of this process may use, or None where that is not limited."""
     for path, other in QUOTAS:
         try:
             limit, period = (Path(name).read_text(encoding="ascii").split() for name in (path, other))

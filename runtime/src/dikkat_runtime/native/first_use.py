@@ -1,4 +1,4 @@
-"""The C kernels where the package holds none for this processor: compiled on first need with the system's C compiler.
+"""Compile the C kernels with the system's compiler where the package has none for this processor.
 
 They are kept in a private cache. A failure is remembered, so that it is waited for only once.
 """
@@ -38,16 +38,16 @@ from dikkat_runtime.native.library_cache import (
 from dikkat_runtime.native.sources import source_digest
 
 SECONDS_TO_COMPILE = 300.0
-"""For all sources together; `DIKKAT_COMPILE_SECONDS` sets another number."""
+"""Time limit for all sources together; `DIKKAT_COMPILE_SECONDS` sets another number."""
 SECONDS_FOR_VERSION = 30.0
 
 
 def find_or_compile() -> ctypes.CDLL:
-    """The kernels for this processor, compiled at the first call on this computer. Raises `AbsentError`."""
+    """Return the kernels for this processor, compiled at the first call on this computer. Raises `AbsentError`."""
     compiler = _compiler()
-    places = [place for place in (cache_folder(), temporary_folder()) if place is not None]
-    problems = {place: problem_of(place) for place in places}
-    believed = [place for place in places if problems[place] is None]
+    folders = [folder for folder in (cache_folder(), temporary_folder()) if folder is not None]
+    problems = {folder: problem_of(folder) for folder in folders}
+    believed = [folder for folder in folders if problems[folder] is None]
     _raise_remembered(believed, _stem(compiler, ""))
     try:
         version = _version(compiler)
@@ -55,16 +55,16 @@ def find_or_compile() -> ctypes.CDLL:
         reason = f"{shlex.join(compiler)} --version failed: {_first_line(error)}"
         raise _remembered(believed, _stem(compiler, ""), reason, "") from None
     stem = _stem(compiler, version)
-    for place in believed:
-        if (loaded := _loaded_from(place, stem)) is not None:
+    for folder in believed:
+        if (loaded := _loaded_from(folder, stem)) is not None:
             return loaded
     _raise_remembered(believed, stem)
-    folder = _first_prepared(places)
+    folder = _first_prepared(folders)
     return _compiled(compiler, version, folder, stem)
 
 
 def _compiler() -> list[str]:
-    """The command of the C compiler, as `CC` names it. Raises `AbsentError`."""
+    """Return the command of the C compiler, as `CC` names it. Raises `AbsentError`."""
     named = os.environ.get("CC") or "cc"
     try:
         words = shlex.split(named)
@@ -82,29 +82,29 @@ def _version(compiler: Sequence[str]) -> str:
 
 
 def _stem(compiler: Sequence[str], version: str) -> str:
-    """How the names begin of what is kept of these sources, this compiler and this processor."""
+    """Return the beginning of the file names for these sources, this compiler and this processor."""
     # a compiler without a version is known by its name alone
     named = f"{source_digest('native')}\n{version or shlex.join(compiler)}"
     return f"kernels-{platform.machine()}-{hashlib.sha256(named.encode()).hexdigest()[:16]}"
 
 
 def _loaded_from(folder: Path, stem: str) -> ctypes.CDLL | None:
-    """The library that this folder keeps; None if there is none. Raises `AbsentError` for one that does not load."""
-    found = open_library(folder, stem)
-    if found is None:
+    """Return the library of this folder, or None if there is none. Raises `AbsentError` for one that does not load."""
+    opened = open_library(folder, stem)
+    if opened is None:
         return None
     # never closed: the loader takes two libraries for one that were loaded from one path
-    _, path = found
+    _, path = opened
     try:
         return ctypes.CDLL(str(path))
     except OSError as error:
         raise AbsentError(f"the compiled kernels cannot be loaded: {error}", f"delete {folder}/{stem}*") from None
 
 
-def _first_prepared(places: Sequence[Path]) -> Path:
-    """The first folder that can hold the library; one that is not the usual place is told. Raises `AbsentError`."""
+def _first_prepared(folders: Sequence[Path]) -> Path:
+    """Return the first folder that can keep the library; note one that is not the usual cache. Raises `AbsentError`."""
     problems: list[str] = []
-    for folder in places:
+    for folder in folders:
         try:
             prepare(folder)
         except OSError as error:
@@ -121,7 +121,7 @@ def _first_prepared(places: Sequence[Path]) -> Path:
 
 
 def _compiled(compiler: Sequence[str], version: str, folder: Path, stem: str) -> ctypes.CDLL:
-    """The library, compiled now unless another process was faster. Raises `AbsentError`."""
+    """Return the library, compiled now unless another process was faster. Raises `AbsentError`."""
     seconds = _seconds_to_compile()
     try:
         with locked(folder, seconds):
@@ -165,7 +165,7 @@ def _seconds_to_compile() -> float:
 def _remembered(
     folders: Sequence[Path], stem: str, reason: str, version: str, seconds: float = 0.0, *, timed_out: bool = False
 ) -> AbsentError:
-    """Write a failure down where the next command looks for it, and make the error that tells it."""
+    """Write a failure down for the next command, and return the error that reports it."""
     today = datetime.date.today().isoformat()
     failure = Failure(reason, version.partition("\n")[0], today, float(seconds), timed_out)
     for folder in folders:

@@ -1,4 +1,4 @@
-"""The compiled kernels: chosen among those in the package for this processor, else compiled, and loaded once."""
+"""Choose the compiled kernels in the package for this processor, else compile them, and load them once."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ FOLDER = Path(__file__).parent / "lib"
 
 @cache
 def library() -> tuple[ctypes.CDLL, str]:
-    """The loaded kernels and the name of their level. Raises `AbsentError` where none of them runs here.
+    """Return the loaded kernels and the name of their level. Raises `AbsentError` where none of them runs here.
 
-    Only what was compiled from the present sources is taken from the package. `DIKKAT_NATIVE_LEVEL` names a level that
-    must be there; without it the best one is taken.
+    A library of the package is taken only if it was compiled from the present sources. `DIKKAT_NATIVE_LEVEL` names a
+    level that must exist; without it the best one is taken.
     """
-    # what was compiled on this computer comes before all levels of a wheel
+    # kernels compiled on this computer come before all levels of a wheel
     usable = ["native", *levels()]
     wanted = os.environ.get("DIKKAT_NATIVE_LEVEL", "")
     if wanted and wanted not in usable:
@@ -38,7 +38,7 @@ def library() -> tuple[ctypes.CDLL, str]:
 
 
 def library_path(folder: Path, level: str) -> Path:
-    """Where the kernels of a level lie, compiled from these sources, and if it matters for this processor."""
+    """Return the path of the kernels of a level, compiled from these sources, and if it matters for this processor."""
     return folder / f"kernels-{level}-{source_digest(level)}.so"
 
 
@@ -50,7 +50,7 @@ def _loaded(path: Path) -> ctypes.CDLL:
 
 
 def _compiled(wanted: str) -> ctypes.CDLL:
-    # what compiles takes long to import, and is needed once
+    # the compiling module is slow to import and needed once
     from dikkat_runtime.native.first_use import find_or_compile
 
     try:
@@ -68,7 +68,7 @@ def _built() -> str:
 
 
 def _declare(loaded: ctypes.CDLL) -> None:
-    """Compare sizes of structures, and set types of arguments: what is wrong must not read foreign memory.
+    """Compare sizes of structures, and set types of arguments, so that no wrong call reads foreign memory.
 
     Raises `AbsentError` for a library that has other structures.
     """
@@ -93,8 +93,8 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "top_entries": [c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "normalizers": [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "search_scratch": [search, decoder],
-        "search_apart": [search, decoder, c_int64],
-        "search_together": [search, decoder, c_int64],
+        "search_per_thread": [search, decoder, c_int64],
+        "search_in_step": [search, decoder, c_int64],
     }
     for name, types in arguments.items():
         function = getattr(loaded, name)

@@ -1,8 +1,8 @@
-"""Folders that keep the compiled kernels, and what in them is believed.
+"""Folders that keep the compiled kernels, and the checks before a library is trusted.
 
-A library is named for what it was compiled from and for, and for the digest of its own bytes:
+A library is named for its sources and its processor, and for the digest of its own bytes:
 `kernels-MACHINE-KEY-DIGEST.so`. Only files are loaded that nobody but this user or root can have written, and whose
-bytes have the digest of their name. Beside them lie `kernels-MACHINE-KEY.failed`, the memory of a compilation that
+bytes have the digest of their name. Beside them lie `kernels-MACHINE-KEY.failed`, the record of a compilation that
 failed, and `lock`, which the process that compiles holds.
 """
 
@@ -22,7 +22,7 @@ from pathlib import Path
 
 from dikkat_runtime.native import notices
 
-ROOM_TO_COMPILE = 16 << 20
+BYTES_TO_COMPILE = 16 << 20
 """Bytes that a folder must have free: the library, its objects and the compiler's temporary files take a third."""
 SECONDS_BETWEEN_LOOKS = 0.1
 
@@ -33,19 +33,19 @@ class BusyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A compilation that is not tried again."""
+    """A compilation that failed and is not tried again."""
 
     reason: str
     compiler: str
     """The first line of its version."""
     date: str
     seconds: float
-    """That it was given."""
+    """The time limit of the compilation."""
     timed_out: bool
 
     @classmethod
     def read(cls, path: Path) -> Failure | None:
-        """None where there is none, or nothing that can be read or believed."""
+        """Return the failure at `path`, or None where there is none that can be read and trusted."""
         try:
             with open(_open(path), "rb") as file:
                 failure = cls(**json.loads(file.read()))
@@ -56,7 +56,7 @@ class Failure:
 
 
 def cache_folder() -> Path | None:
-    """The usual place, `$XDG_CACHE_HOME/dikkat`, by default `~/.cache/dikkat`; None where there is no home.
+    """Return the usual folder, `$XDG_CACHE_HOME/dikkat`, by default `~/.cache/dikkat`; None where there is no home.
 
     A relative `XDG_CACHE_HOME` is ignored, as the XDG Base Directory Specification says.
     """
@@ -71,7 +71,7 @@ def cache_folder() -> Path | None:
 
 
 def temporary_folder() -> Path | None:
-    """The place where the usual one cannot be used: private to this user, and lost when the computer starts anew."""
+    """Return the folder used where the usual one fails: private to this user, and lost when the computer restarts."""
     try:
         return Path(tempfile.gettempdir()) / f"dikkat-{os.geteuid()}"
     except OSError:
@@ -79,7 +79,7 @@ def temporary_folder() -> Path | None:
 
 
 def problem_of(folder: Path) -> str | None:
-    """Why nothing in this folder is believed; None where it may be, or where it is not there yet."""
+    """Return why a folder is not trusted, or None where it is trusted or does not exist yet."""
     try:
         link, status = folder.lstat(), folder.stat()
     except FileNotFoundError:
@@ -97,26 +97,26 @@ def problem_of(folder: Path) -> str | None:
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder, where it is not there, and see that a library can be compiled into it. Raises `OSError`."""
+    """Create the folder if missing, and check that a library can be compiled into it. Raises `OSError`."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     problem = problem_of(folder)
     if problem is not None:
         raise PermissionError(problem)
     with tempfile.TemporaryFile(dir=folder) as probe:
-        probe.write(bytes(ROOM_TO_COMPILE))
+        probe.write(bytes(BYTES_TO_COMPILE))
         probe.flush()
 
 
 def open_library(folder: Path, stem: str) -> tuple[int, Path] | None:
-    """The file descriptor of the library of this stem, open, and a path to load it from; None where there is none.
+    """Return the open file descriptor of the library of this stem and a path to load it from; None where there is none.
 
-    A damaged one is removed.
+    A damaged library is removed.
     """
     for path in sorted(folder.glob(f"{stem}-*.so")):
         with suppress(OSError):
             descriptor = _open(path)
             if path.stem == f"{stem}-{_digest(_bytes_of(descriptor))}":
-                # what was checked is what will be loaded, even if somebody moves the folder meanwhile
+                # the checked file is the loaded one, even if somebody moves the folder meanwhile
                 held = Path(f"/proc/self/fd/{descriptor}")
                 return descriptor, held if held.exists() else path
             os.close(descriptor)
@@ -126,8 +126,9 @@ def open_library(folder: Path, stem: str) -> tuple[int, Path] | None:
 
 
 def keep_library(folder: Path, stem: str, built: Path) -> None:
-    """Move a library that was built in a folder within `folder` to where it is found, so that a power cut leaves all or
-    nothing of it.
+    """Move a library that was built in a folder within `folder` to its final name, with fsync.
+
+    A power cut leaves the whole library or nothing of it.
     """
     built.chmod(0o755)
     with built.open("rb") as file:
@@ -138,7 +139,7 @@ def keep_library(folder: Path, stem: str, built: Path) -> None:
 
 
 def failure_path(folder: Path, stem: str) -> Path:
-    """Where a failure is remembered."""
+    """Return the path of the record of a failure."""
     return folder / f"{stem}.failed"
 
 
@@ -152,26 +153,26 @@ def remember(folder: Path, stem: str, failure: Failure) -> None:
 
 
 BUILDING = "building-"
-"""How names of folders begin in which something is made."""
+"""Prefix of the names of folders in which something is built."""
 
 
 @contextmanager
 def locked(folder: Path, seconds: float) -> Iterator[None]:
-    """Hold the lock of a prepared folder. Raises `BusyError` where another process holds it for so many `seconds`.
+    """Hold the lock of a prepared folder. Raises `BusyError` where another process holds it for `seconds` seconds.
 
-    What processes left behind that died in compiling is removed.
+    Leftovers of processes that died while compiling are removed.
     """
     import fcntl  # not there on Windows, which does not get here: it has no compiler of the name
 
-    deadline, told = time.monotonic() + seconds, False
+    deadline, is_reported = time.monotonic() + seconds, False
     with (folder / "lock").open("w") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                if not told:
+                if not is_reported:
                     notices.note("waiting for another process that compiles the native kernels")
-                told = True
+                is_reported = True
                 if time.monotonic() > deadline:
                     raise BusyError from None
                 time.sleep(SECONDS_BETWEEN_LOOKS)

@@ -15,7 +15,7 @@ def _addresses(*names: str) -> list[tuple[str, type]]:
 
 
 class Packing(ctypes.Structure):
-    """`Packing` of byte_packing.h: a matrix that is laid out as eight-bit panels."""
+    """The structure `Packing` of byte_packing.h: a matrix that is laid out as eight-bit panels."""
 
     _fields_ = [
         *_addresses("weight", "scale", "shift", "source"),
@@ -24,7 +24,7 @@ class Packing(ctypes.Structure):
 
 
 class Linear(ctypes.Structure):
-    """`Linear` of linear.h."""
+    """The structure `Linear` of linear.h."""
 
     _fields_ = [
         *_addresses("weight", "bias"),
@@ -34,13 +34,13 @@ class Linear(ctypes.Structure):
 
 
 class Rotation(ctypes.Structure):
-    """`Rotation` of rotation.h."""
+    """The structure `Rotation` of rotation.h."""
 
     _fields_ = [*_addresses("cosines", "sines"), ("positions", c_int64), ("position_ids", c_void_p)]
 
 
 class Attention(ctypes.Structure):
-    """`Attention` of attention.h."""
+    """The structure `Attention` of attention.h."""
 
     _fields_ = [
         *_numbers("batch", "heads", "queries", "keys", "width", "value_width"),
@@ -59,13 +59,13 @@ class Attention(ctypes.Structure):
 
 
 class Norm(ctypes.Structure):
-    """`Norm` of layers.h."""
+    """The structure `Norm` of layers.h."""
 
     _fields_ = [*_addresses("weight", "bias"), ("present", c_int64), ("eps", c_float)]
 
 
 class Encoder(ctypes.Structure):
-    """`Encoder` of encoder.c."""
+    """The structure `Encoder` of encoder.c."""
 
     _fields_ = [
         *_numbers("layers", "width", "heads", "head_width", "hidden", "post_norm", "gelu"),
@@ -77,7 +77,7 @@ class Encoder(ctypes.Structure):
 
 
 class Decoder(ctypes.Structure):
-    """`Decoder` of decoder.h."""
+    """The structure `Decoder` of decoder.h."""
 
     _fields_ = [
         *_numbers("layers", "width", "heads", "head_width", "hidden", "vocabulary"),
@@ -95,7 +95,7 @@ class Decoder(ctypes.Structure):
 
 
 class Search(ctypes.Structure):
-    """`Search` of search.c."""
+    """The structure `Search` of search.c."""
 
     _fields_ = [
         *_numbers("beam", "best", "longest", "padding", "begin", "end"),

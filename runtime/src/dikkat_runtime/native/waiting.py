@@ -1,14 +1,14 @@
-"""How the threads of GNU's OpenMP wait for each other: settings that it reads once, when it is loaded."""
+"""Set how the threads of GNU's OpenMP wait for each other, which it reads once, when it is loaded."""
 
 from __future__ import annotations
 
 import os
 
 _WAITING = {
-    # a thread that waits sleeps, instead of taking a core from whoever it waits for
+    # a waiting thread sleeps, instead of taking a core from the thread that it waits for
     "OMP_WAIT_POLICY": "PASSIVE",
-    # but not at once: work has hundreds of shared loops, most of them soon over, and waking a thread takes as long
-    # as one of these. 5,000 looks took 0.12 ms on a Zen 4. Of GNU's library, where it goes before the policy.
+    # but not at once: most shared loops are short, and waking a thread takes as long as one of them.
+    # 5,000 spins took 0.12 ms on a Zen 4; GNU's library reads this count before the policy.
     "GOMP_SPINCOUNT": "5000",
 }
 

@@ -1,1 +1,1 @@
-"""The server: the models of several runs behind the interfaces that translation and language clients speak."""
+"""Serve the models of several runs behind the interfaces that translation and language clients speak."""

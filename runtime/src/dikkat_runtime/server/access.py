@@ -1,4 +1,4 @@
-"""Who may ask: the host that a request names, the page that it comes from, and its key."""
+"""Decide who may send requests: by the host that a request names, its origin, and its key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SCHEMES = ("bearer", "deepl-auth-key", "token")
 
 
 class Access:
-    """The rules of one server."""
+    """The rules of access of one server."""
 
     def __init__(self, settings: ServeSettings) -> None:
         """Raises as `read_keys`."""
@@ -33,7 +33,7 @@ class Access:
 
     @property
     def needs_key(self) -> bool:
-        """Whether a key must be given."""
+        """True if a key must be given."""
         return bool(self.keys)
 
     def check_host(self, host: str) -> None:
@@ -50,18 +50,18 @@ class Access:
             self._checked.add(host)
 
     def allows_origin(self, origin: str) -> bool:
-        """Whether a page of another origin may read answers."""
+        """Return whether a page of another origin may read answers."""
         return "*" in self._origins or origin.lower() in self._origins
 
     def check_origin(self, origin: str, host: str) -> None:
         """Raise `RequestError` for a request that a page of another origin makes."""
-        if _place(origin) != host.lower() and not self.allows_origin(origin):
+        if _host_and_port(origin) != host.lower() and not self.allows_origin(origin):
             raise RequestError(
                 "forbidden", "pages of this origin may not ask; start the server with --allow-origin URL"
             )
 
     def key_of(self, request: Request, values: Mapping[str, object]) -> Key | None:
-        """The key of a request, None where none is needed. Raises `RequestError`."""
+        """Return the key of a request, None where none is needed. Raises `RequestError`."""
         if not self.needs_key:
             return None
         presented = _presented(request, values)
@@ -81,11 +81,11 @@ def _presented(request: Request, values: Mapping[str, object]) -> str | None:
         *(request.headers.get(name) for name in KEY_HEADERS),
         *(values.get(name) for name in KEY_FIELDS),
     ]
-    return next((each for each in named if isinstance(each, str) and each), None)
+    return next((key for key in named if isinstance(key, str) and key), None)
 
 
-def _place(origin: str) -> str:
-    """Host and port of an origin, empty where it has none."""
+def _host_and_port(origin: str) -> str:
+    """Return host and port of an origin, empty where it has none."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
@@ -93,7 +93,7 @@ def _place(origin: str) -> str:
 
 
 def _host_name(host: str) -> str:
-    """Without the port and brackets."""
+    """Return a host without port and brackets."""
     try:
         return (urlsplit(f"//{host}").hostname or "").lower()
     except ValueError:

@@ -49,7 +49,7 @@ ENDPOINTS = [
     for api in (libretranslate, deepl, files, google, openai, tei, huggingface, page, page_documents, probes)
     for endpoint in api.ENDPOINTS
 ]
-"""Every route but that of the description."""
+"""Every route but that of the OpenAPI description."""
 _DIALECTS: list[tuple[str, Dialect]] = [
     ("/v2/", DEEPL),
     ("/language/", GOOGLE),
@@ -73,12 +73,12 @@ _ALLOWED_HEADERS = "Authorization, Content-Type, X-API-Key, X-Goog-Api-Key, X-De
 _NO_SNIFFING = (b"x-content-type-options", b"nosniff")
 _POLICY = (b"content-security-policy", b"default-src 'none'")
 _READERS = 32
-"""Threads that read documents and marked-up texts; most of their time they wait for the engine."""
+"""Threads that read documents and marked-up texts, and mostly wait for the engine."""
 Answer = Callable[[Request], Awaitable[Response]]
 
 
 def dialect_of(path: str) -> Dialect:
-    """The interface that an address belongs to."""
+    """Return the interface that an address belongs to."""
     return next((dialect for start, dialect in _DIALECTS if path.startswith(start)), OWN)
 
 
@@ -90,7 +90,7 @@ class Application:
         self._app, self._access, self._exact = app, services.access, exact
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that is turned away; else pass it on."""
+        """Refuse a request, or pass it to its route."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -123,7 +123,7 @@ class Application:
 
 
 def _secure(headers: list[tuple[bytes, bytes]], origin: str | None) -> None:
-    """Add what every answer says to browsers."""
+    """Add the security headers of every answer."""
     headers.append(_NO_SNIFFING)
     if all(name != _POLICY[0] for name, _ in headers):
         headers.append(_POLICY)
@@ -132,7 +132,7 @@ def _secure(headers: list[tuple[bytes, bytes]], origin: str | None) -> None:
 
 
 def build_application(services: Services) -> Application:
-    """The application of one server."""
+    """Return the application of one server."""
     description = describe(ENDPOINTS, services.access.needs_key)
 
     async def openapi(call: Call) -> Response:

@@ -1,4 +1,4 @@
-"""What readers of documents and markup, which work in a thread of their own, ask of the engine."""
+"""Call the engine from threads that read documents and markup."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dikkat_runtime.tasks.translator import Translation
 from dikkat_runtime.text.glossary import Glossary
 
 _LARGEST_MAP = 4_000_000
-"""Characters of a sentence times those of its translation, beyond which tags are placed without attention."""
+"""Characters of a sentence times those of its translation, above which tags are inserted without attention."""
 
 
 class BlockingEngine:
-    """One model, asked from a thread beside the event loop, in which it must be made. Raises as `Call.compute`."""
+    """One model, called from a thread beside the event loop, in which it must be made. Raises as `Call.compute`."""
 
     def __init__(self, call: Call, model: ServedModel, alternatives: int = 0, glossary: Glossary | None = None) -> None:
         """`alternatives` are those of each translation, which holds the terms of `glossary`."""
@@ -33,11 +33,11 @@ class BlockingEngine:
         """None where the model gives no attention."""
 
     def translate(self, texts: Sequence[str]) -> list[Translation]:
-        """The translation of each sentence."""
+        """Return the translation of each sentence."""
         return self._computed(self._translate, texts)
 
     def count_characters(self, texts: Sequence[str]) -> None:
-        """As `Call.count_characters`."""
+        """Count characters as `Call.count_characters` does."""
 
         async def count() -> None:
             self._call.count_characters(texts)

@@ -1,4 +1,4 @@
-"""What a client sent, whichever way: JSON, a form, parts, or the query; read within a size and a time."""
+"""Read the body of a request within a size and a time: JSON, a form, parts, or the query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LONGEST_PART = 1 << 20
 
 
 async def read_values(request: Request, limits: Limits, takes_files: bool = False) -> dict[str, Any]:
-    """All fields: those of the query, then those of the body; a field that comes twice in a form is a list.
+    """Return all fields: those of the query, then those of the body; a repeated field of a form is a list.
 
     Raises `RequestError`, and `ClientGone`.
     """
@@ -49,7 +49,7 @@ async def read_values(request: Request, limits: Limits, takes_files: bool = Fals
 
 
 def header(request: Request, name: bytes) -> str:
-    """A header by its name in small letters, empty where there is none; faster than those of the framework."""
+    """Return a header by its name in small letters, empty where there is none; faster than those of the framework."""
     for key, value in request.scope["headers"]:
         if key == name:
             return str(value, "latin-1")
@@ -92,7 +92,7 @@ def _too_large(most: int) -> NoReturn:
 
 
 async def _parts(request: Request, most: int) -> dict[str, Any]:
-    """Files of over a megabyte lie on the disk, without a name, until the request is over."""
+    """Return fields and files; files of over a megabyte are on the disk, without a name, until the request is over."""
     parser = MultiPartParser(
         request.headers, _capped(request, most), max_files=1, max_fields=_MOST_FIELDS, max_part_size=_LONGEST_PART
     )

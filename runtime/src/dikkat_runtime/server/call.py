@@ -1,4 +1,4 @@
-"""One request while it is answered: its fields, who sent it, and what it asks of the engine."""
+"""One request while it is answered: its fields, its sender, and its calls of the engine."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from dikkat_runtime.server.settings import ServeSettings
 from dikkat_runtime.server.work import Ticket
 
 _PATIENCE = 0.05
-"""Seconds after which it is watched whether the client is still there."""
+"""Seconds after which the server checks whether the client is still connected."""
 
 
 class Services:
-    """What all requests share."""
+    """The parts of a server that all requests share."""
 
     def __init__(self, settings: ServeSettings, catalog: Catalog) -> None:
         """Raises as `Access`."""
@@ -43,7 +43,7 @@ class Services:
 
 
 class Call:
-    """One request."""
+    """One request with its fields, its key and its time limit."""
 
     def __init__(self, services: Services, request: Request, fields: Fields, key: Key | None) -> None:
         self.services, self.request, self.fields, self.key = services, request, fields, key
@@ -58,18 +58,18 @@ class Call:
 
     @property
     def owner(self) -> str:
-        """Whose glossaries a request sees."""
+        """The owner of the glossaries that a request may use."""
         return self.key.name if self.key else ""
 
     def count_characters(self, texts: Sequence[str]) -> None:
-        """Count what was sent. Raises `RequestError` where the key may not send so much."""
+        """Count the characters sent. Raises `RequestError` where the key may not send so many."""
         characters = sum(map(len, texts))
         if self.key:
             self.key.use("characters", characters)
         self.services.characters += characters
 
     async def compute(self, task: Task, items: Sequence[Any]) -> list[Any]:
-        """The result of each item, a text or texts that belong together, in order.
+        """Return the result of each item, a text or texts that belong together, in order.
 
         Raises `RequestError` where the server is too busy or the time is up, and `ClientGone`.
         """
@@ -79,7 +79,7 @@ class Call:
         while self._is_detached and queue.estimated_seconds > self.services.settings.limits.wait_seconds:
             await asyncio.sleep(0.2)
         if self.services.engine.is_closed:
-            # a document that is still being read must not wait for what nobody computes
+            # a document that is still being read must not wait for an item that nobody computes
             raise RequestError("unavailable", "the server has ended")
         if not self._is_detached:
             queue.check()
@@ -92,7 +92,7 @@ class Call:
             queue.cancel(task, ticket)
 
     async def wait_for(self, awaited: asyncio.Future[Any], watch: bool = True) -> Any:
-        """The result of a future. Raises `RequestError` when the time is up, and with `watch` `ClientGone`."""
+        """Return the result of a future. Raises `RequestError` when the time is up, and with `watch` `ClientGone`."""
         loop, reasons = asyncio.get_running_loop(), list[Exception]()
 
         def give_up(reason: Exception) -> None:
@@ -125,7 +125,7 @@ class Call:
         self._watch.add_done_callback(left)
 
     def detach(self, seconds: float) -> None:
-        """Go on for so long without the client, and wait where the server is busy."""
+        """Continue for `seconds` without the client, and wait where the server is busy."""
         self._is_detached, self._deadline = True, time.monotonic() + seconds
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""All models that are served, found by name, kind or pair of languages; a run can be loaded anew while others work."""
+"""Find served models by name, kind or pair of languages, and reload a run while others work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dikkat_runtime.server.request_error import RequestError
 
 
 class Catalog:
-    """The models of some runs."""
+    """The models of some runs, by name."""
 
     def __init__(self, specs: Sequence[str], precision: PrecisionName = "auto", threads: int | None = None) -> None:
         """Load DIR or NAME=DIR of each of `specs`. Raises `UsageError` for two of one name, or one pair unnamed."""
@@ -21,7 +21,7 @@ class Catalog:
         _check_names(self.models, self._specs)
 
     def reload(self, say: Callable[[str], None]) -> int:
-        """Load every run anew; one that is broken goes on as it was. How many were replaced."""
+        """Load every run again, and return how many were replaced; one that is broken keeps its old model."""
         fresh, replaced = list(self.models), 0
         for number, spec in enumerate(self._specs):
             old = fresh[number]
@@ -38,11 +38,11 @@ class Catalog:
         return replaced
 
     def of_kind(self, kind: ModelKind) -> list[ServedModel]:
-        """All models of a kind, in the order of the command."""
+        """Return all models of a kind, in the order of the command."""
         return [model for model in self.models if model.kind == kind]
 
     def named(self, name: str) -> ServedModel:
-        """The model of a name. Raises `RequestError`."""
+        """Return the model of a name. Raises `RequestError`."""
         for model in self.models:
             if model.name == name:
                 return model
@@ -50,7 +50,7 @@ class Catalog:
         raise RequestError("not_found", f"there is no model {name[:80]!r}; there are: {known}", param="model")
 
     def chosen(self, name: str | None, kind: ModelKind) -> ServedModel:
-        """The model of that name, or the first of a kind. Raises `RequestError` where it is of another kind."""
+        """Return the model of that name, or the first of a kind. Raises `RequestError` where it is of another kind."""
         if name:
             model = self.named(name)
             if model.kind != kind:
@@ -62,25 +62,25 @@ class Catalog:
 
     @property
     def sources(self) -> list[str]:
-        """Languages that are translated from, in order."""
+        """The languages that are translated from, in order."""
         return list(dict.fromkeys(normal(model.source) for model in self.of_kind("translator")))
 
     @property
     def targets(self) -> list[str]:
-        """Languages that are translated into, in order."""
+        """The languages that are translated into, in order."""
         return list(dict.fromkeys(normal(model.target) for model in self.of_kind("translator")))
 
     def targets_of(self, source: str) -> list[str]:
-        """Languages that one is translated into."""
+        """Return the languages that one is translated into."""
         models = [model for model in self.of_kind("translator") if normal(model.source) == normal(source)]
         return list(dict.fromkeys(normal(model.target) for model in models))
 
     def known(self, code: str, among: Sequence[str]) -> str | None:
-        """The code under which a language is served, None where it is not."""
-        return next((each for each in candidates(code) if each in among), None)
+        """Return the code under which a language is served, None where it is not."""
+        return next((candidate for candidate in candidates(code) if candidate in among), None)
 
     def translator(self, source: str, target: str) -> ServedModel | None:
-        """The first translator between two languages, however a client writes their codes."""
+        """Return the first translator between two languages, whichever codes a client writes."""
         for from_code in candidates(source):
             for to_code in candidates(target):
                 for model in self.of_kind("translator"):

@@ -1,4 +1,4 @@
-"""Connections that send nothing, or too slowly, are closed, and so are those beyond a number."""
+"""Close connections that send nothing, or too slowly, and those beyond a number."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import importlib.util
 from typing import Any
 
 HEAD_BYTES = 65_536
-"""Of the lines before a body."""
+"""Most bytes of the lines before a body."""
 
 
 class BoundedProtocol(asyncio.Protocol):
-    """What is added to a protocol of uvicorn: the request line and headers must come in time, and end."""
+    """An addition to a protocol of uvicorn: the request line and headers must come in time, and end."""
 
     most_connections: int
     head_seconds: float
@@ -23,7 +23,7 @@ class BoundedProtocol(asyncio.Protocol):
     """The request that is being answered, None before the first."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin, unless there are too many already."""
+        """Start the clock of a connection, unless there are too many."""
         super().connection_made(transport)
         self._head_bytes = 0
         self._head_timer: asyncio.TimerHandle | None = None
@@ -33,12 +33,12 @@ class BoundedProtocol(asyncio.Protocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
+        """Stop the clock of a connection."""
         self._stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Read on; a request that has begun must have its head in time."""
+        """Read data; a request that has begun must complete its head in time."""
         if self._head_timer is None and self._is_idle():
             self._wait_for_head()
         super().data_received(data)
@@ -50,7 +50,7 @@ class BoundedProtocol(asyncio.Protocol):
             self.transport.close()
 
     def _is_idle(self) -> bool:
-        """Whether no request is being answered."""
+        """Return whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def _wait_for_head(self) -> None:
@@ -69,9 +69,9 @@ class BoundedProtocol(asyncio.Protocol):
 
 
 def bounded_protocol(most_connections: int, head_seconds: float) -> type[asyncio.Protocol]:
-    """The protocol for so many connections, each with so long for its first lines.
+    """Return the protocol for `most_connections` connections, each with `head_seconds` for its first lines.
 
-    It stands over httptools where that is installed, else over h11.
+    It uses httptools where that is installed, else h11.
     """
     has_httptools = importlib.util.find_spec("httptools") is not None
     module, name = ("httptools_impl", "HttpToolsProtocol") if has_httptools else ("h11_impl", "H11Protocol")

@@ -1,4 +1,4 @@
-"""The language of a text, guessed by py3langid where it is installed."""
+"""Guess the language of a text by py3langid where it is installed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.text.placeholders import has_words
 
 MOST_READ = 4000
-"""Characters of a text that decide."""
+"""Characters of a text that are read."""
 _LOCK = threading.Lock()
-"""Of the library, which is not said to be safe for several threads."""
+"""A lock of the library, which is not said to be safe for several threads."""
 
 
 def is_available() -> bool:
-    """Whether languages can be detected at all."""
+    """Return whether languages can be detected."""
     return importlib.util.find_spec("py3langid") is not None
 
 
 async def detect(text: str, count: int = 3) -> list[tuple[str, float]]:
-    """The likeliest languages with their probabilities, best first.
+    """Return the likeliest languages with their probabilities, best first.
 
-    A text without letters is taken for English, at 0. Raises `RequestError` where nothing can be detected.
+    A text without letters counts as English, at 0. Raises `RequestError` where nothing can be detected.
     """
     if not has_words(text):
         return [("en", 0.0)]

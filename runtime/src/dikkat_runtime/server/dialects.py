@@ -1,4 +1,4 @@
-"""The shape that each interface gives to what went wrong."""
+"""Shape errors as each interface does."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Shape = Callable[[RequestError, int], dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How one interface tells of errors."""
+    """The shape of errors in one interface."""
 
     name: str
     shape: Shape
     statuses: Mapping[Kind, int] = field(default_factory=dict)
-    """Where they differ from the usual ones."""
+    """HTTP statuses that differ from the usual ones."""
     schema: Mapping[str, Any] = field(default_factory=dict)
     """JSON schema of the shape."""
 
     def status(self, problem: RequestError) -> int:
-        """The HTTP status of a problem."""
+        """Return the HTTP status of a problem."""
         return self.statuses.get(problem.kind, STATUS[problem.kind])
 
     def response(self, problem: RequestError) -> Response:
-        """The answer that tells of a problem."""
+        """Return the answer that reports a problem."""
         status = self.status(problem)
         headers = {}
         if problem.retry_after is not None or status in (429, 503):
@@ -41,7 +41,7 @@ class Dialect:
 
 
 def json_response(content: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """JSON in UTF-8, without spaces."""
+    """Return an answer of JSON in UTF-8, without spaces."""
     body = _ENCODER.encode(content).encode("utf-8", "replace")
     return Response(body, status, headers, media_type="application/json")
 
@@ -79,8 +79,8 @@ _GOOGLE_REASONS: dict[Kind, tuple[str, str]] = {
 
 def _google(problem: RequestError, status: int) -> dict[str, Any]:
     reason, name = _GOOGLE_REASONS.get(problem.kind, ("invalid", "INVALID_ARGUMENT"))
-    each = {"message": problem.message, "domain": "global", "reason": reason}
-    return {"error": {"code": status, "message": problem.message, "status": name, "errors": [each]}}
+    error = {"message": problem.message, "domain": "global", "reason": reason}
+    return {"error": {"code": status, "message": problem.message, "status": name, "errors": [error]}}
 
 
 _OPENAI_TYPES: dict[Kind, tuple[str, str | None]] = {

@@ -1,4 +1,4 @@
-"""Whole files, translated beside the requests: plain text line by line, other formats by their readers."""
+"""Translate whole files beside the requests: plain text line by line, other formats by their readers."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from dikkat_runtime.server.segments import Fixed, segments_of, split_text
 
 TEXT_SUFFIX = ".txt"
 _AT_ONCE = 64
-"""Sentences of a document that wait together: between them it can be cancelled, and others have their turn."""
+"""Sentences of a document that wait together: between them it can be cancelled, and other requests are served."""
 
 
 def supported_suffixes() -> list[str]:
-    """Endings of files that can be translated."""
-    return [TEXT_SUFFIX, *(ending for each in FORMATS for ending in each.endings)]
+    """Return the endings of files that can be translated."""
+    return [TEXT_SUFFIX, *(ending for document_format in FORMATS for ending in document_format.endings)]
 
 
 async def begin_document(call: Call, model: ServedModel) -> tuple[DocumentJob, asyncio.Task[None]]:
-    """Take the file of a request and begin to translate it. Raises `RequestError` for one of no known kind."""
+    """Accept the file of a request and begin to translate it. Raises `RequestError` for one of no known kind."""
     upload = call.fields.raw("file")
     if not isinstance(upload, UploadFile):
         raise call.fields.wrong("file", "must be a file, in a form of parts")
     named = call.fields.optional_text("filename") or upload.filename or "document.txt"
     name = PurePath(named.replace("\\", "/")).name[-200:] or "document.txt"
-    # deepl sends an open file without its name
+    # the client deepl sends an open file without its name
     suffix = PurePath(name).suffix.lower() or TEXT_SUFFIX
     if suffix not in (known := supported_suffixes()):
         raise RequestError("unsupported", f"files of this kind are not translated here; these are: {' '.join(known)}")
@@ -64,25 +64,25 @@ async def _translate(call: Call, job: DocumentJob, data: bytes, model: ServedMod
 
 
 class _CountingEngine(BlockingEngine):
-    """Counts what a document has translated, and ends where it is cancelled."""
+    """An engine that counts the translated sentences of a document, and stops where it is cancelled."""
 
     def __init__(self, call: Call, model: ServedModel, job: DocumentJob) -> None:
         super().__init__(call, model)
         self.job = job
 
     def count(self, *texts: str) -> None:
-        """Count what is to be translated. Raises `RequestError` where the key may not send so much."""
+        """Count texts to translate. Raises `RequestError` where the key may not send so many characters."""
         self.job.characters += sum(map(len, texts))
         self.count_characters(texts)
 
     def translate_texts(self, texts: Sequence[str]) -> list[str]:
-        """The translation of each sentence, some at a time."""
+        """Return the translation of each sentence, some at a time."""
         job, results = self.job, list[str]()
         job.segments += len(texts)
         for start in range(0, len(texts), _AT_ONCE):
             if job.is_cancelled:
                 raise RequestError("unavailable", "the document was cancelled")
-            results += [each.text for each in self.translate(texts[start : start + _AT_ONCE])]
+            results += [translation.text for translation in self.translate(texts[start : start + _AT_ONCE])]
             job.translated = job.segments - len(texts) + len(results)
         return results
 

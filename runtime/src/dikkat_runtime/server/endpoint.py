@@ -1,4 +1,4 @@
-"""From a handler of a call to an endpoint of the web framework: fields, key, limits, errors and counters."""
+"""Make a handler of calls an endpoint of the web framework, with fields, key, limits, errors and counters."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ Handler = Callable[[Call], Awaitable[Response]]
 Schema = Mapping[str, Any]
 
 GONE = 499
-"""What the counters call a request whose client has left; nobody receives it."""
+"""Status in the counters of a request whose client has left; nobody receives it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """One route of an interface: the handler, and what the OpenAPI page says of it."""
+    """One route of an interface: its handler, and its description for OpenAPI."""
 
     methods: tuple[str, ...]
     path: str
@@ -36,7 +36,7 @@ class Endpoint:
     dialect: Dialect
     summary: str
     answer: Schema
-    """JSON schema of what a successful answer holds."""
+    """JSON schema of a successful answer."""
     body: Schema | None = None
     """JSON schema of the fields, None where there are none."""
     status: int = 200
@@ -50,7 +50,7 @@ class Endpoint:
 
 
 def serve(endpoint: Endpoint, services: Services) -> Callable[[Request], Awaitable[Response]]:
-    """What the web framework calls for a request of this route."""
+    """Return the function that the web framework calls for a request of this route."""
     metrics = services.metrics
 
     async def answer(request: Request) -> Response:
@@ -91,7 +91,7 @@ async def _answer(endpoint: Endpoint, services: Services, request: Request) -> R
 
 
 def as_request_error(error: Exception) -> RequestError:
-    """What a client is told of an error; one of ours goes to the log, without the text that caused it."""
+    """Return the error that a client gets; one of ours goes to the log, without the text that caused it."""
     if isinstance(error, RequestError):
         return error
     if isinstance(error, DikkatError):
@@ -105,6 +105,6 @@ def as_request_error(error: Exception) -> RequestError:
 
 
 def say(text: str) -> None:
-    """Write one line for whoever runs the server."""
+    """Write one line for the keeper of the server."""
     if sys.stderr is not None:
         print(f"dikkat-runtime: {text}", file=sys.stderr, flush=True)

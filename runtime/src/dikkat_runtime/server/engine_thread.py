@@ -1,4 +1,4 @@
-"""The one thread that owns the models: it takes whatever waits, at once, and hands the results to the event loop."""
+"""Run the engine in one thread that owns the models, takes waiting work, and hands results to the event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dikkat_runtime.server.work import Batch
 
 
 class EngineThread:
-    """Computes batches of segments, and between them a piece of each text that is being written."""
+    """A thread that computes batches of segments, and between them a piece of each text that is generated."""
 
     def __init__(self, limits: Limits, metrics: Metrics) -> None:
         self.queue, self.streams, self._metrics = SegmentQueue(limits), StreamTable(limits), metrics
@@ -25,19 +25,19 @@ class EngineThread:
         self._thread = threading.Thread(target=self._work, name="engine", daemon=True)
 
     def start(self) -> None:
-        """Begin to work for the event loop that runs now."""
+        """Start to work for the present event loop."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
     def close(self) -> None:
-        """End when nothing waits any more."""
+        """Stop when no more work waits."""
         with self.queue.changed:
             self.is_closed = True
             self.queue.changed.notify()
         self._thread.join()
 
     def write(self, stream: TextStream) -> None:
-        """Let a text be written. Raises `RequestError` where it would wait too long."""
+        """Add a text to generate. Raises `RequestError` where it would wait too long."""
         with self.queue.changed:
             self.streams.check()
             self.streams.waiting.append(stream)
@@ -63,7 +63,7 @@ class EngineThread:
         try:
             results: list[Any] = batch.task.run(items)
         except Exception as error:
-            # one segment may be at fault; the others must not suffer for it
+            # one segment may be at fault: compute the others alone
             results = [error] if len(items) == 1 else [_alone(batch, item) for item in items]
         seconds = time.monotonic() - start
         self.queue.measured(batch, seconds)

@@ -1,4 +1,4 @@
-"""The fields of a request, each checked when it is asked for; `null` is the same as not given."""
+"""Check the fields of a request on access; `null` is the same as not given."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
 class Fields:
-    """What a client sent. Every method raises `RequestError` that names the field."""
+    """The fields of a request. Every method raises `RequestError` that names the field."""
 
     def __init__(self, values: Mapping[str, Any], limits: Limits, kind: Kind = "invalid") -> None:
         """`kind` is that of the problem of a wrong value."""
         self._values, self._limits, self._kind = values, limits, kind
 
     def __contains__(self, name: str) -> bool:
-        """Whether a field was given."""
+        """Return whether a field was given."""
         return self._values.get(name) is not None
 
     def raw(self, name: str) -> Any:
-        """A field as it came."""
+        """Return the value of a field unchecked."""
         return self._values.get(name)
 
     def section(self, name: str) -> Fields:
-        """The fields inside a field; none where it is not given."""
+        """Return the fields inside a field; none where it is not given."""
         value = self._values.get(name)
         if value is None:
             value = {}
@@ -37,7 +37,7 @@ class Fields:
         return Fields(value, self._limits, self._kind)
 
     def optional_text(self, name: str) -> str | None:
-        """One text."""
+        """Return one text, or None where it is not given."""
         value = self._values.get(name)
         if value is None:
             return None
@@ -48,27 +48,27 @@ class Fields:
         return whole_characters(value)
 
     def text(self, name: str) -> str:
-        """One text that must be given."""
+        """Return one text that must be given."""
         value = self.optional_text(name)
         if value is None:
             raise self.wrong(name, "is missing")
         return value
 
     def texts(self, name: str) -> list[str]:
-        """One text or several; within the limits."""
+        """Return one text or several, within the limits."""
         value = self._values.get(name)
         if value is None:
             raise self.wrong(name, "is missing")
         if isinstance(value, str):
             value = [value]
-        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        if not isinstance(value, list) or not all(isinstance(text, str) for text in value):
             raise self.wrong(name, "must be a text or a list of texts")
         if not value:
             raise self.wrong(name, "is an empty list")
-        return self.within_limits(name, [whole_characters(each) for each in value])
+        return self.within_limits(name, [whole_characters(text) for text in value])
 
     def within_limits(self, name: str, texts: list[str]) -> list[str]:
-        """The texts themselves, when they are neither too many nor too long."""
+        """Return the texts themselves, when they are neither too many nor too long."""
         limits = self._limits
         if len(texts) > limits.texts:
             raise RequestError("too_large", f"{name} has {len(texts):,} texts; at most {limits.texts:,}", param=name)
@@ -81,7 +81,7 @@ class Fields:
         return texts
 
     def whole(self, name: str, default: int, low: int, high: int) -> int:
-        """A whole number."""
+        """Return a whole number."""
         value = self._values.get(name)
         if value is None or value == "":
             return default
@@ -94,7 +94,7 @@ class Fields:
         return value
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
-        """A number."""
+        """Return a number."""
         value = self._values.get(name)
         if value is None or value == "":
             return default
@@ -108,7 +108,7 @@ class Fields:
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
-        """Yes or no."""
+        """Return a truth value."""
         value = self._values.get(name)
         if value is None or value == "":
             return default
@@ -120,7 +120,7 @@ class Fields:
         return word in _YES
 
     def choice(self, name: str, default: str, among: Sequence[str]) -> str:
-        """One of some words."""
+        """Return one of some words."""
         value = self.optional_text(name)
         if value is None or value == "":
             return default
@@ -129,12 +129,12 @@ class Fields:
         return value
 
     def wrong(self, name: str, what: str) -> RequestError:
-        """The problem of a field."""
+        """Return the error of a wrong field."""
         return RequestError(self._kind, f"{name} {what}", param=name)
 
 
 def whole_characters(text: str) -> str:
-    """The text, half a surrogate pair replaced by U+FFFD."""
+    """Return the text with half surrogate pairs replaced by U+FFFD."""
     if text.isascii():
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

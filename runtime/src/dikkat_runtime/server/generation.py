@@ -1,4 +1,4 @@
-"""What a language model writes for one request: until a stop string, the end mark or the last token allowed."""
+"""Generate the text of a language model for one request: until a stop string, the end mark or the token limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dikkat_runtime.text.text_stream import TextStream
 
 
 def prompt_ids(generator: Generator, prompt: str) -> list[int]:
-    """The tokens of a prompt. Raises `RequestError` for one longer than what the model sees."""
+    """Return the tokens of a prompt. Raises `RequestError` for one longer than the context of the model."""
     ids = generator.tokenizer.encode_batch([prompt])[0] or [BOS_ID]
     if len(ids) > generator.context:
         raise RequestError(
@@ -24,7 +24,7 @@ def prompt_ids(generator: Generator, prompt: str) -> list[int]:
 
 
 def write(generator: Generator, ids: list[int], options: SamplingOptions, stop: Sequence[str]) -> Iterator[Piece]:
-    """Pieces of text as they become sure; the last one says why it is the last."""
+    """Yield pieces of text as they become certain; the last one has the reason of the end."""
     stream, written, fresh = TextStream(generator.tokenizer, ids, stop), 0, 0
     for token in generator.tokens(ids, options):
         written, fresh = written + 1, fresh + 1
@@ -32,7 +32,7 @@ def write(generator: Generator, ids: list[int], options: SamplingOptions, stop: 
         if stream.stopped:
             yield Piece(text, fresh, "stop")
             return
-        # an empty piece lets others have their turn
+        # an empty piece lets the engine serve others
         yield Piece(text, fresh)
         fresh = 0
     text = stream.end()

@@ -1,4 +1,4 @@
-"""Glossaries that clients make, and their terms."""
+"""Keep glossaries that clients make, and parse their terms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dikkat_runtime.server.settings import Limits
 
 @dataclass(frozen=True, slots=True)
 class StoredGlossary:
-    """Terms of one pair of languages, as a client named them."""
+    """The terms of one pair of languages, under the name that a client gave."""
 
     name: str
     source: str
@@ -38,23 +38,23 @@ class GlossaryStore:
         own[glossary.identity] = glossary
 
     def all_of(self, owner: str) -> list[StoredGlossary]:
-        """The glossaries of an owner, the oldest first."""
+        """Return the glossaries of an owner, the oldest first."""
         return list(self._by_owner.get(owner, {}).values())
 
     def get(self, owner: str, identity: str) -> StoredGlossary:
-        """One glossary. Raises `RequestError`."""
+        """Return one glossary. Raises `RequestError`."""
         glossary = self._by_owner.get(owner, {}).get(identity)
         if glossary is None:
             raise RequestError("not_found", "there is no such glossary", param="glossary_id")
         return glossary
 
     def remove(self, owner: str, identity: str) -> None:
-        """Forget one glossary. Raises `RequestError`."""
+        """Delete one glossary. Raises `RequestError`."""
         self.get(owner, identity)
         del self._by_owner[owner][identity]
 
     def parse(self, text: str, separator: str) -> dict[str, str]:
-        """The entries of lines like `term<TAB>translation`. Raises `RequestError` that names the line."""
+        """Return the entries of lines like `term<TAB>translation`. Raises `RequestError` that names the line."""
         entries: dict[str, str] = {}
         for number, line in enumerate(text.split("\n"), start=1):
             line = line.removesuffix("\r")

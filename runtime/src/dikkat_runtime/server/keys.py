@@ -1,4 +1,4 @@
-"""API keys: a file of their hashes, each with a name and limits, and how a new one is made."""
+"""Keep API keys: a file of their hashes, each with a name and limits, and make new ones."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _LIMITS = ("requests", "characters")
 
 
 class Allowance:
-    """So much a minute, evenly refilled; a full minute's worth may be used at once."""
+    """A limit a minute, evenly refilled; a full minute's worth may be used together."""
 
     def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_minute, self._clock = per_minute, clock
         self._left, self._at = float(per_minute), clock()
 
     def use(self, amount: int, what: str) -> None:
-        """Take `amount`. Raises `RequestError` that says when there will be enough, if ever."""
+        """Take `amount`. Raises `RequestError` with the time when there will be enough, if ever."""
         now = self._clock()
         self._left = min(self._per_minute, self._left + (now - self._at) * self._per_minute / 60)
         self._at = now
@@ -42,17 +42,17 @@ class Allowance:
 
 @dataclass(slots=True)
 class Key:
-    """One who may use the server."""
+    """A key with its limits and counters."""
 
     name: str
     digest: bytes
     """SHA-256 of the key itself, which is long and random."""
     allowances: dict[str, Allowance] = field(default_factory=dict)
     characters: int = 0
-    """Sent since the server was started."""
+    """Characters sent since the server was started."""
 
     def use(self, what: str, amount: int) -> None:
-        """Count what is used. Raises `RequestError` where it is too much."""
+        """Count a use. Raises `RequestError` where it is too much."""
         if allowance := self.allowances.get(what):
             allowance.use(amount, what)
         if what == "characters":
@@ -60,7 +60,10 @@ class Key:
 
 
 def read_keys(path: Path) -> list[Key]:
-    """The keys of a file, which nobody else may read. Raises `MissingInputError`, `DataError` or `UsageError`."""
+    """Return the keys of a file that only its owner may read.
+
+    Raises `MissingInputError`, `DataError` or `UsageError`.
+    """
     try:
         with path.open(encoding="utf-8") as file:
             mode = os.fstat(file.fileno()).st_mode
@@ -78,12 +81,12 @@ def read_keys(path: Path) -> list[Key]:
 
 
 def find_key(keys: list[Key], presented: str) -> Key | None:
-    """The key that was presented; every one is compared, so that time tells nothing."""
-    digest, found = hashlib.sha256(presented.encode("utf-8", "replace")).digest(), None
+    """Return the presented key; all are compared, so that the time reveals nothing."""
+    digest, match = hashlib.sha256(presented.encode("utf-8", "replace")).digest(), None
     for key in keys:
         if hmac.compare_digest(digest, key.digest):
-            found = key
-    return found
+            match = key
+    return match
 
 
 def new_key(path: Path, name: str) -> str:

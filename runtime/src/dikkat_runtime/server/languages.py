@@ -34,19 +34,19 @@ _ALIASES = {
 
 
 def normal(code: str) -> str:
-    """A code in lower case with hyphens: `pt_BR` becomes `pt-br`."""
+    """Return a code in lower case with hyphens: `pt_BR` becomes `pt-br`."""
     return code.strip().lower().replace("_", "-")
 
 
 @lru_cache(maxsize=1024)
 def candidates(code: str) -> tuple[str, ...]:
-    """The codes under which a language may be served, the likeliest first: itself, its other names, its base."""
+    """Return the codes under which a language may be served, the likeliest first: itself, its other names, its base."""
     own = normal(code)
     base = own.partition("-")[0]
     return tuple(dict.fromkeys([own, *_ALIASES.get(own, ()), base, *_ALIASES.get(base, ())]))
 
 
 def language_name(code: str) -> str:
-    """The English name of a language, or its code where the name is not known."""
+    """Return the English name of a language, or its code where the name is not known."""
     own = normal(code)
     return NAMES.get(own) or NAMES.get(own.partition("-")[0]) or code

@@ -1,4 +1,4 @@
-"""Texts with tags through a translator: each tag comes back once, byte for byte, where its words went."""
+"""Translate texts with tags: each tag comes back once, byte for byte, beside the words that it enclosed."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from dikkat_runtime.documents.segments import Content, Item, Tag
 from dikkat_runtime.documents.translation import ContentTranslator
 from dikkat_runtime.server.blocking import BlockingEngine
 from dikkat_runtime.server.segments import pieces
-from dikkat_runtime.server.wishes import Wish
+from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.tasks.translator import Translation
 from dikkat_runtime.text.sentences import split_sentences
 
 _LINE_BREAKS = re.compile(r"([\r\n]+)")
 
 
-def is_plain(text: str, wish: Wish) -> bool:
-    """Whether nothing but sentences has to be looked for in a text."""
-    return wish.markup == "text" or not ("<" in text or "&" in text)
+def is_plain(text: str, options: TextOptions) -> bool:
+    """Return whether a text holds sentences alone, without tags."""
+    return options.markup == "text" or not ("<" in text or "&" in text)
 
 
-def escaped(text: str, wish: Wish) -> str:
-    """The translation of a plain text, as it stands where tags may stand."""
-    return text if wish.markup == "text" else text.replace("&", "&amp;").replace("<", "&lt;")
+def escaped(text: str, options: TextOptions) -> str:
+    """Return the translation of a plain text, escaped where tags may stand."""
+    return text if options.markup == "text" else text.replace("&", "&amp;").replace("<", "&lt;")
 
 
 async def translate_contents(
-    engine: BlockingEngine, texts: Sequence[str], language: str, wish: Wish
+    engine: BlockingEngine, texts: Sequence[str], language: str, options: TextOptions
 ) -> list[list[str]]:
-    """The translations of each text by their rank, the best one first. Raises as `BlockingEngine.translate`."""
-    return await asyncio.to_thread(_translated, engine, texts, language, wish)
+    """Return the translations of each text by their rank, the best one first. Raises as `BlockingEngine.translate`."""
+    return await asyncio.to_thread(_translated, engine, texts, language, options)
 
 
-def _translated(engine: BlockingEngine, texts: Sequence[str], language: str, wish: Wish) -> list[list[str]]:
-    documents = [_read(text, wish) for text in texts]
-    contents = [_prepared(segment.content, wish) for document in documents for segment in document.segments]
+def _translated(engine: BlockingEngine, texts: Sequence[str], language: str, options: TextOptions) -> list[list[str]]:
+    documents = [_read(text, options) for text in texts]
+    contents = [_prepared(segment.content, options) for document in documents for segment in document.segments]
     known = dict[str, Translation]()
 
     def translate(sentences: Sequence[str], rank: int) -> list[str]:
-        if missing := [each for each in dict.fromkeys(sentences) if each not in known]:
+        if missing := [text for text in dict.fromkeys(sentences) if text not in known]:
             known.update(zip(missing, engine.translate(missing), strict=True))
         return [ranked(known[sentence], rank) for sentence in sentences]
 
-    split = partial(_sentences, language=language, cuts=wish.sentences)
+    split = partial(_sentences, language=language, cuts=options.sentences)
     written: list[list[str]] = [[] for _ in texts]
-    for rank in range(wish.alternatives + 1):
+    for rank in range(options.alternatives + 1):
         translator = ContentTranslator(partial(translate, rank=rank), engine.align, split)
         results = iter(translator(contents))
         for document, ranks in zip(documents, written, strict=True):
@@ -60,20 +60,20 @@ def _translated(engine: BlockingEngine, texts: Sequence[str], language: str, wis
 
 
 def ranked(translation: Translation, rank: int) -> str:
-    """A translation by its rank, 0 for the best; where there are fewer, the best one."""
+    """Return a translation by its rank, 0 for the best; where there are fewer, the best one."""
     every = (translation, *translation.alternatives)
     return every[rank if rank < len(every) else 0].text
 
 
-def _read(text: str, wish: Wish) -> TextDocument:
-    if wish.markup == "html":
-        return html_fragment(text, [name.lower() for name in wish.structure.ignored])
-    return xml_fragment(text, wish.structure)
+def _read(text: str, options: TextOptions) -> TextDocument:
+    if options.markup == "html":
+        return html_fragment(text, [name.lower() for name in options.structure.ignored])
+    return xml_fragment(text, options.structure)
 
 
-def _prepared(content: Content, wish: Wish) -> Content:
-    """Content in which line breaks that end a sentence are tags."""
-    if wish.markup != "xml" or not wish.lines:
+def _prepared(content: Content, options: TextOptions) -> Content:
+    """Return content in which line breaks that end a sentence are tags."""
+    if options.markup != "xml" or not options.lines:
         return content
     items: list[Item] = []
     for item in content:

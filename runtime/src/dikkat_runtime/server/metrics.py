@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus; no label holds a text, a key or an address."""
+"""Count events of a server for Prometheus; no label holds a text, a key or an address."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TOKENS = (8, 32, 128, 512, 2048, 8192, 32768)
 
 
 class RequestCounts(Collector):
-    """Requests by route and status, and how long they took; counted in one thread, so that no lock is needed."""
+    """Requests by route and status, and their times; counted in one thread, so that no lock is needed."""
 
     def __init__(self) -> None:
         self._statuses: dict[tuple[str, int], int] = {}
@@ -36,7 +36,7 @@ class RequestCounts(Collector):
         timing[1][0] += seconds
 
     def collect(self) -> Iterator[Metric]:
-        """What Prometheus is told."""
+        """Yield the metrics for Prometheus."""
         requests = CounterMetricFamily("dikkat_requests", "Requests answered.", labels=("route", "status"))
         for (route, status), count in self._statuses.items():
             requests.add_metric((route, str(status)), count)
@@ -86,11 +86,11 @@ class Metrics:
         self._left.inc()
 
     def batch(self, batch: Batch, start: float, seconds: float) -> None:
-        """Count what was computed together, begun at `start` on the queue's clock."""
+        """Count a computed batch, begun at `start` on the queue's clock."""
         self._segments.observe(len(batch.segments))
         self._tokens.observe(batch.tokens)
         self._source.inc(batch.tokens)
-        # one for the oldest: the others have waited less
+        # the wait of the oldest; the others have waited less
         self._queued.observe(start - min(segment.since for segment in batch.segments))
 
     def written(self, tokens: int) -> None:
@@ -98,5 +98,5 @@ class Metrics:
         self._written.inc(tokens)
 
     def page(self) -> bytes:
-        """All counters in the text format of Prometheus."""
+        """Return all counters in the text format of Prometheus."""
         return generate_latest(self._registry)

@@ -31,7 +31,7 @@ ModelKind = Literal["translator", "classifier", "lm"]
 
 @dataclass(eq=False)
 class ServedModel:
-    """One loaded run."""
+    """One loaded run with its name, kind and languages."""
 
     name: str
     kind: ModelKind
@@ -41,26 +41,26 @@ class ServedModel:
     source: str = ""
     target: str = ""
     created: int = 0
-    """When its weights were written, in seconds since 1970."""
+    """Time when its weights were written, in seconds since 1970."""
     tokens_per_byte: float = 0.3
-    """Of a short English text."""
+    """Estimate for a short English text."""
     precision: PrecisionName = "float32"
     threads: int | None = None
     has_attention: bool = False
-    """Whether it is a translator that tells where it looked for each word."""
+    """True if it is a translator with readable cross-attention."""
     judge: Judge | None = None
-    """What tells the confidence in translations, where it has been fitted for the run."""
+    """The judge of confidence, where it has been fitted for the run."""
     _embedder: Embedder | None = field(default=None, repr=False)
     _aligner: Aligner | None = field(default=None, repr=False)
     _tasks: dict[tuple[int, int], Translate] = field(default_factory=dict, repr=False)
 
     @cached_property
     def pair(self) -> tuple[str, str]:
-        """Source and target language, as they are compared."""
+        """Source and target language, in the form in which they are compared."""
         return normal(self.source), normal(self.target)
 
     def translate_task(self, beam_size: int, n_best: int, glossary: Glossary | None = None) -> Translate:
-        """The task of a beam; without a glossary the same one each time."""
+        """Return the task of a beam; without a glossary the same one each time."""
         if glossary is not None:
             return Translate(self, BeamOptions(beam_size=beam_size, n_best=n_best), glossary)
         task = self._tasks.get((beam_size, n_best))
@@ -70,126 +70,126 @@ class ServedModel:
         return task
 
     def embedder(self) -> Embedder:
-        """The model as a source of vectors, loaded when it is first asked for; in the engine thread."""
+        """Return the model as a source of vectors, loaded at the first call; in the engine thread."""
         if self._embedder is None:
             self._embedder = Embedder.load(self.path, precision=self.precision, threads=self.threads)
         return self._embedder
 
     def aligner(self) -> Aligner:
-        """The attention of a translator, loaded when it is first asked for; in the engine thread."""
+        """Return the aligner of a translator, loaded at the first call; in the engine thread."""
         if self._aligner is None:
             self._aligner = Aligner.load(self.path)
         return self._aligner
 
     def estimate_tokens(self, texts: Sequence[str]) -> list[int]:
-        """About as many tokens as each text has, from its length alone."""
+        """Return about as many tokens as each text has, from its length alone."""
         return [int(len(text.encode("utf-8", "replace")) * self.tokens_per_byte) + 1 for text in texts]
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Tokens of each text, with one for the mark at its end or start."""
+        """Return the tokens of each text, with one for the mark at its end or start."""
         return [len(ids) + 1 for ids in self.model.tokenizer.encode_batch(list(texts))]
 
 
 @dataclass(frozen=True, slots=True)
 class Translate:
-    """Segments are translated."""
+    """A task that translates segments."""
 
     model: ServedModel
     options: BeamOptions
     glossary: Glossary | None = None
 
     @property
-    def pace(self) -> Hashable:
+    def rate_key(self) -> Hashable:
         """Equal for tasks that take about as long; it keeps no glossary alive."""
         return self.model, self.options, self.glossary is not None
 
     def run(self, texts: Sequence[str]) -> list[Translation]:
-        """One translation for each text."""
+        """Return one translation for each text."""
         translations: list[Translation] = self.model.model.translate(texts, self.options, glossary=self.glossary)
         return translations
 
 
 @dataclass(frozen=True, slots=True)
 class Complete:
-    """Translations that somebody types are completed."""
+    """A task that completes translations which somebody types."""
 
     model: ServedModel
     options: BeamOptions
     glossary: Glossary | None = None
 
     @property
-    def pace(self) -> Hashable:
+    def rate_key(self) -> Hashable:
         """Equal for tasks that take about as long."""
         return self.model, self.options, "complete"
 
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[Translation]:
-        """The best translation of each source that begins with its prefix."""
+        """Return the best translation of each source that begins with its prefix."""
         sources, prefixes = zip(*pairs, strict=True)
         return list(self.model.model.translate(sources, self.options, prefixes=prefixes, glossary=self.glossary))
 
 
 @dataclass(frozen=True, slots=True)
 class Classify:
-    """Texts are classified."""
+    """A task that classifies texts."""
 
     model: ServedModel
 
     @property
-    def pace(self) -> Hashable:
+    def rate_key(self) -> Hashable:
         """Equal for tasks that take about as long."""
         return self
 
     def run(self, texts: Sequence[str]) -> list[Classification]:
-        """One classification for each text."""
-        found: list[Classification] = self.model.model.classify(texts)
-        return found
+        """Return one classification for each text."""
+        classifications: list[Classification] = self.model.model.classify(texts)
+        return classifications
 
 
 @dataclass(frozen=True, slots=True)
 class Embed:
-    """Texts are turned into vectors."""
+    """A task that computes vectors of texts."""
 
     model: ServedModel
 
     @property
-    def pace(self) -> Hashable:
+    def rate_key(self) -> Hashable:
         """Equal for tasks that take about as long."""
         return self
 
     def run(self, texts: Sequence[str]) -> list[Any]:
-        """One vector (D,) for each text."""
+        """Return one vector (D,) for each text."""
         return [np.asarray(vector, np.float32) for vector in self.model.embedder().stream(texts)]
 
 
 @dataclass(frozen=True, slots=True)
 class Attend:
-    """Sentences are read with translations of them that are given."""
+    """A task that computes the cross-attention of given translations."""
 
     model: ServedModel
 
     @property
-    def pace(self) -> Hashable:
+    def rate_key(self) -> Hashable:
         """Equal for tasks that take about as long."""
         return self
 
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[CrossAttention]:
-        """The cross-attention of each source and its translation."""
+        """Return the cross-attention of each source and its translation."""
         return [self.model.aligner().attend(source, target) for source, target in pairs]
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Translations are judged."""
+    """A task that estimates the confidence in translations."""
 
     model: ServedModel
 
     @property
-    def pace(self) -> Hashable:
+    def rate_key(self) -> Hashable:
         """Equal for tasks that take about as long."""
         return self
 
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[Confidence]:
-        """The confidence in the translation of each source."""
+        """Return the confidence in the translation of each source."""
         assert self.model.judge is not None
         sources, targets = zip(*pairs, strict=True)
         return self.model.judge(sources, targets)
@@ -197,17 +197,17 @@ class Judged:
 
 @dataclass(frozen=True, slots=True)
 class AlignWords:
-    """The words of sentences are linked to those of their translations."""
+    """A task that aligns the words of sentences with those of their translations."""
 
     model: ServedModel
 
     @property
-    def pace(self) -> Hashable:
+    def rate_key(self) -> Hashable:
         """Equal for tasks that take about as long."""
         return self
 
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[Array]:
-        """Weights (T, S) of the words of each translation over those of its source."""
+        """Return weights (T, S) of the words of each translation over those of its source."""
         align = self.model.aligner().align
         return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
@@ -216,7 +216,7 @@ Task = Translate | Complete | Classify | Embed | Attend | Judged | AlignWords
 
 
 def load_model(spec: str, precision: PrecisionName, threads: int | None) -> ServedModel:
-    """The run of DIR or NAME=DIR. Raises as the loading of its kind, and `UsageError` for unknown languages."""
+    """Load the run of DIR or NAME=DIR. Raises as the loading of its kind, and `UsageError` for unknown languages."""
     name, path = split_spec(spec)
     kind: ModelKind = read_config(path)["task"]
     loaders: dict[str, Callable[[], Any]] = {
@@ -237,7 +237,10 @@ def load_model(spec: str, precision: PrecisionName, threads: int | None) -> Serv
 
 
 def split_spec(spec: str) -> tuple[str, Path]:
-    """Name and directory; the name is empty where none is given. Raises `UsageError` for a name that no URL holds."""
+    """Return name and directory; the name is empty where none is given.
+
+    Raises `UsageError` for a name that fits no URL.
+    """
     name, mark, path = spec.partition("=")
     if not mark or Path(spec).exists():
         return "", Path(spec)
@@ -247,7 +250,7 @@ def split_spec(spec: str) -> tuple[str, Path]:
 
 
 def _languages(name: str, path: Path) -> tuple[str, str]:
-    """Those of the run, else of a name like en-fr."""
+    """Return the languages of the run, else those of a name like en-fr."""
     data = read_config(path).get("data")
     pair = (
         [str(data.get(key) or "") for key in ("source_language", "target_language")] if isinstance(data, dict) else []

@@ -1,4 +1,4 @@
-"""The OpenAPI description of all routes, made from the endpoints themselves."""
+"""Describe all routes by OpenAPI, from the endpoints themselves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FORM_DIALECTS = ("LibreTranslate", "DeepL", "Google")
 
 
 def describe(endpoints: Sequence[Endpoint], needs_key: bool) -> dict[str, Any]:
-    """The description; `needs_key` if a key must be given."""
+    """Return the description; `needs_key` if a key must be given."""
     paths: dict[str, dict[str, Any]] = {}
     for endpoint in endpoints:
         for method in endpoint.methods:

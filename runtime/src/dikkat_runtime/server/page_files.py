@@ -1,4 +1,4 @@
-"""The files of the page, held in memory, and the language in which a browser wants it."""
+"""The files of the page, kept in memory, and the choice of its language for a browser."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from functools import cache
 from importlib import resources
 
 FOLDER = "/page/files/"
-"""Address of what the page loads."""
+"""Address of the files of the page."""
 INDEX = "index.html"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none';"
     " form-action 'none'; frame-ancestors 'none'"
 )
-"""What the page may load, and from where: this server only."""
+"""Content security policy of the page: it loads from this server only."""
 _TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -25,7 +25,7 @@ LANGUAGES = ("en", "tr")
 
 @cache
 def page_files() -> Mapping[str, tuple[str, bytes]]:
-    """Media type and content of each file, by its name."""
+    """Return media type and content of each file, by its name."""
     folder = resources.files("dikkat_runtime.server") / "page"
     files = {}
     for file in folder.iterdir():
@@ -36,12 +36,12 @@ def page_files() -> Mapping[str, tuple[str, bytes]]:
 
 
 def index_page(language: str) -> bytes:
-    """The page itself, in one of `LANGUAGES`."""
+    """Return the page itself, in one of `LANGUAGES`."""
     return page_files()[INDEX][1].replace(b"{{LANGUAGE}}", language.encode())
 
 
 def wanted_language(accepted: str) -> str:
-    """The language of a header Accept-Language that is wanted most, English where it names none of ours."""
+    """Return the preferred language of a header Accept-Language, English where it names none of ours."""
     best, most = LANGUAGES[0], 0.0
     for entry in accepted.split(",")[:50]:
         code, _, parameters = entry.strip().partition(";")
@@ -53,7 +53,7 @@ def wanted_language(accepted: str) -> str:
 
 
 def _weight(parameters: str) -> float:
-    """The weight of an entry; that which says none is 1."""
+    """Return the weight of an entry, 1 by default."""
     name, _, value = parameters.strip().partition("=")
     if name.strip().lower() != "q":
         return 1.0

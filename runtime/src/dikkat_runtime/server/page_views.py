@@ -1,4 +1,4 @@
-"""What the page draws: attention by token and word, small enough to be asked for while somebody types."""
+"""Pack the data that the page draws: attention by token and word, small enough to be sent while somebody types."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dikkat_runtime.tasks.confidence import Confidence
 
 
 def shown_attention(attention: CrossAttention) -> dict[str, Any]:
-    """Tokens of both sides, the word of each, and all weights: bytes (L, H, T, S) in base64, 255 for 1."""
+    """Return tokens of both sides, the word of each, and all weights: bytes (L, H, T, S) in base64, 255 for 1."""
     layers, heads = attention.weights.shape[:2]
     weights = np.rint(255 * attention.weights).astype(np.uint8)
     return {
@@ -27,7 +27,7 @@ def shown_attention(attention: CrossAttention) -> dict[str, Any]:
 
 
 def shown_confidence(target: str, confidence: Confidence) -> dict[str, Any]:
-    """Probability of the whole and of each word of a translation, with the characters of the word, and its faults."""
+    """Return probability of the whole and of each word of a translation, with the span of the word, and its faults."""
     words, position = [], 0
     for word in confidence.words:
         start = target.find(word.text, position)
@@ -38,7 +38,7 @@ def shown_confidence(target: str, confidence: Confidence) -> dict[str, Any]:
 
 
 def _side(text: str, tokens: Sequence[Span]) -> dict[str, Any]:
-    """The characters of each token, the words, and the number of the word that it is in."""
+    """Return the characters of each token, the words, and the number of the word of each token."""
     words = word_spans(text)
     number = [0] * len(tokens)
     for word, shares in enumerate(word_shares(words, tokens)):

@@ -1,4 +1,4 @@
-"""What can be wrong with a request, whatever interface it came through."""
+"""Errors of a request, for every interface."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ STATUS: dict[Kind, int] = {
 
 
 class RequestError(Exception):
-    """A request that cannot be answered; the interface gives it its shape."""
+    """A request cannot be answered; the interface gives the error its shape."""
 
     def __init__(self, kind: Kind, message: str, *, param: str | None = None, retry_after: float | None = None) -> None:
         """`param` names the field that is wrong; `retry_after` are seconds."""
@@ -52,4 +52,4 @@ class RequestError(Exception):
 
 
 class ClientGone(Exception):  # noqa: N818  (nothing is wrong: nobody is left to answer)
-    """The client has left before its answer was ready."""
+    """The client left before its answer was ready."""

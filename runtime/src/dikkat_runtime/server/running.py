@@ -1,4 +1,4 @@
-"""From settings to a process that serves: the port, the models, the signals, and an orderly end."""
+"""Run a server from its settings: the port, the models, the signals, and an orderly end."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dikkat_runtime.server.endpoint import say
 from dikkat_runtime.server.settings import ServeSettings
 
 _GRACE_SECONDS = 0.3
-"""Between telling that no more requests are taken and closing the port: connections that wait there are answered."""
+"""Seconds between refusing new requests and closing the port: waiting connections are answered."""
 _BACKLOG = 1024
 
 
@@ -33,7 +33,7 @@ def run_server(settings: ServeSettings) -> int:
         _raise_file_limit()
         services = Services(settings, Catalog(settings.runs, settings.precision, settings.threads))
         server = _Server(services, listener)
-        # the event loop must not wait long while the engine thread runs Python
+        # the event loop waits at most so long for the engine thread to release Python
         sys.setswitchinterval(0.001)
         with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
             return runner.run(server.run())
@@ -42,10 +42,10 @@ def run_server(settings: ServeSettings) -> int:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises `UsageError` where the port is taken or the host is not this machine."""
+    """Return a listening socket. Raises `UsageError` where the port is taken or the host is not this machine."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, protocol, _, address = addresses[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise UsageError(f"{host}: not an address of this machine ({error.strerror or error})") from None
@@ -66,7 +66,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class _Server(uvicorn.Server):
-    """The web server with signals of our own: TERM and INT end it in order, HUP loads the models anew."""
+    """The web server with signals of our own: TERM and INT end it in order, HUP reloads the models."""
 
     def __init__(self, services: Services, listener: socket.socket) -> None:
         self._services, self._listener = services, listener
@@ -90,7 +90,7 @@ class _Server(uvicorn.Server):
         self._reloading: asyncio.Task[None] | None = None
 
     async def run(self) -> int:  # type: ignore[override]
-        """Serve until a signal comes; the exit code."""
+        """Serve until a signal comes; return the exit code."""
         loop = asyncio.get_running_loop()
         for number, action in self._actions():
             with contextlib.suppress(NotImplementedError):
@@ -104,7 +104,7 @@ class _Server(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Tell where the server is, once it answers."""
+        """Print the address of the server, once it answers."""
         await super().startup(sockets)
         host, port = self._listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
@@ -135,12 +135,12 @@ class _Server(uvicorn.Server):
         say("loading the models anew")
         catalog = self._services.catalog
         count = await asyncio.to_thread(catalog.reload, say)
-        self._services.engine.queue.forget_paces()
+        self._services.engine.queue.forget_rates()
         say(f"serving {count} of {len(catalog.models)} models anew")
 
 
 def _raise_file_limit() -> None:
-    """Let there be as many connections as the system allows."""
+    """Raise the limit of open files to what the system allows."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 
@@ -149,8 +149,8 @@ def _raise_file_limit() -> None:
 
 
 def _notify(state: str) -> None:
-    """Tell systemd, where it asked to be told."""
+    """Notify systemd of a state, where it listens."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if address and hasattr(socket, "AF_UNIX"):
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
-            told.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)
+        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as connection:
+            connection.sendto(state.encode(), "\0" + address[1:] if address.startswith("@") else address)

@@ -1,4 +1,4 @@
-"""The queue of segments: two priorities with ageing, batches within a budget, and admission by estimated seconds."""
+"""Queue segments with two priorities and ageing, batches within a budget, and admission by estimated seconds."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from dikkat_runtime.server.work import Batch, Segment, Task, Ticket
 FIRST_GUESS = 0.0005
 """Seconds a token, until a batch has been measured."""
 _DECAY = 0.9
-"""What a measurement keeps of its weight when the next one comes."""
+"""Factor on the weight of a measurement when the next one comes."""
 
 
-class Pace:
-    """Seconds a token, from the batches so far, newer ones counting more."""
+class TokenRate:
+    """The seconds a token of recent batches, newer ones counting more."""
 
     def __init__(self) -> None:
         self._tokens, self._seconds = 0.0, 0.0
@@ -31,7 +31,7 @@ class Pace:
 
     @property
     def seconds_per_token(self) -> float:
-        """The estimate."""
+        """The estimated seconds a token."""
         return self._seconds / self._tokens if self._tokens else FIRST_GUESS
 
 
@@ -44,23 +44,23 @@ class _Lane:
 
 
 class SegmentQueue:
-    """Segments that wait; put from the event loop, taken by the engine thread."""
+    """Waiting segments; put from the event loop, taken by the engine thread."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits, self._clock = limits, clock
         self.changed = threading.Condition()
-        """Held while the queue is changed; told of every change."""
+        """Held while the queue is changed, and notified of every change."""
         self._lanes: dict[Task, _Lane] = {}
-        self._paces: dict[Hashable, Pace] = {}
+        self._rates: dict[Hashable, TokenRate] = {}
         self._order = 0
         self.segments = 0
         """Segments for which somebody still waits."""
 
     @property
     def estimated_seconds(self) -> float:
-        """Time until all that waits now has been computed."""
+        """The estimated time until all waiting segments are computed."""
         with self.changed:
-            return sum(lane.tokens * self._pace(task).seconds_per_token for task, lane in self._lanes.items())
+            return sum(lane.tokens * self._rate(task).seconds_per_token for task, lane in self._lanes.items())
 
     def check(self) -> None:
         """Raise `RequestError` where a new request would wait longer than the limit."""
@@ -68,7 +68,7 @@ class SegmentQueue:
             raise RequestError("overloaded", f"too busy: about {seconds:.0f} s of work is waiting", retry_after=seconds)
 
     def put(self, task: Task, ticket: Ticket, items: Sequence[Any], tokens: Sequence[int]) -> None:
-        """Let the segments of one request wait, with the number of tokens of each."""
+        """Add the segments of one request, with the number of tokens of each."""
         is_interactive = len(items) <= self._limits.interactive_segments
         with self.changed:
             lane, now = self._lanes.get(task), self._clock()
@@ -84,9 +84,9 @@ class SegmentQueue:
             self.changed.notify()
 
     def cancel(self, task: Task, ticket: Ticket) -> None:
-        """Forget the segments of a request for which nobody waits any more."""
+        """Remove the segments of a request for which nobody waits any more."""
         if not ticket.waiting_segments:
-            # all of them are taken, and none comes back
+            # all of them are taken, and none is queued again
             ticket.is_cancelled = True
             return
         with self.changed:
@@ -99,7 +99,7 @@ class SegmentQueue:
             ticket.waiting_segments = ticket.waiting_tokens = 0
 
     def take(self) -> Batch | None:
-        """The next batch, None where nothing waits; held by whoever calls: `changed`."""
+        """Return the next batch, None where nothing waits; the caller holds `changed`."""
         task = self._next_task()
         if task is None:
             return None
@@ -120,21 +120,21 @@ class SegmentQueue:
         return Batch(task, segments)
 
     def measured(self, batch: Batch, seconds: float) -> None:
-        """Learn from a batch how long tokens take."""
+        """Update the seconds a token of a batch's task."""
         with self.changed:
-            self._paces.setdefault(batch.task.pace, Pace()).add(batch.tokens, seconds)
+            self._rates.setdefault(batch.task.rate_key, TokenRate()).add(batch.tokens, seconds)
 
-    def forget_paces(self) -> None:
-        """Measure anew, since other models are served from now on."""
+    def forget_rates(self) -> None:
+        """Forget all measured rates, since other models are served from now on."""
         with self.changed:
-            kept = {task.pace for task in self._lanes}
-            self._paces = {key: pace for key, pace in self._paces.items() if key in kept}
+            kept = {task.rate_key for task in self._lanes}
+            self._rates = {key: rate for key, rate in self._rates.items() if key in kept}
 
-    def _pace(self, task: Task) -> Pace:
-        return self._paces.get(task.pace) or Pace()
+    def _rate(self, task: Task) -> TokenRate:
+        return self._rates.get(task.rate_key) or TokenRate()
 
     def _next_task(self) -> Task | None:
-        """The task of the segment whose turn it is: interactive and old ones by age, then bulk by age."""
+        """Return the task of the next segment: interactive and old ones by age, then bulk by age."""
         best: tuple[tuple[bool, int], Task] | None = None
         for task, lane in list(self._lanes.items()):
             heads = [(False, _head(lane.interactive)), (True, _head(lane.bulk))]
@@ -158,7 +158,7 @@ class SegmentQueue:
 
 
 def _head(waiting: deque[Segment]) -> Segment | None:
-    """The first segment that somebody waits for; those before it are dropped."""
+    """Return the first segment that somebody waits for; drop those before it."""
     while waiting and waiting[0].ticket.is_cancelled:
         waiting.popleft()
     return waiting[0] if waiting else None

@@ -1,4 +1,4 @@
-"""Texts cut into sentences for a translator, and put together again with all that stood between them."""
+"""Cut texts into sentences for a translator, and join them again with the text between them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.sentences import cut_at_sentences
 
 LONGEST_SEGMENT = 400
-"""Characters; a longer sentence is cut at a space, or where there is none, anywhere."""
+"""Most characters of a segment; a longer sentence is cut at a space, or where there is none, anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fixed:
-    """A part of a text that stays as it is."""
+    """A part of a text that stays unchanged."""
 
     text: str
 
@@ -31,7 +31,7 @@ Part = Fixed | Segment
 
 
 def split_text(text: str, language: str = "", *, sentences: bool = True, lines: bool = True) -> list[Part]:
-    """Lines, and in them sentences; white space between them is fixed."""
+    """Return the lines of a text, cut into sentences; white space between them is fixed."""
     parts = list[Part]()
     for line in re.split(r"([\r\n]+)", text) if lines else [text]:
         for sentence in cut_at_sentences(line, language) if sentences else [line]:
@@ -41,12 +41,12 @@ def split_text(text: str, language: str = "", *, sentences: bool = True, lines: 
 
 
 def segments_of(parts: Sequence[Part]) -> list[str]:
-    """The texts that are translated."""
+    """Return the texts that are translated."""
     return [part.text for part in parts if isinstance(part, Segment)]
 
 
 def pieces(sentence: str) -> Iterator[str]:
-    """A sentence, cut where it is longer than a segment may be."""
+    """Yield a sentence, cut where it is longer than a segment may be."""
     while len(sentence) > LONGEST_SEGMENT:
         cut = sentence.rfind(" ", LONGEST_SEGMENT // 2, LONGEST_SEGMENT)
         cut = LONGEST_SEGMENT if cut < 0 else cut
@@ -56,7 +56,7 @@ def pieces(sentence: str) -> Iterator[str]:
 
 
 def _stripped(text: str) -> Iterator[Part]:
-    """What is translated of a text, between its white space; nothing of a text without words."""
+    """Yield the words of a text as a segment between its white space; a text without words is fixed."""
     core = text.strip()
     if not has_words(core):
         if text:

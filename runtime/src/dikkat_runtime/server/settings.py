@@ -1,4 +1,4 @@
-"""Everything about the server that whoever starts it can choose."""
+"""The settings of a server, which its keeper chooses."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What one request, and all waiting ones together, may ask for."""
+    """The limits of one request, and of all waiting ones together."""
 
     body_bytes: int = 2_000_000
     upload_bytes: int = 20_000_000
     texts: int = 2048
     """Texts in one request."""
     characters: int = 200_000
-    """Of all texts of one request."""
+    """Characters of all texts of one request."""
     text_characters: int = 50_000
-    """Of one text."""
+    """Characters of one text."""
     alternatives: int = 10
     new_tokens: int = 4096
     """Tokens that a language model writes for one request."""
     body_seconds: float = 20.0
-    """For a client to send its request."""
+    """Time for a client to send its request."""
     wait_seconds: float = 10.0
-    """Estimated time in the queue from which on a request is turned away."""
+    """Estimated time in the queue above which a request is turned away."""
     request_seconds: float = 120.0
     """Time that a request may take, unless it names a shorter one."""
     connections: int = 2000
@@ -38,22 +38,22 @@ class Limits:
     interactive_segments: int = 8
     """A request of more segments is bulk, which is taken after the others."""
     ageing_seconds: float = 1.0
-    """Bulk that has waited so long is bulk no longer."""
+    """Time after which waiting bulk counts as interactive."""
     head_seconds: float = 10.0
-    """For the lines before a body."""
+    """Time for the lines before a body."""
     glossaries: int = 100
-    """Of one owner."""
+    """Glossaries of one owner."""
     glossary_entries: int = 10_000
     """Terms of one glossary."""
     documents: int = 16
-    """Files that are held, translated or not."""
+    """Files that are kept, translated or not."""
     document_seconds: float = 3600.0
-    """For which a translated file can be fetched."""
+    """Time during which a translated file can be fetched."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeSettings:
-    """How to serve. Raises `UsageError` for values that do not go together."""
+    """The options of `serve`. Raises `UsageError` for values that do not go together."""
 
     runs: tuple[str, ...]
     """Run directories, each as DIR or NAME=DIR."""
@@ -71,7 +71,7 @@ class ServeSettings:
     drain_seconds: float = 30.0
     log_requests: bool = False
     takes_corrections: bool = False
-    """Whether callers may put their own translations in the place of those of a model."""
+    """True if callers may replace translations of a model by their own."""
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
@@ -90,5 +90,5 @@ class ServeSettings:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can reach the server."""
+        """True if only this machine can reach the server."""
         return self.host in LOOPBACK

@@ -1,4 +1,4 @@
-"""Texts that language models write, handed to the event loop piece by piece."""
+"""Hand the texts that language models write to the event loop piece by piece."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.segment_queue import Pace
+from dikkat_runtime.server.segment_queue import TokenRate
 from dikkat_runtime.server.settings import Limits
 
 MOST_ACTIVE = 8
-"""Texts that are written side by side, a piece of each in turn."""
+"""Most texts that are written side by side, a piece of each in turn."""
 
 Finish = Literal["stop", "length"]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Text that has become sure; at the end also why it ended."""
+    """Text that has become certain; at the end also why it ended."""
 
     text: str
     tokens: int
@@ -29,10 +29,10 @@ class Piece:
 
 
 class TextStream:
-    """One text that is being written: pieces are put by the engine thread, and read in the event loop."""
+    """One text in generation: pieces are put by the engine thread, and read in the event loop."""
 
     def __init__(self, start: Callable[[], Iterator[Piece]], most_tokens: int) -> None:
-        """`start` gives the pieces, in the engine thread; they come from at most `most_tokens` tokens."""
+        """`start` yields the pieces, in the engine thread; they come from at most `most_tokens` tokens."""
         self._start, self.most_tokens = start, most_tokens
         self._pieces: Iterator[Piece] | None = None
         self._loop = asyncio.get_running_loop()
@@ -40,14 +40,14 @@ class TextStream:
         self.is_cancelled = False
 
     async def next_piece(self) -> Piece:
-        """The next piece. Raises what went wrong while writing."""
+        """Return the next piece. Raises the error of the generation."""
         piece = await self._ready.get()
         if isinstance(piece, BaseException):
             raise piece
         return piece
 
     def step(self) -> tuple[bool, int]:
-        """Write one piece, in the engine thread; whether more follows, and the tokens it took."""
+        """Write one piece, in the engine thread; return whether more follows, and the tokens it took."""
         try:
             if self._pieces is None:
                 self._pieces = self._start()
@@ -63,19 +63,19 @@ class TextStream:
 
 
 class StreamTable:
-    """The texts that are being written, and those that wait for their turn; guarded by the lock of the queue."""
+    """The texts in generation, and those that wait for their turn; guarded by the lock of the queue."""
 
     def __init__(self, limits: Limits) -> None:
-        self._limits, self._pace = limits, Pace()
+        self._limits, self._rate = limits, TokenRate()
         self.waiting, self.active = deque[TextStream](), list[TextStream]()
 
     @property
     def estimated_seconds(self) -> float:
-        """Time until one more text would be begun."""
+        """The estimated time until one more text would be begun."""
         if len(self.waiting) + len(self.active) < MOST_ACTIVE:
             return 0.0
         tokens = sum(stream.most_tokens for stream in (*self.waiting, *self.active))
-        return tokens * self._pace.seconds_per_token
+        return tokens * self._rate.seconds_per_token
 
     def check(self) -> None:
         """Raise `RequestError` where a new text would wait longer than the limit."""
@@ -85,7 +85,7 @@ class StreamTable:
             )
 
     def refresh(self) -> list[TextStream]:
-        """Drop what nobody reads any more, begin what has its turn, and return what is being written."""
+        """Drop texts without a reader, begin waiting ones, and return those in generation."""
         self.active = [stream for stream in self.active if not stream.is_cancelled]
         while self.waiting and len(self.active) < MOST_ACTIVE:
             stream = self.waiting.popleft()
@@ -94,6 +94,6 @@ class StreamTable:
         return list(self.active)
 
     def measured(self, tokens: int, seconds: float) -> None:
-        """Learn how long a token takes."""
+        """Update the seconds a token."""
         if tokens:
-            self._pace.add(tokens, seconds)
+            self._rate.add(tokens, seconds)

@@ -1,4 +1,4 @@
-"""Texts and marked-up texts through a translator, whatever interface asked."""
+"""Translate texts and marked-up texts, for every interface."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dikkat_runtime.server.markup import escaped, is_plain, ranked, translate_co
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, Part, segments_of, split_text
-from dikkat_runtime.server.wishes import Wish
+from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.tasks.translator import Translation
 
 AUTO = "auto"
@@ -32,22 +32,24 @@ class Translated:
 
 @dataclass(frozen=True, slots=True)
 class Detected:
-    """The language that a text is in."""
+    """The detected language of a text."""
 
     language: str
     confidence: float
     """From 0 to 1."""
 
 
-async def translate_texts(call: Call, model: ServedModel, texts: Sequence[str], wish: Wish) -> list[Translated]:
+async def translate_texts(
+    call: Call, model: ServedModel, texts: Sequence[str], options: TextOptions
+) -> list[Translated]:
     """Translate texts in their order. Raises as `Call.compute`."""
-    plain = [number for number, text in enumerate(texts) if is_plain(text, wish)]
-    ranks = dict(zip(plain, await _plain_texts(call, model, [texts[number] for number in plain], wish), strict=True))
+    plain = [number for number, text in enumerate(texts) if is_plain(text, options)]
+    ranks = dict(zip(plain, await _plain_texts(call, model, [texts[number] for number in plain], options), strict=True))
     if len(plain) < len(texts):
         others = [number for number in range(len(texts)) if number not in ranks]
-        engine = BlockingEngine(call, model, wish.alternatives, wish.glossary)
-        found = await translate_contents(engine, [texts[number] for number in others], model.source, wish)
-        ranks.update(zip(others, found, strict=True))
+        engine = BlockingEngine(call, model, options.alternatives, options.glossary)
+        contents = await translate_contents(engine, [texts[number] for number in others], model.source, options)
+        ranks.update(zip(others, contents, strict=True))
     results = []
     for number in range(len(texts)):
         best, *rest = ranks[number]
@@ -55,25 +57,26 @@ async def translate_texts(call: Call, model: ServedModel, texts: Sequence[str], 
     return results
 
 
-async def _plain_texts(call: Call, model: ServedModel, texts: Sequence[str], wish: Wish) -> list[list[str]]:
-    """The translations of each text by their rank."""
+async def _plain_texts(call: Call, model: ServedModel, texts: Sequence[str], options: TextOptions) -> list[list[str]]:
+    """Return the translations of each text by their rank."""
 
     def split() -> list[list[Part]]:
-        return [split_text(text, model.source, sentences=wish.sentences, lines=wish.lines) for text in texts]
+        return [split_text(text, model.source, sentences=options.sentences, lines=options.lines) for text in texts]
 
     parts = split() if sum(map(len, texts)) <= _SHORT else await asyncio.to_thread(split)
-    beam = max(call.services.settings.beam_size, wish.alternatives + 1)
-    task = model.translate_task(beam, wish.alternatives + 1, wish.glossary)
-    translations = iter(await call.compute(task, [segment for each in parts for segment in segments_of(each)]))
+    beam = max(call.services.settings.beam_size, options.alternatives + 1)
+    task = model.translate_task(beam, options.alternatives + 1, options.glossary)
+    segments = [segment for text_parts in parts for segment in segments_of(text_parts)]
+    translations = iter(await call.compute(task, segments))
     results = []
-    for each in parts:
-        own = [next(translations) for part in each if not isinstance(part, Fixed)]
-        results.append([escaped(_joined(each, own, rank), wish) for rank in range(wish.alternatives + 1)])
+    for text_parts in parts:
+        own = [next(translations) for part in text_parts if not isinstance(part, Fixed)]
+        results.append([escaped(_joined(text_parts, own, rank), options) for rank in range(options.alternatives + 1)])
     return results
 
 
 async def keep_correction(call: Call, model: ServedModel, source: str, target: str) -> None:
-    """Let a text be translated so from now on. Raises `RequestError` where the server takes no corrections."""
+    """Keep a correction of a text. Raises `RequestError` where the server takes no corrections."""
     if not call.services.settings.takes_corrections:
         raise RequestError("unsupported", "better translations are not taken here; start the server with --corrections")
     call.fields.within_limits("source", [source, target])
@@ -81,7 +84,7 @@ async def keep_correction(call: Call, model: ServedModel, source: str, target: s
 
 
 async def source_of(call: Call, text: str, source: str | None) -> tuple[str, Detected | None]:
-    """The language to translate from, and what was detected where the client left it open.
+    """Return the language to translate from, and the detected one where the client left it open.
 
     Where only one language is translated from, it is that one.
     """
@@ -101,18 +104,18 @@ async def source_of(call: Call, text: str, source: str | None) -> tuple[str, Det
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """One text of a request, translated."""
+    """One text of a request with its translation and language."""
 
     translated: Translated
     model: ServedModel
     detected: Detected | None
-    """None where the client said the language."""
+    """None where the client named the language."""
 
 
 async def answer_texts(
-    call: Call, texts: Sequence[str], source: str | None, target: str, wish: Wish, name: str | None = None
+    call: Call, texts: Sequence[str], source: str | None, target: str, options: TextOptions, name: str | None = None
 ) -> list[Answer]:
-    """Translate each text, out of the language that it is in itself where `source` is left open.
+    """Translate each text, from a language detected for each where `source` is left open.
 
     Raises as `translate_texts` and `translator_for`.
     """
@@ -121,19 +124,22 @@ async def answer_texts(
     for code in dict.fromkeys(code for code, _ in sources):
         model = translator_for(call, code, target, name)
         own = [number for number, (other, _) in enumerate(sources) if other == code]
-        results = await translate_texts(call, model, [texts[number] for number in own], wish)
+        results = await translate_texts(call, model, [texts[number] for number in own], options)
         for number, translated in zip(own, results, strict=True):
             answers[number] = Answer(translated, model, sources[number][1])
     return [answers[number] for number in range(len(texts))]
 
 
 def translator_for(call: Call, source: str, target: str, name: str | None = None) -> ServedModel:
-    """The translator between two languages, or the one of a name. Raises `RequestError` that names what is served."""
+    """Return the translator between two languages, or the one of a name.
+
+    Raises `RequestError` that lists those served.
+    """
     if name:
         return call.catalog.chosen(name, "translator")
     model = call.catalog.translator(source, target)
     if model is None:
-        served = ", ".join(f"{each.source} to {each.target}" for each in call.catalog.of_kind("translator"))
+        served = ", ".join(f"{other.source} to {other.target}" for other in call.catalog.of_kind("translator"))
         param = "source" if call.catalog.known(source, call.catalog.sources) is None else "target"
         raise RequestError(
             "invalid",
@@ -144,6 +150,6 @@ def translator_for(call: Call, source: str, target: str, name: str | None = None
 
 
 def _joined(parts: Sequence[Part], translations: Sequence[Translation], rank: int) -> str:
-    """The text with the translations of a rank, 0 for the best; a segment with fewer takes its best one."""
+    """Return the text with the translations of a rank, 0 for the best; a segment with fewer takes its best one."""
     own = iter(translations)
     return "".join(part.text if isinstance(part, Fixed) else ranked(next(own), rank) for part in parts)

@@ -1,4 +1,4 @@
-"""What waits for the engine: segments with the request that they belong to."""
+"""Work that waits for the engine: segments with their requests."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Protocol
 
 
 class Task(Protocol):
-    """What is done to segments; equal tasks share a batch."""
+    """A task computes results of segments; equal tasks share a batch."""
 
     def __hash__(self) -> int:
-        """Equal for tasks that share a batch."""
+        """Return the same number for tasks that share a batch."""
         ...
 
     @property
-    def pace(self) -> Hashable:
-        """Equal for tasks that take about as long, and without what belongs to one request."""
+    def rate_key(self) -> Hashable:
+        """A key that is equal for tasks of about the same speed, without data of one request."""
         ...
 
     def run(self, items: Sequence[Any]) -> list[Any]:
-        """One result for each item."""
+        """Return one result for each item."""
         ...
 
 
@@ -31,14 +31,14 @@ class Ticket:
     __slots__ = ("_left", "_results", "future", "is_cancelled", "waiting_segments", "waiting_tokens")
 
     def __init__(self, count: int) -> None:
-        """For `count` segments, at least one; made in the event loop, where `future` is awaited."""
+        """Wait for `count` segments, at least one; made in the event loop, where `future` is awaited."""
         self.future: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
         self._results: list[Any] = [None] * count
         self._left, self.is_cancelled = count, False
         self.waiting_segments, self.waiting_tokens = 0, 0
 
     def deliver(self, index: int, result: Any) -> None:
-        """Take one result, or the exception that took its place; in the event loop."""
+        """Store one result, or the exception raised instead; in the event loop."""
         if self.future.done():
             return
         if isinstance(result, BaseException):
@@ -56,14 +56,14 @@ class Segment:
 
     ticket: Ticket
     index: int
-    """Its number in the request."""
+    """Index of the segment in its request."""
     item: Any
-    """What its task is done to: a text, or a text and its translation."""
+    """The input of its task: a text, or a text and its translation."""
     tokens: int
     order: int
-    """Rises with each segment that is put into the queue."""
+    """A number that rises with each segment of the queue."""
     since: float
-    """Seconds of the queue's clock."""
+    """Time of arrival, in seconds of the queue's clock."""
 
 
 @dataclass(slots=True)
@@ -75,5 +75,5 @@ class Batch:
 
     @property
     def tokens(self) -> int:
-        """Source tokens, without padding."""
+        """Number of source tokens, without padding."""
         return sum(segment.tokens for segment in self.segments)

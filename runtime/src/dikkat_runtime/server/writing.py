@@ -1,4 +1,4 @@
-"""Text that a model writes after a prompt: a language model goes on, a translator translates."""
+"""Write text after a prompt: a language model continues it, a translator translates it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dikkat_runtime.server.generation import prompt_ids, write
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.streams import Piece, TextStream
+from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import translate_texts
-from dikkat_runtime.server.wishes import Wish
 from dikkat_runtime.tasks.generator import SamplingOptions
 
 MOST_STOPS = 16
@@ -23,22 +23,22 @@ _SEEDS = 1 << 31
 
 @dataclass(frozen=True, slots=True)
 class Writing:
-    """How a text is to be written."""
+    """The options of a generated text."""
 
     options: SamplingOptions
     stop: tuple[str, ...] = ()
 
 
 class Written:
-    """A text that is being written: its pieces come in order, the last one with the reason why it is the last."""
+    """A text in generation: its pieces come in order, the last one with the reason of the end."""
 
     def __init__(self, call: Call, stream: TextStream | None, ready: Piece | None, prompt_tokens: int) -> None:
-        """Either a `stream`, or one piece that is `ready`."""
+        """`stream` yields the pieces, or `ready` is the only piece."""
         self._call, self._stream, self._ready = call, stream, ready
         self.prompt_tokens = prompt_tokens
 
     async def pieces(self, *, watch: bool) -> AsyncIterator[Piece]:
-        """All pieces. Raises `RequestError` when the time is up, and with `watch` `ClientGone`."""
+        """Yield all pieces. Raises `RequestError` when the time is up, and with `watch` `ClientGone`."""
         if self._stream is None:
             assert self._ready is not None
             yield self._ready
@@ -54,13 +54,13 @@ class Written:
             self.cancel()
 
     async def whole(self) -> Piece:
-        """All pieces together."""
+        """Return all pieces together."""
         pieces = [piece async for piece in self.pieces(watch=True)]
         tokens = sum(piece.tokens for piece in pieces)
         return Piece("".join(piece.text for piece in pieces), tokens, pieces[-1].finish)
 
     def cancel(self) -> None:
-        """Let the engine stop writing."""
+        """Stop the generation."""
         if self._stream is not None:
             self._stream.is_cancelled = True
 
@@ -68,7 +68,7 @@ class Written:
 async def begin(call: Call, model: ServedModel, prompt: str, writing: Writing) -> Written:
     """Begin to write after a prompt. Raises `RequestError`."""
     if model.kind == "translator":
-        (translated,) = await translate_texts(call, model, [prompt], Wish())
+        (translated,) = await translate_texts(call, model, [prompt], TextOptions())
         before, after = model.count_tokens([prompt, translated.text])
         return Written(call, None, Piece(translated.text, after - 1, "stop"), before - 1)
     if model.kind != "lm":
@@ -81,7 +81,7 @@ async def begin(call: Call, model: ServedModel, prompt: str, writing: Writing) -
 
 
 def read_writing(call: Call, fields: Fields, most: str, default_tokens: int) -> Writing:
-    """How a text is to be written, `most` being the field of its greatest number of tokens. Raises `RequestError`."""
+    """Read the options of a generated text, with `most` the field of its token limit. Raises `RequestError`."""
     limit = call.services.settings.limits.new_tokens
     options = SamplingOptions(
         max_tokens=fields.whole(most, default_tokens, 1, limit),

@@ -1,1 +1,1 @@
-"""Many files in, as many files out: each is written whole or not at all, by many workers."""
+"""Translate, classify or embed many files by many workers, each output whole or absent."""

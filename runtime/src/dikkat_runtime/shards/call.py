@@ -1,4 +1,4 @@
-"""One call of `translate-files`: what a command line asks for, from the names of files to what is said at the end."""
+"""Run one call of `translate-files`, from the names of files to the report at the end."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.shards.driver import Driver, Result, describe, fingerprint_of, missing_shards
 from dikkat_runtime.shards.job import Job
 from dikkat_runtime.shards.locking import locked
-from dikkat_runtime.shards.planning import part_of, plan_shards, told_of_passed_over
+from dikkat_runtime.shards.planning import part_of, passed_over_line, plan_shards
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
 from dikkat_runtime.shards.shard import Shard
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What is asked for, beside the job."""
+    """The options of a call, beside its job."""
 
     inputs: Sequence[Path]
     out: Path
     workers: int | None = None
     """None for as many as there are processors, or files."""
     threads: int | None = None
-    """Of each worker; None for its share of the processors."""
+    """Threads of each worker; None for its share of the processors."""
     ray: bool = False
     ray_address: str = ""
-    """Of a cluster that runs already; one of this computer is started where it is empty."""
+    """Address of a running cluster; where it is empty, one of this computer is started."""
     part: str | None = None
-    """Of a job array, as 3/8; None for all files."""
+    """A task of a job array, such as 3/8; None for all files."""
     force: bool = False
     estimate: bool = False
-    """Whether to say only what it would take."""
+    """True if only an estimate of the time is printed."""
 
 
 def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
-    """Do what is asked for; `stream` hears of progress.
+    """Run a call and return its result; `stream` gets the progress.
 
-    Raises `UsageError`, `MissingInputError` and `DataError` for what is found before any work, `CannotCreateError` for
-    an output folder that another call holds, `DiskError` for a full disk. Files that could not be used are told by
-    `Result.check`.
+    Raises `UsageError`, `MissingInputError` and `DataError` for faults that are seen before any work,
+    `CannotCreateError` for an output folder that another call holds, `DiskError` for a full disk. `Result.check` raises
+    for files that could not be used.
     """
     plan = plan_shards(call.inputs, call.out, job.format)
     shards = part_of(plan.shards, call.part) if call.part is not None else plan.shards
     fingerprint = fingerprint_of(job)
-    notes = [told_of_passed_over(plan.passed_over)] if plan.passed_over else []
+    notes = [passed_over_line(plan.passed_over)] if plan.passed_over else []
     if call.estimate:
         with _driver(job, call, shards, fingerprint, stream) as driver:
             driver.say("\n".join([*notes, driver.estimate()]))
@@ -69,7 +69,7 @@ def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
 def _driver(
     job: Job, call: Call, shards: Sequence[Shard], fingerprint: Mapping[str, Any], stream: IO[str] | None
 ) -> Iterator[Driver]:
-    """A driver with the workers that are asked for, which end with it."""
+    """Yield a driver with the requested workers, which end with it."""
     workers: Workers
     if call.ray:
         from dikkat_runtime.shards.ray_workers import RayWorkers, ray_share

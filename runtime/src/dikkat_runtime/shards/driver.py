@@ -1,4 +1,4 @@
-"""The driver: gives files to workers, again where a worker died, and says at the end what is whole."""
+"""The driver gives files to workers, again where a worker died, and reports at the end which are whole."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from dikkat_runtime.shards.shard import Shard, is_whole, read_record, record_byt
 from dikkat_runtime.shards.worker import Reply
 
 TRIES = 3
-"""Of a file whose worker dies."""
+"""Tries of a file whose worker dies."""
 DESCRIPTION = "_job.json"
-"""The file in an output folder that says by what model and options all of it was made."""
+"""The file in an output folder with the model and the options of all its files."""
 _WAIT = 0.5
 """Seconds."""
 
 
 @dataclass(slots=True)
 class Result:
-    """What came of a call."""
+    """The result of a call."""
 
     whole_before: int = 0
     """Files that an earlier call had written."""
     records: list[dict[str, Any]] = field(default_factory=list)
-    """Of the files that this call has written."""
+    """Records of the files that this call has written."""
     bad: dict[Path, DikkatError] = field(default_factory=dict)
     """Files that cannot be read, and why."""
     poison: dict[Path, str] = field(default_factory=dict)
@@ -147,7 +147,7 @@ class Driver:
     """Works on shards by `num_workers` workers."""
 
     def __init__(self, workers: Workers, num_workers: int, shards: Sequence[Shard], stream: IO[str] | None) -> None:
-        """`stream` hears of progress."""
+        """`stream` gets the progress."""
         self._workers, self._num_workers = workers, num_workers
         self._shards = list(shards)
         # the largest first, so that none is left alone at the end
@@ -186,7 +186,7 @@ class Driver:
         return self._result
 
     def say(self, line: str) -> None:
-        """Tell a line."""
+        """Print a line."""
         self._progress.say(line)
 
     def close(self) -> None:
@@ -278,5 +278,5 @@ _KINDS: dict[int, Callable[[str], DikkatError]] = {kind.exit_code: kind for kind
 
 
 def error_of(reply: Reply) -> DikkatError:
-    """Return the error that a worker has told."""
+    """Return the error in a worker's reply."""
     return _KINDS[reply["exit_code"]](reply["failed"])

@@ -1,4 +1,4 @@
-"""The formats of files with a row a text, told by their names."""
+"""The formats of files with a row a text, recognised by their names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KNOWN = f"{' '.join(_BY_SUFFIX)}, all but .parquet also with .gz or .zst"
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How the rows of a file are written."""
+    """The format of the rows of a file, and its packing."""
 
     name: FormatName
     packing: Packing = ""

@@ -1,4 +1,4 @@
-"""What is done with every file of a call, and the fingerprint by which a later call knows that it is the same."""
+"""The work on every file of a call, and its fingerprint, by which a later call recognises it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from dikkat_runtime.tasks.corrections import FILE_NAME
 
 Task = Literal["translate", "classify", "embed"]
 TASK_OF_KIND: dict[str, Task] = {"translator": "translate", "classifier": "classify"}
-"""What is done by a kind of model, by its name in config.json; all others embed."""
+"""The work of a kind of model, by its name in config.json; all others embed."""
 RUNTIME_OPENER = "dikkat_runtime.shards.models:open_model"
 _FILES = ("config.json", "tokenizer.json", TARGET_TOKENIZER, RECORD, FILE_NAME)
 _CLASSIFIER_FILES = ("metrics.jsonl",)
@@ -28,7 +28,7 @@ _CLASSIFIER_FILES = ("metrics.jsonl",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """The model, and what it is asked for in each row."""
+    """The model of a call, and the options of its work on each row."""
 
     run: Path
     task: Task
@@ -38,13 +38,13 @@ class Job:
     beam: int = BeamOptions().beam_size
     length_penalty: float = BeamOptions().length_penalty
     format: FormatName | None = None
-    """Of all files; None where the name of each tells."""
+    """The format of all files; None where the name of each decides."""
     column: str = ""
     """The column with the text, by name, or by number from 1 in a table without a header."""
     output_column: str = ""
     """The name of the first new column; that of the task where it is empty."""
     corrections: bool = True
-    """Whether a text that a person has corrected comes back as corrected."""
+    """True if a text that a person has corrected comes back as corrected."""
     opener: str = RUNTIME_OPENER
     """`module:function` that makes the model in a worker."""
     threads: int = 1
@@ -60,13 +60,13 @@ class Job:
 
     @property
     def options(self) -> dict[str, Any]:
-        """What changes the output, beside the model."""
+        """The options that change the output, beside the model."""
         left_out = ("run", "threads", "opener")
         return {name: value for name, value in self.to_json().items() if name not in left_out}
 
 
 def task_of(kind: str, *, embed: bool) -> Task:
-    """Return what is done by a model of this kind; with `embed`, vectors whatever it is."""
+    """Return the work of a model of this kind; with `embed`, vectors for every kind."""
     return "embed" if embed else TASK_OF_KIND.get(kind, "embed")
 
 

@@ -1,4 +1,4 @@
-"""Rows that are lines or records of a text file: what surrounds the new values stays as it was, byte by byte."""
+"""Rows that are lines or records of a text file; the text around the new values stays, byte by byte."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Record(Protocol):
 
 
 class RecordFormat(Protocol):
-    """How the records of a kind of text file are told apart."""
+    """A format decides where the records of a text file begin and end."""
 
     def records(self, lines: Iterator[bytes]) -> Iterator[Record]:
         """Yield the records of the lines of a file. Raises `DataError`."""

@@ -1,4 +1,4 @@
-"""A model as it works on rows: texts in, the values of new columns out."""
+"""Models that work on rows: texts in, the values of new columns out."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from dikkat_runtime.tasks.translator import Translator
 
 
 class RowModel(Protocol):
-    """What a worker asks of a model."""
+    """The methods of a model that a worker calls."""
 
     counts: Counter[str]
-    """Of rows by what happened to them, since it was cleared."""
+    """Counts of rows by event, since the counter was cleared."""
 
     @property
     def info(self) -> EngineInfo:
-        """What computes, and with what."""
+        """The engine that computes, with its precision and threads."""
 
     @property
     def columns(self) -> Sequence[Column]:

@@ -1,4 +1,4 @@
-"""From the names of files and folders to shards: what is read, and where each output goes."""
+"""Plan shards from the names of files and folders: the files to read, and their outputs."""
 
 from __future__ import annotations
 
@@ -81,6 +81,6 @@ def _add(plan: Plan, path: Path, output: Path, asked: FormatName | None, *, is_n
         plan.passed_over.append(path)
 
 
-def told_of_passed_over(paths: Sequence[Path]) -> str:
+def passed_over_line(paths: Sequence[Path]) -> str:
     """Return one line on files that were passed over."""
     return f"passed over {plural(len(paths), 'file')} of other formats, as {paths[0]}"

@@ -1,4 +1,4 @@
-"""How far all workers together are, on standard error: one moving line on a terminal, plain lines elsewhere."""
+"""Print the progress of all workers on standard error: one moving line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MOVING_EVERY = 0.25
 
 
 class Progress:
-    """Counts rows and files, and tells the rate and the time that is left."""
+    """A counter of rows and files that prints the rate and the time that is left."""
 
     def __init__(self, shards: Sequence[Shard], stream: IO[str] | None, clock: Callable[[], float]) -> None:
-        """`shards` are those to be done; nobody hears of them without a `stream`."""
+        """`shards` are those to be done; nothing is printed without a `stream`."""
         self._stream, self._clock = stream, clock
         self._is_terminal = stream is not None and stream.isatty()
         self._files, self._bytes = len(shards), sum(shard.size for shard in shards)
@@ -29,12 +29,12 @@ class Progress:
         self._is_line_open = False
 
     def at(self, worker: int, shard: Shard, rows: int, fraction: float) -> None:
-        """Hear of a file that is being worked on."""
+        """Update the progress within a file."""
         self._open[worker] = shard, rows, fraction
         self._show()
 
     def done(self, worker: int, shard: Shard, rows: int) -> None:
-        """Hear of a file that is finished, or given up, by a worker."""
+        """Count a file that a worker has finished or given up."""
         self._open.pop(worker, None)
         self._done_files, self._done_bytes, self.rows = (
             self._done_files + 1,
@@ -44,7 +44,7 @@ class Progress:
         self._show()
 
     def lost(self, worker: int) -> None:
-        """Hear of a file that has to be begun again."""
+        """Reset the progress of a file that has to be begun again."""
         self._open.pop(worker, None)
 
     def say(self, line: str) -> None:
@@ -87,12 +87,12 @@ class Progress:
 
 
 def estimate_line(sample: Mapping[str, float], sampled: Shard, shards: Sequence[Shard], workers: int) -> str:
-    """Return what all `shards` are expected to take, by what the first rows of one of them took."""
+    """Return the expected time for all `shards`, from the time for the first rows of one of them."""
     times = sum(shard.size for shard in shards) / max(1, sampled.size)
     rows, seconds = round(sample["rows"] * times), sample["seconds"] * times
-    each = "" if workers == 1 else f" by {workers} workers, {clock_time(seconds)} of processors"
+    by_workers = "" if workers == 1 else f" by {workers} workers, {clock_time(seconds)} of processors"
     about = f"about {rows:,} rows in {plural(len(shards), 'file')}"
-    return f"{about}: {clock_time(seconds / workers)}{each} (by {sampled.source.name}, its first rows)"
+    return f"{about}: {clock_time(seconds / workers)}{by_workers} (by {sampled.source.name}, its first rows)"
 
 
 def clock_time(seconds: float) -> str:

@@ -21,8 +21,8 @@ START_SECONDS = 120.0
 def ray_share(workers: int | None, threads: int | None, address: str, files: int) -> tuple[int, int]:
     """Start Ray, or reach the cluster at `address`, and return the number of workers and of threads of each.
 
-    One processor is left free where nobody says how many workers there are. Raises `UsageError` where Ray is not
-    installed or fewer processors are free than are asked for, and `MissingInputError` where no cluster answers.
+    One processor is left free where `workers` is None. Raises `UsageError` where Ray is not
+    installed or fewer processors are free than requested, and `MissingInputError` where no cluster answers.
     """
     try:
         import ray
@@ -44,12 +44,12 @@ def ray_share(workers: int | None, threads: int | None, address: str, files: int
             f"{plural(workers or 1, 'worker')} of {plural(threads or 1, 'thread')} need {asked} processors, and of the"
             f" {total} of Ray {free} are free; give a smaller --workers or --threads"
         )
-    each = threads or 1
-    return min(files, workers or max(1, (free - 1) // each)), each
+    threads_each = threads or 1
+    return min(files, workers or max(1, (free - 1) // threads_each)), threads_each
 
 
 class _Actor:
-    """What runs in a process of Ray."""
+    """A worker in a process of Ray."""
 
     def __init__(self, job: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:
         self._arguments = job, fingerprint

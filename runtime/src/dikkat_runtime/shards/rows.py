@@ -1,4 +1,4 @@
-"""What a format gives of a file, and takes back: rows in order, a chunk at a time."""
+"""The contract of a format: it reads and writes rows in order, a chunk at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One file in and the files that are written for it: rows, a record that says from what, and rows that failed."""
+"""One file with its outputs: rows, a record of their origin, and rows that failed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Shard:
 
     @property
     def record(self) -> Path:
-        """The file that says from what the output was made; readers of tables pass over a name with an underscore."""
+        """The file that records the origin of the output; readers of tables skip a name with an underscore."""
         return self.output.with_name(f"_{self.output.name}.json")
 
     @property

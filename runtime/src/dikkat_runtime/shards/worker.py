@@ -1,6 +1,6 @@
-"""A worker: a process with a model of its own, which a driver sends files to, a line of JSON each way.
+"""A worker: a process with a model of its own that works on files for a driver, with a line of JSON each way.
 
-It ends with the driver: when its standard input ends, whatever it is doing.
+It ends with the driver: when its standard input ends, even in the middle of its work.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Send = Callable[[Reply], object]
 
 
 class Worker:
-    """A model, and what it does with the files that it is sent."""
+    """A model and its work on the files that it is sent."""
 
     def __init__(self, job: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:
         """Open the model. Raises what its opener raises."""
@@ -42,11 +42,11 @@ class Worker:
 
     @property
     def ready(self) -> Reply:
-        """What is to be told before the first file."""
+        """The reply before the first file."""
         return {"ready": str(self._model.info)}
 
     def __call__(self, command: Mapping[str, Any], send: Send) -> Reply:
-        """Do a command, and return the reply that ends it; `send` hears of progress."""
+        """Do a command, and return the reply that ends it; `send` gets the progress."""
         shard = Shard.from_json(command["shard"])
         try:
             if command["do"] == "sample":
@@ -57,12 +57,12 @@ class Worker:
 
 
 def failure(error: DikkatError) -> Reply:
-    """Return the reply for an error that a user can do something about."""
+    """Return the reply for an error that a user can mend."""
     return {"failed": str(error), "exit_code": error.exit_code}
 
 
 class _Progress:
-    """Sends progress now and then."""
+    """A sender of progress at intervals."""
 
     def __init__(self, send: Send) -> None:
         self._send, self._last = send, time.monotonic()
@@ -102,7 +102,7 @@ def main() -> None:
 
 
 class _Notes:
-    """Passes on what there is to say of the native kernels."""
+    """A listener that passes on the messages about the native kernels."""
 
     def __init__(self, send: Send) -> None:
         self._send = send
@@ -119,7 +119,7 @@ class _Notes:
 
 
 def _listen(commands: queue.SimpleQueue[dict[str, Any]]) -> None:
-    """Pass commands on; where there are no more, end the process in the midst of its work."""
+    """Pass commands on; where there are no more, end the process even in the middle of its work."""
     for line in sys.stdin.buffer:
         commands.put(json.loads(line))
     os._exit(0)

@@ -24,7 +24,7 @@ SAMPLE_ROWS = 512
 _SAMPLE_BYTES = 1 << 20
 """Of the file, read for an estimate of its rows."""
 OnProgress = Callable[[int, float], object]
-"""Hears rows that are done and the share of the file."""
+"""Gets the number of rows that are done and the share of the file."""
 
 
 def open_rows(raw: IO[bytes], shard: Shard, job: Job, model: RowModel) -> RowReader:

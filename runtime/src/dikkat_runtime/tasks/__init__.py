@@ -1,1 +1,1 @@
-"""Text in, results out: one file a kind of model."""
+"""Models over an engine, one file a kind: text in, results out."""

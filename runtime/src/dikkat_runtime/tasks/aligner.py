@@ -1,4 +1,4 @@
-"""Which words of a sentence the words of its translation come from, by the translator's own attention."""
+"""Align the words of a translation with those of its source by the translator's own attention."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ Spans = Sequence[tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class CrossAttention:
-    """Where each token of a translation was looked for in its source."""
+    """The cross-attention of a translation over its source."""
 
     source: str
     target: str
-    """Both as the tokenizer composes them."""
+    """Both texts as the tokenizer composes them."""
     source_spans: Spans
     target_spans: Spans
-    """The characters of each token; a space before a word is none of its own."""
+    """The characters of each token, without a space before a word."""
     weights: Array
-    """(L, H, T, S): the rows of each head sum to one, less what lies on the end mark of the source."""
+    """(L, H, T, S): the rows of each head sum to one, less the weight on the end mark of the source."""
 
 
 class Aligner:
-    """Reads a sentence and a translation of it, and tells where each word was looked for."""
+    """An aligner attends from a given translation to its source."""
 
     def __init__(
         self, attention: ForcedAttention, tokenizers: tuple[Tokenizer, Tokenizer], target_language: str = ""
@@ -46,7 +46,7 @@ class Aligner:
 
     @classmethod
     def load(cls, path: str | Path) -> Aligner:
-        """The aligner of a translator's run directory.
+        """Return the aligner of a translator's run directory.
 
         Raises `UsageError` for a model that it cannot compute, else as `Translator.load`.
         """
@@ -60,7 +60,7 @@ class Aligner:
 
     @staticmethod
     def computes(path: str | Path) -> bool:
-        """Whether the model of a run directory is one that can be aligned. Raises as `load`, but reads no weights."""
+        """Return whether the model of a run directory can be aligned. Raises as `load`, but reads no weights."""
         run = Path(path)
         try:
             model_settings(read_config(run, "translator"), str(run / "config.json"), FORCED)
@@ -69,7 +69,7 @@ class Aligner:
         return True
 
     def attend(self, source: str, target: str) -> CrossAttention:
-        """The weights of every layer and head for a translation that is given; none where one of both is empty."""
+        """Return the weights of every layer and head for a given translation; none where either text is empty."""
         (reads, writes), language = self._tokenizers, self._target_language
         ids, target_ids = reads.encode(source), writes.encode(target, language)
         weights = self._attention(ids, target_ids) if ids and target_ids else np.zeros((0, 0, 0, 0), np.float32)
@@ -77,7 +77,7 @@ class Aligner:
         return CrossAttention(source, target, source_spans, target_spans, weights)
 
     def align(self, source: str, sources: Spans, target: str, targets: Spans) -> Array:
-        """Weights (T, S) of the words that lie at these characters; the row of a word sums to one, or is zero."""
+        """Return weights (T, S) of the words at these characters; the row of a word sums to one, or is zero."""
         (reads, writes), language = self._tokenizers, self._target_language
         ids, target_ids = reads.encode(source), writes.encode(target, language)
         if not ids or not target_ids:
@@ -94,12 +94,12 @@ class Aligner:
 
 
 def _spans(tokenizer: Tokenizer, text: str, language: str | None = None) -> tuple[str, Spans]:
-    """The text as it is composed, and the characters of each token; a space before a word is none of its own."""
+    """Return the composed text, and the characters of each token, without a space before a word."""
     written, spans = tokenizer.spans(text, language)
     return written, [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]
 
 
 def _shares(words: Spans, tokens: Spans) -> Array:
-    """(W, N): 1 where a token has a character in a word."""
+    """Return (W, N): 1 where a token has a character in a word."""
     word, token = np.array(words).reshape(-1, 2), np.array(tokens).reshape(-1, 2)
     return ((token[None, :, 1] > word[:, None, 0]) & (token[None, :, 0] < word[:, None, 1])).astype(np.float32)

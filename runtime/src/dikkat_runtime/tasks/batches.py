@@ -1,4 +1,4 @@
-"""Which sentences share a batch, and which batches are searched side by side."""
+"""Group sentences into batches, and search the batches, some of them side by side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Search = Callable[[Sequence[int]], list[list[Hypothesis]]]
 BATCH_SIZE = 128
 """Sentences that are searched together."""
 FEW = 8
-"""Sentences for which other threads are only woken where processors are free."""
+"""Number of sentences up to which other threads are only woken where processors are free."""
 BATCH_TOKENS = 16384
 """Source tokens of a batch, padding included; a longer sentence goes alone."""
 
@@ -23,7 +23,9 @@ BATCH_TOKENS = 16384
 def length_batches(
     lengths: Sequence[int], batch_size: int = BATCH_SIZE, batch_tokens: int = BATCH_TOKENS
 ) -> Iterator[list[int]]:
-    """Indices of the sentences that share a batch, longest first; empty ones are in none. The end mark is counted.
+    """Yield indices of the sentences that share a batch, longest first; empty ones are in none.
+
+    The end mark is counted.
 
     A batch has at most `batch_size` sentences and `batch_tokens` tokens, padding included; a longer sentence is alone.
     Raises `UsageError` when a limit is below 1.
@@ -49,21 +51,21 @@ def search_all(
     constraints: Sequence[Constraint | None] | None = None,
     before_batch: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
-    """The hypotheses of every sentence (source ids without an end mark), in their order; an empty one is not searched.
+    """Return the hypotheses of every sentence (source ids without an end mark), in order; an empty one is not searched.
 
-    `numbers` are those of the sentences, by default from 0, and `constraints` what their outputs must meet.
-    `before_batch` is called before each batch, and may raise to end the work. After an error, or Ctrl-C, no batch is
-    begun any more.
+    `numbers` are those of the sentences, by default from 0, and `constraints` the conditions on their outputs.
+    `before_batch` is called before each batch, and may raise to end the work. After an error, or Ctrl-C, no further
+    batch is begun.
     """
     numbers = range(len(sentences)) if numbers is None else numbers
     results: list[list[Hypothesis]] = [[EMPTY] for _ in sentences]
     batches = list(length_batches([len(sentence) for sentence in sentences], batch_size))
     info = engine.info
-    # in eight bits a thread is best alone with a batch; in float32 the threads had better share the weights
+    # in eight bits one thread a batch is fastest; in float32 all threads share the weights of a batch
     workers = min(info.threads, len(batches)) if info.precision == "int8" else 1
     share = max(1, info.threads // max(1, workers))
     if len(batches) == 1 and len(batches[0]) <= FEW:
-        # threads that wait for one that got no processor are slower than one alone
+        # several threads that wait for one without a processor are slower than one thread
         share = free_threads(share)
 
     def search(batch: Sequence[int]) -> list[list[Hypothesis]]:
@@ -86,7 +88,7 @@ def _side_by_side(search: _Search, batches: Sequence[list[int]], workers: int) -
     if workers <= 1:
         yield from map(search, batches)
         return
-    # most commands search one batch, and start faster without it
+    # most commands search one batch, and start faster without this import
     from concurrent.futures import ThreadPoolExecutor
 
     pool = ThreadPoolExecutor(workers)

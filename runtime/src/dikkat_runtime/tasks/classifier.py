@@ -1,4 +1,4 @@
-"""The classifier: lines of text in, labels and probabilities out, by any engine."""
+"""Classify lines of text by any engine: labels and probabilities."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ BATCH_SIZE, WINDOW = 64, 1024
 BATCH_TOKENS = 16384
 """Tokens of a batch, padding included; a longer text goes alone."""
 LEAST_PROBABILITY = 0.5
-"""Of a label that a text gets, where it may get several."""
+"""Smallest probability of a label where a text may have several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """What a classifier makes of one text."""
+    """The classes of one text and their probabilities."""
 
     label: str
     """The likeliest class; empty for a text without words."""
@@ -43,8 +43,7 @@ class Classification:
     probabilities: dict[str, float]
     """Of every class, in the order of training; empty for a text without words."""
     labels: tuple[str, ...] = ()
-    """What the text gets, the likeliest first: its class, or where it may have several labels those of at least a half.
-    """
+    """Labels of the text, the likeliest first: its class, or all of at least a half where there may be several."""
     num_tokens: int = 0
     """Tokens of the text; of more than `max_tokens` only the beginning and the end were read."""
 
@@ -77,7 +76,7 @@ class Classifier:
 
     @classmethod
     def load(cls, path: str | Path, *, precision: PrecisionName = "float32", threads: int | None = None) -> Classifier:
-        """The classifier of a run directory, by the native engine.
+        """Return the classifier of a run directory, by the native engine.
 
         Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a
         model of another kind or with a setting that needs PyTorch.
@@ -91,11 +90,11 @@ class Classifier:
 
     @property
     def info(self) -> EngineInfo:
-        """What computes, at what precision, with how many threads."""
+        """The engine that computes, with its precision and threads."""
         return self.engine.info
 
     def classify(self, texts: Iterable[str]) -> list[Classification]:
-        """Classify all of `texts`; one without words is answered by `NOTHING`."""
+        """Classify all of `texts`; the answer to one without words is `NOTHING`."""
         return list(self.stream(texts))
 
     def stream(
@@ -117,20 +116,20 @@ class Classifier:
             yield from answers
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """All ids of each text; none for a text without words."""
+        """Return all ids of each text; none for a text without words."""
         return self.tokenizer.encode_batch([text.strip() for text in texts], self.language)
 
     def read(self, ids: Sequence[int]) -> list[int]:
-        """What the model reads of a text: the begin mark, and of a long text its beginning and its end."""
+        """Return the ids that the model reads: the begin mark, and of a long text its beginning and its end."""
         if len(ids) > self.max_tokens:
             first = round(self.max_tokens * self.beginning)
             ids = [*ids[:first], *ids[len(ids) - (self.max_tokens - first) :]]
         return [BOS_ID, *ids]
 
     def probabilities(self, rows: Rows) -> Array:
-        """(B, C) of what the model reads of B texts, in float64."""
+        """Return probabilities (B, C) of B rows of ids, in float64."""
         scaled = self.engine.logits(rows).astype(np.float64) / self.temperature
-        # the logistic function, where each label is a decision of its own
+        # each label is a decision of its own: the logistic function
         return 0.5 * (1.0 + np.tanh(0.5 * scaled)) if self.is_multi_label else softmax(scaled)
 
     def _classification(self, shares: Array, num_tokens: int) -> Classification:
@@ -143,7 +142,10 @@ class Classifier:
 
 
 def written(answer: Classification, labels: Collection[str]) -> str:
-    """A line of output: the `labels` with their probabilities, likeliest first; a text without words has none."""
+    """Return a line of output: the `labels` with their probabilities, likeliest first.
+
+    Nothing for a text without words.
+    """
     if not answer.label:
         return f"\t{answer.probability:.4f}"
     ordered = sorted(labels, key=lambda label: -answer.probabilities[label])
@@ -151,16 +153,16 @@ def written(answer: Classification, labels: Collection[str]) -> str:
 
 
 def score_column(settings: Mapping[str, Any]) -> str:
-    """The column of metrics.jsonl by which weights are kept, from the section `classifier`."""
+    """Return the column of metrics.jsonl by which weights are kept, from the section `classifier`."""
     if settings.get("objective") == "multi_label":
         return "micro_f1"
     return "macro_f1" if settings.get("balance") else "accuracy"
 
 
 def temperature_of(run: Path, settings: Mapping[str, Any]) -> float:
-    """The temperature that was found for the weights that were kept. Raises `DataError` where it is not recorded."""
+    """Return the temperature fitted for the kept weights. Raises `DataError` where it is not recorded."""
     where, step, rows = run / "metrics.jsonl", read_step(run / "model.safetensors"), read_metrics(run)
-    # weights of an older dikkat do not say of which validation they are
+    # weights of an older dikkat do not record their update
     kept = [row for row in rows if step in (None, str(row.get("step")))]
     if not kept:
         raise DataError(f"{where}: has no row of update {step}, whose weights were kept; go on with --resume")

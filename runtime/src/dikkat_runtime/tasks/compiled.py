@@ -1,4 +1,4 @@
-"""From texts to constraints over tokens: what must be written, and what an output must begin with."""
+"""Compile texts to constraints over tokens: demanded words, and prefixes of an output."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIGN = "("
 
 
 class ConstraintCompiler:
-    """Makes constraints for the decoder of one vocabulary, which writes `language`."""
+    """A compiler of constraints for the decoder of one vocabulary, which writes `language`."""
 
     def __init__(self, tokenizer: Tokenizer, source_language: str, language: str) -> None:
         self._tokenizer, self._source_language, self._language = tokenizer, source_language, language
@@ -29,24 +29,24 @@ class ConstraintCompiler:
         self._spelled: dict[str, tuple[Spelling, ...]] = {}
 
     def constraint(self, text: str, demands: Sequence[Demanded], prefix: Prefix | None = None) -> Constraint | None:
-        """What meets all that is demanded of the translation of `text`; None where nothing is, or can be written."""
+        """Return the constraint for all demands on the translation of `text`; None where none can be written."""
         tokens = self._tokenizer.spans(text, self._source_language)[1] if demands else []
         parts: list[Constraint] = [prefix] if prefix else []
         for reason_takes_suffixes in (True, False):
-            some = [each for each in demands if (each.reason == "term") == reason_takes_suffixes]
+            some = [demand for demand in demands if (demand.reason == "term") == reason_takes_suffixes]
             written = [
-                Demand(spellings, each.count, _positions(tokens, each.spans))
-                for each in some
-                if (spellings := self._spellings(each))
+                Demand(spellings, demand.count, _positions(tokens, demand.spans))
+                for demand in some
+                if (spellings := self._spellings(demand))
             ]
             if written:
                 parts.append(Terms(self._word_borders(reason_takes_suffixes), tuple(written)))
         return All(tuple(parts)) if len(parts) > 1 else parts[0] if parts else None
 
     def prefix(self, text: str, is_closed: bool = False) -> Prefix | None:
-        """What begins with `text`: whole words before the last one as they are usually written, the rest by bytes.
+        """Return the constraint that begins with `text`: its words in their usual tokens, but the last one by bytes.
 
-        Where it `is_closed`, nothing goes on with its last word. None for an empty text.
+        Where it `is_closed`, no token continues its last word. None for an empty text.
         """
         if not text:
             return None
@@ -70,12 +70,12 @@ class ConstraintCompiler:
         return tuple(spelling for form in demanded.forms for spelling in self._spelled_form(form))
 
     def _spelled_form(self, form: str) -> tuple[Spelling, ...]:
-        """All ways to write a form; none where the vocabulary has no tokens for it."""
+        """Return all ways to write a form; none where the vocabulary has no tokens for it."""
         if form not in self._spelled:
             first = capitalized(form, self._language)
             ways = [*self._beside(form), *(() if first == form else (Spelling(self._encoded(first), "at the start"),))]
             self._spelled[form] = tuple(
-                each for each in dict.fromkeys(ways) if each.tokens and UNK_ID not in each.tokens
+                spelling for spelling in dict.fromkeys(ways) if spelling.tokens and UNK_ID not in spelling.tokens
             )
         return self._spelled[form]
 
@@ -95,7 +95,7 @@ class ConstraintCompiler:
 
 
 def _positions(tokens: Sequence[tuple[int, int]], spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """The numbers of the tokens that have a character in one of the spans."""
+    """Return the indices of the tokens that have a character in one of the spans."""
     return tuple(
         number
         for number, (start, end) in enumerate(tokens)

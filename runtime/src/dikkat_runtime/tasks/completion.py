@@ -1,4 +1,4 @@
-"""The translation of one text, completed while a person types it: what was computed for one key serves the next."""
+"""Complete the translation of one text while a person types it, reusing the work of the previous key."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 class CompletingTranslator(Protocol):
-    """What a session asks of a translator."""
+    """The methods of a translator that a session calls."""
 
     @property
     def engine(self) -> Engine: ...
@@ -59,7 +59,7 @@ class Completion:
         self._searches: dict[tuple[tuple[int, ...], int], ResumableSearch] = {}
 
     def suggest(self, prefix: str) -> Translation:
-        """The best translation that begins with `prefix`, byte for byte; the plain one for an empty prefix.
+        """Return the best translation that begins with `prefix`, byte for byte; the plain one for an empty prefix.
 
         Raises `UsageError` for a prefix of more than one line.
         """
@@ -70,15 +70,15 @@ class Completion:
     def _decoded(
         self, requests: Sequence[PieceRequest], numbers: Sequence[int], options: DecodingOptions, bound: bool
     ) -> list[Translation]:
-        """The translations of pieces, each of which is decoded once without a prefix."""
+        """Return the translations of pieces, decoding each only once without a prefix."""
         if not bound or options.limits_repetition:
             new = [number for number, request in enumerate(requests) if bound or (request, options) not in self._known]
-            made = self._translator.decoded(
+            decoded = self._translator.decoded(
                 [requests[number] for number in new], [numbers[number] for number in new], options, bound
             )
             if bound:
-                return made
-            self._known |= zip(((requests[number], options) for number in new), made, strict=True)
+                return decoded
+            self._known |= zip(((requests[number], options) for number in new), decoded, strict=True)
             return [self._known[request, options] for request in requests]
         return [self._completed(request, options) for request in requests]
 
@@ -96,6 +96,6 @@ class Completion:
             steps = self._translator.engine.steps(memory, beam_size)
             search = ResumableSearch(steps, options, beam_size, memory.lengths[0])
             self._searches[request.ids, beam_size] = search
-        found = search.search(prefix.kept if prefix else (), constraint)
+        hypotheses = search.search(prefix.kept if prefix else (), constraint)
         begun = [(request.prefix, prefix)] if prefix else []
-        return translations_of([found], self._translator.target_tokenizer, begun)[0]
+        return translations_of([hypotheses], self._translator.target_tokenizer, begun)[0]

@@ -1,4 +1,4 @@
-"""How probable it is that a translation is right: of each word and of the whole, by what was fitted for the run."""
+"""Estimate the probability that a translation is right, of each word and of the whole, by a fit on the run's data."""
 
 from __future__ import annotations
 
@@ -33,48 +33,51 @@ FILE = "confidence.json"
 VERSION = 1
 LARGEST_FILE = 1 << 20
 MOST_WHEN_FLAGGED = 0.5
-"""Probability of a translation that shows a fault which is seen without the model, at most."""
+"""Largest probability of a translation with a fault that is visible without the model."""
 Flag = Literal["loop", "empty", "unfinished", "number lost", "negation lost"]
 
 
 @dataclass(frozen=True, slots=True)
 class WordConfidence:
-    """One word of a translation."""
+    """The probability that one word of a translation is right."""
 
     text: str
     probability: float
-    """That it is right."""
+    """The probability that the word is right."""
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """Of one translation."""
+    """The probability that one translation is right, and its visible faults."""
 
     probability: float
-    """That it is right; what right is, its run says (`Calibration.right`)."""
+    """The probability that it is right, as `Calibration.right` defines it."""
     words: tuple[WordConfidence, ...] = ()
     flags: tuple[Flag, ...] = ()
-    """Faults that are seen without the model; with one, the probability is at most a half."""
+    """Faults that are visible without the model; with one, the probability is at most a half."""
 
 
 CERTAIN = Confidence(1.0)
-"""Of what was copied."""
+"""The confidence of a copied text."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What is fitted for a run on its validation part."""
+    """The models of features to probabilities that are fitted on the validation part of a run."""
 
     sentence: Logistic
     word: Logistic
     right: str
-    """What counts as a right sentence, in words."""
+    """The definition of a right sentence, in words."""
     pairs: int
-    """How many were fitted on."""
+    """Number of pairs in the fit."""
 
     @classmethod
     def read(cls, run: Path) -> Self | None:
-        """Of a run directory; None where nothing has been fitted. Raises `DataError` for a damaged file."""
+        """Return the calibration of a run directory, or None where there is none.
+
+        Raises `DataError` for a damaged file.
+        """
         path = run / FILE
         try:
             content = parse_json(read_regular(path, LARGEST_FILE))
@@ -92,7 +95,7 @@ class Calibration:
             raise DataError(f"{path}: damaged ({error}); delete it, and it is fitted anew") from None
 
     def write(self, run: Path) -> None:
-        """Keep it in a run directory. Raises `DiskError` or `CannotCreateError`."""
+        """Write the calibration to a run directory. Raises `DiskError` or `CannotCreateError`."""
         content = {
             "version": VERSION,
             "right": self.right,
@@ -104,31 +107,31 @@ class Calibration:
 
 
 class PairScorer:
-    """Reads sources and given translations with the model."""
+    """A scorer of sources and given translations by the model."""
 
     def __init__(self, engine: Engine, tokenizers: tuple[Tokenizer, Tokenizer], languages: tuple[str, str]) -> None:
         """`tokenizers` are those of source and target, which may be one."""
         self._engine, (self._source, self._target), self.languages = engine, tokenizers, languages
 
     def scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedScores | None]:
-        """What the model thinks of each pair; None where the source has no tokens."""
+        """Return the model's scores of each pair; None where the source has no tokens."""
         ids = self._source.encode_batch(list(sources), self.languages[0])
         written = self._target.encode_batch(list(targets), self.languages[1])
-        found: list[ForcedScores | None] = [None] * len(ids)
-        for batch in length_batches([len(each) for each in ids], BATCH_SIZE):
-            own = forced_scores(self._engine, [ids[place] for place in batch], [written[place] for place in batch])
-            for place, scores in zip(batch, own, strict=True):
-                found[place] = scores
-        return found
+        results: list[ForcedScores | None] = [None] * len(ids)
+        for batch in length_batches([len(source_ids) for source_ids in ids], BATCH_SIZE):
+            own = forced_scores(self._engine, [ids[index] for index in batch], [written[index] for index in batch])
+            for index, scores in zip(batch, own, strict=True):
+                results[index] = scores
+        return results
 
     def spans(self, target: str) -> list[tuple[int, int]]:
-        """Where each token of a translation stands, without the space before it."""
+        """Return the span of each token of a translation, without the space before it."""
         written, spans = self._target.spans(target, self.languages[1])
         return [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]
 
 
 class Judge:
-    """Tells how probable it is that translations are right."""
+    """A judge estimates the probability that translations are right."""
 
     def __init__(self, scorer: PairScorer, calibration: Calibration) -> None:
         self.scorer, self.calibration = scorer, calibration
@@ -136,10 +139,10 @@ class Judge:
     def __call__(
         self, sources: Sequence[str], targets: Sequence[str], finished: Sequence[bool] | None = None
     ) -> list[Confidence]:
-        """The confidence in each translation; `finished` tells whether the model ended it itself."""
+        """Return the confidence in each translation; `finished` is True where the model ended it itself."""
         finished = [True] * len(sources) if finished is None else finished
         scores = self.scorer.scores(sources, targets)
-        return [self._of(*each) for each in zip(sources, targets, scores, finished, strict=True)]
+        return [self._of(*pair) for pair in zip(sources, targets, scores, finished, strict=True)]
 
     def _of(self, source: str, target: str, scores: ForcedScores | None, finished: bool) -> Confidence:
         if scores is None:
@@ -154,11 +157,13 @@ class Judge:
             return Confidence(probability, (), flags)
         features = np.array(word_features(scores, words, self.scorer.spans(target)))
         shown = zip(words, calibration.word.probabilities(features).tolist(), strict=True)
-        return Confidence(probability, tuple(WordConfidence(word.text, each) for word, each in shown), flags)
+        return Confidence(
+            probability, tuple(WordConfidence(word.text, word_probability) for word, word_probability in shown), flags
+        )
 
 
 def faults(source: str, target: str, languages: tuple[str, str], *, finished: bool = True) -> tuple[Flag, ...]:
-    """What is seen to be wrong with a translation without the model."""
+    """Return the faults of a translation that are visible without the model."""
     happened: dict[Flag, bool] = {
         "empty": has_words(source) and not target.strip(),
         "loop": is_loop(target.split(), finished) and not is_loop(source.split()),
@@ -170,7 +175,7 @@ def faults(source: str, target: str, languages: tuple[str, str], *, finished: bo
 
 
 def combined(parts: Sequence[Confidence]) -> Confidence:
-    """The confidence in a line from that in its pieces, all of which must be right."""
+    """Return the confidence in a line from those of its pieces, all of which must be right."""
     if len(parts) == 1:
         return parts[0]
     probability = float(np.prod([part.probability for part in parts]))
@@ -179,7 +184,7 @@ def combined(parts: Sequence[Confidence]) -> Confidence:
 
 
 def renamed(confidence: Confidence, names: Sequence[tuple[str, str]]) -> Confidence:
-    """With what stands in a translation (the first of each pair) in the place of what the model wrote (the second)."""
+    """Return the confidence with the second text of each pair replaced by the first in its words."""
     words = list(confidence.words)
     for shown, written in names:
         words = [replace(word, text=word.text.replace(written, shown)) for word in words]

@@ -1,4 +1,4 @@
-"""What tells whether a translation is right: probabilities, margins, and how the model looked at the source."""
+"""Features of a translation for its confidence: probabilities, margins, and shapes of the attention."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WORD_FEATURES = (
 )  # fmt: skip
 _WORD = re.compile("[\u0e00-\u0eff\u3001-\u30ff\u3400-\u9fff]|[^\\s\u0e00-\u0eff\u3001-\u30ff\u3400-\u9fff]+")
 _UNLIKELY = -2.0
-"""Nats, below which a token is one that the model would hardly have written."""
+"""Nats, below which a token is unlikely."""
 _FLOOR = -20.0
 
 
@@ -36,12 +36,12 @@ class Word:
 
 
 def words_of(text: str) -> list[Word]:
-    """What stands between spaces; in scripts without spaces, the characters."""
+    """Return the words between spaces; in scripts without spaces, the characters."""
     return [Word(match[0], *match.span()) for match in _WORD.finditer(text)]
 
 
 def sentence_features(scores: ForcedScores) -> list[float]:
-    """The numbers that `SENTENCE_FEATURES` names."""
+    """Return the numbers that `SENTENCE_FEATURES` names."""
     log_p = np.maximum(scores.log_probabilities, _FLOOR)
     margins = np.clip(scores.margins, _FLOOR, -_FLOOR)
     coverage = scores.attention[:, :-1].sum(axis=0)
@@ -63,18 +63,18 @@ def sentence_features(scores: ForcedScores) -> list[float]:
 
 
 def word_features(scores: ForcedScores, words: Sequence[Word], spans: Sequence[tuple[int, int]]) -> list[list[float]]:
-    """For each word the numbers that `WORD_FEATURES` names; `spans` are those of the tokens in the text."""
+    """Return for each word the numbers that `WORD_FEATURES` names; `spans` are those of the tokens in the text."""
     log_p = np.maximum(scores.log_probabilities, _FLOOR)
     entropy, coverage = _entropy(scores.attention), scores.attention.sum(axis=0)
     mean = float(log_p.mean())
-    found = []
+    rows = []
     for word in words:
         own = [n for n, (start, end) in enumerate(spans) if start < word.end and max(end, start + 1) > word.start] or [
             0
         ]
         first, last = own[0], own[-1]
         looked_at = scores.attention[own].mean(axis=0)
-        found.append(
+        rows.append(
             [
                 float(log_p[own].min()),
                 float(log_p[own].mean()),
@@ -89,11 +89,11 @@ def word_features(scores: ForcedScores, words: Sequence[Word], spans: Sequence[t
                 float(len(own)),
             ]
         )
-    return found
+    return rows
 
 
 def _entropy(attention: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(T,) of rows (T, S), as a share of the highest there can be."""
+    """Return the entropy (T,) of rows (T, S), as a share of the highest possible."""
     highest = np.log(max(2, attention.shape[1]))
     safe = np.maximum(attention, 1e-12)
     return np.asarray(-(safe * np.log(safe)).sum(axis=1) / highest)

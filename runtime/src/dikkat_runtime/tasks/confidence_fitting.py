@@ -1,8 +1,8 @@
-"""Fits what turns features into probabilities, on the validation part that lies in a run directory.
+"""Fit the calibration of confidence on the validation part in a run directory.
 
-Sentences: own translations and what the reference says of them, the references themselves, and references with a
-planted error, so that errors which the model seldom makes are known too. What comes of it is then calibrated on the own
-translations alone (Platt 1999), out of fold. Words: right are those that stand in the reference in the same order.
+Sentences: own translations and their comparison with the reference, the references themselves, and references with a
+planted error, so that errors which the model seldom makes are known too. The result is then calibrated on the own
+translations alone (Platt 1999), out of fold. Words: right are those that are in the reference in the same order.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ FOLDS = 5
 GOOD_CHRF = 60.0
 """Character F-score (Popović 2015) from which a translation counts as right where few equal their reference."""
 EXACT_SHARE = 0.5
-"""Of validation translations that equal their reference, from which on only such count as right."""
+"""Share of validation translations that equal their reference, from which on only such count as right."""
 
 
 def held_out_pairs(run: Path) -> list[tuple[str, str]]:
-    """The validation pairs of a run directory. Raises `MissingInputError` where they do not lie in it."""
-    sides = []
+    """Return the validation pairs of a run directory. Raises `MissingInputError` where they are not in it."""
+    columns = []
     for side in ("source", "target"):
         path = run / "held_out" / f"validation.{side}.txt"
         try:
-            sides.append(path.read_text(encoding="utf-8").split("\n")[:-1])
+            columns.append(path.read_text(encoding="utf-8").split("\n")[:-1])
         except OSError as error:
             raise MissingInputError(
                 f"{path}: cannot be read ({error.strerror}); confidence is fitted on it, once, where the run was"
                 " trained: then take confidence.json along"
             ) from None
-    pairs = [pair for pair in zip(*sides, strict=False) if all(part.strip() for part in pair)]
+    pairs = [pair for pair in zip(*columns, strict=False) if all(part.strip() for part in pair)]
     if len(pairs) < FEWEST_PAIRS:
         raise UsageError(
             f"{run}: {len(pairs)} validation pairs are too few to fit confidence on; {FEWEST_PAIRS} are not"
@@ -55,28 +55,28 @@ def held_out_pairs(run: Path) -> list[tuple[str, str]]:
 def fit_calibration(
     pairs: Sequence[tuple[str, str]], translate: Callable[[Sequence[str]], Sequence[str]], scorer: PairScorer
 ) -> Calibration:
-    """What is fitted for the translator behind `translate` and `scorer`."""
+    """Return the calibration fitted for the translator behind `translate` and `scorer`."""
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     outputs = list(translate(sources))
     right, meaning = judged(outputs, references)
     planted = [with_error(reference, references, number) for number, reference in enumerate(references)]
     texts = [*outputs, *references, *planted]
-    found = scorer.scores(sources * _KINDS, texts)
-    scores = [each for each in found if each is not None]
+    results = scorer.scores(sources * _KINDS, texts)
+    scores = [pair_scores for pair_scores in results if pair_scores is not None]
     if len(scores) != len(texts):
         raise UsageError("the vocabulary has no tokens for a validation sentence")
     labels = [*right, *[True] * len(references), *[False] * len(planted)]
-    sentence = _calibrated(np.array([sentence_features(each) for each in scores]), np.array(labels))
+    sentence = _calibrated(np.array([sentence_features(pair_scores) for pair_scores in scores]), np.array(labels))
     rows, are_right = list[list[float]](), list[bool]()
-    for text, reference, each in zip(texts, references * _KINDS, scores, strict=True):
+    for text, reference, pair_scores in zip(texts, references * _KINDS, scores, strict=True):
         words = words_of(text)
-        rows += word_features(each, words, scorer.spans(text))
+        rows += word_features(pair_scores, words, scorer.spans(text))
         are_right += words_right([word.text for word in words], reference)
     return Calibration(sentence, Logistic.fit(np.array(rows), are_right), meaning, len(pairs))
 
 
 def judged(outputs: Sequence[str], references: Sequence[str]) -> tuple[list[bool], str]:
-    """Which translations are right, and what right means here."""
+    """Return which translations are right, and the definition of right."""
     exact = [_plain(output) == _plain(reference) for output, reference in zip(outputs, references, strict=True)]
     if sum(exact) >= EXACT_SHARE * len(exact):
         return exact, "equal to the reference"
@@ -85,32 +85,32 @@ def judged(outputs: Sequence[str], references: Sequence[str]) -> tuple[list[bool
 
 
 def words_right(words: Sequence[str], reference: str) -> list[bool]:
-    """For each word of a translation whether it stands in the reference, in the same order."""
+    """Return for each word of a translation whether it is in the reference, in the same order."""
     others = [word.text for word in words_of(reference)]
-    found = [False] * len(words)
+    is_right = [False] * len(words)
     for block in SequenceMatcher(None, list(words), others, autojunk=False).get_matching_blocks():
-        found[block.a : block.a + block.size] = [True] * block.size
-    return found
+        is_right[block.a : block.a + block.size] = [True] * block.size
+    return is_right
 
 
 def with_error(text: str, others: Sequence[str], seed: int) -> str:
-    """A text with a word of another one in the place of one of its own, or without one, or with two changed places."""
+    """Return a text with one error: a word replaced by one of another text, left out, or swapped with the next."""
     chance = random.Random(seed)
     words, other = text.split(), chance.choice(others).split()
-    place = chance.randrange(len(words))
+    index = chance.randrange(len(words))
     kind = chance.choice(("another", "another", "less", "swapped"))
     if kind == "less" and len(words) > 1:
-        del words[place]
-    elif kind == "swapped" and place + 1 < len(words) and words[place] != words[place + 1]:
-        words[place : place + 2] = words[place + 1], words[place]
+        del words[index]
+    elif kind == "swapped" and index + 1 < len(words) and words[index] != words[index + 1]:
+        words[index : index + 2] = words[index + 1], words[index]
     else:
-        choices = [word for word in other if word != words[place]] or [words[place][::-1] + "x"]
-        words[place] = chance.choice(choices)
+        choices = [word for word in other if word != words[index]] or [words[index][::-1] + "x"]
+        words[index] = chance.choice(choices)
     return " ".join(words)
 
 
 def _calibrated(features: Matrix, labels: NDArray[np.bool_]) -> Logistic:
-    """Weights from all rows, whose scale and intercept fit the first third, by models that have not seen its pairs."""
+    """Return weights from all rows; models that have not read its pairs fit scale and intercept on the first third."""
     count = len(features) // _KINDS
     fold_of, logits = np.arange(len(features)) % count % FOLDS, np.zeros(count)
     for fold in range(FOLDS):

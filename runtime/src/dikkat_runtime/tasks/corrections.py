@@ -1,4 +1,4 @@
-"""Translations that a person has corrected, kept beside a run: a text that comes again comes back as corrected."""
+"""Keep translations that a person has corrected beside a run, and return them when the same source comes again."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ FILE_NAME = "corrections.json"
 LARGEST_FILE = 256 << 20
 """Bytes."""
 _PATIENCE = 10.0
-"""Seconds that another process may take to write."""
+"""Seconds that another process may hold the lock."""
 
 
 class Corrections:
-    """The corrections of one run; what another process writes is seen at the next look."""
+    """The corrections of one run; entries that another process writes are read at the next refresh."""
 
     def __init__(self, run: Path) -> None:
-        """Of the run directory `run`, in which no file has to be yet."""
+        """Keep the corrections of the run directory `run`, in which no file has to exist yet."""
         self._run, self._path = run, run / FILE_NAME
         self._read_at: tuple[int, int, int] | None = None
         self._texts: dict[str, tuple[str, str]] = {}
@@ -36,8 +36,8 @@ class Corrections:
 
     def get(self, source: str) -> str | None:
         """Return the corrected translation of a source, whatever its white space; None where there is none."""
-        found = self._texts.get(_key(source))
-        return None if found is None else found[1]
+        entry = self._texts.get(_key(source))
+        return None if entry is None else entry[1]
 
     def refresh(self) -> None:
         """Read the file again where it has changed. Raises `DataError` where it is damaged."""
@@ -55,7 +55,7 @@ class Corrections:
         return list(self._current().values())
 
     def add(self, source: str, target: str) -> bool:
-        """Keep a correction; return whether it takes the place of another one.
+        """Keep a correction; return whether it replaces another one.
 
         Raises `UsageError` for an empty text or more than one line, `CannotCreateError` and `DiskError`.
         """
@@ -96,13 +96,13 @@ class Corrections:
 
 
 def _key(source: str) -> str:
-    """Return a text without what differs by chance: white space, and how letters are composed."""
+    """Return a text in canonical white space and letter composition."""
     return " ".join(unicodedata.normalize("NFC", source).split())
 
 
 @contextmanager
 def _locked(run: Path) -> Iterator[None]:
-    """Hold the run against others that correct it. Raises `CannotCreateError` where one holds it too long."""
+    """Lock the run against other processes that correct it. Raises `CannotCreateError` where one holds it too long."""
     if sys.platform == "win32":
         yield
         return

@@ -1,4 +1,4 @@
-"""Vectors of lines of text, and of their tokens, by any trained model and any engine."""
+"""Compute vectors of lines of text, and of their tokens, by any trained model and any engine."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translator
 
 BATCH_SIZE, BATCH_TOKENS = 32, 8192
-"""Lines computed at once, and their tokens, padding included."""
+"""Lines computed together, and their tokens, padding included."""
 WINDOW = 512
 """Lines read ahead, among which those of like length share a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vector:
-    """What a model makes of a line or of one of its tokens."""
+    """The vector of a line or of one of its tokens."""
 
     line: int
     """Counted from 1."""
@@ -39,21 +39,21 @@ class Vector:
     values: Array
     """(D,), float32."""
     left_out: int = 0
-    """Tokens of the line that were too many for the model."""
+    """Number of tokens of the line beyond the limit of the model."""
 
 
 @dataclass(frozen=True, slots=True)
 class TextReading:
-    """How a kind of model reads a text."""
+    """The way in which a kind of model reads a text."""
 
     encode: Callable[[Sequence[str]], list[list[int]]]
-    """Ids of texts that are not empty, without special tokens."""
+    """Returns ids of texts that are not empty, without special tokens."""
     frame: Callable[[list[int]], list[int]]
-    """The ids that the model is given: not more than it can read, between the special tokens that it expects."""
+    """Returns the ids that the model reads: no more than it can, between its special tokens."""
     longest: int
     """Most ids of a text that are read."""
     labels: Callable[[Sequence[int]], list[str]]
-    """A label for each id."""
+    """Returns a label for each id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Embedder:
 
     @classmethod
     def load(cls, path: str | Path, *, precision: PrecisionName = "float32", threads: int | None = None) -> Embedder:
-        """The model of a run directory, by the native engine. Raises as the `load` of its kind."""
+        """Return the embedder of a run directory, by the native engine. Raises as the `load` of its kind."""
         run = Path(path)
         config = read_config(run)
         if config["task"] == "classifier":
@@ -91,20 +91,20 @@ class Embedder:
 
     @property
     def info(self) -> EngineInfo:
-        """What computes, at what precision, with how many threads."""
+        """The engine that computes, with its precision and threads."""
         return self.engine.info
 
     @property
     def width(self) -> int:
-        """D, the numbers of a vector."""
+        """D, the entries of a vector."""
         return self.engine.width
 
     def stream(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Array]:
-        """The vector (D,) alone of each line; see `sentences`."""
+        """Yield only the vector (D,) of each line; see `sentences`."""
         return (vector.values for vector in self.sentences(lines, window=window))
 
     def sentences(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
-        """One vector a line, in order and in constant memory; that of a line of white space is zero.
+        """Yield one vector a line, in order and in constant memory; that of a line of white space is zero.
 
         Neighbours and batches do not change a vector by more than rounding. At most `window` lines are read ahead.
         """
@@ -116,7 +116,7 @@ class Embedder:
         return self._stream(lines, vectors, lambda line: [Vector(line.number, line.text, nothing)], window)
 
     def tokens(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
-        """A vector a token, special ones included, line by line; a line of white space has no tokens."""
+        """Yield a vector a token, special ones included, line by line; a line of white space has no tokens."""
 
         def vectors(line: _Line, states: Array, pooled: Array) -> list[Vector]:
             rows = zip(self.reading.labels(line.ids), states, strict=True)
@@ -134,8 +134,8 @@ class Embedder:
                 for index, states, pooled in zip(indices, memory.states, self.engine.pool(memory), strict=True):
                     line = batch[index]
                     vectors[index] = of_text(line, states[: len(line.ids)], pooled)
-            for each in vectors:
-                yield from each
+            for line_vectors in vectors:
+                yield from line_vectors
 
     def _read(self, numbered: Sequence[tuple[int, str]]) -> list[_Line]:
         texts = iter(self.reading.encode([text.strip() for _, text in numbered if text.strip()]))
@@ -149,27 +149,27 @@ class Embedder:
 
 @dataclass(frozen=True, slots=True)
 class EncoderOfTranslator:
-    """The encoder of a translator's engine, which puts the end mark behind a source itself."""
+    """The encoder of a translator's engine, which adds the end mark to a source itself."""
 
     engine: Engine
     width: int
 
     @property
     def info(self) -> EngineInfo:
-        """What computes, and with what."""
+        """The engine that computes, with its precision and threads."""
         return self.engine.info
 
     def hidden(self, rows: Rows) -> Memory:
-        """The state of every id, the last of which is the end mark."""
+        """Return the state of every id, the last of which is the end mark."""
         return self.engine.encode([row[:-1] for row in rows])
 
     def pool(self, memory: Memory) -> Array:
-        """(B, D): the mean."""
+        """Return the mean (B, D) of the states of each text."""
         return mean(memory)
 
 
 def tsv_line(vector: Vector, with_line: bool = False) -> str:
-    """`text<TAB>0.1 0.2 …`, of a token with the number of its line before it; tabs in the text become spaces.
+    """Return the line `text<TAB>0.1 0.2 …`, for a token with its line number first; tabs in the text become spaces.
 
     Every number has as many digits as float32 needs to be read back exactly.
     """
@@ -179,7 +179,7 @@ def tsv_line(vector: Vector, with_line: bool = False) -> str:
 
 
 def of_translator(translator: Translator, longest: int, width: int) -> Embedder:
-    """The encoder, which reads as in training, with the end mark; the vector of a line is the mean."""
+    """Return the embedder of a translator's encoder, which reads as in training; the vector of a line is the mean."""
     reading = TextReading(
         encode=lambda texts: translator.tokenizer.encode_batch(texts, translator.language),
         frame=lambda ids: [*ids[:longest], EOS_ID],
@@ -190,15 +190,15 @@ def of_translator(translator: Translator, longest: int, width: int) -> Embedder:
 
 
 def of_classifier(classifier: Classifier) -> Embedder:
-    """The encoder with its own pooling: the vector of a line is what its class is read off."""
+    """Return the embedder of a classifier's encoder, with the pooling that its classes are computed from."""
     reading = TextReading(classifier.encode, classifier.read, classifier.max_tokens, classifier.tokenizer.labels)
     return Embedder(classifier.engine, reading)
 
 
 def of_language_model(generator: Generator, longest: int, begin: Sequence[int] = (BOS_ID,)) -> Embedder:
-    """States before the output matrix; a causal model's token knows only what stands before it. A line has the mean.
+    """Return the embedder of a language model's states before the output matrix; the vector of a line is the mean.
 
-    `begin` is what a text begins with.
+    A causal model's state depends on earlier tokens only. `begin` are the ids at the beginning of a text.
     """
     tokenizer: Any = generator.tokenizer
     reading = TextReading(tokenizer.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, tokenizer.labels)
@@ -206,6 +206,6 @@ def of_language_model(generator: Generator, longest: int, begin: Sequence[int] =
 
 
 def longest_text(run: Path, config: Mapping[str, Any], limit: int, special: int) -> int:
-    """Ids of a text that fit beside the special ones: what was trained on, or less where positions end before."""
+    """Return the most ids of a text beside the special ones: as in training, or less where positions end before."""
     model = section(config, "model", run)
     return (min(limit, int(model["max_positions"])) if model.get("positions") == "learned" else limit) - special

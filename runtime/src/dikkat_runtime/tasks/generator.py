@@ -1,4 +1,4 @@
-"""The language model: the start of a text in, its continuation out, by any engine."""
+"""Continue the start of a text with a language model, by any engine."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 OPTIONS = GenerationOptions()
 SamplingOptions = GenerationOptions
-"""What a language model is asked for."""
+"""The options of a language model."""
 Ending = Literal["end", "stop", "length"]
-"""By the model's own end mark, a stop string, or the most tokens that were asked for."""
+"""The end of a text: the model's end mark, a stop string, or the limit of tokens."""
 
 
 class TextTokenizer(Protocol):
-    """What the start and the end of a text need of a vocabulary, our own or a foreign one."""
+    """The methods of a vocabulary that a generator calls, our own or a foreign one."""
 
     def encode(self, text: str) -> list[int]:
-        """Ids of `text`."""
+        """Return ids of `text`."""
         ...
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each text, in order."""
+        """Return ids of each text, in order."""
         ...
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """Text of each row of ids, in order."""
+        """Return the text of each row of ids, in order."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Continuation:
-    """What a model wrote after a prompt."""
+    """The text that a model wrote after a prompt."""
 
     text: str
     """Without the prompt."""
@@ -66,7 +66,7 @@ class _Row:
     ended: Ending | None = None
 
     def feed(self, token: int, end: int | None, most: int) -> str:
-        """What one more token makes sure of, the rest of the text if it is the last."""
+        """Return the text that is certain after one more token, and all the rest at the last token."""
         text = ""
         if token == end:
             self.ended = "end"
@@ -76,7 +76,7 @@ class _Row:
             self.ended = "stop" if self.stream.stopped else "length" if self.num_tokens == most else None
         if self.ended is not None:
             text += self.stream.end()
-            # the held-back rest may be what completes a stop string
+            # the rest that was held back may complete a stop string
             self.ended = "stop" if self.stream.stopped else self.ended
         self.text += text
         return text
@@ -94,23 +94,26 @@ class Generator:
         objective: str = "causal",
         special_tokens: SpecialTokens | None = None,
     ) -> None:
-        """`context` is how many tokens the model saw at once in training; without `special_tokens` they are our own."""
+        """`context` is the number of tokens that the model read together in training.
+
+        Without `special_tokens` they are our own.
+        """
         self.engine, self.tokenizer = engine, tokenizer
         self.context, self.objective = context, objective
         self.special_tokens = special_tokens or SpecialTokens()
 
     @classmethod
     def load(cls, path: str | Path, *, precision: PrecisionName = "float32", threads: int | None = None) -> Generator:
-        """The language model of a run directory, by the native engine.
+        """Return the language model of a run directory, by the native engine.
 
         Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a
         model of another kind or a setting that needs PyTorch.
         """
         run = Path(path)
         config = read_config(run, "lm")
-        around = section(config, "language_model", run)
+        head_config = section(config, "language_model", run)
         engine = open_language_engine(run, config, precision, threads)
-        context = around.get("context", 256)
+        context = head_config.get("context", 256)
         if type(context) is not int or context < 2:
             raise DataError(f"{run / 'config.json'}: damaged: language_model.context is {context!r}; restore the file")
         tokenizer = load_tokenizer(run, config, engine.stack.settings.vocab_size)
@@ -118,7 +121,7 @@ class Generator:
 
     @property
     def info(self) -> EngineInfo:
-        """What computes, at what precision, with how many threads."""
+        """The engine that computes, with its precision and threads."""
         return self.engine.info
 
     def generate(
@@ -129,19 +132,21 @@ class Generator:
         options: GenerationOptions = OPTIONS,
         stop: Sequence[str] = (),
     ) -> list[list[Continuation]]:
-        """`samples` continuations of each prompt; an empty prompt begins a new text.
+        """Return `samples` continuations of each prompt; an empty prompt begins a new text.
 
         Neighbours change nothing: sample i of a prompt is the same alone and among others. Raises `DataError` for a
-        prompt longer than the context, `UsageError` for `samples` below 1 and for a model that fills in instead of
-        writing on.
+        prompt longer than the context, `UsageError` for `samples` below 1 and for a masked model, which cannot continue
+        a text.
         """
         if samples < 1:
             raise UsageError(f"samples must be at least 1, not {samples}")
         ids = [self.encode(prompt, options) for prompt in prompts]
         continuations: list[list[Continuation]] = [[] for _ in prompts]
         # prompts of one length go side by side, so that nothing is padded
-        for length in sorted({len(each) for each in ids}):
-            indices = [index for index, each in enumerate(ids) if len(each) == length for _ in range(samples)]
+        for length in sorted({len(prompt_ids) for prompt_ids in ids}):
+            indices = [
+                index for index, prompt_ids in enumerate(ids) if len(prompt_ids) == length for _ in range(samples)
+            ]
             rows = [
                 _Row(number % samples, TextStream(self.tokenizer, ids[index], stop))
                 for number, index in enumerate(indices)
@@ -155,13 +160,13 @@ class Generator:
     def stream(
         self, prompt: str = "", options: GenerationOptions = OPTIONS, *, stop: Sequence[str] = ()
     ) -> Iterator[str]:
-        """The first continuation of `generate`, in pieces of whole characters, each as soon as it is sure."""
+        """Yield the first continuation of `generate` in pieces of whole characters, each as soon as it is certain."""
         ids = self.encode(prompt, options)
         row = _Row(0, TextStream(self.tokenizer, ids, stop))
         return (piece for piece in self._write([row], [ids], options) if piece)
 
     def encode(self, prompt: str, options: GenerationOptions = OPTIONS) -> list[int]:
-        """Ids of a prompt, those that begin a text for an empty one. Raises as `generate`."""
+        """Return ids of a prompt, those that begin a text for an empty one. Raises as `generate`."""
         if self.objective == "masked":
             raise UsageError("this model was trained to fill in hidden tokens (objective masked); it cannot write on")
         ids = self.read(prompt, options.context)
@@ -172,7 +177,7 @@ class Generator:
         return [self.special_tokens.begin]
 
     def read(self, text: str, context: int | None = None) -> list[int]:
-        """Ids of a text; raises `DataError` for more than the `context`, left out that of training."""
+        """Return ids of a text. Raises `DataError` for more than the `context`, by default that of training."""
         ids = self.tokenizer.encode(text)
         longest = context or self.context
         if len(ids) > longest:
@@ -183,11 +188,11 @@ class Generator:
         return ids
 
     def unknown(self, text: str) -> list[str]:
-        """What of `text` the model has no token for, each once; it reads `<unk>` in its place."""
+        """Return the pieces of `text` without a token, each once; the model reads `<unk>` instead."""
         return self.tokenizer.unknown(text) if isinstance(self.tokenizer, Tokenizer) else []
 
     def _write(self, rows: list[_Row], prompts: list[list[int]], options: GenerationOptions) -> Iterator[str]:
-        """Let the rows grow to their ends; yields what each token made sure of, row by row."""
+        """Continue the rows to their ends; yield the certain text after each token, row by row."""
         writer = self.engine.write(
             np.array(prompts),
             options.context or self.context,
@@ -205,7 +210,7 @@ class Generator:
                     writer.keep(going)
 
     def tokens(self, ids: list[int], options: GenerationOptions) -> Iterator[int]:
-        """Tokens after a prompt, up to the end mark or the most that are wanted."""
+        """Yield tokens after a prompt, up to the end mark or the limit."""
         context, forbidden = options.context or self.context, self.special_tokens.never_written
         writer = self.engine.write(np.array([ids]), context, options, forbidden=forbidden)
         for _ in range(options.max_tokens):

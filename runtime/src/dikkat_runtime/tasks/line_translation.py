@@ -1,4 +1,4 @@
-"""Lines of any kind in, one translation a line out: what is protected, cut, copied, demanded, and told about it."""
+"""Translate lines of any kind, one translation a line: protect, cut, copy and demand parts of them, and note it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from dikkat_runtime.text.placeholders import has_words, lost
 from dikkat_runtime.text.segmentation import Piece, Segmenter, Segments
 
 _MOST_CHARACTERS = 1_000_000
-"""Of the lines that are read ahead, so that memory stays bounded however long they are."""
+"""Most characters of the lines that are read ahead, so that memory stays bounded however long they are."""
 _LATER_PIECE = 1 << 40
-"""By how much the number of each next piece of a line is higher: what is drawn for other lines stays the same."""
+"""The distance between the numbers of two pieces of a line, so that sampling of other lines stays the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line on its way."""
+    """One line with its pieces."""
 
     text: str
     protected: Protected
@@ -40,7 +40,7 @@ class _Line:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One piece of a line: what is asked for, None where it is copied."""
+    """One piece of a line and its request, None where it is copied."""
 
     piece: Piece
     filled: Filled
@@ -50,7 +50,7 @@ class _Part:
 
 
 class LineTranslator:
-    """Translates lines: `segmenter` cuts them, `pieces` translates the pieces, `notes` hears what happened."""
+    """A translator of lines: `segmenter` cuts them, `pieces` translates the pieces, `notes` counts events."""
 
     def __init__(
         self,
@@ -66,9 +66,11 @@ class LineTranslator:
         languages: tuple[str, str] = ("", ""),
         corrected: Callable[[str], str | None] = lambda text: None,
     ) -> None:
-        """`surrogates` tells in which order they are tried; `languages` are those of the source and the translation.
+        """`surrogates` returns the order in which surrogates are tried.
 
-        `judge` tells the confidence in what was translated, and `corrected` what a person has put in its place.
+        `languages` are those of source and translation.
+
+        `judge` estimates confidences, and `corrected` returns the correction of a source by a person.
         """
         self._judge, self._corrected = judge, corrected
         self._segmenter, self._encode, self._pieces = segmenter, encode, pieces
@@ -78,10 +80,12 @@ class LineTranslator:
     def translate(
         self, lines: Iterable[str], window: int, prefixes: Iterable[str] | None = None
     ) -> Iterator[Translation]:
-        """One translation a line, in order; at most `window` lines are read ahead, and so many pieces decoded together.
+        """Yield one translation a line, in order.
 
-        Each begins with the text of `prefixes` for its line; without prefixes, a line that a person has corrected comes
-        back as corrected. When reading fails, what was read before is translated first.
+        At most `window` lines are read ahead, and `window` pieces decoded together.
+
+        Each begins with the text of `prefixes` for its line; without prefixes, a corrected line comes back as
+        corrected. When reading fails, the lines read before are translated first.
         """
         if prefixes is not None:
             yield from self._translate(lines, window, prefixes)
@@ -108,10 +112,10 @@ class LineTranslator:
                 yield self._line(line, list(islice(results, len(line.segments.pieces))))
 
     def _lines(self, texts: Sequence[str], prefixes: Sequence[str], before: int) -> list[_Line]:
-        """The pieces of each line; one without words is a piece that is copied."""
+        """Return the pieces of each line; a line without words is one copied piece."""
         protected = [protect(text.strip()) if has_words(text) else Protected(text) for text in texts]
-        with_words = [has_words(each.text) for each in protected]
-        cut = iter(self._segmenter.segment([each.text for each, has in zip(protected, with_words, strict=True) if has]))
+        with_words = [has_words(safe.text) for safe in protected]
+        cut = iter(self._segmenter.segment([safe.text for safe, has in zip(protected, with_words, strict=True) if has]))
         lines = []
         for number, (text, safe, has) in enumerate(zip(texts, protected, with_words, strict=True)):
             segments = next(cut) if has else Segments([Piece(text, ())])
@@ -123,12 +127,12 @@ class LineTranslator:
         return lines
 
     def _parts(self, line: _Line) -> list[_Part]:
-        """What is asked for each piece of a line."""
+        """Return the requests for the pieces of a line."""
         parts = []
-        for place, piece in enumerate(line.segments.pieces):
-            begun = line.typed.begun if place == line.typed.number else ""
+        for index, piece in enumerate(line.segments.pieces):
+            begun = line.typed.begun if index == line.typed.number else ""
             filled, request = Filled(piece.text, (), ()), None
-            if piece.ids and place >= line.typed.number:
+            if piece.ids and index >= line.typed.number:
                 if line.protected.placeholders:
                     filled = fill(piece.text, self._surrogates(), begun)
                 ids = piece.ids if filled.text == piece.text else self._encode([filled.text])[0]
@@ -136,34 +140,36 @@ class LineTranslator:
                     demands = (*filled.demands, *self._demands(filled.text))
                     closed = begun[-1:] in filled.marks
                     request = PieceRequest(filled.text, tuple(ids), filled.filled(begun), demands, closed)
-            parts.append(_Part(piece, filled, request, line, line.number + place * _LATER_PIECE))
+            parts.append(_Part(piece, filled, request, line, line.number + index * _LATER_PIECE))
         return parts
 
     def _demands(self, text: str) -> tuple[Demanded, ...]:
-        """What the glossary and the measures of a text ask for."""
+        """Return the demands of the glossary and the measures of a text."""
         terms = self._glossary.demands(text) if self._glossary is not None else ()
         return (*terms, *measures(text))
 
     def _translated(self, parts: Sequence[_Part], window: int) -> Iterator[tuple[_Part, PieceResult]]:
-        """The translation of every piece, a window of pieces at a time."""
+        """Yield the translation of every piece, a window of pieces at a time."""
         for start in range(0, len(parts), window):
             yield from self._window(parts[start : start + window])
 
     def _window(self, parts: Sequence[_Part]) -> list[tuple[_Part, PieceResult]]:
-        """The translations of pieces; of equal ones one is decoded, unless each is drawn for itself."""
+        """Return the translations of pieces; equal ones are decoded once, unless they are sampled."""
         drawn = isinstance(self._options, SamplingOptions)
         wanted: dict[tuple[PieceRequest, int], int] = {}
         for part in parts:
             if part.request is not None:
                 wanted.setdefault((part.request, part.number if drawn else 0), part.number)
         requests = [request for request, _ in wanted]
-        made = dict(zip(wanted, self._judged(requests, self._pieces(requests, list(wanted.values()))), strict=True))
+        translated = dict(
+            zip(wanted, self._judged(requests, self._pieces(requests, list(wanted.values()))), strict=True)
+        )
         results = []
         for part in parts:
             if part.request is None:
                 results.append((part, PieceResult(copied(part.piece.text))))
                 continue
-            result = made[part.request, part.number if drawn else 0]
+            result = translated[part.request, part.number if drawn else 0]
             number = part.line.number + 1
             if result.looped:
                 self._notes.add("loop", number)
@@ -174,20 +180,22 @@ class LineTranslator:
         return results
 
     def _judged(self, requests: Sequence[PieceRequest], results: Sequence[PieceResult]) -> Sequence[PieceResult]:
-        """The results with the confidence in each, where it was asked for."""
+        """Return the results with their confidences, where they were requested."""
         if self._judge is None:
             return results
         own = [result.translation for result in results]
-        found = self._judge(
-            [request.text for request in requests], [each.text for each in own], [each.finished for each in own]
+        confidences = self._judge(
+            [request.text for request in requests],
+            [translation.text for translation in own],
+            [translation.finished for translation in own],
         )
         return [
             replace(result, translation=replace(result.translation, confidence=confidence))
-            for result, confidence in zip(results, found, strict=True)
+            for result, confidence in zip(results, confidences, strict=True)
         ]
 
     def _with_marks(self, part: _Part, result: PieceResult) -> PieceResult:
-        """A translation with the marks of its piece in the place of their surrogates."""
+        """Return a translation with the marks of its piece instead of their surrogates."""
         if not part.filled.marks:
             return result
 
@@ -218,7 +226,7 @@ class LineTranslator:
             translation = prefixed(typed.finished, translations, self._options.length_penalty)
         translation = _restored(line.protected, translation)
         if self._judge is not None:
-            own = combined([each.confidence or CERTAIN for each in translations] or [CERTAIN])
+            own = combined([piece_translation.confidence or CERTAIN for piece_translation in translations] or [CERTAIN])
             translation = replace(translation, confidence=renamed(own, line.protected.names))
             for flag in own.flags:
                 self._notes.flagged(flag, line.number + 1)
@@ -230,19 +238,19 @@ class LineTranslator:
 def _restored(protected: Protected, translation: Translation) -> Translation:
     if not protected.placeholders:
         return translation
-    others = tuple(_restored(protected, each) for each in translation.alternatives)
+    others = tuple(_restored(protected, alternative) for alternative in translation.alternatives)
     return replace(translation, text=protected.restored(translation.text), alternatives=others)
 
 
 def _read_ahead(lines: Iterable[str], window: int) -> Iterator[list[str]]:
-    """Up to `window` lines together; what was read before an error comes before the error."""
-    given = iter(lines)
+    """Yield up to `window` lines together; lines read before an error come before the error."""
+    iterator = iter(lines)
     while True:
         texts: list[str] = []
         failure: Exception | None = None
         characters = 0
         try:
-            for text in islice(given, window):
+            for text in islice(iterator, window):
                 texts.append(text)
                 characters += len(text)
                 if characters > _MOST_CHARACTERS:

@@ -1,4 +1,4 @@
-"""The tokenizer of a run, for all kinds of models."""
+"""Load the tokenizers of a run, for all kinds of models."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def load_tokenizer(run: Path, config: Mapping[str, Any], vocab_size: int) -> Tokenizer:
-    """The vocabulary of a run. Raises `MissingInputError`, or `DataError` where it does not fit the model."""
+    """Return the tokenizer of a run. Raises `MissingInputError`, or `DataError` where it does not fit the model."""
     language = section(config, "data", run).get("source_language", "")
     return Tokenizer.load(run / "tokenizer.json", vocab_size, str(language))
 
 
 def load_tokenizers(run: Path, config: Mapping[str, Any], settings: ModelSettings) -> tuple[Tokenizer, Tokenizer]:
-    """The vocabularies of source and target of a translator, which may be one. Raises as `load_tokenizer`."""
+    """Return the tokenizers of source and target of a translator, which may be one. Raises as `load_tokenizer`."""
     source = load_tokenizer(run, config, settings.vocab_size)
     if settings.target_vocab_size is None:
         return source, source

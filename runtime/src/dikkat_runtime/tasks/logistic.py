@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 Matrix = NDArray[np.float64]
 _ROUNDS = 50
 _LARGEST = 30.0
-"""Logits beyond it are certainty in float64."""
+"""Largest logit; beyond it a probability is 0 or 1 in float64."""
 
 
 @dataclass(frozen=True)
 class Logistic:
-    """A weight for each standardised feature, and an intercept."""
+    """A logistic model: a weight for each standardised feature, and an intercept."""
 
     means: Matrix
     scales: Matrix
@@ -26,12 +26,12 @@ class Logistic:
 
     @classmethod
     def fit(cls, features: Matrix, labels: Sequence[bool], *, ridge: float = 1.0) -> Self:
-        """The weights (F + 1,) of greatest likelihood for `features` (N, F), less `ridge` / 2 times their squares."""
+        """Fit weights (F + 1,) of greatest likelihood for `features` (N, F), less `ridge` / 2 times their squares."""
         means, scales = features.mean(axis=0), features.std(axis=0)
         scales = np.where(scales > 1e-9, scales, 1.0)
         x = np.c_[(features - means) / scales, np.ones(len(features))]
         y = np.asarray(labels, np.float64)
-        # the intercept is not drawn to zero, but a little, so that one-sided labels leave it finite
+        # the ridge on the intercept is tiny: it keeps the fit of one-sided labels finite
         penalty = np.diag([ridge] * features.shape[1] + [0.1])
         weights = np.zeros(x.shape[1])
         for _ in range(_ROUNDS):
@@ -45,25 +45,28 @@ class Logistic:
         return cls(means, scales, weights)
 
     def logits(self, features: Matrix) -> Matrix:
-        """(N,) from (N, F)."""
+        """Return logits (N,) of features (N, F)."""
         scores: Matrix = (features - self.means) / self.scales @ self.weights[:-1] + self.weights[-1]
         return np.clip(scores, -_LARGEST, _LARGEST)
 
     def probabilities(self, features: Matrix) -> Matrix:
-        """(N,) from (N, F)."""
+        """Return probabilities (N,) of features (N, F)."""
         return _sigmoid(self.logits(features))
 
     def as_json(self) -> dict[str, list[float]]:
-        """What `from_json` reads."""
+        """Return the model as `from_json` reads it."""
         return {name: getattr(self, name).tolist() for name in ("means", "scales", "weights")}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any], features: int) -> Self:
-        """Raises `ValueError` or `KeyError` for what is no such model of so many features."""
+        """Return the model of a JSON object.
+
+        Raises `ValueError` or `KeyError` where it is no model of `features` features.
+        """
         arrays = [np.array(content[name], np.float64) for name in ("means", "scales", "weights")]
-        if [each.shape for each in arrays] != [(features,), (features,), (features + 1,)]:
+        if [array.shape for array in arrays] != [(features,), (features,), (features + 1,)]:
             raise ValueError("it has other features")
-        if not all(np.isfinite(each).all() for each in arrays):
+        if not all(np.isfinite(array).all() for array in arrays):
             raise ValueError("a weight is not finite")
         return cls(*arrays)
 

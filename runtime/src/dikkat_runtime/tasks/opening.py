@@ -1,4 +1,4 @@
-"""From a run directory to the native engine that computes its model."""
+"""Open the native engine that computes the model of a run directory."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _READINGS = ("causal", "masked", "prefix")
 def open_classifier_engine(
     run: Path, config: Mapping[str, Any], precision: PrecisionName = "float32", threads: int | None = None
 ) -> NativeClassifier:
-    """The native engine with the weights of a classifier's run.
+    """Return the native engine with the weights of a classifier's run.
 
     Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a setting
     that needs PyTorch.
     """
-    around, labels = section(config, "classifier", run), labels_of(run, config)
-    pooling = _known(run, "classifier", around, "pooling", "mean", _POOLINGS)
-    objective = _known(run, "classifier", around, "objective", "cross_entropy", _OBJECTIVES)
+    head_config, labels = section(config, "classifier", run), labels_of(run, config)
+    pooling = _known(run, "classifier", head_config, "pooling", "mean", _POOLINGS)
+    objective = _known(run, "classifier", head_config, "objective", "cross_entropy", _OBJECTIVES)
     outputs = 1 if objective == "binary" else len(labels)
 
     def make(*arguments: Any, **options: Any) -> NativeClassifier:
@@ -42,9 +42,9 @@ def open_classifier_engine(
 def open_language_engine(
     run: Path, config: Mapping[str, Any], precision: PrecisionName = "float32", threads: int | None = None
 ) -> NativeLanguageModel:
-    """The native engine with the weights of a language model's run. Raises as `open_classifier_engine`."""
-    around = section(config, "language_model", run)
-    objective = _known(run, "language_model", around, "objective", "causal", _READINGS)
+    """Return the native engine with the weights of a language model's run. Raises as `open_classifier_engine`."""
+    head_config = section(config, "language_model", run)
+    objective = _known(run, "language_model", head_config, "objective", "causal", _READINGS)
 
     def make(*arguments: Any, **options: Any) -> NativeLanguageModel:
         return NativeLanguageModel(*arguments, objective=objective, **options)
@@ -53,7 +53,7 @@ def open_language_engine(
 
 
 def labels_of(run: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
-    """The classes of a classifier, in the order of training. Raises `DataError`."""
+    """Return the classes of a classifier, in the order of training. Raises `DataError`."""
     labels = config.get("labels")
     if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
         raise DataError(f"{run / 'config.json'}: damaged: names no labels; restore the file")
@@ -72,9 +72,9 @@ def _opened(
 
 
 def _known(
-    run: Path, section_name: str, around: Mapping[str, Any], name: str, default: str, known: tuple[str, ...]
+    run: Path, section_name: str, head_config: Mapping[str, Any], name: str, default: str, known: tuple[str, ...]
 ) -> Any:
-    value = around.get(name, default)
+    value = head_config.get(name, default)
     if value not in known:
         raise UsageError(f"{run}: this runtime does not compute {section_name}.{name} = {value}; upgrade it")
     return value

@@ -1,4 +1,4 @@
-"""Translations as the lines that a command prints: text alone, or with what is known of it."""
+"""Format translations as the lines that a command prints: text alone, or with scores and confidences."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from dikkat_runtime.tasks.translations import Translation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputStyle:
-    """What is printed of each translation."""
+    """The parts of a translation that are printed."""
 
     scores: bool = False
     """Number and score before each text."""
     confidence: bool = False
-    """The probability that it is right before each text, and behind it the faults that are seen."""
+    """The probability that it is right before each text, and behind it its visible faults."""
     json: bool = False
     """All of it as one object of JSON, with the probability of each word."""
     abstain: float | None = None
@@ -28,11 +28,11 @@ class OutputStyle:
 
     @property
     def needs_confidence(self) -> bool:
-        """Whether translations must have a confidence."""
+        """True if translations must have a confidence."""
         return self.confidence or self.json or self.abstain is not None
 
     def check(self, n_best: int, *, is_document: bool) -> None:
-        """Raises `UsageError` for what does not go together."""
+        """Raise `UsageError` for options that exclude each other."""
         if self.abstain is not None and not 0 <= self.abstain <= 1:
             raise UsageError(f"--abstain is a probability from 0 to 1, not {self.abstain}")
         if self.needs_confidence and n_best != 1:
@@ -41,17 +41,17 @@ class OutputStyle:
             raise UsageError("--confidence, --json and --abstain are for lines; leave out --out")
 
     def lines(self, translation: Translation, number: int, notes: TranslationNotes) -> Iterator[str]:
-        """The lines of the translation of a line, whose number counts from 1; `notes` hears of those left empty."""
+        """Yield the lines of the translation of a line, whose number counts from 1; `notes` counts those left empty."""
         confidence = translation.confidence or CERTAIN
         abstains = self.abstain is not None and confidence.probability < self.abstain
         if abstains:
             notes.abstained(number)
-        for each in (translation, *translation.alternatives):
-            text = "" if abstains else each.text
+        for variant in (translation, *translation.alternatives):
+            text = "" if abstains else variant.text
             if self.json:
-                yield _as_json(each, number, text)
+                yield _as_json(variant, number, text)
                 continue
-            before = [str(number), f"{each.score:.4f}"] if self.scores else []
+            before = [str(number), f"{variant.score:.4f}"] if self.scores else []
             if self.confidence:
                 yield "\t".join([*before, f"{confidence.probability:.4f}", text, ", ".join(confidence.flags)])
             else:

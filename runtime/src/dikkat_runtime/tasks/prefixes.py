@@ -1,4 +1,4 @@
-"""What a person has typed of a translation, shared out to the pieces in which a line is translated."""
+"""Divide the typed beginning of a translation among the pieces of a line."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dikkat_runtime.text.sentences import cut_at_sentences, split_sentences
 
 @dataclass(frozen=True, slots=True)
 class TypedPrefix:
-    """How far the typed text goes."""
+    """The typed text, divided by pieces."""
 
     finished: str
     """Text for the pieces before `number`, which are not translated any more."""
     number: int
-    """Of the piece that the rest of it begins; behind the last piece where there is none."""
+    """Index of the piece that the rest of the text begins; one behind the last piece where there is none."""
     begun: str
-    """What the translation of that piece begins with."""
+    """The beginning of the translation of that piece."""
 
 
 UNTYPED = TypedPrefix("", -1, "")
-"""Nothing is typed."""
+"""The division of an empty text."""
 
 
 def shared_out(prefix: str, pieces: Sequence[Piece], languages: tuple[str, str]) -> TypedPrefix:
@@ -36,7 +36,7 @@ def shared_out(prefix: str, pieces: Sequence[Piece], languages: tuple[str, str])
     for number, piece in enumerate(pieces):
         rest = "".join(sentences[position:])
         if not piece.ids:
-            # what is copied was perhaps typed too
+            # copied pieces may have been typed too
             if rest.lstrip().startswith(piece.text) and number != len(pieces) - 1:
                 end = len(rest) - len(rest.lstrip()) + len(piece.text)
                 end += len(rest[end:]) - len(rest[end:].lstrip())

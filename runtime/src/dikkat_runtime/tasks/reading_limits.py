@@ -1,4 +1,4 @@
-"""How much a translator reads in one piece: what its training lines were like, kept in the run."""
+"""Limit the length of a piece to that of the training lines, as recorded in the run."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.segmentation import ReadingLimits
 
 _SHARE = 0.005
-"""Of training lines with several sentences; below it they are exceptions from which nothing is learned."""
+"""Share of training lines with several sentences, below which the model has learned nothing from them."""
 _SLACK = 1.25
-"""A sentence may be so much longer than the longest of the training data before it is cut."""
+"""Factor by which a sentence may be longer than the longest of the training data before it is cut."""
 
 
 def default_limits(max_length: int, max_positions: int | None) -> ReadingLimits:
-    """The limits where nothing is known of the training lines: `data.max_length`, and the table of learned positions.
+    """Return the limits where no training lines are recorded: `data.max_length`, and the learned positions.
 
     `max_positions` is None where positions are not learned.
     """
     most = max_length
     if max_positions is not None:
-        # the translation of n tokens and an end mark has a place for each of its most tokens
+        # the longest translation of n tokens and an end mark must fit into the table of positions
         options = DecodingOptions()
-        room = max_positions - options.max_length_offset
-        most = min(most, max(1, int(room / options.max_length_factor) - 1))
+        available = max_positions - options.max_length_offset
+        most = min(most, max(1, int(available / options.max_length_factor) - 1))
     return ReadingLimits(most, most, several_sentences=True)
 
 
 def limits_of_profile(profile: Mapping[str, Any], most: int, where: str) -> ReadingLimits:
-    """The limits from what is recorded of the training lines; `most` is the longest that can be read at all.
+    """Return the limits from the recorded profile of the training lines; `most` is the longest possible piece.
 
     A sentence is read whole up to a quarter more tokens than the longest training line had. Several sentences are read
     together up to the 99.9th percentile of the training lines, where at least one line in 200 had several; else each is
-    read alone. Raises `DataError` naming the file `where` for a profile that is none.
+    read alone. Raises `DataError` naming the file `where` for an invalid profile.
     """
     try:
         longest, usual, several = (profile[name] for name in ("longest", "usual", "several_sentences"))
@@ -47,11 +47,11 @@ def limits_of_profile(profile: Mapping[str, Any], most: int, where: str) -> Read
 
 
 def limits_of_run(config: Mapping[str, Any], where: str) -> ReadingLimits:
-    """The limits of a run from its settings. Raises `DataError` where they are damaged."""
+    """Return the limits of a run from its settings. Raises `DataError` where they are damaged."""
     data, model = config.get("data"), config.get("model")
     try:
-        learned = model["positions"] == "learned"  # type: ignore[index]
-        usual = default_limits(int(data["max_length"]), int(model["max_positions"]) if learned else None)  # type: ignore[index]
+        is_learned = model["positions"] == "learned"  # type: ignore[index]
+        usual = default_limits(int(data["max_length"]), int(model["max_positions"]) if is_learned else None)  # type: ignore[index]
     except (KeyError, TypeError, ValueError):
         raise DataError(f"{where}: damaged: it has no data.max_length; restore the file") from None
     source: Any = config.get("data_source")

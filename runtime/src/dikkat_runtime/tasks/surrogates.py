@@ -1,8 +1,8 @@
-"""Placeholders on their way through a model: a private character in the text, a name in what the model reads.
+"""Pass placeholders through a model: a private character in the text, a name in the model's input.
 
 A model has never met `{name}`, but knows what to do with a name. So each placeholder of a text becomes a character of
-the private use area, its mark; before a piece of the text is read, a name takes the place of each mark, a surrogate,
-which search then writes exactly once; and in the end the placeholder takes the place of the surrogate.
+the private use area, its mark; before a piece of the text is read, a name replaces each mark, a surrogate,
+which search then writes exactly once; and in the end the placeholder replaces the surrogate.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ SURROGATES = (
     "Tom", "Mary", "Martin", "Paul", "Anna", "Paris", "Berlin", "Robert", "Maria", "Peter", "London", "Daniel", "Emma",
     "Madrid", "Simon", "Laura",
 )  # fmt: skip
-"""What may stand for a placeholder; which come through best depends on the model."""
+"""Names that may stand for a placeholder; the model decides which of them it copies best."""
 FIRST_MARK, LAST_MARK = 0xE000, 0xF8FF
 _MARK = re.compile(f"[{chr(FIRST_MARK)}-{chr(LAST_MARK)}]")
 _SURE = 4
-"""Letters of an address that is only begun which tell that it is one."""
+"""Letters of a partial address from which on it counts as an address."""
 _GAP = re.compile(r"\s+|\Z")
 
 
@@ -32,23 +32,23 @@ class Protected:
 
     text: str
     placeholders: tuple[str, ...] = ()
-    """What stood there, by the number of the mark."""
+    """The placeholders, by the number of the mark."""
 
     @property
     def names(self) -> tuple[tuple[str, str], ...]:
         """Each placeholder with its mark."""
-        return tuple((each, chr(FIRST_MARK + number)) for number, each in enumerate(self.placeholders))
+        return tuple((placeholder, chr(FIRST_MARK + number)) for number, placeholder in enumerate(self.placeholders))
 
     def restored(self, text: str) -> str:
-        """A text with the placeholders in the place of their marks."""
+        """Return a text with the placeholders instead of their marks."""
         if not self.placeholders:
             return text
         return _MARK.sub(lambda match: self.placeholders[ord(match[0]) - FIRST_MARK], text)
 
     def marked(self, typed: str) -> str:
-        """What a person typed of a translation, with the marks; a placeholder that is only begun is taken as typed."""
+        """Return the typed beginning of a translation with marks; a partial placeholder is left as typed."""
         left = list(enumerate(self.placeholders))
-        for number, placeholder in sorted(left, key=lambda each: -len(each[1])):
+        for number, placeholder in sorted(left, key=lambda entry: -len(entry[1])):
             if placeholder in typed:
                 typed = typed.replace(placeholder, chr(FIRST_MARK + number), 1)
                 left.remove((number, placeholder))
@@ -61,7 +61,7 @@ class Protected:
 
 
 def protect(text: str) -> Protected:
-    """Mark the placeholders, addresses and private characters of a text; what touches is one placeholder."""
+    """Mark the placeholders, addresses and private characters of a text; adjacent ones are one placeholder."""
     spans = protected_spans(text, _MARK)
     if not spans or len(spans) > LAST_MARK - FIRST_MARK:
         return Protected(text)
@@ -90,21 +90,21 @@ class Filled:
 
     @property
     def demands(self) -> tuple[Demanded, ...]:
-        """What the translation must hold."""
-        places = ((mark, name, re.search(_standing(name), self.text)) for mark, name in self.names)
+        """The surrogates as demands on the translation."""
+        matches = ((mark, name, re.search(_standing(name), self.text)) for mark, name in self.names)
         return tuple(
-            Demanded((name,), 1, "placeholder", mark, (place.span(),) if place else ()) for mark, name, place in places
+            Demanded((name,), 1, "placeholder", mark, (match.span(),) if match else ()) for mark, name, match in matches
         )
 
     def filled(self, text: str) -> str:
-        """A text with the surrogates in the place of their marks."""
+        """Return a text with the surrogates instead of their marks."""
         for mark, name in self.names:
             text = text.replace(mark, name)
         return text
 
 
 def fill(text: str, ranked: Sequence[str], beside: str = "") -> Filled:
-    """A piece in which marks gave way to surrogates, the first of `ranked` that stand neither in it nor in `beside`."""
+    """Replace the marks of a piece by surrogates, the first of `ranked` that are neither in it nor in `beside`."""
     marks = tuple(_MARK.findall(text))
     usable = [name for name in ranked if not re.search(rf"(?<!\w){name}(?!\w)", f"{text} {beside}")]
     names = tuple(zip(marks, usable, strict=False))
@@ -114,7 +114,7 @@ def fill(text: str, ranked: Sequence[str], beside: str = "") -> Filled:
 
 
 def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[str]]:
-    """A translation with each mark exactly once, and the marks that had to be put where they stand in the source.
+    """Return a translation with each mark exactly once, and the marks that were inserted by their source position.
 
     `piece` is the text with the marks.
     """
@@ -127,7 +127,7 @@ def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[
             if len(standing.findall(text)) == 1:
                 text = standing.sub(mark, text)
                 continue
-            # once too often is as wrong as not at all
+            # a surrogate written twice is as wrong as a missing one
             text = re.sub(rf"\s?{standing.pattern}", "", text, flags=re.IGNORECASE)
         lost.append(mark)
     for mark in lost:
@@ -137,7 +137,7 @@ def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[
 
 
 def ranked_surrogates(translate: Callable[[Sequence[str]], Sequence[str]]) -> tuple[str, ...]:
-    """The surrogates, those first that a model leaves as they are when it reads them alone."""
+    """Return the surrogates, those first that a model copies unchanged when it reads them alone."""
     texts = translate(SURROGATES)
     return tuple(sorted(SURROGATES, key=lambda name: texts[SURROGATES.index(name)].strip(" .") != name))
 
@@ -147,8 +147,8 @@ def _standing(name: str) -> str:
 
 
 def _inserted(text: str, mark: str, share: float) -> str:
-    """A text with the mark between the words that are nearest to this share of it."""
-    at = min((gap.start() for gap in _GAP.finditer(text)), key=lambda place: abs(place - share * len(text)))
+    """Return a text with the mark between the words that are nearest to this share of it."""
+    at = min((gap.start() for gap in _GAP.finditer(text)), key=lambda index: abs(index - share * len(text)))
     if share == 0:
         return f"{mark} {text}"
     return f"{text[:at]} {mark}{text[at:]}".strip()

@@ -1,4 +1,4 @@
-"""What a user should know of a translated text beside the text, counted over its lines and told at the end."""
+"""Count events of translated lines that a user should know, and report them at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dikkat_runtime.text.placeholders import KINDS, Kind
 
 Event = Literal["cut", "long word", "carriage return", "loop", "unfinished", "misplaced"]
 
-_TOLD: dict[Event, tuple[str, str]] = {
+_MESSAGES: dict[Event, tuple[str, str]] = {
     "cut": (
         "1 line had a sentence that the model cannot read in one piece and that was cut",
         "{count:,} lines had a sentence that the model cannot read in one piece and that was cut",
@@ -61,7 +61,7 @@ class _Tally:
 
 @dataclass(slots=True)
 class TranslationNotes:
-    """Counts lines, numbered from 1, by what happened to them."""
+    """Counters of lines, numbered from 1, by event."""
 
     _events: dict[Event, _Tally] = field(default_factory=dict)
     _lost: dict[Kind, _Tally] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class TranslationNotes:
     _unmet: _Tally = field(default_factory=_Tally)
 
     def add(self, event: Event, line: int) -> None:
-        """Once a line, whatever the number of its pieces."""
+        """Count an event once a line, whatever the number of its pieces."""
         if self._last.get(event) != line:
             self._last[event] = line
             self._events.setdefault(event, _Tally()).add(line)
@@ -86,22 +86,25 @@ class TranslationNotes:
         return 0 if tally is None else tally.count
 
     def compare(self, line: int, had: set[Kind], lost: list[tuple[Kind, str]]) -> None:
-        """A line `had` these kinds of what must survive, and of them `lost` this."""
+        """Note the kinds of protected text that a line `had`, and those of them that were `lost`."""
         for kind in had:
             self._had[kind] = self._had.get(kind, 0) + 1
         for kind, example in dict(reversed(lost)).items():
             self._lost.setdefault(kind, _Tally()).add(line, example)
 
     def flagged(self, flag: Flag, line: int) -> None:
-        """A line shows a fault that is seen without the model."""
+        """Note a fault of a line that is visible without the model."""
         self._flags.setdefault(flag, _Tally()).add(line)
 
     def abstained(self, line: int) -> None:
-        """A line was left empty, since its translation is not sure enough."""
+        """Note a line that was left empty, since its translation is not sure enough."""
         self._abstained.add(line)
 
     def demanded(self, line: int, demands: Sequence[Demanded], unmet: Sequence[Demanded], *, forced: bool) -> None:
-        """A piece of a line had to hold `demands`; of them `unmet` it does not, though all were `forced` if need be."""
+        """Note the `demands` on a piece of a line and the `unmet` ones.
+
+        `forced` is True where search was constrained.
+        """
         terms = [demand for demand in demands if demand.reason == "term"]
         if not terms:
             return
@@ -115,40 +118,39 @@ class TranslationNotes:
             self._unmet.add(line, f"{term.source} → {'|'.join(term.forms)}")
 
     def lines(self) -> list[str]:
-        """One line for each kind of event that happened, and one for all that did not survive."""
-        told = []
-        for event, (one, many) in _TOLD.items():
+        """Return one line for each kind of event, and one for all losses."""
+        messages = []
+        for event, (one, many) in _MESSAGES.items():
             if tally := self._events.get(event):
                 text = one if tally.count == 1 else many.format(count=tally.count)
-                told.append(f"{text} ({'' if tally.count == 1 else 'first '}line {tally.first})")
-        told += self.glossary_lines()
+                messages.append(f"{text} ({'' if tally.count == 1 else 'first '}line {tally.first})")
+        messages += self.glossary_lines()
         if self._flags:
-            flags = (
-                f"{flag} in {plural(each.count, 'line')} (line {each.first})" for flag, each in self._flags.items()
-            )
-            told.append(f"flagged: {'; '.join(flags)}")
+            flags = [(flag, tally.count, tally.first) for flag, tally in self._flags.items()]
+            shown_flags = (f"{flag} in {plural(count, 'line')} (line {first})" for flag, count, first in flags)
+            messages.append(f"flagged: {'; '.join(shown_flags)}")
         if count := self._abstained.count:
-            told.append(f"{plural(count, 'line')} left empty by --abstain (first line {self._abstained.first})")
+            messages.append(f"{plural(count, 'line')} left empty by --abstain (first line {self._abstained.first})")
         losses = [self._loss(kind) for kind in KINDS if kind in self._lost]
-        return [*told, f"lost or changed: {'; '.join(losses)}"] if losses else told
+        return [*messages, f"lost or changed: {'; '.join(losses)}"] if losses else messages
 
     def glossary_lines(self) -> list[str]:
-        """What of a glossary was used, and what is not as demanded."""
+        """Return the lines on the use of a glossary and its unmet demands."""
         if not self._terms:
             return []
         used = [f"{shown(term)} ({count:,})" for term, count in self._terms.most_common(_SHOWN_TERMS)]
         more = f" and {len(self._terms) - len(used):,} more" if len(self._terms) > len(used) else ""
         total = sum(self._terms.values())
-        told = [
+        messages = [
             f"glossary: {plural(total, 'term')} in {plural(self._term_lines.count, 'text')},"
             f" {self._forced.count:,} of them translated again to hold what is demanded: {', '.join(used)}{more}"
         ]
         if unmet := self._unmet.count:
-            told.append(
+            messages.append(
                 f"glossary: {plural(unmet, 'term')} not exactly as demanded"
                 f" (first line {self._unmet.first}: {shown(self._unmet.example)})"
             )
-        return told
+        return messages
 
     def _loss(self, kind: Kind) -> str:
         tally, had = self._lost[kind], self._had[kind]
@@ -158,5 +160,5 @@ class TranslationNotes:
 
 
 def shown(text: str) -> str:
-    """A text as it is shown on a terminal, which must not obey it."""
-    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    """Return a text with its control characters escaped for a terminal."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)

@@ -1,4 +1,4 @@
-"""Translations: from hypotheses of ids to text, and from the pieces of a line to the line."""
+"""Turn hypotheses of ids into text, and the translations of pieces into that of the line."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ class Translation:
     score: float
     """Log-probability divided by the length (to the power of the length penalty), in nats a token; see `Hypothesis`."""
     tokens: tuple[str, ...]
-    """The subwords of `text` as the model wrote them; none of what was copied."""
+    """The subwords of `text` as the model wrote them; none of a copied text."""
     alternatives: tuple[Translation, ...] = ()
-    """The next best ones, when more than one was asked for; of a line in pieces, the next best of each piece."""
+    """The next best ones, when several were requested; of a line in pieces, the next best of each piece."""
     finished: bool = True
-    """Whether the model ended it itself, before the length limit."""
+    """True if the model ended it itself, before the length limit."""
     confidence: Confidence | None = None
-    """How probable it is that it is right, where that was asked for."""
+    """The probability that it is right, where that was requested."""
 
 
 def copied(text: str) -> Translation:
-    """The translation of a text that is left as it is."""
+    """Return the translation of a text that is left as it is."""
     return Translation(text, 0.0, ())
 
 
 def translations_of(
-    found: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer, begun: Sequence[tuple[str, Prefix] | None] = ()
+    hypotheses: Sequence[Sequence[Hypothesis]], tokenizer: Tokenizer, begun: Sequence[tuple[str, Prefix] | None] = ()
 ) -> list[Translation]:
-    """The translation of each sentence from its hypotheses, best first; what was typed of it stands in `begun`."""
-    flat = [hypothesis for hypotheses in found for hypothesis in hypotheses]
+    """Return the translation of each sentence from its hypotheses, best first; `begun` has the typed beginnings."""
+    flat = [hypothesis for of_sentence in hypotheses for hypothesis in of_sentence]
     texts = iter(tokenizer.decode_batch([hypothesis.tokens for hypothesis in flat]))
 
     def translation(hypothesis: Hypothesis, typed: tuple[str, Prefix] | None) -> Translation:
@@ -51,13 +51,18 @@ def translations_of(
         tokens = tuple(tokenizer.labels(hypothesis.tokens))
         return Translation(text, hypothesis.score, tokens, finished=hypothesis.finished)
 
-    typed = begun or [None] * len(found)
-    made = [[translation(each, own) for each in hypotheses] for hypotheses, own in zip(found, typed, strict=True)]
-    return [Translation(best.text, best.score, best.tokens, tuple(others), best.finished) for best, *others in made]
+    typed = begun or [None] * len(hypotheses)
+    translations = [
+        [translation(hypothesis, own) for hypothesis in of_sentence]
+        for of_sentence, own in zip(hypotheses, typed, strict=True)
+    ]
+    return [
+        Translation(best.text, best.score, best.tokens, tuple(others), best.finished) for best, *others in translations
+    ]
 
 
 def joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
-    """The translation of a line from those of its pieces, scored as if it had been written in one."""
+    """Return the translation of a line from those of its pieces, scored as if it had been written in one."""
     if len(parts) == 1:
         return parts[0]
     ranks = max(len(part.alternatives) for part in parts)
@@ -66,14 +71,14 @@ def joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
 
 
 def prefixed(finished: str, parts: Sequence[Translation], length_penalty: float) -> Translation:
-    """The translation of a line that begins with text that is `finished`, and goes on with its `parts`."""
+    """Return the translation of a line that begins with `finished` text and continues with its `parts`."""
     if not parts:
         return copied(finished)
     whole = joined(parts, length_penalty)
     text = parts[0].text
     for part in parts[1:]:
         text = text + part.text if text.endswith(" ") else join([text, part.text.strip()])
-    others = tuple(replace(each, text=finished + each.text) for each in whole.alternatives)
+    others = tuple(replace(alternative, text=finished + alternative.text) for alternative in whole.alternatives)
     return replace(whole, text=finished + text, alternatives=others)
 
 
@@ -83,7 +88,7 @@ def _ranked(part: Translation, rank: int) -> Translation:
 
 
 def _joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
-    # what was copied has no tokens, and a score of 0
+    # a copied piece has no tokens, and a score of 0
     lengths = [len(part.tokens) + part.finished if part.tokens else 0 for part in parts]
     total = sum(part.score * length**length_penalty for part, length in zip(parts, lengths, strict=True) if length)
     score = total / sum(lengths) ** length_penalty if any(lengths) else 0.0

@@ -1,4 +1,4 @@
-"""The translator: lines of text in, lines of text out, by any engine."""
+"""Translate lines of text by any engine."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["BEAM", "WINDOW", "Translation", "Translator"]
 
 BEAM = BeamOptions()
 DEMANDING_PENALTY = 1.0
-"""Most that the length penalty is where words are demanded: above it, translations that go on until all is said win."""
+"""Largest length penalty with demanded words; a larger one favours translations that go on until all are written."""
 WINDOW = 2048
 """Lines that are read ahead, so that sentences of like length share a batch."""
 
@@ -54,20 +54,21 @@ class Translator:
         target_language: str = "",
         notes: TranslationNotes | None = None,
     ) -> None:
-        """`limits` are what the model has learned to read in one piece; `language` that of the source, by default the
-        tokenizer's. Without a `target_tokenizer` both sides have one.
+        """`limits` are the lengths that the model has learned to read; `language` is that of the source.
+
+        By default the language is the tokenizer's, and without a `target_tokenizer` both sides have one.
         """
         self.engine = engine
         self.language = tokenizer.language if language is None else language
         self.target_language = target_language
         self.tokenizer = tokenizer
-        """That of the source."""
+        """The tokenizer of the source."""
         self.target_tokenizer = tokenizer if target_tokenizer is None else target_tokenizer
         self.limits = limits
         self.notes = notes or TranslationNotes()
-        """What there is to say of the lines that were translated so far."""
+        """Events of the lines that were translated so far."""
         self.corrections: Corrections | None = None
-        """What people have put in the place of translations; None where it is left aside."""
+        """The corrections of people; None where they are ignored."""
 
     @classmethod
     def load(
@@ -78,7 +79,7 @@ class Translator:
         threads: int | None = None,
         limits: ReadingLimits | None = None,
     ) -> Translator:
-        """The translator of a run directory, by the native engine.
+        """Return the translator of a run directory, by the native engine.
 
         Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a
         model of another kind, or one that the native engine does not compute.
@@ -98,7 +99,7 @@ class Translator:
 
     @property
     def info(self) -> EngineInfo:
-        """What computes, at what precision, with how many threads."""
+        """The engine that computes, with its precision and threads."""
         return self.engine.info
 
     def translate(
@@ -134,15 +135,15 @@ class Translator:
         """Translate an endless stream in order, in constant memory; a line without words comes back as it is.
 
         A line that is longer than what the model has learned to read is cut, at sentences where that is enough, and its
-        translations are joined; `notes`, by default those of the translator, hears of this and whatever else a user
-        should know. At most `window` lines are read ahead, and `batch_size` pieces translated at once. With
+        translations are joined; `notes`, by default those of the translator, counts such events for the
+        user. At most `window` lines are read ahead, and `batch_size` pieces translated at once. With
         `retry_loops` an output that repeats itself over and over is decoded again with `no_repeat_ngram`.
         Batch size and neighbours do not change a translation.
 
-        Placeholders, addresses and numbers with units stand in a translation exactly as often as in the line. So do the
-        terms of `glossary`, each in one of its forms. A translation begins with the text that `prefixes`, one for each
-        line, has for it, and goes on as is best. With `confidence`, from `judge`, each tells how probable it is
-        that it is right. Raises `UsageError` for either where translations are drawn.
+        Placeholders, addresses and numbers with units are in a translation exactly as often as in the line. So are the
+        terms of `glossary`, each in one of its forms. A translation begins with the text of `prefixes`, one for each
+        line, and continues in the best way. With `confidence`, from `judge`, each has the probability
+        that it is right. Raises `UsageError` for a glossary or prefixes where translations are sampled.
         """
         if window < 1:
             raise UsageError(f"window must be at least 1, not {window}")
@@ -156,9 +157,11 @@ class Translator:
         yield from translator.translate(lines, window, prefixes)
 
     def complete(self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None) -> Completion:
-        """A session for whoever types the translation of `source`: each prefix is completed in a few milliseconds.
+        """Return a session for a person who types the translation of `source`.
 
-        Raises `UsageError` for a source of more than one line, and where translations are drawn.
+        Each prefix is completed in milliseconds.
+
+        Raises `UsageError` for a source of more than one line, and where translations are sampled.
         """
         if isinstance(options, SamplingOptions):
             raise UsageError("what is typed is completed by search alone; leave out sampling")
@@ -174,7 +177,7 @@ class Translator:
         glossary: Glossary | None = None,
         judge: Judge | None = None,
     ) -> LineTranslator:
-        """What cuts lines and joins the translations that `decode` finds for their pieces."""
+        """Return the translator of lines that joins the translations which `decode` returns for their pieces."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
         if self.corrections is not None:
             self.corrections.refresh()
@@ -191,45 +194,45 @@ class Translator:
             corrected=_nothing if self.corrections is None else self.corrections.get,
         )
 
-    def judge(self, run: str | Path, *, told: Callable[[str], object] = lambda line: None) -> Judge:
-        """What tells the confidence in translations of this translator, which is that of the directory `run`.
+    def judge(self, run: str | Path, *, on_progress: Callable[[str], object] = lambda line: None) -> Judge:
+        """Return the judge of the confidence in translations of this translator, whose run directory is `run`.
 
         At first use it is fitted on the validation part there, which takes as long as to translate it, and kept in
-        confidence.json; `told` hears of that. Raises `MissingInputError` where there is neither.
+        confidence.json; `on_progress` gets a message. Raises `MissingInputError` where there is neither.
         """
         tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
         path, scorer = Path(run), PairScorer(self.engine, tokenizers, languages)
         calibration = Calibration.read(path)
         if calibration is None:
             pairs = held_out_pairs(path)
-            told(f"fitting confidence on {len(pairs):,} validation pairs, once …")
+            on_progress(f"fitting confidence on {len(pairs):,} validation pairs, once …")
             notes = TranslationNotes()
 
             def translate(texts: Sequence[str]) -> list[str]:
-                return [each.text for each in self.stream(texts, BEAM, notes=notes)]
+                return [translation.text for translation in self.stream(texts, BEAM, notes=notes)]
 
             calibration = fit_calibration(pairs, translate, scorer)
             calibration.write(path)
         return Judge(scorer, calibration)
 
     def encode(self, line: str) -> list[int]:
-        """Source ids of a line, without end mark; none for a line of white space."""
+        """Return source ids of a line, without end mark; none for a line of white space."""
         text = line.strip()
         return self.tokenizer.encode(text, self.language) if text else []
 
     @cached_property
     def constraints(self) -> ConstraintCompiler:
-        """What makes constraints over tokens of texts."""
+        """The compiler of constraints over tokens."""
         return ConstraintCompiler(self.target_tokenizer, self.language, self.target_language)
 
     @cached_property
     def surrogates(self) -> tuple[str, ...]:
-        """The names that stand for placeholders, those first that this model leaves as they are."""
+        """The names that stand for placeholders, those first that this model copies unchanged."""
 
         def copies(names: Sequence[str]) -> list[str]:
             ids = self.tokenizer.encode_batch(list(names), self.language)
-            found = search_all(self.engine, ids, DecodingOptions(scores=False))
-            return self.target_tokenizer.decode_batch([hypotheses[0].tokens for hypotheses in found])
+            results = search_all(self.engine, ids, DecodingOptions(scores=False))
+            return self.target_tokenizer.decode_batch([hypotheses[0].tokens for hypotheses in results])
 
         return ranked_surrogates(copies)
 
@@ -242,24 +245,25 @@ class Translator:
         *,
         batch_size: int = BATCH_SIZE,
     ) -> list[Translation]:
-        """The translations of requests; only where they are `bound` must these meet what is demanded."""
+        """Return the translations of requests; only where they are `bound` must these meet the demands."""
         sentences = [request.ids for request in requests]
         if not bound:
-            found = search_all(self.engine, sentences, options, numbers=numbers, batch_size=batch_size)
-            return translations_of(found, self.target_tokenizer)
+            hypotheses = search_all(self.engine, sentences, options, numbers=numbers, batch_size=batch_size)
+            return translations_of(hypotheses, self.target_tokenizer)
         compiler = self.constraints
-        typed = [compiler.prefix(each.prefix, each.is_closed) for each in requests]
+        typed = [compiler.prefix(request.prefix, request.is_closed) for request in requests]
         constraints = [
-            compiler.constraint(each.text, each.demands, own) for each, own in zip(requests, typed, strict=True)
+            compiler.constraint(request.text, request.demands, own)
+            for request, own in zip(requests, typed, strict=True)
         ]
         if any(request.demands for request in requests):
             options = replace(options, length_penalty=min(options.length_penalty, DEMANDING_PENALTY))
-        found = search_all(
+        hypotheses = search_all(
             self.engine, sentences, options, numbers=numbers, batch_size=batch_size, constraints=constraints
         )
-        begun = [None if own is None else (each.prefix, own) for each, own in zip(requests, typed, strict=True)]
-        return translations_of(found, self.target_tokenizer, begun)
+        begun = [None if own is None else (request.prefix, own) for request, own in zip(requests, typed, strict=True)]
+        return translations_of(hypotheses, self.target_tokenizer, begun)
 
 
 def _nothing(text: str) -> None:
-    """Correct no text."""
+    """Return no correction for any text."""

@@ -1,1 +1,1 @@
-"""Text to ids and back."""
+"""Turn text into ids and ids into text."""

@@ -1,4 +1,4 @@
-"""Lower-casing that knows the dotless and the dotted i of Turkish and Azeri."""
+"""Lower-case text with the dotless and the dotted i of Turkish and Azeri."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _SMALL_I_WITH_DOT = re.compile("İ|I\u0307")
 
 
 def has_dotted_i(language: str) -> bool:
-    """Whether `language` ("tr", "tur", "tr_TR", "az", …) pairs I with ı and İ with i."""
+    """Return whether `language` ("tr", "tur", "tr_TR", "az", …) pairs I with ı and İ with i."""
     return re.split("[-_.@]", language.lower(), maxsplit=1)[0] in _DOTTED_I_LANGUAGES
 
 
@@ -25,7 +25,7 @@ def lower(text: str, language: str = "") -> str:
 
 
 def capitalized(text: str, language: str = "") -> str:
-    """`text` with a capital at its beginning, by the rules of `language`: in Turkish and Azeri that of i is İ."""
+    """Return `text` with a capital at its beginning, by the rules of `language`: İ for i in Turkish and Azeri."""
     first = "İ" if text.startswith("i") and has_dotted_i(language) else text[:1].upper()
     # a letter such as ß has no capital of its own
     return (first if len(first) == 1 else text[:1]) + text[1:]

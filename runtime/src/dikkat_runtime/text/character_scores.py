@@ -1,4 +1,4 @@
-"""chrF of one sentence: how many groups of characters two texts have in common (Popović 2015)."""
+"""Compute chrF of one sentence: the character n-grams that two texts have in common (Popović 2015)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ BETA = 2.0
 
 
 def chrf(text: str, reference: str) -> float:
-    """Character F-score from 0 to 100 of n-grams up to six, recall counted twice, white space left out."""
+    """Return the character F-score from 0 to 100 of n-grams up to six, recall counted twice, without white space."""
     ours, others = "".join(text.split()), "".join(reference.split())
     precisions, recalls = list[float](), list[float]()
     for order in ORDERS:

@@ -1,4 +1,4 @@
-"""Words that a translation must hold: which forms are allowed, and how often they stand in a text."""
+"""Words that a translation must hold: their allowed forms, and their counts in a text."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ _BEFORE_SENTENCE = r"(?:^|(?<=[.!?:…] ))[\"'“‘„«‹(\[¿¡–—\- ]*"
 
 @dataclass(frozen=True, slots=True)
 class Demanded:
-    """A word, or several, in one of its forms, so often and no more."""
+    """Words to write exactly `count` times, each time in one of their forms."""
 
     forms: tuple[str, ...]
     count: int = 1
     reason: Reason = "term"
     source: str = ""
-    """What of the source asks for it."""
+    """The part of the source that asks for it."""
     spans: tuple[tuple[int, int], ...] = ()
-    """Where that stands in the source: start and end."""
+    """Start and end of that part in the source."""
 
 
 def unmet(text: str, demands: Sequence[Demanded], *, suffixes: bool) -> list[Demanded]:
-    """Those that do not stand in `text` exactly as often as demanded; where forms are shared, the first count first.
+    """Return the demands that `text` does not meet exactly; where forms are shared, the first demands count first.
 
-    A form stands as a word of its own: beside it are no letters or digits, but with `suffixes` behind it those of
+    A form counts as a word of its own: beside it are no letters or digits, but with `suffixes` behind it those of
     Turkish nouns. A form in small letters may begin with a capital where a sentence begins.
     """
     if any(demand.reason == "number" for demand in demands):
@@ -70,7 +70,7 @@ def _pattern(forms: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _bordered(form: str) -> str:
-    """The form with nothing of another word or number before it."""
+    """Return a pattern of the form without letters or digits of another word before it."""
     if is_spaceless(form[0]):
         return re.escape(form)
     before = r"(?<![\w.,])" if form[0].isdigit() else r"(?<!\w)"

@@ -1,4 +1,4 @@
-"""JSON of other people, read within bounds: a regular file, not large, of few parts, and without endless nesting."""
+"""Read JSON of other people within bounds: a regular file, not large, of few parts, and without deep nesting."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST_SHOWN = 80
 
 
 def read_json(path: Path, what: str = "valid JSON") -> Any:
-    """The content of the file. Raises `MissingInputError` or `DataError` naming it and that it is not `what`."""
+    """Return the content of the file. Raises `MissingInputError` or `DataError` naming it and that it is not `what`."""
     content = read_regular(path, MOST_BYTES)
     parts = sum(map(content.count, (b",", b"[", b"{")))
     if parts > MOST_PARTS:
@@ -30,7 +30,10 @@ def read_json(path: Path, what: str = "valid JSON") -> Any:
 
 
 def read_regular(path: Path, most: int) -> bytes:
-    """The bytes of a file. Raises `MissingInputError`, or `DataError` for what is no file and for one over `most`."""
+    """Return the bytes of a file.
+
+    Raises `MissingInputError`, or `DataError` for a folder, a device or over `most` bytes.
+    """
     require_regular(path)
     try:
         with path.open("rb") as file:
@@ -54,7 +57,7 @@ def require_regular(path: Path) -> None:
 
 
 def shown(value: object) -> str:
-    """A foreign value within a message: on one line, without control characters, not long."""
+    """Return a foreign value for a message: on one line, without control characters, not long."""
     text = value if isinstance(value, str) else repr(value)
     escaped = "".join(mark if mark.isprintable() else ascii(mark)[1:-1] for mark in text[: _LONGEST_SHOWN + 1])
     return escaped if len(escaped) <= _LONGEST_SHOWN else escaped[: _LONGEST_SHOWN - 1] + "…"

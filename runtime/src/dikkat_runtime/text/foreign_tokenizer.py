@@ -1,6 +1,6 @@
-"""A tokenizer that came with a foreign checkpoint: any `tokenizer.json` of the `tokenizers` library.
+"""Use a tokenizer of a foreign checkpoint: any `tokenizer.json` of the `tokenizers` library.
 
-Its vocabulary and its special tokens stay its own. As everywhere here, special tokens are never read out of a user's
+Its vocabulary and its special tokens stay its own. As with our own, special tokens are never read out of a user's
 text: "[SEP]" typed by hand is five characters.
 """
 
@@ -53,7 +53,10 @@ class ForeignTokenizer:
 
     @classmethod
     def checked(cls, path: Path, inner: tokenizers.Tokenizer, vocab_size: int | None) -> ForeignTokenizer:
-        """What `read_tokenizer` found at `path`. Raises `DataError` when it is larger than `vocab_size`."""
+        """Return the tokenizer that `read_tokenizer` read at `path`.
+
+        Raises `DataError` when it is larger than `vocab_size`.
+        """
         tokenizer = cls(inner)
         if vocab_size is not None and tokenizer.vocab_size > vocab_size:
             raise DataError(
@@ -69,15 +72,18 @@ class ForeignTokenizer:
 
     @property
     def frame_size(self) -> int:
-        """How many ids `framed` adds."""
+        """Number of ids that `framed` adds."""
         return len(self._before) + len(self._after)
 
     def encode(self, text: str, language: str = "") -> list[int]:
-        """Ids of `text` without special tokens; the language changes nothing. Raises `DataError` as `encode_batch`."""
+        """Return ids of `text` without special tokens; the language changes nothing.
+
+        Raises `DataError` as `encode_batch`.
+        """
         return self.encode_batch([text], language)[0]
 
     def encode_batch(self, texts: Sequence[str], language: str = "") -> list[list[int]]:
-        """Ids of each text, in order. Raises `DataError` for half a surrogate pair."""
+        """Return ids of each text, in order. Raises `DataError` for half a surrogate pair."""
         try:
             encodings = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
         except (TypeError, UnicodeEncodeError):
@@ -85,24 +91,24 @@ class ForeignTokenizer:
         return [encoding.ids for encoding in encodings]
 
     def framed(self, ids: Sequence[int]) -> list[int]:
-        """What the model was trained on: `ids` between its special tokens, as in [CLS] … [SEP]."""
+        """Return `ids` between the special tokens of training, as in [CLS] … [SEP]."""
         return [*self._before, *ids, *self._after]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of `ids`; special tokens leave no trace."""
+        """Return the text of `ids`, without special tokens."""
         return self.decode_batch([ids])[0]
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """Text of each row of ids, in order."""
+        """Return the text of each row of ids, in order."""
         kept = [[int(number) for number in ids if number not in self._special] for ids in batch]
         return list(self._inner.decode_batch(kept, skip_special_tokens=False))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """A readable label for each id. Raises `IndexError` for an id that is not in the vocabulary."""
+        """Return a readable label for each id. Raises `IndexError` for an id that is not in the vocabulary."""
         return [self._piece(int(number)) for number in ids]
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """`pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""
+        """Return `pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""
         return whole_characters(self.pieces(ids)) if self._is_bytes else self.pieces(ids)
 
     def _piece(self, token_id: int) -> str:
@@ -116,7 +122,10 @@ AnyTokenizer = Tokenizer | ForeignTokenizer
 
 
 def load_tokenizer(path: Path, vocab_size: int | None = None) -> AnyTokenizer:
-    """The tokenizer of a run, our own or foreign. Raises `MissingInputError`, or `DataError` when it is damaged."""
+    """Return the tokenizer of a run, our own or foreign.
+
+    Raises `MissingInputError`, or `DataError` when it is damaged.
+    """
     settings, inner = read_tokenizer(path)
     ours = tuple(inner.id_to_token(number) for number in range(len(SPECIAL_TOKENS))) == SPECIAL_TOKENS
     if ours:
@@ -125,7 +134,7 @@ def load_tokenizer(path: Path, vocab_size: int | None = None) -> AnyTokenizer:
 
 
 def special_tokens_of(tokenizer: AnyTokenizer) -> SpecialTokens:
-    """The special tokens that a language model begins and ends a text with."""
+    """Return the special tokens that a language model begins and ends a text with."""
     if isinstance(tokenizer, Tokenizer):
         return SpecialTokens()
     # of a foreign vocabulary every entry may be text
@@ -133,13 +142,13 @@ def special_tokens_of(tokenizer: AnyTokenizer) -> SpecialTokens:
 
 
 def _first_known(inner: tokenizers.Tokenizer, names: Sequence[str]) -> int | None:
-    found = (inner.token_to_id(name) for name in names)
-    return next((number for number in found if number is not None), None)
+    ids = (inner.token_to_id(name) for name in names)
+    return next((number for number in ids if number is not None), None)
 
 
 def _frame(inner: tokenizers.Tokenizer) -> tuple[list[int], list[int]]:
-    """The special tokens before and after a text, read off a text that has them."""
+    """Return the special tokens before and after a text, taken from an encoded text."""
     plain = inner.encode("a", add_special_tokens=False).ids
     full = inner.encode("a", add_special_tokens=True).ids
-    start = next((place for place in range(len(full)) if full[place : place + len(plain)] == plain), 0)
+    start = next((index for index in range(len(full)) if full[index : index + len(plain)] == plain), 0)
     return full[:start], full[start + len(plain) :]

@@ -1,4 +1,4 @@
-"""Glossaries: terms with the forms that their translation may have, and where the terms occur in a text."""
+"""Glossaries: terms with the forms of their translations, and their occurrences in a text."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Term:
 
 
 class Glossary:
-    """Terms by what they begin with."""
+    """Terms of a source language with their translations, indexed by their first word."""
 
     def __init__(self, terms: Iterable[Term], language: str = "") -> None:
-        """`language` is that of the source, by whose rules small and capital letters are the same term."""
+        """`language` is that of the source; its rules decide which small and capital letters are the same term."""
         self.terms = tuple(terms)
         self._language = language
         self._by_start: dict[str, list[Term]] = {}
@@ -42,9 +42,9 @@ class Glossary:
 
     @classmethod
     def read(cls, path: Path, language: str = "") -> Self:
-        """The glossary of a file with a term, a tab and its translation a line; several are parted by "|".
+        """Return the glossary of a file with a term, a tab and its translation a line, several separated by "|".
 
-        Raises `MissingInputError`, or `DataError` with file and line for what is no such row, is empty, stands twice,
+        Raises `MissingInputError`, or `DataError` with file and line for a row that is malformed, empty, repeated,
         or contradicts a row before it.
         """
         try:
@@ -60,14 +60,17 @@ class Glossary:
 
     @classmethod
     def of(cls, entries: Mapping[str, str | Sequence[str]], language: str = "") -> Self:
-        """The glossary of a mapping from terms to one translation or several."""
-        forms = {term: (each,) if isinstance(each, str) else tuple(each) for term, each in entries.items()}
+        """Return the glossary of a mapping from terms to one translation or several."""
+        forms = {
+            term: (translations,) if isinstance(translations, str) else tuple(translations)
+            for term, translations in entries.items()
+        }
         return cls([Term(source, targets) for source, targets in forms.items()], language)
 
     def occurrences(self, text: str) -> Iterator[tuple[int, int, Term]]:
-        """Start and end of each term in a text, as words of their own; of overlapping ones the first, then the longest.
+        """Yield start and end of each term in a text, as whole words; of overlapping ones the first, then the longest.
 
-        A term in small letters is also found with a capital at its beginning, or in capitals only.
+        A term in small letters also matches with a capital at its beginning, or in capitals only.
         """
         free_from = 0
         for start in _START.finditer(text):
@@ -81,12 +84,13 @@ class Glossary:
                     break
 
     def demands(self, text: str) -> tuple[Demanded, ...]:
-        """What the translation of a text must hold."""
+        """Return the words that the translation of a text must hold."""
         spans: dict[Term, list[tuple[int, int]]] = {}
         for start, end, term in self.occurrences(text):
             spans.setdefault(term, []).append((start, end))
         return tuple(
-            Demanded(term.targets, len(places), "term", term.source, tuple(places)) for term, places in spans.items()
+            Demanded(term.targets, len(occurrences), "term", term.source, tuple(occurrences))
+            for term, occurrences in spans.items()
         )
 
     def _key(self, word: str) -> str:

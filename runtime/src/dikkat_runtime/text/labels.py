@@ -1,4 +1,4 @@
-"""Labels of tokens for people: whole characters instead of the bytes of which byte-level tokens are made.
+"""Label tokens for people: whole characters instead of the bytes of which byte-level tokens are made.
 
 A token that holds a part of a character is shown as that character with the part in brackets: the two tokens of "é"
 are "é(1/2)" and "é(2/2)". Bytes that are no character, or not yet, are shown as U+FFFD.
@@ -18,15 +18,15 @@ _UNKNOWN = "\ufffd"
 
 
 def whole_characters(labels: Sequence[str]) -> list[str]:
-    """The labels of a sequence of tokens, in which the bytes of `Tokenizer.pieces` ("\\xc3") become characters."""
+    """Return the labels of a sequence of tokens with the bytes of `Tokenizer.pieces` ("\\xc3") as characters."""
     if not any("\\x" in label for label in labels):
         return list(labels)
-    # text or one byte, and the label that it stands in
+    # text or one byte, and the index of its label
     parts: list[tuple[str | int, int]] = []
     for number, label in enumerate(labels):
-        for place, part in enumerate(_BYTE.split(label)):
+        for index, part in enumerate(_BYTE.split(label)):
             if part:
-                parts.append((int(part, 16) if place % 2 else part, number))
+                parts.append((int(part, 16) if index % 2 else part, number))
     shown = [""] * len(labels)
     start = 0
     while start < len(parts):
@@ -44,12 +44,12 @@ def whole_characters(labels: Sequence[str]) -> list[str]:
 
 
 def bytes_of(label: str) -> bytes:
-    """The bytes that a label of `whole_characters`, or one of `Tokenizer.pieces`, stands for."""
-    found, end = b"", 0
+    """Return the bytes that a label of `whole_characters`, or one of `Tokenizer.pieces`, stands for."""
+    raw, end = b"", 0
     for match in _PART.finditer(label):
-        found += label[end : match.start()].encode("utf-8", "surrogatepass") + _part(match)
+        raw += label[end : match.start()].encode("utf-8", "surrogatepass") + _part(match)
         end = match.end()
-    return found + label[end:].encode("utf-8", "surrogatepass")
+    return raw + label[end:].encode("utf-8", "surrogatepass")
 
 
 def _part(match: re.Match[str]) -> bytes:
@@ -62,7 +62,7 @@ def _part(match: re.Match[str]) -> bytes:
 
 
 def _next_character(parts: Sequence[tuple[str | int, int]], start: int) -> tuple[str, int]:
-    """The character whose first byte is the part at `start`, and the end of its bytes."""
+    """Return the character whose first byte is the part at `start`, and the end of its bytes."""
     raw = b""
     for byte, _ in parts[start : start + 4]:
         if not isinstance(byte, int) or (raw and byte & 0xC0 != 0x80):
@@ -75,6 +75,6 @@ def _next_character(parts: Sequence[tuple[str | int, int]], start: int) -> tuple
     return _UNKNOWN, start + len(raw)
 
 
-def _marked(character: str, places: Sequence[int], size: int) -> str:
-    first, last = places[0] + 1, places[-1] + 1
+def _marked(character: str, indices: Sequence[int], size: int) -> str:
+    first, last = indices[0] + 1, indices[-1] + 1
     return f"{character}({first}/{size})" if first == last else f"{character}({first}-{last}/{size})"

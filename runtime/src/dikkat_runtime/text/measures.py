@@ -1,4 +1,4 @@
-"""Numbers with units: what must come through a translation, and the ways in which languages write it."""
+"""Find numbers with units, which a translation must keep, and the ways in which languages write them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UNITS = (
     "GB", "TB", "kbit", "Mbit", "Gbit", "px", "pt", "dpi", "°C", "°F", "°", "%", "‰", "€", "$", "£", "₺", "¥",
 )  # fmt: skip
 _SIGNS = frozenset("%‰€$£₺¥")
-"""Units that stand before or behind the number, as the language has it."""
+"""Units that stand before or behind the number, depending on the language."""
 _UNIT = "|".join(map(re.escape, sorted(_UNITS, key=len, reverse=True)))
 _NUMBER = r"\d{1,3}(?:[.,]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
 _MEASURE = re.compile(
@@ -24,10 +24,10 @@ _GROUPED = re.compile(r"\d{1,3}(?:(?P<mark>[.,])\d{3})+(?P<rest>[.,]\d+)?")
 
 
 def measures(text: str) -> tuple[Demanded, ...]:
-    """The numbers with units of a text as what its translation must hold, each as often as it stands there.
+    """Return the numbers with units of a text as demands on its translation, each as often as it occurs.
 
     A unit is one that is the same in all languages: "5 km", not "5 miles". A decimal point may become a comma, groups
-    of digits may be parted otherwise, and a sign such as % may stand on the other side.
+    of digits may be separated otherwise, and a sign such as % may stand on the other side.
     """
     if not _HINT.search(text):
         return ()
@@ -38,13 +38,19 @@ def measures(text: str) -> tuple[Demanded, ...]:
         spans.setdefault(key, []).append(match.span())
         written.setdefault(key, match[0])
     return tuple(
-        Demanded(tuple(dict.fromkeys((written[key], *_ways(*key)))), len(places), "number", written[key], tuple(places))
-        for key, places in spans.items()
+        Demanded(
+            tuple(dict.fromkeys((written[key], *_ways(*key)))),
+            len(occurrences),
+            "number",
+            written[key],
+            tuple(occurrences),
+        )
+        for key, occurrences in spans.items()
     )
 
 
 def _ways(number: str, unit: str) -> list[str]:
-    """All ways to write a number with its unit."""
+    """Return all ways to write a number with its unit."""
     ways = []
     for digits in _numbers(number):
         for space in (" ", "", "\u00a0", "\u202f"):
@@ -55,7 +61,7 @@ def _ways(number: str, unit: str) -> list[str]:
 
 
 def _numbers(number: str) -> list[str]:
-    """A number with a point or a comma before its decimals, its groups parted by either, by a space or not at all."""
+    """Return all ways to write a number: decimals by point or comma, groups by either, by a space or by nothing."""
     grouped = _GROUPED.fullmatch(number)
     if grouped is None:
         return list(dict.fromkeys((number, number.replace(".", ","), number.replace(",", "."))))

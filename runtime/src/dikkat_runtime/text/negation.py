@@ -1,4 +1,4 @@
-"""Whether a sentence negates something, as far as its words tell; where the language is unknown, nothing is said."""
+"""Detect negation in a sentence by its words, in the languages whose words are listed here."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ _PATTERNS = {language: re.compile(pattern, re.IGNORECASE) for language, pattern 
 
 
 def negates(text: str, language: str) -> bool | None:
-    """Whether a word or suffix of negation stands in `text`; None for a language whose words are not known here."""
+    """Return whether a word or suffix of negation is in `text`; None for a language whose words are not listed here."""
     pattern = _PATTERNS.get(re.split("[-_.@]", language.lower(), maxsplit=1)[0])
     return None if pattern is None else pattern.search(text) is not None
 
 
 def loses_negation(source: str, translation: str, languages: tuple[str, str]) -> bool:
-    """Whether a sentence negates something and its translation nothing; False where that cannot be told."""
+    """Return whether a sentence negates something and its translation nothing.
+
+    False where the languages are not listed.
+    """
     return negates(source, languages[0]) is True and negates(translation, languages[1]) is False

@@ -1,4 +1,4 @@
-"""What of a text is no language: markup, placeholders, addresses, numbers."""
+"""Find the parts of a text that are no language: markup, placeholders, addresses, numbers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _PATTERNS: dict[Kind, str] = {
     r"(?:[^{}]|\{(?:[^{}]|\{(?:[^{}]|\{[^{}]{0,200}\}){0,400}\}){0,400}\}){0,400}\}|\{\{[^{}]{0,80}\}\}|\{%[^{}%]{0,80}%\}|\$?\{[^\s{}]{0,80}\}|\$\{[^{}]{1,80}\}",
     "number": r"\d+(?:[.,'’\u00a0\u202f](?=\d{3}(?!\d))\d{3})*(?:[.,]\d+)*",
 }
-_GROUPS = {f"g{place}": kind for place, kind in enumerate(_PATTERNS)}
-# compiled by `re` at the first use: most texts have nothing of the kind
+_GROUPS = {f"g{index}": kind for index, kind in enumerate(_PATTERNS)}
+# compiled by `re` at the first use: most texts hold no placeholder
 _ANY = "|".join(f"(?P<{name}>{_PATTERNS[kind]})" for name, kind in _GROUPS.items())
 _HINT = re.compile(r"[\d%{@&</]")
 _GROUPED = re.compile(r"(?<=\d)[\s.,'’](?=\d{3})")
@@ -29,14 +29,14 @@ _MARKS = re.compile(r"[.,:;!?)\]}»”]+$")
 
 
 def has_words(text: str) -> bool:
-    """Whether there is a letter outside markup, placeholders and addresses: something to translate."""
+    """Return whether a letter stands outside markup, placeholders and addresses: something to translate."""
     if not any(map(str.isalpha, text)):
         return False
     return not _may_have_spans(text) or any(map(str.isalpha, re.sub(_ANY, " ", text)))
 
 
 def spans(text: str) -> Counter[tuple[Kind, str]]:
-    """How often each placeholder, tag, address and number stands in `text`; a number as its digits alone."""
+    """Return how often each placeholder, tag, address and number occurs in `text`; a number as its digits alone."""
     counts: Counter[tuple[Kind, str]] = Counter()
     if not _may_have_spans(text):
         return counts
@@ -47,17 +47,17 @@ def spans(text: str) -> Counter[tuple[Kind, str]]:
 
 
 def protected_spans(text: str, also: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Where placeholders, URLs and e-mail addresses stand, and each match of `also` outside them."""
+    """Return the spans of placeholders, URLs and e-mail addresses, and of each match of `also` outside them."""
     wanted = ("placeholder", "URL", "e-mail")
-    found = list(re.finditer(_ANY, text)) if _may_have_spans(text) else []
-    spans = [_without_marks(match) for match in found if _GROUPS[match.lastgroup or ""] in wanted]
+    matches = list(re.finditer(_ANY, text)) if _may_have_spans(text) else []
+    spans = [_without_marks(match) for match in matches if _GROUPS[match.lastgroup or ""] in wanted]
     alone = [match.span() for match in also.finditer(text)]
-    free = [each for each in alone if not any(start <= each[0] < end for start, end in spans)]
+    free = [span for span in alone if not any(start <= span[0] < end for start, end in spans)]
     return sorted([*spans, *free])
 
 
 def _without_marks(match: re.Match[str]) -> tuple[int, int]:
-    """The span of a match; a full stop behind an address belongs to the sentence."""
+    """Return the span of a match without a full stop behind an address, which belongs to the sentence."""
     is_address = _GROUPS[match.lastgroup or ""] == "URL"
     return match.start(), match.start() + len(_MARKS.sub("", match[0]) if is_address else match[0])
 
@@ -67,7 +67,7 @@ def _may_have_spans(text: str) -> bool:
 
 
 def lost(source: str, translation: str) -> tuple[set[Kind], list[tuple[Kind, str]]]:
-    """The kinds of what stands in `source`, and what of it does not stand in `translation` as often, in its order.
+    """Return the kinds of protected text in `source`, and those parts that occur less often in `translation`.
 
     A number may be grouped in another way, with spaces too, and lose zeros in front.
     """
@@ -91,12 +91,12 @@ def _normal(kind: Kind, written: str) -> str:
 
 
 def with_ascii_digits(text: str) -> str:
-    """A text of the same length, in which the decimal digits of any script are those of ASCII."""
+    """Return a text of the same length, in which the decimal digits of any script are those of ASCII."""
     if text.isascii():
         return text
-    return "".join(str(unicodedata.decimal(each)) if each.isdecimal() else each for each in text)
+    return "".join(str(unicodedata.decimal(character)) if character.isdecimal() else character for character in text)
 
 
 def _digits(text: str) -> str:
-    """The decimal digits of any script as ASCII, with a space for all else."""
-    return "".join(str(unicodedata.decimal(each)) if each.isdecimal() else " " for each in text)
+    """Return the decimal digits of any script as ASCII, with a space for all else."""
+    return "".join(str(unicodedata.decimal(character)) if character.isdecimal() else " " for character in text)

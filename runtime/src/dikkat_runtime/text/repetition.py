@@ -1,20 +1,20 @@
-"""Whether a text went round in a loop."""
+"""Detect a text that repeats itself in a loop."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
 _COPIES = 4
-"""Copies of a group of tokens, one right after the other, that make a loop."""
+"""Adjacent copies of a group of tokens that make a loop."""
 _SHORTEST = 8
 """Tokens of the shortest loop: a row of zeros or dots is none."""
 _LONGEST_GROUP = 12
 _OFTEN = 3
-"""Times that three tokens stand in a text that did not end by itself, for it to be a loop as well."""
+"""Count of the same three tokens that makes a loop in a text without an end."""
 
 
 def is_loop(tokens: Sequence[Hashable], finished: bool = True) -> bool:
-    """Whether `tokens` repeat a group of them over and over, or did not end and keep coming back to the same three."""
+    """Return whether `tokens` repeat a group over and over, or did not end and return to the same three."""
     if len(tokens) - len(set(tokens)) < _COPIES - 1:
         return False
     if any(_has_run(tokens, size) for size in range(1, _LONGEST_GROUP + 1)):
@@ -23,7 +23,7 @@ def is_loop(tokens: Sequence[Hashable], finished: bool = True) -> bool:
 
 
 def _has_run(tokens: Sequence[Hashable], size: int) -> bool:
-    """Whether a group of `size` tokens is followed by itself so often."""
+    """Return whether a group of `size` tokens is followed by itself often enough for a loop."""
     wanted = max(_COPIES * size, _SHORTEST) - size
     run = 0
     for token, before in zip(tokens[size:], tokens, strict=False):

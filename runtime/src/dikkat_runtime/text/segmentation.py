@@ -1,4 +1,4 @@
-"""A line cut into pieces that a model can read: at sentences, and where these do not fit at clauses, then at words."""
+"""Cut a line into pieces that a model can read: at sentences, else at clauses, else at words."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.sentences import has_line_break, split_sentences
 
 Encode = Callable[[Sequence[str]], Sequence[Sequence[int]]]
-"""From texts to the ids of each."""
+"""Returns the ids of each text."""
 
 _AT_ONCE = 4_000
 """Characters of the longest text whose tokens are counted before it is cut."""
 _ENCODED = 2_000
-"""Texts whose tokens are counted together: what comes back of each is large."""
+"""Texts whose tokens are counted together: the results of each are large."""
 _CLAUSE_MARKS = tuple(",;:،؛—–、，；：")
 _DASH = re.compile(r"([-\u2013\u2014])\s+(\S.*)", re.DOTALL)
 _WORD = re.compile(r"\S+\s*")
@@ -31,14 +31,14 @@ _CJK = "[\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ff
 
 @dataclass(frozen=True, slots=True)
 class ReadingLimits:
-    """What a model has learned to read in one piece."""
+    """The lengths that a model has learned to read in one piece."""
 
     longest: int
     """Most tokens of a sentence that is read whole."""
     usual: int
     """Most tokens of a few sentences that are read together; never more than `longest`."""
     several_sentences: bool
-    """Whether it has learned from lines of several sentences; else each sentence is read alone."""
+    """True if it has learned from lines of several sentences; else each sentence is read alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +52,20 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Segments:
-    """The pieces of a line, and what was done to it that the user should know."""
+    """The pieces of a line, and two events that the user should know."""
 
     pieces: Sequence[Piece]
     cut_sentence: bool = False
-    """Whether a sentence was too long for the model and was cut."""
+    """True if a sentence was too long for the model and was cut."""
     copied_word: bool = False
-    """Whether a word was too long for the model and stands as it is."""
+    """True if a word was too long for the model and is copied."""
 
 
 class Segmenter:
-    """Cuts lines for a model with `limits`; `encode` gives the ids of texts. The time is linear in their length."""
+    """A segmenter cuts lines for a model with `limits`, in time linear in their length.
+
+    `encode` gives the ids of texts.
+    """
 
     def __init__(self, encode: Encode, limits: ReadingLimits, language: str = "") -> None:
         self._encode = encode
@@ -70,7 +73,7 @@ class Segmenter:
         self._language = language
 
     def segment(self, lines: Sequence[str]) -> list[Segments]:
-        """The pieces of every line; each must have something to translate and no white space around it."""
+        """Return the pieces of every line; each must have something to translate and no white space around it."""
         return [self._segments(line, ids) for line, ids in self._with_ids(lines)]
 
     def _segments(self, line: str, ids: Sequence[int] | None) -> Segments:
@@ -94,7 +97,7 @@ class Segmenter:
         return Segments(self._together(pieces) if limits.several_sentences else pieces, cut, copied)
 
     def _with_ids(self, texts: Sequence[str]) -> Iterator[tuple[str, Sequence[int] | None]]:
-        """Each with its ids, or None where it is so long that it is cut before it has any."""
+        """Yield each text with its ids, or None where it is so long that it is cut before it is encoded."""
         encoded = self._ids([text for text in texts if len(text) <= _AT_ONCE])
         return ((text, next(encoded) if len(text) <= _AT_ONCE else None) for text in texts)
 
@@ -103,7 +106,7 @@ class Segmenter:
             yield from self._encode(texts[start : start + _ENCODED])
 
     def _together(self, pieces: Iterable[Piece]) -> list[Piece]:
-        """Neighbours in one piece, as long as it has no more tokens than usual."""
+        """Join neighbours to one piece, as long as it has no more tokens than usual."""
         groups: list[list[Piece]] = []
         tokens = 0
         for piece in pieces:
@@ -124,7 +127,7 @@ class Segmenter:
         ]
 
     def _parts(self, sentence: str) -> list[Piece]:
-        """A sentence that is too long, cut at its clauses, and where that is not enough at words."""
+        """Return a sentence that is too long, cut at its clauses, and where that is not enough at words."""
         atoms = list(_atoms(sentence))
         counts = [len(ids) if ids is not None else _AT_ONCE for _, ids in self._with_ids(atoms)]
         texts: list[str] = []
@@ -139,16 +142,16 @@ class Segmenter:
 
 
 def _without_dash(sentence: str) -> list[str]:
-    """A dash before what somebody says, and what is said; the sentence alone where there is none.
+    """Return a dash before direct speech, and the speech; the sentence alone where there is none.
 
-    A model that was trained on texts without such dashes leaves them out; apart, they are copied.
+    A model that was trained on texts without such dashes omits them; a separate dash is copied.
     """
     spoken = _DASH.fullmatch(sentence)
     return [spoken[1], spoken[2]] if spoken and has_words(spoken[2]) else [sentence]
 
 
 def _blocks(sentence: str) -> Iterator[str]:
-    """A sentence in blocks of words that have some characters together, so that memory stays bounded."""
+    """Yield a sentence in blocks of words of a limited number of characters, so that memory stays bounded."""
     words, characters = list[str](), 0
     for word in _WORD.findall(sentence):
         words.append(word)
@@ -161,11 +164,11 @@ def _blocks(sentence: str) -> Iterator[str]:
 
 
 Atom = tuple[str, int]
-"""What is not cut further, and its tokens."""
+"""A part that is not cut further, and the number of its tokens."""
 
 
 def _atoms(sentence: str) -> Iterator[str]:
-    """Words with the space behind them; in scripts that have no spaces, characters."""
+    """Yield words with the space behind them; in scripts without spaces, characters."""
     for word in _WORD.findall(sentence):
         if is_spaceless(word):
             yield from re.findall(_CHARACTERS, word)
@@ -174,7 +177,7 @@ def _atoms(sentence: str) -> Iterator[str]:
 
 
 def _runs(atoms: Sequence[str], counts: Sequence[int], longest: int) -> Iterator[tuple[bool, list[Atom]]]:
-    """Atoms that can be read, and between them one by one those that are too long, which are copied."""
+    """Yield runs of atoms that can be read, and one by one those that are too long, which are copied."""
     run: list[Atom] = []
     for atom, count in zip(atoms, counts, strict=True):
         if count <= longest or is_spaceless(atom):
@@ -189,7 +192,7 @@ def _runs(atoms: Sequence[str], counts: Sequence[int], longest: int) -> Iterator
 
 
 def _groups(atoms: Sequence[Atom], longest: int) -> list[list[Atom]]:
-    """Clauses, as many in a group as have `longest` tokens together; a longer clause in parts of about one size."""
+    """Return groups of clauses of at most `longest` tokens; a longer clause is cut to parts of about one size."""
     groups: list[list[Atom]] = []
     tokens = longest
     for clause in _clauses(atoms):
@@ -221,12 +224,12 @@ def _clauses(atoms: Sequence[Atom]) -> Iterator[list[Atom]]:
 
 
 def is_spaceless(text: str) -> bool:
-    """Whether there is a letter of a script that puts no spaces between words."""
+    """Return whether a letter is of a script without spaces between words."""
     return not text.isascii() and re.search(_HAS_SPACELESS, text) is not None
 
 
 def join(texts: Sequence[str]) -> str:
-    """Texts one after the other, with a space between them but beside a sign of Chinese or Japanese."""
+    """Join texts with a space between them, but none beside a sign of Chinese or Japanese."""
     parts: list[str] = []
     for text in texts:
         if not text:

@@ -1,4 +1,4 @@
-"""Where sentences end in a line of text, by rules that need no model: what is unsure stays together."""
+"""Find the ends of sentences in a line of text by rules without a model; unsure ends are no ends."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _CLOSERS = "\"'”’»›)\\]}）」』】》〉"
 _QUOTES = "\"'”’」』）》〉"
 _OPENERS = "\"'“‘„«‹(\\[{（「『【《〈¿¡–—\\-"
 _END = re.compile(
-    # scripts without spaces, and others whose mark is no other sign: an end wherever it stands
+    # scripts without spaces, and others whose full stop is no other sign: each one is an end
     rf"(?P<sure>[。！？｡।॥።։]++[{_CLOSERS}]*+)"
     # a full stop must be followed by a space, else it is inside a number, a name or an address
     rf"|(?<![.!?…؟۔])(?P<unsure>[.!?…؟۔]++[{_CLOSERS}]*+)(?=\s)"
 )
 _BREAK = re.compile(r"[\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]+")
 _MAY_END = re.compile(rf"[.!?…؟۔][{_CLOSERS}]*+\s|[。！？｡।॥።։\r\n\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
-"""What any end of a sentence inside a text has; most lines have none."""
+"""Pattern that matches in every text with an end of a sentence inside; most lines have none."""
 _NEXT = re.compile(rf"\s+[{_OPENERS}\s]*")
 _LAST_WORD = re.compile(r"[\w.&’'-]*$")
 _LOOK_BACK, _LOOK_AHEAD = 32, 16
@@ -37,7 +37,7 @@ _ORDINAL_LANGUAGES = frozenset(_ORDINALS.split())
 
 
 def split_sentences(text: str, language: str = "") -> list[str]:
-    """Sentences of `text`, without the white space around them; a break of lines inside it ends one as well.
+    """Return the sentences of `text`, without the white space around them; a line break inside it ends one as well.
 
     A full stop ends no sentence after an initial, a known abbreviation or (in the languages that write ordinal numbers
     so, and where the `language` is not known) a number of one or two digits, nor before a small letter, unless the text
@@ -47,12 +47,12 @@ def split_sentences(text: str, language: str = "") -> list[str]:
     if not _MAY_END.search(text):
         return [text] if text else []
     small, ordinals = _is_small(text), _writes_ordinals(language)
-    sentences = (each.strip() for line in _BREAK.split(text) for each in _cut(line, small, ordinals))
+    sentences = (part.strip() for line in _BREAK.split(text) for part in _cut(line, small, ordinals))
     return [sentence for sentence in sentences if sentence]
 
 
 def cut_at_sentences(line: str, language: str = "") -> list[str]:
-    """The sentences of one line with all white space between them: put together they are the line again.
+    """Return the sentences of one line with all white space between them: joined they are the line again.
 
     They end where those of `split_sentences` end.
     """
@@ -62,7 +62,7 @@ def cut_at_sentences(line: str, language: str = "") -> list[str]:
 
 
 def has_line_break(text: str) -> bool:
-    """Whether a line, which ends at "\\n", has the sign of another line's end inside."""
+    """Return whether a line, which ends at "\\n", has another line break inside."""
     return _BREAK.search(text) is not None
 
 
@@ -98,7 +98,7 @@ def _ends(line: str, small: bool, ordinals: bool) -> Iterator[int]:
 
 
 def _is_end(line: str, start: int, mark: re.Match[str], small: bool, ordinals: bool) -> bool:
-    """Whether a mark with a space behind it ends the sentence that began at `start`."""
+    """Return whether a mark with a space behind it ends the sentence that began at `start`."""
     following = _NEXT.match(line, mark.end(), mark.end() + _LOOK_AHEAD)
     after = line[following.end() : following.end() + 1] if following else ""
     if not after or (after.islower() and not small):

@@ -1,4 +1,4 @@
-"""JSON from a file that anybody may have written: what a program of ours would never write is refused.
+"""Parse JSON of a file that anybody may have written, and refuse what our own programs would never write.
 
 Refused are a key given twice, NaN and infinities, numbers out of range, half of a surrogate pair, and nesting that
 would exhaust the stack; each would be read differently by another parser, or fail far from the file.
@@ -13,7 +13,7 @@ from typing import Any
 
 
 def parse_json(content: bytes) -> Any:
-    """The value of one JSON document in UTF-8. Raises `ValueError` with the reason."""
+    """Return the value of one JSON document in UTF-8. Raises `ValueError` with the reason."""
     try:
         value = json.loads(
             content.decode("utf-8"), object_pairs_hook=_object, parse_constant=_constant, parse_float=_float
@@ -28,12 +28,12 @@ def parse_json(content: bytes) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name in counts if counts[name] > 1)
         raise ValueError(f"the key {twice[:40]!r} stands in it twice")
-    return found
+    return members
 
 
 def _constant(name: str) -> float:

@@ -1,8 +1,8 @@
-"""What may stand behind the stem of a word: nothing, or a chain of the suffixes that Turkish nouns take.
+"""Recognise the suffixes that may follow the stem of a word: none, or a chain of those of Turkish nouns.
 
 The chains are those of the grammar (Göksel and Kerslake 2005, chapters 6 to 8): number, possession, case, relation,
-copula. A vowel is written for its harmony: A for a or e, I for ı, i, u or ü; D for d or t, C for c or ç. It is checked
-that letters behind a stem form such a chain, so that "kar" is found in "karlar", not in "karar".
+copula. A vowel is written for its harmony: A for a or e, I for ı, i, u or ü; D for d or t, C for c or ç. Letters behind
+a stem must form such a chain, so that "kar" matches in "karlar", not in "karar".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LONGEST = 24
 
 @lru_cache(maxsize=65536)
 def begins_suffixes(letters: str) -> bool:
-    """Whether a chain of Turkish suffixes begins with these letters."""
+    """Return whether a chain of Turkish suffixes begins with these letters."""
     return len(letters) <= _LONGEST and any(
         _fits(suffix, letters)
         if len(letters) <= len(suffix)
@@ -34,7 +34,7 @@ def begins_suffixes(letters: str) -> bool:
 
 @lru_cache(maxsize=65536)
 def are_suffixes(letters: str) -> bool:
-    """Whether these letters are a chain of Turkish suffixes, or none."""
+    """Return whether these letters are a chain of Turkish suffixes, or none."""
     if not letters:
         return True
     return len(letters) <= _LONGEST and any(
@@ -45,9 +45,9 @@ def are_suffixes(letters: str) -> bool:
 
 
 def takes_suffixes(language: str) -> bool:
-    """Whether the suffixes of `language` are known here: those of Turkish and Azeri."""
+    """Return whether the suffixes of `language` are known here: those of Turkish and Azeri."""
     return has_dotted_i(language)
 
 
 def _fits(suffix: str, letters: str) -> bool:
-    return all(letter in _CLASSES.get(each, each) for each, letter in zip(suffix, letters, strict=False))
+    return all(letter in _CLASSES.get(symbol, symbol) for symbol, letter in zip(suffix, letters, strict=False))

@@ -1,4 +1,4 @@
-"""Text to ids and back, over the `tokenizers` library: one vocabulary for both languages, or one for each.
+"""Turn text into ids and back, over the `tokenizers` library: one vocabulary for both languages, or one for each.
 
 `bpe` is byte-level BPE (Sennrich et al. 2016 on the bytes of UTF-8, as in GPT-2): every byte has an entry, so nothing
 is unknown, and decoding gives back the text exactly, in Unicode form NFC. A space is put before the text and taken off
@@ -52,7 +52,7 @@ os.register_at_fork(after_in_child=lambda: os.environ.update(TOKENIZERS_PARALLEL
 
 
 class VocabularySettings(Protocol):
-    """What a vocabulary is learned by."""
+    """The settings by which a vocabulary is learned."""
 
     @property
     def kind(self) -> Literal["bpe", "words", "characters", "bytes"]: ...
@@ -81,7 +81,7 @@ class Tokenizer:
     unk_id = UNK_ID
 
     def __init__(self, inner: tokenizers.Tokenizer, settings: dict[str, Any] | None = None, language: str = "") -> None:
-        """`settings` is the JSON of `inner`, if it is at hand; `language` that of texts of which none is said."""
+        """`settings` is the JSON of `inner`, if known; `language` is the default language of texts."""
         self.language = language
         self._inner = inner
         self._inner.encode_special_tokens = True
@@ -121,8 +121,8 @@ class Tokenizer:
     ) -> Tokenizer:
         """Read `tokenizer.json`, which must have `vocab_size` entries where that is given, for texts in `language`.
 
-        `setting` is that of the model which tells the size. Raises `MissingInputError`, or `DataError` when the file is
-        damaged, foreign or of another size.
+        `setting` is the name of the model's setting of that size. Raises `MissingInputError`, or `DataError` when the
+        file is damaged, foreign or of another size.
         """
         return cls.checked(path, *read_tokenizer(path), vocab_size, language, setting)
 
@@ -136,7 +136,7 @@ class Tokenizer:
         language: str = "",
         setting: str = "vocab_size",
     ) -> Tokenizer:
-        """What `read_tokenizer` found at `path`, if it is ours. Raises `DataError`."""
+        """Return the tokenizer that `read_tokenizer` read at `path`, if it is ours. Raises `DataError`."""
         if tuple(inner.id_to_token(i) for i in range(len(SPECIAL_TOKENS))) != SPECIAL_TOKENS:
             raise DataError(f"{path}: not a tokenizer of dikkat: ids 0 to 3 must be {', '.join(SPECIAL_TOKENS)}")
         tokenizer = cls(inner, settings, language)
@@ -159,11 +159,11 @@ class Tokenizer:
         return int(self._inner.get_vocab_size())
 
     def encode(self, text: str, language: str | None = None) -> list[int]:
-        """Ids of `text`, without `<bos>` and `<eos>`. Raises `DataError` for half a surrogate pair."""
+        """Return ids of `text`, without `<bos>` and `<eos>`. Raises `DataError` for half a surrogate pair."""
         return self.encode_batch([text], language)[0]
 
     def encode_batch(self, texts: Sequence[str], language: str | None = None) -> list[list[int]]:
-        """Ids of each text, in order. Raises `DataError` for half a surrogate pair."""
+        """Return ids of each text, in order. Raises `DataError` for half a surrogate pair."""
         cased = list(_cased(texts, self._casing(language)))
         try:
             encodings = self._inner.encode_batch_fast(cased, add_special_tokens=False)
@@ -172,19 +172,19 @@ class Tokenizer:
         return [encoding.ids for encoding in encodings]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of `ids`; `<pad>`, `<bos>` and `<eos>` leave no trace."""
+        """Return the text of `ids`, without `<pad>`, `<bos>` and `<eos>`."""
         return self.decode_batch([ids])[0]
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """Text of each row of ids, in order."""
+        """Return the text of each row of ids, in order."""
         kept = [[int(i) for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)] for ids in batch]
         if len(kept) <= _FEW:
-            # waking the threads of the library takes longer
+            # waking the threads of the library would take longer
             return [self._inner.decode(ids, skip_special_tokens=False) for ids in kept]
         return list(self._inner.decode_batch(kept, skip_special_tokens=False))
 
     def spans(self, text: str, language: str | None = None) -> tuple[str, list[tuple[int, int]]]:
-        """`text`, composed where the casing of `language` composes it, and start and end in it of each id of `encode`.
+        """Return `text`, composed where the casing of `language` composes it, and its span of each id of `encode`.
 
         The tokens of one character all have its span; the space before a word may be in that of its token or not.
         """
@@ -194,13 +194,13 @@ class Tokenizer:
         return written, list(self._inner.encode(cased, add_special_tokens=False).offsets)
 
     def unknown(self, text: str) -> list[str]:
-        """What of `text` has no entry and becomes `<unk>`: each piece once, in order."""
+        """Return the pieces of `text` without an entry, which become `<unk>`, once each and in order."""
         encoding = self._inner.encode(text, add_special_tokens=False)
-        places = [place for i, place in zip(encoding.ids, encoding.offsets, strict=True) if i == UNK_ID]
-        return list(dict.fromkeys(text[start:end] for start, end in places))
+        spans = [span for i, span in zip(encoding.ids, encoding.offsets, strict=True) if i == UNK_ID]
+        return list(dict.fromkeys(text[start:end] for start, end in spans))
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """A readable label for each id.
+        """Return a readable label for each id.
 
         A space shows as "▁", so the label of a piece that starts a word starts with "▁" (`bpe`); with `words` a label
         is the whole word. Line breaks and tabs show as "\\n" and "\\t", a part of a character as its bytes ("\\xc4").
@@ -211,13 +211,13 @@ class Tokenizer:
 
     @cached_property
     def token_bytes(self) -> VocabularyBytes:
-        """What each id adds to a text."""
+        """The bytes that each id adds to a text."""
         entries = [str(self._inner.id_to_token(number)) for number in range(self.vocab_size)]
         kind: EntryKind = "bytes" if self._is_bytes else "words" if self._joins_with_spaces else "characters"
         return VocabularyBytes.of(entries, kind, _BYTE_OF, leading_space=self._leading_space)
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """`pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""
+        """Return `pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""
         return whole_characters(self.pieces(ids)) if self._is_bytes else self.pieces(ids)
 
     def _casing(self, language: str | None) -> str:
@@ -226,7 +226,7 @@ class Tokenizer:
         return self.language if language is None else language
 
     def _label(self, token_id: int) -> str:
-        """Made at the first need."""
+        """Return the label of an id, computed at the first call."""
         token = self._inner.id_to_token(token_id)
         if token is None:
             raise IndexError(f"there is no id {token_id} in a vocabulary of {self.vocab_size}")
@@ -235,9 +235,9 @@ class Tokenizer:
 
 
 def read_tokenizer(path: Path) -> tuple[dict[str, Any], tokenizers.Tokenizer]:
-    """The JSON in a `tokenizer.json` and what the library makes of it, once it was seen to be harmless.
+    """Return the JSON in a `tokenizer.json` and the tokenizer that the library makes of it, after checking the JSON.
 
-    Raises `MissingInputError`, or `DataError` when it is damaged or holds what no tokenizer of dikkat does.
+    Raises `MissingInputError`, or `DataError` when it is damaged or holds parts that no tokenizer of dikkat has.
     """
     try:
         content = read_regular(path, LARGEST_FILE)
@@ -276,7 +276,10 @@ def _new_words(config: VocabularySettings) -> tokenizers.Tokenizer:
 
 
 def _all_characters(config: VocabularySettings, texts: Iterable[str]) -> tokenizers.Tokenizer:
-    """The most frequent characters, however rare; of equally frequent ones the lower code point comes first."""
+    """Return a vocabulary of the most frequent characters.
+
+    Of equally frequent ones the lower code point comes first.
+    """
     lowercase = normalizers.Lowercase() if config.lowercase else None
     counts: Counter[str] = Counter()
     for text in texts:
@@ -293,7 +296,7 @@ def _all_characters(config: VocabularySettings, texts: Iterable[str]) -> tokeniz
 
 
 def _all_bytes(config: VocabularySettings) -> tokenizers.Tokenizer:
-    """Nothing is learned: a byte-level BPE without merges."""
+    """Return a byte-level BPE without merges, for which nothing is learned."""
     entries = [*SPECIAL_TOKENS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     inner = tokenizers.Tokenizer(models.BPE({entry: number for number, entry in enumerate(entries)}, []))
     inner.add_special_tokens(list(SPECIAL_TOKENS))
@@ -317,7 +320,7 @@ def _trainer(config: VocabularySettings) -> trainers.Trainer:
 
 
 def _cased(texts: Iterable[str], language: str) -> Iterator[str]:
-    """Texts with the casing that the library's own lower-casing gets wrong already done."""
+    """Yield texts in lower case where the library's own lower-casing is wrong."""
     if not has_dotted_i(language):
         return iter(texts)
     # Composed first: a decomposed Î must become î, not a dotless ı with a circumflex.
@@ -329,7 +332,7 @@ def _first_broken(texts: Iterable[str]) -> str:
 
 
 def _byte_characters() -> dict[str, int]:
-    """Character that stands for each byte in a byte-level vocabulary: itself if printable, else one from U+0100 on."""
+    """Return the byte of each character of a byte-level vocabulary: itself if printable, else one from U+0100 on."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [byte for byte in range(0x100) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(hidden)}
@@ -341,6 +344,6 @@ _VISIBLE = str.maketrans({" ": "▁", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0
 
 
 def byte_label(token: str) -> str:
-    """A readable label for an entry of a byte-level vocabulary; see `Tokenizer.pieces`."""
+    """Return a readable label for an entry of a byte-level vocabulary; see `Tokenizer.pieces`."""
     raw = bytes(_BYTE_OF[character] for character in token)
     return raw.decode("utf-8", errors="backslashreplace").translate(_VISIBLE)

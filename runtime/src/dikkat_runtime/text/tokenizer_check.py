@@ -1,4 +1,4 @@
-"""A `tokenizer.json` is checked before the `tokenizers` library sees it: a stranger may have written it.
+"""Check a `tokenizer.json`, which a stranger may have written, before the `tokenizers` library reads it.
 
 The library runs what the file describes: any regular expression, replacements that double a text thirty times, a map
 that aborts the process, ids for which it reserves memory. Allowed are the components that our own tokenizers and those
@@ -110,36 +110,36 @@ _DECODERS: Mapping[str, Mapping[str, Check]] = {
 
 
 def checked_tokenizer(content: bytes, patterns: tuple[str, ...]) -> dict[str, Any]:
-    """The JSON of a `tokenizer.json` that is safe to load; `patterns` are the regular expressions it may hold.
+    """Return the JSON of a `tokenizer.json` that is safe to load; `patterns` are the regular expressions it may hold.
 
     Raises `ValueError` with the reason.
     """
     if content.count(b",") > _MOST_VALUES:
         raise ValueError(f"has more than {_MOST_VALUES:,} values")
-    found = parse_json(content)
-    if not isinstance(found, dict) or not isinstance(found.get("model"), dict):
+    tokenizer = parse_json(content)
+    if not isinstance(tokenizer, dict) or not isinstance(tokenizer.get("model"), dict):
         raise ValueError("describes no tokenizer")
-    _no_others("tokenizer", found, _KEYS)
-    _check_limits(found)
-    _check_part("normalizer", found.get("normalizer"), "normalizers", _NORMALIZERS)
-    _check_part("pre_tokenizer", found.get("pre_tokenizer"), "pretokenizers", _pre_tokenizers(patterns))
-    _check_part("decoder", found.get("decoder"), "decoders", _DECODERS)
-    vocabulary = _vocabulary(found["model"])
-    size = _check_ids(vocabulary, _added(found.get("added_tokens", [])))
-    _check_model(found["model"], vocabulary)
-    _check_post_processor(found.get("post_processor"), size)
-    return found
+    _no_others("tokenizer", tokenizer, _KEYS)
+    _check_limits(tokenizer)
+    _check_part("normalizer", tokenizer.get("normalizer"), "normalizers", _NORMALIZERS)
+    _check_part("pre_tokenizer", tokenizer.get("pre_tokenizer"), "pretokenizers", _pre_tokenizers(patterns))
+    _check_part("decoder", tokenizer.get("decoder"), "decoders", _DECODERS)
+    vocabulary = _vocabulary(tokenizer["model"])
+    size = _check_ids(vocabulary, _added(tokenizer.get("added_tokens", [])))
+    _check_model(tokenizer["model"], vocabulary)
+    _check_post_processor(tokenizer.get("post_processor"), size)
+    return tokenizer
 
 
-def _no_others(what: str, found: Mapping[str, Any], known: set[str]) -> None:
-    if other := found.keys() - known:
+def _no_others(what: str, members: Mapping[str, Any], known: set[str]) -> None:
+    if other := members.keys() - known:
         raise ValueError(f"{what}: unknown key {min(other)[:40]!r}")
 
 
-def _check_limits(found: Mapping[str, Any]) -> None:
-    """Truncation and padding are switched off by whoever loads it; their numbers must still be numbers."""
+def _check_limits(content: Mapping[str, Any]) -> None:
+    """Check truncation and padding: loaders switch them off, but their numbers must be numbers."""
     for name in ("truncation", "padding"):
-        value = found.get(name)
+        value = content.get(name)
         if value is None:
             continue
         if not isinstance(value, dict) or not all(
@@ -158,7 +158,7 @@ def _is_fixed(value: Any) -> bool:
 
 
 def _check_part(what: str, part: Any, plural: str, known: Mapping[str, Mapping[str, Check]]) -> None:
-    """One component, or a sequence of them."""
+    """Check one component, or a sequence of them."""
     if part is None:
         return
     parts = [part]
@@ -168,13 +168,13 @@ def _check_part(what: str, part: Any, plural: str, known: Mapping[str, Mapping[s
         if not isinstance(parts, list) or len(parts) > _MOST_COMPONENTS:
             raise ValueError(f"{what}: not a sequence of at most {_MOST_COMPONENTS}")
     grows = 0
-    for each in parts:
-        kind = each.get("type") if isinstance(each, dict) else None
+    for component in parts:
+        kind = component.get("type") if isinstance(component, dict) else None
         if not isinstance(kind, str) or kind not in known:
             raise ValueError(f"{what}: {str(kind)[:40]!r} is no component that dikkat uses")
         fields = known[kind]
-        _no_others(f"{what} {kind}", each, {"type", *fields})
-        for name, value in each.items():
+        _no_others(f"{what} {kind}", component, {"type", *fields})
+        for name, value in component.items():
             if name != "type" and not fields[name](value):
                 raise ValueError(f"{what} {kind}: {name} has a value that dikkat does not use")
         grows += kind in ("NFKC", "NFKD", "Prepend")
@@ -206,22 +206,22 @@ def _is_score(value: Any) -> bool:
 def _added(added: Any) -> dict[str, int]:
     if not isinstance(added, list) or len(added) > _MOST_ADDED:
         raise ValueError(f"added_tokens: not a list of at most {_MOST_ADDED:,}")
-    found: dict[str, int] = {}
-    for each in added:
-        if not isinstance(each, dict) or not {"id", "content"} <= each.keys() <= _ADDED_KEYS:
+    ids: dict[str, int] = {}
+    for token in added:
+        if not isinstance(token, dict) or not {"id", "content"} <= token.keys() <= _ADDED_KEYS:
             raise ValueError("added_tokens: holds what is no token")
-        if not (isinstance(each["content"], str) and 0 < len(each["content"]) <= 256):
+        if not (isinstance(token["content"], str) and 0 < len(token["content"]) <= 256):
             raise ValueError("added_tokens: a token must have 1 to 256 characters")
-        if not all(_is_flag(value) for name, value in each.items() if name not in ("id", "content")):
+        if not all(_is_flag(value) for name, value in token.items() if name not in ("id", "content")):
             raise ValueError("added_tokens: a token has a flag that is neither true nor false")
-        if each["content"] in found:
+        if token["content"] in ids:
             raise ValueError("added_tokens: a token stands in it twice")
-        found[each["content"]] = each["id"]
-    return found
+        ids[token["content"]] = token["id"]
+    return ids
 
 
 def _check_ids(vocabulary: Mapping[str, int], added: Mapping[str, int]) -> int:
-    """Entries of the whole vocabulary, whose ids are 0 … V-1, each once."""
+    """Return the size of the whole vocabulary, whose ids are 0 … V-1, each once."""
     ids = [*vocabulary.values(), *(number for token, number in added.items() if token not in vocabulary)]
     if not set(map(type, chain(ids, added.values()))) <= {int}:
         raise ValueError("the vocabulary has an id that is no number")
@@ -258,7 +258,7 @@ def _check_model(model: Mapping[str, Any], vocabulary: Mapping[str, int]) -> Non
 
 
 def _check_post_processor(part: Any, size: int) -> None:
-    """What puts special tokens around a text; only imported tokenizers have one."""
+    """Check the part that puts special tokens around a text; only imported tokenizers have one."""
     if part is None:
         return
     kind = part.get("type") if isinstance(part, dict) else None

@@ -1,4 +1,4 @@
-"""Foreign text on a terminal: what would steer it is shown, not obeyed."""
+"""Show foreign text on a terminal with its control characters escaped."""
 
 from __future__ import annotations
 

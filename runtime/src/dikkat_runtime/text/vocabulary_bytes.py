@@ -1,4 +1,4 @@
-"""What each entry of a vocabulary adds to a text, in bytes, so that a text can be continued inside a word."""
+"""List the bytes that each entry of a vocabulary adds to a text, so that a text can be continued inside a word."""
 
 from __future__ import annotations
 
@@ -14,17 +14,20 @@ from dikkat_runtime.special_tokens import SPECIAL_TOKENS, UNK_ID
 
 Ids = NDArray[np.int64]
 EntryKind = Literal["bytes", "words", "characters"]
-"""How entries become text: byte by byte, joined by spaces, or as they are."""
+"""The way in which entries become text: byte by byte, joined by spaces, or unchanged."""
 _OPENERS = "\"'“‘’„«‹([{¿¡-–—/"
 _MOST_KEPT = 4096
-"""Answers that are remembered."""
+"""Most answers that are kept."""
 
 
 class VocabularyBytes:
-    """The bytes of every token; the text of tokens is all of them, but for a space at the beginning."""
+    """The bytes of every token; a text is those of its tokens, but for a space at the beginning."""
 
     def __init__(self, tokens: Sequence[bytes], *, leading_space: bool) -> None:
-        """`tokens` are those of all ids, empty for marks; with `leading_space` decoding takes off one space."""
+        """`tokens` are those of all ids, empty for special tokens.
+
+        With `leading_space` decoding takes off one space.
+        """
         self.tokens = tokens
         self.leading_space = leading_space
         self._ids = [number for number, token in enumerate(tokens) if token]
@@ -36,27 +39,30 @@ class VocabularyBytes:
 
     @classmethod
     def of(cls, entries: Sequence[str], kind: EntryKind, byte_of: Mapping[str, int], *, leading_space: bool) -> Self:
-        """Those of a vocabulary whose first entries are the special ones; `byte_of` is the byte of each character."""
+        """Return the bytes of `entries`, of which the first are special tokens.
+
+        `byte_of` is the byte of each character.
+        """
         tokens = [entry.encode() for entry in entries]
         if kind == "bytes":
             tokens = [bytes(byte_of.get(character, 0) for character in entry) for entry in entries]
         elif kind == "words":
             tokens = [b" " + token for token in tokens]
-        # only a word that is not known is seen in a text
+        # only the token of unknown words occurs in a text
         unknown = b"" if kind == "bytes" else tokens[UNK_ID]
         specials = [unknown if number == UNK_ID else b"" for number in range(len(SPECIAL_TOKENS))]
         return cls([*specials, *tokens[len(specials) :]], leading_space=leading_space)
 
     def continuing(self, rest: bytes) -> Ids:
-        """The tokens that `rest` begins with, and those that begin with it; rising."""
+        """Return the tokens that `rest` begins with, and those that begin with it, in rising order."""
         if (known := self._continuing.get(rest)) is not None:
             return known
         starts = (rest[:size] for size in range(1, min(len(rest), self._longest + 1)))
         parts = [self._id_of[start] for start in starts if start in self._id_of]
-        found = np.array(sorted({*parts, *self._starting_with(rest)}), np.int64)
+        tokens = np.array(sorted({*parts, *self._starting_with(rest)}), np.int64)
         if len(self._continuing) < _MOST_KEPT:
-            self._continuing[rest] = found
-        return found
+            self._continuing[rest] = tokens
+        return tokens
 
     def _starting_with(self, rest: bytes) -> list[int]:
         start = bisect_left(self._keys, rest)
@@ -66,18 +72,18 @@ class VocabularyBytes:
 
     @cached_property
     def begins_in_word(self) -> Ids:
-        """The tokens whose first character is a letter, a digit or a part of a character, rising."""
+        """The tokens whose first character is a letter, a digit or a part of a character, in rising order."""
         return np.array([number for number, token in enumerate(self.tokens) if is_word(token[:4])], np.int64)
 
     @cached_property
     def begins_outside_word(self) -> Ids:
-        """All others but marks, rising."""
+        """All other tokens but the special ones, in rising order."""
         inside = set(self.begins_in_word.tolist())
         outside = (number for number, token in enumerate(self.tokens) if token and number not in inside)
         return np.array(list(outside), np.int64)
 
     def opens(self, token: int) -> bool:
-        """Whether a token ends in a sign or a space behind which a word begins, as a bracket does."""
+        """Return whether a token ends in a sign or a space behind which a word begins, such as a bracket."""
         return token in self._opening
 
     @cached_property
@@ -86,13 +92,13 @@ class VocabularyBytes:
         return frozenset(number for number, last in lasts if last and (last.isspace() or last in _OPENERS))
 
     def text(self, ids: Sequence[int]) -> bytes:
-        """The text of these tokens."""
+        """Return the text of these tokens."""
         raw = b"".join(self.tokens[number] for number in ids)
         return raw[1:] if self.leading_space and raw.startswith(b" ") else raw
 
 
 def is_word(raw: bytes) -> bool:
-    """Whether the first character is one of a word; what is no whole character counts as one."""
+    """Return whether the first character is one of a word; an incomplete character counts as one."""
     for size in range(1, len(raw) + 1):
         try:
             character = raw[:size].decode("utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dikkat.explain.page.document import Page, as_json
@@ -29,9 +30,9 @@ SCRIPTS = (
     "honesty.js",
     "controls.js",
     "keyboard.js",
-    "start.js",
+    "drawing.js",
 )
-"""Scripts in the order in which they run, all in one scope."""
+"""Scripts of every page in the order in which they run, all in one scope; the last one follows."""
 
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
 # half a surrogate pair, as in the name of a file, is no UTF-8
@@ -45,24 +46,51 @@ def assemble(page: Page, language: str = "en") -> str:
     Its content security policy allows this one script and this one style by their hashes and nothing else: no request,
     no frame, no form, no code from data. Raises `UsageError` for another language.
     """
+    scripts = {"SCRIPT": in_one_scope([*shared_scripts(), asset("start.js")])}
+    return fill(asset("page.html"), language, asset("page.css"), scripts, {"DATA": inert(as_json(page))})
+
+
+def fill(
+    template: str,
+    language: str,
+    style: str,
+    scripts: Mapping[str, str],
+    data: Mapping[str, str],
+    *,
+    scripts_may: str = "",
+    policy_end: str = "",
+) -> str:
+    """Return a page of `template` with everything in it, and a policy that knows `style` and `scripts` by their hashes.
+
+    `data` is filled in last, so that nothing in it is taken for a part to fill. `scripts_may` is what the policy allows
+    scripts beside, and `policy_end` what else it allows. Raises `UsageError` for another language.
+    """
     if language not in LANGUAGES:
         raise UsageError(f'a page speaks {" or ".join(LANGUAGES)}, not "{language}"')
-    style = "\n" + _asset("page.css")
-    bodies = "\n".join(_asset(name) for name in SCRIPTS)
-    script = f'\n(() => {{\n"use strict";\n{bodies}}})();\n'
-    policy = (
-        f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    parts = {"LANGUAGE": language, "POLICY": policy, "STYLE": style, "SCRIPT": script, "DATA": _inert(as_json(page))}
-    html = _asset("page.html")
-    for name, content in parts.items():  # DATA last, so that nothing in it is taken for a place to fill
+    style = "\n" + style
+    sources = " ".join([*map(_source, scripts.values()), *filter(None, [scripts_may])])
+    policy = f"default-src 'none'; script-src {sources}; style-src {_source(style)}; {policy_end}"
+    policy += "base-uri 'none'; form-action 'none'"
+    parts = {"LANGUAGE": language, "POLICY": policy, "STYLE": style, **scripts, **data}
+    html = template
+    for name, content in parts.items():
         html = html.replace("{{" + name + "}}", content, 1)
     return html
 
 
-def _inert(content: str) -> str:
-    """JSON that no HTML parser can leave: the characters of markup are escaped inside its strings."""
+def shared_scripts() -> list[str]:
+    """Return the scripts that every page runs before its last one."""
+    return [asset(name) for name in SCRIPTS]
+
+
+def in_one_scope(scripts: Sequence[str]) -> str:
+    """Return one script that runs all of `scripts` in one function, so that no name of theirs is global."""
+    bodies = "\n".join(scripts)
+    return f'\n(() => {{\n"use strict";\n{bodies}}})();\n'
+
+
+def inert(content: str) -> str:
+    """Return JSON that no HTML parser can leave: the characters of markup are escaped inside its strings."""
     return content.translate(_ESCAPES)
 
 
@@ -71,5 +99,6 @@ def _source(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode('ascii')}'"
 
 
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """Return the text of a file of this folder."""
     return (_HERE / name).read_text(encoding="utf-8")

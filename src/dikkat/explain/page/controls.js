@@ -3,14 +3,14 @@
 function drawControls() {
   const controls = document.getElementById("controls");
   const where = controls.contains(document.activeElement) ? [...controls.querySelectorAll("button")].indexOf(document.activeElement) : -1;
-  const wanted = { maps: [kinds, layers, heads, views, tokenSizes, rowNames], decoding: [layers, heads], honesty: [layers, heads], heads: [] }[state.tab];
+  const wanted = { maps: [kinds, layers, heads, views, tokenSizes, rowNames], decoding: [layers, heads], honesty: [layers, heads] }[state.tab] ?? [];
   controls.replaceChildren(...wanted.map((make) => make()).filter(Boolean));
   controls.hidden = !wanted.length;
   if (where >= 0) controls.querySelectorAll("button")[where]?.focus();
 }
 
 function kinds() {
-  return segments(say("kind"), KINDS.map((kind) => [kind, say(kind), say(`${kind}-long`)]), state.kind, (kind) => change({ kind }));
+  return KINDS.length < 2 ? null : segments(say("kind"), KINDS.map((kind) => [kind, say(kind), say(`${kind}-long`)]), state.kind, (kind) => change({ kind }));
 }
 
 function layers() {

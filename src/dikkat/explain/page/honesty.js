@@ -5,23 +5,21 @@ const AGREES = 0.5;
 function honestyTab() {
   const sentence = currentSentence();
   if (!sentence.saliency) return { node: element("p", { class: "muted" }, say("honestyMissing")) };
-  const measures = {
-    attention: meanOf(chosenHeads(sentence.maps.cross[state.layer]).map((head) => head.matrix)),
-    gradient: matrixOf(sentence.saliency.gradient, 0),
-    occlusion: matrixOf(sentence.saliency.occlusion, 0),
-  };
+  const measures = { attention: meanOf(chosenHeads(sentence.maps.cross[state.layer]).map((head) => head.matrix)) };
+  for (const [name, packed] of Object.entries(sentence.saliency)) measures[name] = matrixOf(packed, 0);
+  const words = (name) => say("gradient" in measures ? name : `${name}Live`);
   const panel = element("div", { id: "honesty-panel", "aria-live": "polite" });
   const choice = element("div", { class: "tokens running", role: "group", "aria-label": say("soFar") });
   const show = (row) => {
     state.row = row;
     mark(choice, row);
-    panel.replaceChildren(agreement(measures, row), element("div", { class: "pane" }, comparedBars(sentence, measures, row)));
+    panel.replaceChildren(agreement(measures, row, words), element("div", { class: "pane" }, comparedBars(sentence, measures, row)));
   };
   sentence.target.tokens.slice(1).forEach((token, row) =>
     choice.append(button(isolated(token), { class: "token", tabindex: row === state.row ? 0 : -1, onclick: () => show(row), onfocus: () => show(row) })));
   choice.addEventListener("keydown", walk);
   show(state.row);
-  return { node: element("div", { class: "honesty" }, element("p", { class: "intro" }, say("honestyIntro")),
+  return { node: element("div", { class: "honesty" }, element("p", { class: "intro" }, words("honestyIntro")),
     element("p", { class: "muted" }, say("crossOnly", { layer: state.layer + 1 })), choice, panel) };
 }
 
@@ -30,8 +28,8 @@ function correlations(measures, other) {
   return Array.from({ length: T }, (_, row) => rankCorrelation(rowOf(measures.attention, row), rowOf(measures[other], row)));
 }
 
-function agreement(measures, row) {
-  const rows = ["gradient", "occlusion"].map((name) => {
+function agreement(measures, row, words) {
+  const rows = Object.keys(measures).slice(1).map((name) => {
     const each = correlations(measures, name);
     const defined = each.filter((value) => value !== null);
     const mean = defined.reduce((sum, value) => sum + value, 0) / defined.length;
@@ -43,11 +41,11 @@ function agreement(measures, row) {
     element("dl", { class: "figures" }, ...rows.map(({ name, here, mean }) => element("div", { "data-measure": name },
       element("dt", {}, say(name)), element("dd", {}, element("b", {}, shown(here)), ` ${say("thisToken")}`),
       element("dd", {}, element("b", {}, shown(mean)), ` ${say("allTokens")}`)))),
-    element("p", { class: `caution ${low ? "low" : "high"}`, role: "note" }, say(low ? "cautionLow" : "cautionHigh")));
+    element("p", { class: `caution ${low ? "low" : "high"}`, role: "note" }, words(low ? "cautionLow" : "cautionHigh")));
 }
 
 function comparedBars(sentence, measures, row) {
-  const names = ["attention", "gradient", "occlusion"];
+  const names = Object.keys(measures);
   const most = names.map((name) => Math.max(...rowOf(measures[name], row), 1e-6));
   const head = element("tr", {}, element("th"), ...names.map((name) => element("th", { scope: "col" }, say(name))));
   const rows = sentence.source.tokens.map((token, key) => element("tr", {}, element("th", { scope: "row" }, isolated(token)),

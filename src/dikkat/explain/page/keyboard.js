@@ -5,9 +5,9 @@ const KEY_ACTIONS = {
   n: () => goToSentence(state.sentence + 1),
   p: () => goToSentence(state.sentence - 1),
   t: () => change({ tab: nextOf(TABS, state.tab) }),
-  e: () => change({ kind: "encoder-self" }),
-  d: () => change({ kind: "decoder-self" }),
-  c: () => change({ kind: "cross" }),
+  e: () => goToKind("encoder-self"),
+  d: () => goToKind("decoder-self"),
+  c: () => goToKind("cross"),
   "[": () => change({ layer: Math.max(0, state.layer - 1) }),
   "]": () => change({ layer: state.layer + 1 }),
   0: () => chooseAllHeads(),
@@ -20,7 +20,7 @@ const KEY_ACTIONS = {
 };
 
 function onKey(event) {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("select, textarea")) return;
   const dialog = document.getElementById("help-dialog");
   if (dialog.open && event.key !== "?") return;
   const tab = event.target.closest?.("[role=tab]");
@@ -29,6 +29,10 @@ function onKey(event) {
   if (step && state.tab === "decoding" && !event.target.matches("input, .scroll")) return decodingTab.go(step);
   if (/^[1-9]$/.test(event.key)) return toggleHead(Number(event.key) - 1);
   KEY_ACTIONS[event.key]?.();
+}
+
+function goToKind(kind) {
+  if (KINDS.includes(kind)) change({ kind });
 }
 
 function goToSentence(sentence) {

@@ -36,6 +36,7 @@ function numHeads() {
 function change(changes) {
   const before = { ...state };
   Object.assign(state, changes);
+  if (!DATA.sentences.length) return drawPage();
   if (state.tab === "decoding" || state.tab === "honesty") state.kind = "cross";
   state.rollout &&= Boolean(currentSentence().rollout[state.kind]);
   state.layer = Math.min(state.layer, currentSentence().maps[state.kind].length - 1);

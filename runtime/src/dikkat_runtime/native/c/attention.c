@@ -64,9 +64,9 @@ INLINE void load_key_columns(const Attention *a, float *to, float *buffer, int64
 INLINE void attention_forward_head(const Attention *a, void *output, float *scratch, int64_t pair, int is_float32) {
     int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a);
     int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
-    int64_t step = a->heads * a->value_width, place = b * a->queries * step + h * a->value_width;
+    int64_t step = a->heads * a->value_width, offset = b * a->queries * step + h * a->value_width;
     fetch_head(a, NULL, NULL, pair + 1, is_float32);
-    fetch_rows(output, place, a->queries, a->value_width, step, is_float32, 1);
+    fetch_rows(output, offset, a->queries, a->value_width, step, is_float32, 1);
     float *query = scratch, *key = query + block * width, *value = key + a->width * keys;
     float *rows = value + a->keys * value_width, *result = rows + block * keys;
     load_key_columns(a, key, result + block * value_width, b, h, is_float32);
@@ -83,7 +83,7 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
         if (a->random_bits) drop_rows(a, rows, weights, line * a->keys, count, visible);
         rows_times_matrix(result, value_width, a->random_bits ? rows : weights, keys, 1, value, visible, value_width,
                           value_width, count);
-        store_rows(output, place + first * step, step, result, count, a->value_width, is_float32);
+        store_rows(output, offset + first * step, step, result, count, a->value_width, is_float32);
     }
 }
 
@@ -91,12 +91,12 @@ typedef struct {
     const Attention *attention;
     void *output;
     float *scratch;
-    int64_t each; /* numbers of it for each thread */
+    int64_t per_thread; /* numbers of it for each thread */
 } ForwardJob;
 
 static void forward_share(const void *job, int64_t pair, int64_t thread) {
     const ForwardJob *f = job;
-    float *own = f->scratch + f->each * thread;
+    float *own = f->scratch + f->per_thread * thread;
     if (f->attention->is_float32)
         attention_forward_head(f->attention, f->output, own, pair, 1);
     else
@@ -110,12 +110,12 @@ int attention_forward(const Attention *a, void *output) {
 #if HAS_TILES
     if (attends_in_tiles(a)) return attention_forward_in_tiles(a, output);
 #endif
-    int64_t each = padded(block_of(a) * (padded(a->width) + padded(a->keys) + padded(a->value_width)) +
+    int64_t per_thread = padded(block_of(a) * (padded(a->width) + padded(a->keys) + padded(a->value_width)) +
                           a->width * padded(a->keys) + a->keys * (padded(a->width) + padded(a->value_width)));
-    float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
+    float *scratch = aligned_alloc(64, sizeof(float) * per_thread * a->threads);
     if (!scratch) return 1;
-    ForwardJob job = {a, output, scratch, each};
-    share_out(a->threads, a->batch * a->heads, heads_at_once(a), forward_share, &job);
+    ForwardJob job = {a, output, scratch, per_thread};
+    share_out(a->threads, a->batch * a->heads, heads_per_turn(a), forward_share, &job);
     free(scratch);
     return 0;
 }
@@ -125,14 +125,14 @@ typedef struct {
     float *query, *key_rows, *key, *value, *output, *scores, *weights, *result, *of_key, *of_value;
 } Scratch;
 
-/* Hands out the parts of `memory`; returns how many numbers they are together. */
+/* Divides `memory` into its buffers; returns the numbers that they have together. */
 INLINE int64_t lay_out(const Attention *a, float *memory, Scratch *parts) {
     int64_t keys = padded(a->keys), width = padded(a->width), value_width = padded(a->value_width);
     int64_t block = block_of(a), longer = block > a->keys ? block : a->keys;
     struct {
         float **part;
         int64_t size;
-    } each[] = {
+    } buffers[] = {
         {&parts->query, block * width},          {&parts->key_rows, a->keys * width},
         {&parts->key, a->width * keys},          {&parts->value, a->value_width * keys},
         {&parts->output, block * value_width},   {&parts->scores, block * keys},
@@ -140,8 +140,8 @@ INLINE int64_t lay_out(const Attention *a, float *memory, Scratch *parts) {
         {&parts->of_key, a->keys * width},       {&parts->of_value, a->keys * value_width},
     };
     int64_t used = 0;
-    for (unsigned i = 0; i < sizeof each / sizeof *each; used += each[i++].size)
-        if (memory) *each[i].part = memory + used;
+    for (unsigned i = 0; i < sizeof buffers / sizeof *buffers; used += buffers[i++].size)
+        if (memory) *buffers[i].part = memory + used;
     return used;
 }
 
@@ -167,8 +167,8 @@ INLINE void softmax_backward(const Attention *a, float *scores, const float *wei
         /* d softmax: w (g - sum(g w)); a masked entry has weight 0, so nothing flows through it */
         float mean = product_of_rows(weights, scores, visible);
         for (int64_t s = 0; s < visible; s += LANES) {
-            vec *found = (vec *)(scores + s);
-            *found = *(const vec *)(weights + s) * (*found - mean) * a->beta;
+            vec *gradients = (vec *)(scores + s);
+            *gradients = *(const vec *)(weights + s) * (*gradients - mean) * a->beta;
         }
     }
 }
@@ -233,12 +233,12 @@ typedef struct {
     const int64_t *strides;
     const Gradients *of;
     float *scratch;
-    int64_t each; /* numbers of it for each thread */
+    int64_t per_thread; /* numbers of it for each thread */
 } BackwardJob;
 
 static void backward_share(const void *job, int64_t pair, int64_t thread) {
     const BackwardJob *b = job;
-    float *own = b->scratch + b->each * thread;
+    float *own = b->scratch + b->per_thread * thread;
     if (b->attention->is_float32)
         attention_backward_head(b->attention, b->gradient, b->strides, b->of, own, pair, 1);
     else
@@ -253,11 +253,11 @@ int attention_backward(const Attention *a, const void *gradient, const int64_t *
     if (attends_in_tiles(a)) return attention_backward_in_tiles(a, gradient, strides, of);
 #endif
     Scratch parts;
-    int64_t each = padded(lay_out(a, 0, &parts));
-    float *scratch = aligned_alloc(64, sizeof(float) * each * a->threads);
+    int64_t per_thread = padded(lay_out(a, 0, &parts));
+    float *scratch = aligned_alloc(64, sizeof(float) * per_thread * a->threads);
     if (!scratch) return 1;
-    BackwardJob job = {a, gradient, strides, of, scratch, each};
-    share_out(a->threads, a->batch * a->heads, heads_at_once(a), backward_share, &job);
+    BackwardJob job = {a, gradient, strides, of, scratch, per_thread};
+    share_out(a->threads, a->batch * a->heads, heads_per_turn(a), backward_share, &job);
     free(scratch);
     return 0;
 }

@@ -9,10 +9,10 @@
 
 #include <stdlib.h>
 
-/* Rows of a head that are asked for before they are needed, at most. */
-#define ROWS_AHEAD 96
+/* Most rows of a head that are prefetched. */
+#define PREFETCHED_ROWS 96
 
-/* Heads that a thread takes one after the other, at most, so that what it asks for in one is near it in the next. */
+/* Most heads that a thread takes one after the other, so that the rows prefetched in one are near those of the next. */
 #define HEADS 8
 
 /* Sizes and addresses of one attention: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
@@ -33,14 +33,14 @@ typedef struct {
 
 INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
 
-/* A vector of random numbers from `place` on, and zeros behind the last of all. */
-INLINE ivec random_bits_at(const Attention *a, int64_t place) {
+/* A vector of random numbers from `index` on, and zeros behind the last of all. */
+INLINE ivec random_bits_at(const Attention *a, int64_t index) {
     short_vec bits = {0};
-    int64_t left = a->batch * a->heads * a->queries * a->keys - place;
+    int64_t left = a->batch * a->heads * a->queries * a->keys - index;
     if (left >= LANES)
-        memcpy(&bits, a->random_bits + place, sizeof bits);
+        memcpy(&bits, a->random_bits + index, sizeof bits);
     else
-        for (int64_t i = 0; i < left; i++) bits[i] = a->random_bits[place + i];
+        for (int64_t i = 0; i < left; i++) bits[i] = a->random_bits[index + i];
     return longer_shorts(bits);
 }
 
@@ -54,7 +54,7 @@ INLINE void drop_rows(const Attention *a, float *to, const float *rows, int64_t 
         }
 }
 
-INLINE int64_t heads_at_once(const Attention *a) {
+INLINE int64_t heads_per_turn(const Attention *a) {
     int64_t share = a->batch * a->heads / a->threads / 4;
     return share < 1 ? 1 : share < HEADS ? share : HEADS;
 }
@@ -84,27 +84,27 @@ INLINE int sees_all(const Attention *a, int64_t pair, int64_t visible) {
     return a->mask_strides[2] == 0 && a->mask_strides[3] == 1 && !memchr(mask_row(a, pair, 0), 0, visible);
 }
 
-/* In place: up to a vector of entries from `at` on of a row at `place`. Numbers that are not `is_float32` are rounded as they would
+/* In place: up to a vector of entries from `at` on of a row at `position`. Numbers that are not `is_float32` are rounded as they would
  * be in memory. */
-INLINE void rotate_entries(const Attention *a, float *row, int64_t place, int64_t at, int64_t count, int back, int is_float32) {
-    vec found = rotated(*(vec *)(row + at), angles_of(&a->rotation, place, a->width, at, count, back));
-    *(vec *)(row + at) = is_float32 ? found : rounded_to_bf16(found);
+INLINE void rotate_entries(const Attention *a, float *row, int64_t position, int64_t at, int64_t count, int back, int is_float32) {
+    vec result = rotated(*(vec *)(row + at), angles_of(&a->rotation, position, a->width, at, count, back));
+    *(vec *)(row + at) = is_float32 ? result : rounded_to_bf16(result);
 }
 
 /* In place: `count` padded rows of width K, of sentence `b` from `first` on, rotated by their positions. */
 INLINE void rotate_rows(const Attention *a, float *rows, int64_t b, int64_t first, int64_t count, int back, int is_float32) {
     for (int64_t t = first; a->rotation.cosines && t < first + count; t++, rows += padded(a->width)) {
-        int64_t place = position_of(&a->rotation, b, t, a->keys), at = 0;
-        for (; at + LANES <= a->width; at += LANES) rotate_entries(a, rows, place, at, LANES, back, is_float32);
-        if (at < a->width) rotate_entries(a, rows, place, at, a->width - at, back, is_float32);
+        int64_t position = position_of(&a->rotation, b, t, a->keys), at = 0;
+        for (; at + LANES <= a->width; at += LANES) rotate_entries(a, rows, position, at, LANES, back, is_float32);
+        if (at < a->width) rotate_entries(a, rows, position, at, a->width - at, back, is_float32);
     }
 }
 
-/* Asks for a head's rows, of which `first` is the first entry, before they are needed: they lie too far apart for the
+/* Prefetches a head's rows, of which `first` is the first entry: they lie too far apart for the
  * processor to see what comes next. */
 INLINE void fetch_rows(const void *from, int64_t first, int64_t rows, int64_t width, int64_t step, int is_float32,
                        const int to_write) {
-    for (int64_t row = 0; row < rows && row < ROWS_AHEAD; row++, first += step)
+    for (int64_t row = 0; row < rows && row < PREFETCHED_ROWS; row++, first += step)
         for (int64_t at = 0; at < width; at += is_float32 ? 16 : 32)
             if (to_write)
                 __builtin_prefetch(entry(from, first + at, is_float32), 1);

@@ -32,14 +32,14 @@ INLINE int64_t block_of(const Attention *a) {
     return smaller_of(rows, a->queries);
 }
 
-/* Hands out the parts of `memory`; returns how many bytes they are together. */
+/* Divides `memory` into its buffers; returns the bytes that they have together. */
 static int64_t lay_out(const Attention *a, char *memory, Scratch *parts) {
     int64_t block = whole(block_of(a)), keys = whole(a->keys), width = whole(a->width), value_width = whole(a->value_width);
     int64_t longer = block > keys ? block : keys, wider = width > value_width ? width : value_width;
     struct {
         void *part;
         int64_t bytes;
-    } each[] = {
+    } buffers[] = {
         {&parts->query, 2 * block * width},          {&parts->output, 2 * block * value_width},
         {&parts->key, 2 * keys * width},             {&parts->value, 2 * keys * value_width},
         {&parts->query_transposed, 2 * width * block},   {&parts->output_transposed, 2 * value_width * block},
@@ -53,18 +53,18 @@ static int64_t lay_out(const Attention *a, char *memory, Scratch *parts) {
         {&parts->of_value, 4 * value_width * keys},
     };
     int64_t used = 0;
-    for (unsigned i = 0; i < sizeof each / sizeof *each; used += each[i++].bytes)
-        if (memory) *(char **)each[i].part = memory + used;
+    for (unsigned i = 0; i < sizeof buffers / sizeof *buffers; used += buffers[i++].bytes)
+        if (memory) *(char **)buffers[i].part = memory + used;
     return used;
 }
 
 /* In place: `count` rows of width K, of sentence `b` from `first` on, rotated by their positions. */
 INLINE void rotate_bf16_rows(const Attention *a, uint16_t *rows, int64_t b, int64_t first, int64_t count) {
     for (int64_t t = first; a->rotation.cosines && t < first + count; t++, rows += whole(a->width)) {
-        int64_t place = position_of(&a->rotation, b, t, a->keys);
+        int64_t position = position_of(&a->rotation, b, t, a->keys);
         for (int64_t at = 0; at < a->width; at += LANES) {
             int64_t some = smaller_of(LANES, a->width - at);
-            Angles by = angles_of(&a->rotation, place, a->width, at, some, 0);
+            Angles by = angles_of(&a->rotation, position, a->width, at, some, 0);
             store_vec(rows, at, rotated(load_vec(rows, at, 0), by), some, 0);
         }
     }
@@ -117,9 +117,9 @@ INLINE float exponentials(float *row, uint16_t *bf16, int64_t visible, float bet
     }
     float most = largest_lane(largest);
     for (int64_t at = 0; at < visible; at += LANES) {
-        vec found = power_of_two(*(vec *)(row + at) - most);
-        *(vec *)(row + at) = found, totals += found;
-        if (bf16) store_vec(bf16, at, found, LANES, 0);
+        vec powers = power_of_two(*(vec *)(row + at) - most);
+        *(vec *)(row + at) = powers, totals += powers;
+        if (bf16) store_vec(bf16, at, powers, LANES, 0);
     }
     if (bf16 && padded(visible) < whole(visible)) store_vec(bf16, padded(visible), (vec){0}, LANES, 0);
     /* a score that is no number makes the total none, and so the whole row */

@@ -62,10 +62,10 @@ INLINE void softmax_back(const Attention *a, const Scratch *own, const float *we
         for (int64_t at = 0; at < visible; at += LANES) {
             vec low = of_scores(&above, at, visible, a->beta), high = {0}, high_weights = {0};
             if (both) high = of_scores(&below, at, visible, a->beta), high_weights = of_values(&below, at, visible);
-            short_numbers found = to_bf16_together(low, high);
-            memcpy(bf16 + at, &found, sizeof found / 2);
-            memcpy(bf16 + next + at, (char *)&found + sizeof found / 2, sizeof found / 2);
-            *(short_numbers *)(pairs + at) = alternating(found);
+            short_numbers rounded = to_bf16_together(low, high);
+            memcpy(bf16 + at, &rounded, sizeof rounded / 2);
+            memcpy(bf16 + next + at, (char *)&rounded + sizeof rounded / 2, sizeof rounded / 2);
+            *(short_numbers *)(pairs + at) = alternating(rounded);
             *(short_numbers *)(weight_pairs + at) = alternating(to_bf16_together(of_values(&above, at, visible), high_weights));
         }
         if (padded(visible) < whole(visible)) {
@@ -140,23 +140,23 @@ typedef struct {
     const int64_t *strides;
     const Gradients *of;
     char *scratch;
-    int64_t each; /* bytes of it for each thread */
+    int64_t per_thread; /* bytes of it for each thread */
 } Job;
 
 static void backward_share(const void *job, int64_t pair, int64_t thread) {
     const Job *b = job;
     unsigned before = begin_with_tiles();
-    backward_head(b->attention, b->gradient, b->strides, b->of, b->scratch + b->each * thread, pair);
+    backward_head(b->attention, b->gradient, b->strides, b->of, b->scratch + b->per_thread * thread, pair);
     end_with_tiles(before);
 }
 
 int attention_backward_in_tiles(const Attention *a, const void *gradient, const int64_t *strides, const Gradients *of) {
     Scratch parts;
-    int64_t each = lay_out(a, 0, &parts);
-    char *scratch = aligned_alloc(64, each * a->threads);
+    int64_t per_thread = lay_out(a, 0, &parts);
+    char *scratch = aligned_alloc(64, per_thread * a->threads);
     if (!scratch) return 1;
-    Job job = {a, gradient, strides, of, scratch, each};
-    share_out(a->threads, a->batch * a->heads, heads_at_once(a), backward_share, &job);
+    Job job = {a, gradient, strides, of, scratch, per_thread};
+    share_out(a->threads, a->batch * a->heads, heads_per_turn(a), backward_share, &job);
     free(scratch);
     return 0;
 }

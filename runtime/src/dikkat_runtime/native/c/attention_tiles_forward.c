@@ -14,11 +14,11 @@ INLINE void keep(const Attention *a, float *to, const float *rows, const float *
 INLINE void forward_head(const Attention *a, uint16_t *output, char *scratch, int64_t pair) {
     int64_t b = pair / a->heads, h = pair % a->heads, block = block_of(a), known = visible_keys(a, pair, 0, a->queries);
     int64_t keys = padded(a->keys), value_width = padded(a->value_width);
-    int64_t step = a->heads * a->value_width, place = b * a->queries * step + h * a->value_width;
+    int64_t step = a->heads * a->value_width, offset = b * a->queries * step + h * a->value_width;
     Scratch own;
     lay_out(a, scratch, &own);
     fetch_head(a, NULL, NULL, pair + 1, 0);
-    fetch_rows(output, place, a->queries, a->value_width, step, 0, 1);
+    fetch_rows(output, offset, a->queries, a->value_width, step, 0, 1);
     load_keys(a, &own, pair, known);
     rotate_in_pairs(a, own.key_columns, own.key, a->width);
     pair_rows(own.value_pairs, own.value, whole(a->value_width), whole(known), value_width);
@@ -36,7 +36,7 @@ INLINE void forward_head(const Attention *a, uint16_t *output, char *scratch, in
                         value_width, count, 0);
         for (int64_t t = 0; t < count; t++)
             for (int64_t at = 0; at < value_width; at += LANES) *(vec *)(own.result + t * value_width + at) *= own.shares[t];
-        store_rows(output, place + first * step, step, own.result, count, a->value_width, 0);
+        store_rows(output, offset + first * step, step, own.result, count, a->value_width, 0);
     }
 }
 
@@ -44,23 +44,23 @@ typedef struct {
     const Attention *attention;
     void *output;
     char *scratch;
-    int64_t each; /* bytes of it for each thread */
+    int64_t per_thread; /* bytes of it for each thread */
 } Job;
 
 static void forward_share(const void *job, int64_t pair, int64_t thread) {
     const Job *f = job;
     unsigned before = begin_with_tiles();
-    forward_head(f->attention, f->output, f->scratch + f->each * thread, pair);
+    forward_head(f->attention, f->output, f->scratch + f->per_thread * thread, pair);
     end_with_tiles(before);
 }
 
 int attention_forward_in_tiles(const Attention *a, void *output) {
     Scratch parts;
-    int64_t each = lay_out(a, 0, &parts);
-    char *scratch = aligned_alloc(64, each * a->threads);
+    int64_t per_thread = lay_out(a, 0, &parts);
+    char *scratch = aligned_alloc(64, per_thread * a->threads);
     if (!scratch) return 1;
-    Job job = {a, output, scratch, each};
-    share_out(a->threads, a->batch * a->heads, heads_at_once(a), forward_share, &job);
+    Job job = {a, output, scratch, per_thread};
+    share_out(a->threads, a->batch * a->heads, heads_per_turn(a), forward_share, &job);
     free(scratch);
     return 0;
 }

@@ -30,12 +30,12 @@ INLINE int64_t row_of(const Memory *m, int64_t position) {
 
 /* A vector of a row from `at` on, with zeros behind its end. */
 INLINE vec part_of_row(const float *from, int64_t at, int64_t width) {
-    vec found = {0};
+    vec values = {0};
     if (at + LANES <= width)
-        found = *(const loose *)(from + at);
+        values = *(const loose *)(from + at);
     else if (at < width)
-        memcpy(&found, from + at, sizeof(float) * (width - at));
-    return found;
+        memcpy(&values, from + at, sizeof(float) * (width - at));
+    return values;
 }
 
 /* Round to nearest, ties to even: the upper halves count. */
@@ -48,14 +48,14 @@ INLINE words rounded(vec x) {
 INLINE int64_t vectors_of(int64_t width) { return paired(width) / 2 / LANES; }
 
 /* The first of the numbers in the lower halves of such a vector; those in the upper halves are PADDING further on. */
-INLINE int64_t place_in_row(int64_t vector) {
+INLINE int64_t offset_in_row(int64_t vector) {
     int64_t word = vector * LANES;
     return word / PADDING * PAIR + word % PADDING;
 }
 
 INLINE void to_bf16_row(uint16_t *to, const float *from, int64_t width) {
     for (int64_t i = 0; i < vectors_of(width); i++) {
-        int64_t at = place_in_row(i);
+        int64_t at = offset_in_row(i);
         words low = rounded(part_of_row(from, at, width)), high = rounded(part_of_row(from, at + PADDING, width));
         ((words *)to)[i] = low >> 16 | (high & 0xffff0000);
     }
@@ -75,7 +75,7 @@ INLINE void compare(float *to, const float *query, const Memory *m) {
         for (int i = 0; i < COMPARED; i++)
             keys[i] = m->keys + row_of(m, first + i < m->count ? first + i : m->count - 1);
         for (int64_t part = 0; part < vectors_of(m->width); part++) {
-            const float *own = query + place_in_row(part);
+            const float *own = query + offset_in_row(part);
             for (int i = 0; i < COMPARED; i++) {
                 vec key[2];
                 from_bf16_pair(key, keys[i], part);
@@ -108,7 +108,7 @@ INLINE void weigh(float *to, const float *weights, const Memory *m, int64_t firs
     }
     if (position < m->count) add_weighted(even, weights[position], m->values + row_of(m, position), first, count);
     for (int i = 0; i < count; i++) {
-        float *there = to + place_in_row(first + i);
+        float *there = to + offset_in_row(first + i);
         *(vec *)there = even[i][0] + odd[i][0], *(vec *)(there + PADDING) = even[i][1] + odd[i][1];
     }
 }

@@ -127,8 +127,8 @@ INLINE short_numbers to_bf16_together(vec low, vec high) {
 }
 
 INLINE short_numbers alternating(short_numbers both) {
-    const short_numbers places = {LANE_LIST(PAIR_OF, 0)};
-    return (short_numbers)_mm512_permutexvar_epi16((__m512i)places, (__m512i)both);
+    const short_numbers lanes = {LANE_LIST(PAIR_OF, 0)};
+    return (short_numbers)_mm512_permutexvar_epi16((__m512i)lanes, (__m512i)both);
 }
 #endif
 

@@ -51,12 +51,12 @@ static void lay_in_rows(int8_t *panel, int64_t inputs) {
 #endif
 
 static void pack_block(const Columns *c, int64_t panel, int64_t block, int is_float32, int is_left) {
-    int64_t first = panel * BYTE_PANEL, begin = block * c->in_block, place = panel * c->blocks + block;
+    int64_t first = panel * BYTE_PANEL, begin = block * c->in_block, index = panel * c->blocks + block;
     int64_t some = smaller_of(c->width - first, BYTE_PANEL), inputs = rows_in(c, block), width = laid_out(inputs);
-    int8_t *to = c->bytes + place * BYTE_PANEL * BLOCK_ROWS * (is_left ? ENTRY_BYTES : 1);
-    float *scale = c->scale + place * BYTE_PANEL;
-    int32_t *shift = c->shift + place * BYTE_PANEL;
-    float *total = c->total ? c->total + place * BYTE_PANEL : NULL;
+    int8_t *to = c->bytes + index * BYTE_PANEL * BLOCK_ROWS * (is_left ? ENTRY_BYTES : 1);
+    float *scale = c->scale + index * BYTE_PANEL;
+    int32_t *shift = c->shift + index * BYTE_PANEL;
+    float *total = c->total ? c->total + index * BYTE_PANEL : NULL;
     const void *from = entry(c->from, begin * c->step + first, is_float32);
     for (int64_t o = some; o < BYTE_PANEL; o++) scale[o] = 0.0f, shift[o] = 0;
     if (is_float32)
@@ -88,14 +88,14 @@ static void pack_panels(const Columns *c, int64_t block, int is_float32, int is_
 }
 
 /* Sums of products of bytes as numbers, added: of `count` columns of a from `first` on, and a part of the columns of b. */
-INLINE void add_scaled(vec sums[][BYTE_VECTORS], ivec found[][BYTE_VECTORS], const float *scales_a, const float *scales_b,
+INLINE void add_scaled(vec sums[][BYTE_VECTORS], ivec products[][BYTE_VECTORS], const float *scales_a, const float *scales_b,
                        const int count) {
 #pragma GCC unroll 6
     for (int r = 0; r < count; r++)
 #pragma GCC unroll 4
         for (int i = 0; i < BYTE_VECTORS; i++) {
             vec scale = scales_a[r] * *(const vec *)(scales_b + i * LANES);
-            sums[r][i] += __builtin_convertvector(found[r][i], vec) * scale;
+            sums[r][i] += __builtin_convertvector(products[r][i], vec) * scale;
         }
 }
 
@@ -109,23 +109,23 @@ typedef struct {
 } Block;
 
 INLINE void add_block(vec sums[][BYTE_VECTORS], const Block *b, int64_t first, const int count) {
-    ivec found[BYTE_ROWS][BYTE_VECTORS];
-    byte_products(found, b->from + first * QUAD * ENTRY_BYTES, QUAD * ENTRY_BYTES, BYTE_PANEL * QUAD * ENTRY_BYTES,
+    ivec products[BYTE_ROWS][BYTE_VECTORS];
+    byte_products(products, b->from + first * QUAD * ENTRY_BYTES, QUAD * ENTRY_BYTES, BYTE_PANEL * QUAD * ENTRY_BYTES,
                   b->weight, b->shift, groups_of(b->inputs, QUAD), count);
-    add_scaled(sums + first, found, b->scales_a + first, b->scales_b, count);
+    add_scaled(sums + first, products, b->scales_a + first, b->scales_b, count);
 }
 
 #if HAS_TILES
 /* The same of a whole panel. Sums are added while tiles compute the next. */
 INLINE void add_tiles(vec sums[][BYTE_VECTORS], const Block *b) {
     const int64_t four = BYTE_PANEL * QUAD, steps = groups_of(b->inputs, TILE_QUADS * QUAD);
-    ivec found[2][TILE_ROWS][BYTE_VECTORS], start[BYTE_VECTORS];
+    ivec products[2][TILE_ROWS][BYTE_VECTORS], start[BYTE_VECTORS];
     for (int i = 0; i < BYTE_VECTORS; i++) start[i] = -*(const ivec *)(b->shift + i * LANES);
     for (int64_t first = 0, at = 0; first <= BYTE_PANEL; first += TILE_ROWS, at ^= 1) {
         int64_t before = first - TILE_ROWS;
         if (first < BYTE_PANEL)
-            tile_products(found[at], b->from + first * QUAD, four, TILE_QUADS * four, b->weight, start, steps);
-        if (first) add_scaled(sums + before, found[!at], b->scales_a + before, b->scales_b, TILE_ROWS);
+            tile_products(products[at], b->from + first * QUAD, four, TILE_QUADS * four, b->weight, start, steps);
+        if (first) add_scaled(sums + before, products[!at], b->scales_a + before, b->scales_b, TILE_ROWS);
     }
 }
 #endif
@@ -175,8 +175,8 @@ static void add_totals(void *to, const Columns *c, int64_t panel, int is_float32
 /* Rows of a block: as equal as fours allow, and blocks for two threads equally many. */
 INLINE int64_t rows_of_block(int64_t rows) {
     int64_t blocks = rows <= BLOCK_ROWS ? 1 : 2 * groups_of(rows, 2 * BLOCK_ROWS);
-    int64_t found = groups_of(rows, blocks * QUAD) * QUAD;
-    return found ? found : QUAD;
+    int64_t size = groups_of(rows, blocks * QUAD) * QUAD;
+    return size ? size : QUAD;
 }
 
 /* Made by native/quantized.py, gradients. */
@@ -194,13 +194,13 @@ typedef struct {
 /* The gradient of the inputs of `count` rows from `row` on. */
 static void flow_to_rows(const Backward *g, int64_t row, int64_t count, char *scratch) {
     Packed packed = {g->weights.weight, g->weights.scale, g->weights.shift};
-    int64_t chunks = groups_of(count, ROWS_AT_ONCE), chunk = groups_of(count, chunks * BYTE_ROWS) * BYTE_ROWS;
+    int64_t chunks = groups_of(count, ROWS_PER_CHUNK), chunk = groups_of(count, chunks * BYTE_ROWS) * BYTE_ROWS;
     Epilogue epilogue = {.streams = g->rows * g->inputs >= LARGE};
     for (int64_t end = row + count; row < end; row += chunk) {
-        int64_t some = smaller_of(end - row, chunk), next = smaller_of(end - row - some, chunk), place = row * g->inputs;
+        int64_t some = smaller_of(end - row, chunk), next = smaller_of(end - row - some, chunk), offset = row * g->inputs;
         const void *from = entry(g->gradient, row * g->gradient_step, g->is_float32);
-        void *there = (void *)entry(g->grad_x, place, g->is_float32);
-        if (g->relu_output) epilogue.relu_output = entry(g->relu_output, place, g->is_float32);
+        void *there = (void *)entry(g->grad_x, offset, g->is_float32);
+        if (g->relu_output) epilogue.relu_output = entry(g->relu_output, offset, g->is_float32);
         Prefetch prefetch = prefetch_of_rows(g->gradient, g->gradient_step, row + some, next, some, &g->weights, g->is_float32);
         byte_rows(there, from, g->gradient_step, &packed, &epilogue, some, g->outputs, g->inputs, prefetch, scratch, g->is_float32);
     }
@@ -228,18 +228,18 @@ typedef struct {
     Columns a, b;
     int64_t together; /* panels of a that are multiplied by the same panel of b */
     char *scratch;
-    int64_t each; /* bytes of it for each thread */
+    int64_t per_thread; /* bytes of it for each thread */
 } Job;
 
 static void pack_share(const void *job, int64_t panel, int64_t thread) {
     const Job *j = job;
-    pack_panel_of_bytes(&j->g->weights, panel * BYTE_PANEL, (int8_t *)j->scratch + j->each * thread);
+    pack_panel_of_bytes(&j->g->weights, panel * BYTE_PANEL, (int8_t *)j->scratch + j->per_thread * thread);
 }
 
 static void block_share(const void *job, int64_t block, int64_t thread) {
     const Job *j = job;
     const Backward *g = j->g;
-    if (g->grad_x) flow_to_rows(g, block * j->a.in_block, rows_in(&j->a, block), j->scratch + j->each * thread);
+    if (g->grad_x) flow_to_rows(g, block * j->a.in_block, rows_in(&j->a, block), j->scratch + j->per_thread * thread);
     pack_panels(&j->a, block, g->is_float32, 1);
     pack_panels(&j->b, block, g->is_float32, 0);
     streamed();
@@ -267,9 +267,9 @@ static void flow_back(Job *j) {
 
 /* Twin: kernels/int8_reference.py, weight_gradient and linear. Returns 0, or 1 for want of memory. */
 int byte_gradients(const Backward *g) {
-    Job job = {.g = g, .each = bytes_of_rows(g->outputs)};
+    Job job = {.g = g, .per_thread = bytes_of_rows(g->outputs)};
     void *memory = lay_out(g, &job.a, &job.b);
-    job.scratch = calloc(g->threads, job.each);
+    job.scratch = calloc(g->threads, job.per_thread);
     int failed = !memory || !job.scratch;
     if (!failed) flow_back(&job);
     free(memory), free(job.scratch);

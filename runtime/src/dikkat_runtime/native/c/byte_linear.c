@@ -68,7 +68,7 @@ int byte_linear(void *to, const void *from, int64_t step, const Packing *weights
     char *scratch = calloc(threads, per_thread);
     if (!scratch) return 1;
     /* equally many blocks for each thread */
-    int64_t turns = rows / (threads * ROWS_AT_ONCE) + 1, blocks = turns * threads;
+    int64_t turns = rows / (threads * ROWS_PER_CHUNK) + 1, blocks = turns * threads;
     int64_t block = (rows / blocks / BYTE_ROWS + 1) * BYTE_ROWS;
     PackingJob packing = {weights, (int8_t *)scratch, per_thread};
     if (weights->from) share_out(threads, groups_of(weights->outputs, BYTE_PANEL), 1, pack_share, &packing);

@@ -4,8 +4,8 @@
 
 #include "quantized.h"
 
-/* Rows before its turn that one is asked for. */
-#define AHEAD 16
+/* Rows ahead of the present one that are prefetched. */
+#define PREFETCHED_PACKING_ROWS 16
 
 /* The sum of the weights of an output, as `shift` has it. Where a weight is no number neither is any product, but sums of
  * what it is rounded to are beyond 32 bits: so they are unsigned. */
@@ -81,12 +81,12 @@ INLINE void pack_columns(int8_t *to, float *scale, int32_t *shift, float *total,
     for (int64_t i = 0; i < inputs; i++) {
         /* rows lie too far apart for the processor to see what comes next */
         for (int64_t at = 0; at < BYTE_PANEL; at += 64 / (is_float32 ? 4 : 2))
-            __builtin_prefetch(entry(weight, (i + AHEAD) * step + at, is_float32));
+            __builtin_prefetch(entry(weight, (i + PREFETCHED_PACKING_ROWS) * step + at, is_float32));
 #pragma omp simd
         for (int64_t o = 0; o < outputs; o++) {
-            float each = load(weight, i * step + o, is_float32), size = fabsf(each);
+            float value = load(weight, i * step + o, is_float32), size = fabsf(value);
             largest[o] = size > largest[o] ? size : largest[o];
-            sum[o] += each;
+            sum[o] += value;
         }
     }
     if (total) memcpy(total, sum, sizeof sum);

@@ -22,7 +22,7 @@ INLINE void byte_rows_as(void *to, const void *from, int64_t step, const Packed 
                          int64_t inputs, int64_t outputs, Prefetch prefetch, char *scratch, int is_float32) {
     int64_t width = padded(inputs);
     float *scales = (float *)scratch;
-    uint8_t *entries = (uint8_t *)(scales + ROWS_AT_ONCE);
+    uint8_t *entries = (uint8_t *)(scales + ROWS_PER_CHUNK);
     for (int64_t row = 0; row < count; row++)
         scales[row] = quantized_row(entries + row * width * ENTRY_BYTES, entry(from, row * step, is_float32), inputs, is_float32);
     Rows rows = {entries, scales, count, width, prefetch};

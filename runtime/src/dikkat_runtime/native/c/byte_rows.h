@@ -5,7 +5,7 @@
 #include "byte_packing.h"
 
 /* Rows that a thread rounds before it multiplies them: their bytes stay in its cache. */
-#define ROWS_AT_ONCE 96
+#define ROWS_PER_CHUNK 96
 
 typedef struct {
     int8_t *weight; /* of Packed, to be filled */
@@ -20,13 +20,13 @@ typedef struct {
 void pack_panel_of_bytes(const Packing *p, int64_t first, int8_t *lines);
 
 /* Bytes of scratch that a thread needs for rows of so many inputs. */
-INLINE int64_t bytes_of_rows(int64_t inputs) { return ROWS_AT_ONCE * (sizeof(float) + padded(inputs) * ENTRY_BYTES); }
+INLINE int64_t bytes_of_rows(int64_t inputs) { return ROWS_PER_CHUNK * (sizeof(float) + padded(inputs) * ENTRY_BYTES); }
 
 /* Dense (count, outputs) = so many rows (count, inputs), `step` apart, rounded and multiplied by packed weights. */
 void byte_rows(void *to, const void *from, int64_t step, const Packed *packed, const Epilogue *epilogue, int64_t count,
                int64_t inputs, int64_t outputs, Prefetch prefetch, char *scratch, int is_float32);
 
-/* `count` rows from `row` on, to be asked for while those of `now` others are multiplied. Only whole rows lie together. */
+/* `count` rows from `row` on, to be prefetched while those of `now` others are multiplied. Only whole rows lie together. */
 INLINE Prefetch prefetch_of_rows(const void *from, int64_t step, int64_t row, int64_t count, int64_t now, const Packing *weights,
                         int is_float32) {
     if (count <= 0 || weights->outputs == 0 || step != weights->inputs) return (Prefetch){0};

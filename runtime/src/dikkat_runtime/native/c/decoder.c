@@ -80,14 +80,14 @@ typedef struct {
     int64_t length, group, groups; /* sentences of a share, and such shares a layer */
     const Linear *linears;
     float *scratch;
-    int64_t each; /* numbers of it for each thread */
+    int64_t per_thread; /* numbers of it for each thread */
 } Reading;
 
 static void read_share(const void *job, int64_t index, int64_t thread) {
     const Reading *r = job;
     int64_t layer = index / r->groups, from = index % r->groups * r->group, to = from + r->group;
     if (to > r->decoder->sentences) to = r->decoder->sentences;
-    read_sentences(r->decoder, layer, r->memory, r->length, r->linears + layer, from, to, r->scratch + r->each * thread);
+    read_sentences(r->decoder, layer, r->memory, r->length, r->linears + layer, from, to, r->scratch + r->per_thread * thread);
 }
 
 /* Twin: nn/multi_head_attention.py, project_memory. `memory` is (sentences, length, D), its rows padded with zeros; `linears` make
@@ -96,10 +96,10 @@ int decoder_read_source(const Decoder *d, const float *memory, int64_t length, c
     int64_t group = largest_of(1, SOURCE_ROWS / largest_of(1, length)), groups = (d->sentences + group - 1) / group;
     int64_t jobs = groups * d->layers, threads = jobs < d->threads ? jobs : d->threads, most = 0;
     for (int64_t i = 0; i < d->layers; i++) most = largest_of(most, linear_scratch(linears + i, group * length));
-    int64_t each = group * length * padded(2 * joined_width(d)) + padded(most);
-    float *scratch = aligned_alloc(64, sizeof(float) * each * threads);
+    int64_t per_thread = group * length * padded(2 * joined_width(d)) + padded(most);
+    float *scratch = aligned_alloc(64, sizeof(float) * per_thread * threads);
     if (!scratch) return 1;
-    Reading reading = {d, memory, length, group, groups, linears, scratch, each};
+    Reading reading = {d, memory, length, group, groups, linears, scratch, per_thread};
     share_out(threads, jobs, 1, read_share, &reading);
     free(scratch);
     return 0;

@@ -123,10 +123,10 @@ static void embed(const Decoder *d, const Activations *a, const int64_t *tokens,
                   const Worker *worker) {
     int64_t step = padded(d->width), end = share_start(d->rows, worker->number + 1, worker);
     for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) {
-        int64_t place = length_of(d, row);
-        if (in_bytes(d)) d->writers[d->row_slots[row] * d->capacity + place] = (int32_t)d->row_slots[row];
+        int64_t index = length_of(d, row);
+        if (in_bytes(d)) d->writers[d->row_slots[row] * d->capacity + index] = (int32_t)d->row_slots[row];
         float *sum = a->sum + row * step;
-        const float *from = d->embedding + tokens[row] * d->width, *position = positions + (place - first) * d->width;
+        const float *from = d->embedding + tokens[row] * d->width, *position = positions + (index - first) * d->width;
         for (int64_t i = 0; i < d->width; i++) sum[i] = from[i] * d->embedding_scale + position[i];
         normalize(a->input + row * step, sum, d->norms, d->width);
     }
@@ -147,10 +147,10 @@ static void attend(float *output, const float *query, const float *keys, const f
 }
 
 /* Key and value of a new position into the cache. */
-INLINE void remember(float *keys, float *values, const float *key, const float *value, int64_t place, int64_t width) {
-    float *column = keys + place / PADDING * PADDING * width + place % PADDING;
+INLINE void store_key_value(float *keys, float *values, const float *key, const float *value, int64_t index, int64_t width) {
+    float *column = keys + index / PADDING * PADDING * width + index % PADDING;
     for (int64_t i = 0; i < width; i++) column[i * PADDING] = key[i];
-    memcpy(values + place * padded(width), value, sizeof(float) * width);
+    memcpy(values + index * padded(width), value, sizeof(float) * width);
 }
 
 /* Where the weights of one head go; `attention` is twice the layer, and one more for cross-attention. */
@@ -179,7 +179,7 @@ static void attend_own(const Decoder *d, int64_t layer, int64_t row, int64_t hea
     int64_t block = ((layer * d->slots + d->row_slots[row]) * d->heads + head) * d->capacity;
     float *keys = (float *)d->keys + block * width, *values = (float *)d->values + block * padded(width);
     int64_t length = length_of(d, row);
-    remember(keys, values, query + joined_width(d), query + 2 * joined_width(d), length, width);
+    store_key_value(keys, values, query + joined_width(d), query + 2 * joined_width(d), length, width);
     attend(to, query, keys, values, 0, length + 1, width, d->betas[2 * layer], weights_out, scratch);
 }
 
@@ -271,7 +271,7 @@ INLINE Worker worker_of(const Decoder *d, const Activations *a, int64_t number, 
     return (Worker){.number = number, .count = count, .barrier = barrier, .head = own, .product = own + head_scratch(d)};
 }
 
-/* What a slot holds at `positions` places, in all layers, into another; or where that is. */
+/* Copies the first `positions` positions of a slot, in all layers, into another; or where that is. */
 static void copy_slot(const Decoder *d, int64_t from, int64_t to, int64_t positions) {
     if (in_bytes(d)) {
         memcpy(d->writers + to * d->capacity, d->writers + from * d->capacity, sizeof(int32_t) * positions);

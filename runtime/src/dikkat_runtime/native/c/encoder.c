@@ -146,13 +146,13 @@ static int64_t chunks(const Encoder *e, int64_t *ends, int64_t *most) {
 typedef struct {
     const Encoder *encoder;
     float *x, *scratch;
-    int64_t each, most; /* numbers of the scratch for each thread; rows of a chunk */
+    int64_t per_thread, most; /* numbers of the scratch for each thread; rows of a chunk */
     const int64_t *ends;
 } Run;
 
 static void run_chunk(const void *job, int64_t index, int64_t thread) {
     const Run *r = job;
-    Activations a = activations(r->encoder, r->scratch + r->each * thread, r->most);
+    Activations a = activations(r->encoder, r->scratch + r->per_thread * thread, r->most);
     chunk(r->encoder, &a, r->x, index ? r->ends[index - 1] : 0, r->ends[index]);
 }
 
@@ -161,10 +161,10 @@ int encoder_run(const Encoder *e, float *x) {
     int64_t most, *ends = malloc(sizeof(int64_t) * (e->sentences + 1));
     if (!ends) return 1;
     int64_t count = chunks(e, ends, &most), threads = count < e->threads ? count : e->threads;
-    int64_t each = activation_size(e, most);
-    float *scratch = count ? aligned_alloc(64, sizeof(float) * each * threads) : 0;
-    if (scratch) memset(scratch, 0, sizeof(float) * each * threads);
-    Run run = {e, x, scratch, each, most, ends};
+    int64_t per_thread = activation_size(e, most);
+    float *scratch = count ? aligned_alloc(64, sizeof(float) * per_thread * threads) : 0;
+    if (scratch) memset(scratch, 0, sizeof(float) * per_thread * threads);
+    Run run = {e, x, scratch, per_thread, most, ends};
     if (scratch) share_out(threads, count, 1, run_chunk, &run);
     free(scratch), free(ends);
     return count && !scratch;

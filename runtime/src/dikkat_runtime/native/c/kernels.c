@@ -32,7 +32,7 @@ INLINE void add_dropped_vec(void *output, const void *rest, const void *x, const
 }
 
 /* Draws that one thread makes before it takes the next ones. */
-#define DRAWS_TOGETHER (1024 * BITS_AT_ONCE)
+#define DRAWS_TOGETHER (1024 * BITS_PER_CALL)
 
 typedef struct {
     void *output;
@@ -46,10 +46,10 @@ typedef struct {
 
 INLINE void add_dropped_as(const Dropout *d, const void *rest, int64_t begin, int is_float32) {
     int64_t end = smaller_of(begin + DRAWS_TOGETHER, d->entries);
-    for (int64_t from = begin; from < end; from += BITS_AT_ONCE) {
-        int16_t bits[BITS_AT_ONCE];
+    for (int64_t from = begin; from < end; from += BITS_PER_CALL) {
+        int16_t bits[BITS_PER_CALL];
         make_bits(bits, d->seed, from);
-        for (int64_t i = 0, at = from; i < BITS_AT_ONCE && at < end; i += LANES, at += LANES) {
+        for (int64_t i = 0, at = from; i < BITS_PER_CALL && at < end; i += LANES, at += LANES) {
             if (at + LANES <= end)
                 add_dropped_vec(d->output, rest, d->x, bits + i, d->threshold, d->scale, at, LANES, is_float32);
             else
@@ -87,17 +87,17 @@ typedef struct {
 
 static void make_random_bits_share(const void *job, int64_t index, int64_t thread) {
     const RandomBits *l = job;
-    int64_t from = index * BITS_AT_ONCE;
-    int16_t made[BITS_AT_ONCE];
+    int64_t from = index * BITS_PER_CALL;
+    int16_t bits[BITS_PER_CALL];
     (void)thread;
-    make_bits(made, l->seed, from);
-    memcpy(l->bits + from, made, sizeof *made * smaller_of(BITS_AT_ONCE, l->entries - from));
+    make_bits(bits, l->seed, from);
+    memcpy(l->bits + from, bits, sizeof *bits * smaller_of(BITS_PER_CALL, l->entries - from));
 }
 
 /* Twin: kernels/random_bits.py, `splitmix64`. The numbers that `add_dropped` makes, written down. */
 void make_random_bits(int16_t *bits, uint64_t seed, int64_t entries, int threads) {
     RandomBits job = {bits, seed, entries};
-    share_out(threads, groups_of(entries, BITS_AT_ONCE), 1024, make_random_bits_share, &job);
+    share_out(threads, groups_of(entries, BITS_PER_CALL), 1024, make_random_bits_share, &job);
 }
 
 /* Sizes and addresses of what is rotated: (B, H, T, K) by strides of b, h and t, in entries; the last stride is one. */
@@ -184,13 +184,13 @@ typedef struct {
     float smoothing, *loss, *likelihood;
     int is_float32;
     float *scratch;
-    int64_t each; /* numbers of it for each thread */
+    int64_t per_thread; /* numbers of it for each thread */
 } Smoothing;
 
 static void smoothed_softmax_share(const void *job, int64_t r, int64_t thread) {
     const Smoothing *s = job;
     void *own = (void *)entry(s->logits, r * s->vocab, s->is_float32);
-    float *row = s->scratch + s->each * thread, *loss = s->loss + r, *likelihood = s->likelihood + r;
+    float *row = s->scratch + s->per_thread * thread, *loss = s->loss + r, *likelihood = s->likelihood + r;
     if (s->is_float32)
         smoothed_softmax_row(own, s->vocab, s->targets[r], s->smoothing, loss, likelihood, row, 1);
     else
@@ -202,10 +202,10 @@ static void smoothed_softmax_share(const void *job, int64_t r, int64_t thread) {
 int smoothed_softmax(void *logits, const int64_t *targets, int64_t rows, int64_t vocab, float smoothing, float *loss,
                      float *likelihood, int is_float32, int threads) {
     if (!are_inside(targets, rows, vocab)) return OUTSIDE;
-    int64_t each = padded(vocab);
-    float *scratch = aligned_alloc(64, sizeof(float) * each * threads);
+    int64_t per_thread = padded(vocab);
+    float *scratch = aligned_alloc(64, sizeof(float) * per_thread * threads);
     if (!scratch) return NO_MEMORY;
-    Smoothing job = {logits, targets, vocab, smoothing, loss, likelihood, is_float32, scratch, each};
+    Smoothing job = {logits, targets, vocab, smoothing, loss, likelihood, is_float32, scratch, per_thread};
     share_out(threads, rows, 16, smoothed_softmax_share, &job);
     free(scratch);
     return 0;

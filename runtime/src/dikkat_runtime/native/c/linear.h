@@ -76,14 +76,14 @@ INLINE void few_rows_block(float *to, int64_t to_step, const float *from, int64_
             for (int i = 0; i < OUTPUTS; i++) sums[r][i] += w[i] * *(const vec *)(from + r * from_step + whole);
     }
     for (int r = 0; r < rows; r++) {
-        float found[OUTPUTS];
-        lane_sums(found, sums[r]);
+        float totals[OUTPUTS];
+        lane_sums(totals, sums[r]);
         for (int i = 0; i < OUTPUTS && output + i <= last; i++)
-            to[r * to_step + output + i] = found[i] + (linear->bias ? linear->bias[output + i] : 0.0f);
+            to[r * to_step + output + i] = totals[i] + (linear->bias ? linear->bias[output + i] : 0.0f);
     }
 }
 
-static void few_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
+static void linear_few_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
                      int64_t rows, int64_t start, int64_t end) {
     for (int64_t output = start; output < end; output += OUTPUTS)
         for (int64_t row = 0; row < rows; row += ROWS) {
@@ -100,10 +100,10 @@ static void few_rows(float *to, int64_t to_step, const float *from, int64_t from
 
 /* The first class of each pair, in the order in which their sums add up: its binary digits backwards. */
 INLINE int class_of(int pair) {
-    int found = 0;
+    int reversed = 0;
 #pragma GCC unroll 4
-    for (int digit = 1; digit < PAIRS; digit *= 2) found = 2 * found + (pair & digit ? 1 : 0);
-    return found;
+    for (int digit = 1; digit < PAIRS; digit *= 2) reversed = 2 * reversed + (pair & digit ? 1 : 0);
+    return reversed;
 }
 
 /* The weights of a panel of outputs from `output` on as (pairs, inputs / LANES, 2 classes, PANEL); zeros where there are
@@ -125,8 +125,8 @@ static void pack_panel(float *panel, const Linear *linear, int64_t output) {
             }
             transpose(block);
             for (int i = 0; i < LANES; i++) {
-                int64_t place = (class_of(i % PAIRS) * groups + group) * 2 + i / PAIRS;
-                *(vec *)(panel + place * PANEL + half * LANES) = block[i];
+                int64_t index = (class_of(i % PAIRS) * groups + group) * 2 + i / PAIRS;
+                *(vec *)(panel + index * PANEL + half * LANES) = block[i];
             }
         }
 }
@@ -154,8 +154,8 @@ static void panel_block(float *to, int64_t to_step, const float *from, int64_t f
         memcpy(partial[level], sums[0], sizeof sums[0]);
     }
     for (int r = 0; r < PANEL_ROWS; r++) {
-        vec found[2] = {partial[LEVELS - 1][r][0] + bias[0], partial[LEVELS - 1][r][1] + bias[1]};
-        memcpy(to + r * to_step, found, sizeof(float) * outputs);
+        vec totals[2] = {partial[LEVELS - 1][r][0] + bias[0], partial[LEVELS - 1][r][1] + bias[1]};
+        memcpy(to + r * to_step, totals, sizeof(float) * outputs);
     }
 }
 
@@ -196,7 +196,7 @@ static void linear_rows(float *to, int64_t to_step, const float *from, int64_t f
         quantized_rows(to, to_step, from, from_step, &linear->packed, linear->bias, linear->inputs, rows, start, end,
                        scratch);
     else if (rows < MANY)
-        few_rows(to, to_step, from, from_step, linear, rows, start, end);
+        linear_few_rows(to, to_step, from, from_step, linear, rows, start, end);
     else
         many_rows(to, to_step, from, from_step, linear, rows, start, end, scratch);
 }

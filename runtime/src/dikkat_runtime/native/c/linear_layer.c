@@ -16,7 +16,7 @@ typedef struct {
     float *to, *scratch;
     int64_t rows, row_blocks; /* shares of ROW_BLOCK rows */
     int64_t part;             /* outputs of a share, whole panels */
-    int64_t each;             /* numbers of the scratch for each thread */
+    int64_t per_thread;             /* numbers of the scratch for each thread */
 } Layer;
 
 static void layer_share(const void *job, int64_t index, int64_t thread) {
@@ -24,7 +24,7 @@ static void layer_share(const void *job, int64_t index, int64_t thread) {
     int64_t inputs = l->linear->inputs, outputs = l->linear->outputs, step = padded(inputs);
     int64_t first = index % l->row_blocks * ROW_BLOCK, start = index / l->row_blocks * l->part;
     int64_t rows = smaller_of(l->rows - first, ROW_BLOCK), end = smaller_of(outputs, start + l->part);
-    float *aligned = l->scratch + l->each * thread;
+    float *aligned = l->scratch + l->per_thread * thread;
     for (int64_t row = 0; row < rows; row++) {
         memcpy(aligned + row * step, l->from + (first + row) * inputs, sizeof(float) * inputs);
         memset(aligned + row * step + inputs, 0, sizeof(float) * (step - inputs));
@@ -41,10 +41,10 @@ int linear_layer(const Linear *linear, const float *from, float *to, int64_t row
     /* where there are fewer blocks of rows than threads, these share the outputs too */
     int64_t parts = smaller_of(panels, (threads + row_blocks - 1) / row_blocks);
     int64_t part = (panels + parts - 1) / parts * panel;
-    int64_t each = padded(most * padded(linear->inputs) + linear_scratch(linear, most));
-    float *scratch = aligned_alloc(64, sizeof(float) * each * threads);
+    int64_t per_thread = padded(most * padded(linear->inputs) + linear_scratch(linear, most));
+    float *scratch = aligned_alloc(64, sizeof(float) * per_thread * threads);
     if (!scratch) return 1;
-    Layer layer = {linear, from, to, scratch, rows, row_blocks, part, each};
+    Layer layer = {linear, from, to, scratch, rows, row_blocks, part, per_thread};
     share_out(threads, row_blocks * ((linear->outputs + part - 1) / part), 1, layer_share, &layer);
     free(scratch);
     return 0;

@@ -81,8 +81,8 @@ INLINE void backward_row(const Normalization *n, uint16_t *grad_x, float *grad_w
     /* what would move all entries of a row alike, or stretch it, changes nothing */
     float mean = lane_sum(sums) / (float)width, along = lane_sum(products) / (float)width;
     for (int64_t i = 0; i < width; i += LANES) {
-        vec found = n->inverse[row] * (*(vec *)(scaled + i) - mean - *(vec *)(normal + i) * along);
-        store_vec(grad_x, first + i, found, LANES, 0);
+        vec result = n->inverse[row] * (*(vec *)(scaled + i) - mean - *(vec *)(normal + i) * along);
+        store_vec(grad_x, first + i, result, LANES, 0);
     }
 }
 

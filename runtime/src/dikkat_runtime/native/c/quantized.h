@@ -136,6 +136,8 @@ INLINE ivec products_of_pairs(halves a, halves b) {
     return (ivec)_mm256_madd_epi16((__m256i)a, (__m256i)b);
 #elif LANES == 4 && defined(__x86_64__)
     return (ivec)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#elif defined(__wasm_simd128__)
+    return (ivec)wasm_i32x4_dot_i16x8((v128_t)a, (v128_t)b);
 #else
     return ((ivec)a << 16 >> 16) * ((ivec)b << 16 >> 16) + ((ivec)a >> 16) * ((ivec)b >> 16);
 #endif
@@ -174,21 +176,21 @@ INLINE void byte_products(ivec sums[BYTE_ROWS][BYTE_VECTORS], const uint8_t *fro
 }
 
 /* The vectors of a part to any address, as many entries of them as there are; past the cache where it `streams`. */
-INLINE void store_part(void *to, int64_t at, const vec *found, int64_t entries, int streams, int is_float32) {
+INLINE void store_part(void *to, int64_t at, const vec *values, int64_t entries, int streams, int is_float32) {
 #if LANES == 16
     if (streams && !is_float32 && entries >= BYTE_PART && (uintptr_t)entry(to, at, 0) % 64 == 0) {
 #pragma GCC unroll 2
         for (int i = 0; i < BYTE_VECTORS; i += 2)
-            stream_line((void *)entry(to, at + i * LANES, 0), found[i], found[i + 1]);
+            stream_line((void *)entry(to, at + i * LANES, 0), values[i], values[i + 1]);
         return;
     }
 #endif
 #pragma GCC unroll 4
     for (int i = 0; i < BYTE_VECTORS; i++, at += LANES, entries -= LANES) {
         if (entries >= LANES)
-            store_vec(to, at, found[i], LANES, is_float32);
+            store_vec(to, at, values[i], LANES, is_float32);
         else if (entries > 0)
-            store_vec(to, at, found[i], entries, is_float32);
+            store_vec(to, at, values[i], entries, is_float32);
     }
 }
 
@@ -205,7 +207,7 @@ typedef struct {
     int streams;      /* the output goes past the cache; who reads it waits for `streamed` */
 } Epilogue;
 
-/* Memory that is read soon, of which a share is asked for at each turn. */
+/* Memory that is read soon, of which a share is prefetched at each turn. */
 typedef struct {
     const char *from;
     int64_t bytes, share;
@@ -248,7 +250,7 @@ typedef struct {
     const Epilogue *epilogue;
 } Part;
 
-/* A row of the relu_output is a page or so behind the last: asked for now, it is there when the products are. */
+/* A row of the relu_output is a page or so behind the last: prefetched now, it is there when the products are. */
 INLINE void prefetch_relu_output(const Part *p, int64_t row, int64_t count, int is_float32) {
     for (int64_t r = row; p->epilogue->relu_output && r < row + count; r++)
         for (int64_t i = 0; i < p->outputs; i += is_float32 ? 16 : 32)
@@ -258,22 +260,22 @@ INLINE void prefetch_relu_output(const Part *p, int64_t row, int64_t count, int 
 /* Rows from `row` on, `count` of them, from their sums. */
 INLINE void end_rows(const Part *p, const float *row_scales, int64_t row, ivec sums[][BYTE_VECTORS], int is_float32,
                         const int count) {
-    int64_t place = row * p->to_step + p->first, outputs = p->outputs;
-    const void *relu_output = p->epilogue->relu_output ? entry(p->epilogue->relu_output, place, is_float32) : NULL;
+    int64_t offset = row * p->to_step + p->first, outputs = p->outputs;
+    const void *relu_output = p->epilogue->relu_output ? entry(p->epilogue->relu_output, offset, is_float32) : NULL;
     /* read before the stores, which for all that the compiler knows could change them */
     const int relu = p->epilogue->relu, streams = p->epilogue->streams;
 #pragma GCC unroll 6
     for (int r = 0; r < count; r++) {
-        vec found[BYTE_VECTORS];
+        vec values[BYTE_VECTORS];
 #pragma GCC unroll 4
         for (int i = 0; i < BYTE_VECTORS; i++) {
             vec scale = row_scales[row + r] * p->scales[i];
-            found[i] = __builtin_convertvector(sums[r][i], vec) * scale + p->bias[i];
+            values[i] = __builtin_convertvector(sums[r][i], vec) * scale + p->bias[i];
             /* what is no number stays none */
-            if (relu) found[i] = larger((vec){0}, found[i]);
-            if (relu_output) found[i] = masked_by_relu(found[i], relu_output, r * p->to_step + i * LANES, outputs - i * LANES, is_float32);
+            if (relu) values[i] = larger((vec){0}, values[i]);
+            if (relu_output) values[i] = masked_by_relu(values[i], relu_output, r * p->to_step + i * LANES, outputs - i * LANES, is_float32);
         }
-        store_part(p->to, place + r * p->to_step, found, outputs, streams, is_float32);
+        store_part(p->to, offset + r * p->to_step, values, outputs, streams, is_float32);
     }
 }
 

@@ -7,13 +7,13 @@
 #include "vectors.h"
 
 #define WORDS (LANES / 2)
-#define BITS_AT_ONCE (4 * WORDS) /* 16-bit numbers in as many 64-bit ones */
+#define BITS_PER_CALL (4 * WORDS) /* 16-bit numbers in as many 64-bit ones */
 #define GAMMA 0x9e3779b97f4a7c15
 
 typedef uint64_t words __attribute__((vector_size(8 * WORDS)));
 
 /* The numbers from `index` on, a multiple of BITS_AT_ONCE. */
-INLINE void make_bits(int16_t bits[BITS_AT_ONCE], uint64_t seed, int64_t index) {
+INLINE void make_bits(int16_t bits[BITS_PER_CALL], uint64_t seed, int64_t index) {
     words state;
     for (int i = 0; i < WORDS; i++) state[i] = i + 1;
     state = (state + (uint64_t)index / 4) * GAMMA + seed;

@@ -11,20 +11,20 @@ INLINE int64_t team(int64_t entries, int64_t threads) { return smaller_of(1 + en
 typedef struct {
     const float *values;
     int64_t width, k;
-    float *found;
+    float *largest;
     int64_t *indices;
 } Top;
 
 static void top_share(const void *job, int64_t r, int64_t thread) {
     const Top *t = job;
     (void)thread;
-    top_of_row(t->values + r * t->width, t->width, t->k, t->found + r * t->k, t->indices + r * t->k);
+    top_of_row(t->values + r * t->width, t->width, t->k, t->largest + r * t->k, t->indices + r * t->k);
 }
 
 /* Twin: decoding/ranking.py, top. `found` and `indices` are (rows, k). */
-void top_entries(const float *values, int64_t rows, int64_t width, int64_t k, float *found, int64_t *indices,
+void top_entries(const float *values, int64_t rows, int64_t width, int64_t k, float *largest, int64_t *indices,
                  int64_t threads) {
-    Top job = {values, width, k, found, indices};
+    Top job = {values, width, k, largest, indices};
     share_out(team(rows * width, threads), rows, 1, top_share, &job);
 }
 

@@ -9,43 +9,43 @@
 /* Entries that are looked at one by one only if the largest of them can enter. */
 #define BLOCK 64
 /* Exponentials that are summed in float32, before their sum is added in float64. */
-#define STRETCH 1024
+#define RANKED_CHUNK 1024
 
 /* The largest, of which what is no number is none; four maxima, so that one need not wait for the other. */
 INLINE float largest_entry(const float *x, int64_t count) {
-    vec found[4];
+    vec maxima[4];
     int64_t at = 0;
-    for (int i = 0; i < 4; i++) found[i] = (vec){0} - INFINITY;
+    for (int i = 0; i < 4; i++) maxima[i] = (vec){0} - INFINITY;
     for (; at + 4 * LANES <= count; at += 4 * LANES)
-        for (int i = 0; i < 4; i++) found[i] = larger(*(const loose *)(x + at + i * LANES), found[i]);
-    float largest = largest_lane(larger(larger(found[0], found[1]), larger(found[2], found[3])));
+        for (int i = 0; i < 4; i++) maxima[i] = larger(*(const loose *)(x + at + i * LANES), maxima[i]);
+    float largest = largest_lane(larger(larger(maxima[0], maxima[1]), larger(maxima[2], maxima[3])));
     for (; at < count; at++) largest = x[at] > largest ? x[at] : largest;
     return largest;
 }
 
 /* Puts an entry where it ranks, behind its equals; the last of `k` falls out. */
-INLINE int64_t enter(float *found, int64_t *indices, int64_t held, int64_t k, float entry, int64_t place) {
+INLINE int64_t enter(float *largest, int64_t *indices, int64_t held, int64_t k, float entry, int64_t index) {
     int64_t at = held < k ? held++ : k - 1;
-    for (; at > 0 && found[at - 1] < entry; at--) found[at] = found[at - 1], indices[at] = indices[at - 1];
-    found[at] = entry, indices[at] = place;
+    for (; at > 0 && largest[at - 1] < entry; at--) largest[at] = largest[at - 1], indices[at] = indices[at - 1];
+    largest[at] = entry, indices[at] = index;
     return held;
 }
 
-static void top_of_row(const float *row, int64_t width, int64_t k, float *found, int64_t *indices) {
+static void top_of_row(const float *row, int64_t width, int64_t k, float *largest, int64_t *indices) {
     int64_t held = 0;
     for (int64_t start = 0; start < width; start += BLOCK) {
         int64_t end = smaller_of(start + BLOCK, width);
-        if (held == k && largest_entry(row + start, end - start) <= found[k - 1]) continue;
+        if (held == k && largest_entry(row + start, end - start) <= largest[k - 1]) continue;
         for (int64_t i = start; i < end; i++)
-            if (held < k || row[i] > found[k - 1]) held = enter(found, indices, held, k, row[i], i);
+            if (held < k || row[i] > largest[k - 1]) held = enter(largest, indices, held, k, row[i], i);
     }
 }
 
 /* The logarithm of the sum of exp(entry - largest). */
 static float log_sum_of_row(const float *row, int64_t width, float largest) {
     double sum = 0.0;
-    for (int64_t start = 0; start < width; start += STRETCH) {
-        int64_t end = smaller_of(start + STRETCH, width);
+    for (int64_t start = 0; start < width; start += RANKED_CHUNK) {
+        int64_t end = smaller_of(start + RANKED_CHUNK, width);
         float part = 0.0f;
 #pragma omp simd reduction(+ : part)
         for (int64_t i = start; i < end; i++) part += exponential(row[i] - largest);

@@ -36,8 +36,8 @@ INLINE vec in_pairs(const float *from, int64_t count) {
 }
 
 /* The angles of the `count` entries from `at` on at one position; those `back` undo the others. */
-INLINE Angles angles_of(const Rotation *r, int64_t place, int64_t width, int64_t at, int64_t count, int back) {
-    int64_t first = (place * width + at) / 2;
+INLINE Angles angles_of(const Rotation *r, int64_t position, int64_t width, int64_t at, int64_t count, int back) {
+    int64_t first = (position * width + at) / 2;
     vec sign;
     for (int i = 0; i < LANES; i++) sign[i] = (i ^ back) & 1 ? 1.0f : -1.0f;
     return (Angles){in_pairs(r->cosines + first, count), in_pairs(r->sines + first, count) * sign};

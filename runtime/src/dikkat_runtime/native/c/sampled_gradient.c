@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 /* Vectors of a row that are summed at once. */
-#define AT_ONCE (REGISTERS / 4)
+#define SUMS (REGISTERS / 4)
 
 /* A sparse matrix (rows, vocabulary); an entry may be there twice, and then counts twice. */
 typedef struct {
@@ -29,8 +29,8 @@ INLINE float largest_logit(const void *logits, int64_t vocab, float *sum, int is
     for (; at + 2 * LANES <= vocab; at += 2 * LANES)
 #pragma GCC unroll 2
         for (int i = 0; i < 2; i++) {
-            vec found = load_vec(logits, at + i * LANES, is_float32);
-            largest[i] = larger(found, largest[i]), totals[i] += found;
+            vec values = load_vec(logits, at + i * LANES, is_float32);
+            largest[i] = larger(values, largest[i]), totals[i] += values;
         }
     float most = largest_lane(larger(largest[0], largest[1])), total = lane_sum(totals[0] + totals[1]);
     for (; at < vocab; at++) {
@@ -43,20 +43,20 @@ INLINE float largest_logit(const void *logits, int64_t vocab, float *sum, int is
 
 /* A vector of logits from `at` on, with minus infinity behind the last. */
 INLINE vec logits_at(const void *logits, int64_t at, int64_t vocab, int is_float32) {
-    vec found = (vec){0} - INFINITY;
+    vec values = (vec){0} - INFINITY;
     if (at + LANES <= vocab) return load_vec(logits, at, is_float32);
-    for (int i = 0; i < vocab - at; i++) found[i] = load(logits, at + i, is_float32);
-    return found;
+    for (int i = 0; i < vocab - at; i++) values[i] = load(logits, at + i, is_float32);
+    return values;
 }
 
 /* Exponentials of logits less the largest, and zeros behind them; returns the sum of each lane. */
 INLINE vec exponential_line(float *line, const void *logits, int64_t vocab, float largest, int is_float32) {
     vec totals = {0};
     for (int64_t at = 0; at < padded(vocab); at += LANES) {
-        vec found = logits_at(logits, at, vocab, is_float32) - largest;
+        vec powers = logits_at(logits, at, vocab, is_float32) - largest;
 #pragma omp simd
-        for (int i = 0; i < LANES; i++) found[i] = exponential(found[i]);
-        *(vec *)(line + at) = found, totals += found;
+        for (int i = 0; i < LANES; i++) powers[i] = exponential(powers[i]);
+        *(vec *)(line + at) = powers, totals += powers;
     }
     return totals;
 }
@@ -65,35 +65,35 @@ INLINE vec exponential_line(float *line, const void *logits, int64_t vocab, floa
 typedef struct {
     int32_t *entries, *shares;
     int64_t count;
-} Found;
+} Samples;
 
 /* Those of a vector of shares that are not zero; `at` is the first entry. */
-INLINE void find_shares(Found *found, int64_t at, ivec shares) {
-    int32_t *entries = found->entries + found->count, *there = found->shares + found->count;
+INLINE void find_shares(Samples *samples, int64_t at, ivec shares) {
+    int32_t *entries = samples->entries + samples->count, *there = samples->shares + samples->count;
 #if LANES == 16
     __mmask16 marked = _mm512_test_epi32_mask((__m512i)shares, (__m512i)shares);
     _mm512_storeu_si512(entries, _mm512_maskz_compress_epi32(marked, (__m512i)(LANE_NUMBERS + (int32_t)at)));
     _mm512_storeu_si512(there, _mm512_maskz_compress_epi32(marked, (__m512i)shares));
-    found->count += __builtin_popcount(marked);
+    samples->count += __builtin_popcount(marked);
 #else
     byte_vec bytes = __builtin_convertvector(shares, byte_vec), none = {0};
     if (!memcmp(&bytes, &none, sizeof none)) return;
     int count = 0;
     for (int i = 0; i < LANES; i++) entries[count] = (int32_t)at + i, there[count] = shares[i], count += shares[i] != 0;
-    found->count += count;
+    samples->count += count;
 #endif
 }
 
 /* How many whole numbers each entry passes when `scale` times the entries are laid end to end from `offset` on: those of
  * the first lane, then those of the second and so on. */
-INLINE void sample_entries(Found *found, const float *line, int64_t end, vec totals, float scale, float offset) {
+INLINE void sample_entries(Samples *samples, const float *line, int64_t end, vec totals, float scale, float offset) {
     vec reached;
     for (int i = 0; i < LANES; i++) reached[i] = offset, offset += totals[i] * scale;
     ivec passed = __builtin_convertvector(reached, ivec);
     for (int64_t at = 0; at < end; at += LANES) {
         reached += *(const vec *)(line + at) * scale;
         ivec now = __builtin_convertvector(reached, ivec);
-        find_shares(found, at, now - passed);
+        find_shares(samples, at, now - passed);
         passed = now;
     }
 }
@@ -113,11 +113,11 @@ INLINE void sample_row(const SampledGradient *d, int64_t row, const void *logits
     entries[0] = (int32_t)target, shares[0] = smoothing - 1.0f + (*likelihood - *likelihood), d->counts[row] = 1;
     if (!isfinite(*likelihood)) return;
     int32_t *space = (int32_t *)(line + end);
-    Found found = {space, space + d->capacity + LANES, 0};
-    sample_entries(&found, line, end, totals, (float)d->samples / total, offset);
-    memcpy(entries + 1, found.entries, sizeof *entries * found.count);
-    for (int64_t e = 0; e < found.count; e++) shares[1 + e] = (float)found.shares[e] / (float)d->samples;
-    d->counts[row] = (int32_t)(1 + found.count);
+    Samples samples = {space, space + d->capacity + LANES, 0};
+    sample_entries(&samples, line, end, totals, (float)d->samples / total, offset);
+    memcpy(entries + 1, samples.entries, sizeof *entries * samples.count);
+    for (int64_t e = 0; e < samples.count; e++) shares[1 + e] = (float)samples.shares[e] / (float)d->samples;
+    d->counts[row] = (int32_t)(1 + samples.count);
 }
 
 typedef struct {
@@ -169,12 +169,12 @@ INLINE void add_part(vec *sums, const int32_t *rows, const float *shares, int64_
 INLINE void add_rows(void *to, const float *begin, const int32_t *rows, const float *shares, int64_t count,
                      const void *matrix, int64_t width, int is_float32, int is_float32_result) {
     int64_t at = 0;
-    for (; at + AT_ONCE * LANES <= width; at += AT_ONCE * LANES) {
-        vec sums[AT_ONCE];
+    for (; at + SUMS * LANES <= width; at += SUMS * LANES) {
+        vec sums[SUMS];
         memcpy(sums, begin + at, sizeof sums);
-        add_part(sums, rows, shares, count, matrix, width, at, is_float32, AT_ONCE);
+        add_part(sums, rows, shares, count, matrix, width, at, is_float32, SUMS);
 #pragma GCC unroll 8
-        for (int i = 0; i < AT_ONCE; i++) store_vec(to, at + i * LANES, sums[i], LANES, is_float32_result);
+        for (int i = 0; i < SUMS; i++) store_vec(to, at + i * LANES, sums[i], LANES, is_float32_result);
     }
     for (; at + LANES <= width; at += LANES) {
         vec sum;

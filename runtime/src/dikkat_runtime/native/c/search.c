@@ -13,14 +13,14 @@
 #define FEWEST 8
 #define MOST (HAS_TILES ? 2 * TILE_ROWS : 12)
 
-/* What is asked for, and what is found. L is the longest cap, k the beam; a sentence keeps its place in all arrays, its
+/* The options of a search, and its results. L is the longest cap, k the beam; a sentence keeps its index in all arrays, its
  * rows stand together and are fewer as sentences leave. */
 typedef struct {
     int64_t beam, best, longest;
     int64_t padding, begin, end; /* marks */
     const int64_t *caps;         /* (sentences) */
     const float *penalties;      /* (L + 1) */
-    const float *positions;      /* (steps, D), of the places from the present length on */
+    const float *positions;      /* (steps, D), of the positions from the present length on */
     float *logits;               /* (rows, V) */
     int64_t *tokens;             /* (rows), to be fed next */
     int64_t *next_tokens, *next_slots, *parents, *is_taken; /* (rows) */
@@ -48,12 +48,12 @@ static int64_t continuations(const Search *s, const Decoder *d) {
 /* Step 1, of one row. */
 static void rank_row(const Search *s, const Decoder *d, int64_t row) {
     int64_t width = d->vocabulary, count = continuations(s, d);
-    float *logits = s->logits + row * width, *found = s->ranked + row * count;
+    float *logits = s->logits + row * width, *ranked = s->ranked + row * count;
     float largest = largest_entry(logits, width), log_sum = log_sum_of_row(logits, width, largest);
     float so_far = s->live[d->row_owners[row] * s->beam + row % s->beam];
     logits[s->padding] = logits[s->begin] = -INFINITY;
-    top_of_row(logits, width, count, found, s->ranked_tokens + row * count);
-    for (int64_t i = 0; i < count; i++) found[i] = so_far + (found[i] - largest - log_sum);
+    top_of_row(logits, width, count, ranked, s->ranked_tokens + row * count);
+    for (int64_t i = 0; i < count; i++) ranked[i] = so_far + (ranked[i] - largest - log_sum);
 }
 
 /* A candidate that ends enters the store, behind its equals; the last falls out. */
@@ -77,8 +77,8 @@ static void survive(const Search *s, int64_t sentence, int64_t row, int64_t coun
     int64_t k = s->beam, chosen = 0, *history = s->history + sentence * k * s->longest;
     int64_t *live_tokens = s->live_tokens + sentence * k * s->longest;
     for (int64_t i = 0; chosen < k; i++) {
-        int64_t place = s->candidate_indices[sentence * 2 * k + i], parent = place / count;
-        int64_t token = s->ranked_tokens[row * count + place];
+        int64_t index = s->candidate_indices[sentence * 2 * k + i], parent = index / count;
+        int64_t token = s->ranked_tokens[row * count + index];
         if (token == s->end) continue;
         memcpy(history + chosen * s->longest, live_tokens + parent * s->longest, sizeof(int64_t) * length);
         history[chosen * s->longest + length - 1] = token;
@@ -144,7 +144,7 @@ static void close_ranks(const Search *s, Decoder *d) {
     d->rows = rows, d->length++;
 }
 
-/* The worker's part in a step; `first` is the place of the first of the positions. */
+/* The worker's part in a step; `first` is the index of the first row of positions. */
 static void take_step(const Search *s, Decoder *d, const Activations *a, int64_t first, const Worker *worker) {
     step_rows(d, a, s->tokens, s->positions, first, s->logits, worker), wait_for_all(worker);
     int64_t end = share_start(d->rows, worker->number + 1, worker);
@@ -161,9 +161,9 @@ static void take_step(const Search *s, Decoder *d, const Activations *a, int64_t
  * cache of a core, and no more than leave something for every thread; 0 where all threads had better share each step. So
  * they had with weights in 32 bits, which are copied into panels at each step: many rows share the price of that. */
 static int64_t bytes_of_thread(const Search *s, const Decoder *d) {
-    int64_t sentences = d->rows / s->beam, each = (sentences + d->threads - 1) / d->threads;
-    if (!in_bytes(d) || d->weights_out || d->length || sentences < d->threads || each * s->beam < FEWEST) return 0;
-    return smaller_of(each, largest_of(1, MOST / s->beam)) * s->beam;
+    int64_t sentences = d->rows / s->beam, per_thread = (sentences + d->threads - 1) / d->threads;
+    if (!in_bytes(d) || d->weights_out || d->length || sentences < d->threads || per_thread * s->beam < FEWEST) return 0;
+    return smaller_of(per_thread, largest_of(1, MOST / s->beam)) * s->beam;
 }
 
 /* Numbers that a thread needs to search alone with `capacity` rows. */
@@ -188,9 +188,9 @@ static int64_t next_of(Queue *queue) {
 static int64_t free_slot(const Decoder *d, int64_t beam) {
     char taken[MOST] = {0};
     for (int64_t row = 0; row < d->rows; row += beam) taken[d->row_slots[row] / beam] = 1;
-    int64_t place = 0;
-    while (taken[place]) place++;
-    return place * beam;
+    int64_t free_index = 0;
+    while (taken[free_index]) free_index++;
+    return free_index * beam;
 }
 
 /* Sentences come in while there is capacity for them. */
@@ -216,7 +216,7 @@ static Decoder part_of(const Decoder *d, int64_t first, int64_t capacity, float 
     return part;
 }
 
-/* One thread searches with at most `capacity` rows, in the place of the rows from `first` on: whenever a sentence is over, the
+/* One thread searches with at most `capacity` rows, instead of the rows from `first` on: whenever a sentence is over, the
  * next of the queue comes in. Returns how many rows are not over but hold `until` positions. */
 static int64_t search_alone(const Search *s, const Decoder *d, int64_t first, int64_t capacity, int64_t until, Queue *queue,
                             float *scratch) {
@@ -235,7 +235,7 @@ static int64_t search_alone(const Search *s, const Decoder *d, int64_t first, in
     return part.rows;
 }
 
-/* How many numbers search_apart() needs for itself; 0 where it is not the way. */
+/* How many numbers search_per_thread() needs for itself; 0 where it is not the way. */
 int64_t search_scratch(const Search *s, const Decoder *d) {
     int64_t capacity = bytes_of_thread(s, d);
     return capacity ? d->threads * scratch_alone(d, capacity) : 0;
@@ -244,28 +244,28 @@ int64_t search_scratch(const Search *s, const Decoder *d) {
 typedef struct {
     const Search *search;
     const Decoder *decoder;
-    int64_t until, capacity, each; /* rows, and numbers of the scratch, for each thread */
+    int64_t until, capacity, per_thread; /* rows, and numbers of the scratch, for each thread */
     Queue *queue;
     int64_t *left; /* rows of all threads that are not over */
-} Apart;
+} PerThread;
 
 static void search_share(const void *job, int64_t index, int64_t thread) {
-    const Apart *j = job;
+    const PerThread *j = job;
     int64_t first = index * j->capacity, own = smaller_of(j->capacity, j->decoder->rows - first);
     (void)thread;
     if (own <= 0) return;
-    float *scratch = j->search->scratch + j->each * index;
+    float *scratch = j->search->scratch + j->per_thread * index;
     int64_t left = search_alone(j->search, j->decoder, first, own, j->until, j->queue, scratch);
     __atomic_add_fetch(j->left, left, __ATOMIC_RELAXED);
 }
 
 /* The whole search, of many sentences: each thread takes them from the first step to the last, as many at once as it has
  * capacity for. Only where there are no more positions than `until` may rows be left, which cannot go on. */
-void search_apart(const Search *s, Decoder *d, int64_t until) {
-    int64_t capacity = bytes_of_thread(s, d), each = scratch_alone(d, capacity), left = 0;
+void search_per_thread(const Search *s, Decoder *d, int64_t until) {
+    int64_t capacity = bytes_of_thread(s, d), per_thread = scratch_alone(d, capacity), left = 0;
     Queue queue = {s->waiting, d->rows / s->beam, 0};
     for (int64_t i = 0; i < queue.count; i++) s->waiting[i] = d->row_owners[i * s->beam];
-    Apart job = {s, d, until, capacity, each, &queue, &left};
+    PerThread job = {s, d, until, capacity, per_thread, &queue, &left};
     share_out(d->threads, d->threads, 1, search_share, &job);
     d->rows = left, d->length = until;
 }
@@ -287,7 +287,7 @@ static void search_in_thread(const void *job, int64_t thread, int64_t count) {
 
 /* Searches until all sentences are over or the rows hold `until` positions, for which there must be capacity. All threads
  * share every step. */
-void search_together(const Search *s, Decoder *d, int64_t until) {
+void search_in_step(const Search *s, Decoder *d, int64_t until) {
     Barrier barrier = {0};
     Together job = {s, d, activations(d), &barrier, d->length, until};
     in_threads(team(d), search_in_thread, &job);

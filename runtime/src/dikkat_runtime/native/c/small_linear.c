@@ -9,7 +9,7 @@
 
 /* Rows that a thread takes at once: with their outputs they stay in cache. */
 #define ROWS 96
-/* Shares of these blocks whose sums are made apart: so many threads at most, and for any number of them the same bits. */
+/* Shares of these blocks, each with sums of its own: at most as many threads, and for any number of them the same bits. */
 #define SHARES 16
 
 typedef struct {
@@ -100,24 +100,24 @@ typedef struct {
     const float *gradient;
     const LinearGradients *to;
     float *memory; /* sums of each share, then what each thread needs besides */
-    int64_t blocks, sums, each;
+    int64_t blocks, sums, per_thread;
 } BackwardJob;
 
 static void backward_share(const void *job, int64_t share, int64_t thread) {
     const BackwardJob *j = job;
     share_backward(j->linear, j->gradient, j->to, j->memory + share * j->sums,
-                   j->memory + SHARES * j->sums + j->each * thread, j->blocks * share / SHARES,
+                   j->memory + SHARES * j->sums + j->per_thread * thread, j->blocks * share / SHARES,
                    j->blocks * (share + 1) / SHARES);
 }
 
 /* Returns 0, or 1 for want of memory. */
 int small_linear_backward(const SmallLinear *l, const float *gradient, const LinearGradients *to) {
     int64_t blocks = (l->rows + ROWS - 1) / ROWS, weights = l->outputs * l->inputs, sums = weights + l->outputs;
-    int64_t each = weights + ROWS * l->outputs;
-    float *memory = aligned_alloc(64, sizeof(float) * (SHARES * sums + l->threads * each));
+    int64_t per_thread = weights + ROWS * l->outputs;
+    float *memory = aligned_alloc(64, sizeof(float) * (SHARES * sums + l->threads * per_thread));
     if (!memory) return 1;
     memset(memory, 0, sizeof(float) * SHARES * sums);
-    BackwardJob job = {l, gradient, to, memory, blocks, sums, each};
+    BackwardJob job = {l, gradient, to, memory, blocks, sums, per_thread};
     share_out(l->threads, SHARES, 1, backward_share, &job);
     for (int64_t share = 1; share < SHARES; share++) add(memory, memory + share * sums, sums);
     if (to->grad_weight) memcpy(to->grad_weight, memory, sizeof(float) * weights);

@@ -53,9 +53,9 @@ INLINE vec rounded_to_bf16(vec values) {
 /* The same, and only the halves that count. The instruction takes numbers below the smallest normal one for zero. */
 INLINE bf16_vec to_bf16_vec(vec values) {
 #ifdef __AVX512BF16__
-    bf16_vec found;
-    __asm__("vcvtneps2bf16 %1, %0" : "=v"(found) : "v"(values));
-    return found;
+    bf16_vec result;
+    __asm__("vcvtneps2bf16 %1, %0" : "=v"(result) : "v"(values));
+    return result;
 #else
     return __builtin_convertvector((ivec)rounded_to_bf16(values) >> 16, bf16_vec);
 #endif
@@ -76,7 +76,7 @@ INLINE void store_vec(void *to, int64_t at, vec values, int64_t count, int is_fl
 
 #if LANES == 16
 /* Two vectors as one whole line of bfloat16, at an address where one begins. The line is not read before it is overwritten
- * and takes no place in the cache; no other thread may rely on it before this one has called `streamed`. */
+ * and is not kept in the cache; no other thread may rely on it before this one has called `streamed`. */
 INLINE void stream_line(void *to, vec low, vec high) {
     __m512i half = _mm512_castsi256_si512((__m256i)to_bf16_vec(low));
     _mm512_stream_si512(to, _mm512_inserti64x4(half, (__m256i)to_bf16_vec(high), 1));

@@ -76,7 +76,7 @@ typedef struct {
 } Helper;
 
 static pthread_key_t key;
-static pthread_once_t key_made = PTHREAD_ONCE_INIT;
+static pthread_once_t key_created = PTHREAD_ONCE_INIT;
 
 static void look_again(void) {
 #ifdef __x86_64__
@@ -127,23 +127,23 @@ static void give(Pool *pool, int64_t threads, int64_t working) {
     pthread_mutex_unlock(&pool->lock);
 }
 
-/* When the thread ends that the pool worked for. */
-static void dismiss(void *argument) {
+/* Ends the pool of a thread, when the thread ends. */
+static void end_pool(void *argument) {
     Pool *pool = argument;
     give(pool, 0, pool->helpers + 1);
     leave(pool);
 }
 
-/* The helpers are not there in a process that was forked. */
+/* Forgets the pool in a forked process, which has no helpers. */
 static void forget_pool(void) { pthread_setspecific(key, NULL); }
 
 static void make_key(void) {
-    pthread_key_create(&key, dismiss);
+    pthread_key_create(&key, end_pool);
     pthread_atfork(NULL, NULL, forget_pool);
 }
 
 static Pool *own_pool(void) {
-    pthread_once(&key_made, make_key);
+    pthread_once(&key_created, make_key);
     Pool *pool = pthread_getspecific(key);
     if (pool || !(pool = calloc(1, sizeof *pool))) return pool;
     pthread_mutex_init(&pool->lock, NULL);
@@ -152,8 +152,8 @@ static Pool *own_pool(void) {
     return pool;
 }
 
-/* So many helpers, or as many as the system allows. They begin with the order that comes next. */
-static int64_t hire(Pool *pool, int64_t wanted) {
+/* Starts as many helpers as wanted or as the system allows; returns their number. They begin with the next order. */
+static int64_t start_helpers(Pool *pool, int64_t wanted) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
@@ -174,7 +174,7 @@ static int64_t hire(Pool *pool, int64_t wanted) {
 
 void in_threads(int64_t threads, Work *work, const void *job) {
     Pool *pool = threads > 1 ? own_pool() : NULL;
-    int64_t helpers = pool ? hire(pool, (threads < MOST ? threads : MOST) - 1) : 0;
+    int64_t helpers = pool ? start_helpers(pool, (threads < MOST ? threads : MOST) - 1) : 0;
     if (!helpers) {
         work(job, 0, 1);
         return;

@@ -1,4 +1,4 @@
-/* Whether this process may use tiles. Linux gives their registers only to who asks, as they are large. */
+/* Whether this process may use tiles. Linux gives a process their large registers on request only. */
 #include "tiles.h"
 
 #if HAS_TILES
@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 /* ARCH_REQ_XCOMP_PERM and XFEATURE_XTILEDATA of asm/prctl.h, which not all systems have. */
-#define ASK_FOR 0x1023
+#define REQUEST_PERMISSION 0x1023
 #define TILES 18
 
 int tiles_allowed;
 
-__attribute__((constructor)) static void ask_for_tiles(void) { tiles_allowed = !syscall(SYS_arch_prctl, ASK_FOR, TILES); }
+__attribute__((constructor)) static void request_tiles(void) { tiles_allowed = !syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILES); }
 #endif

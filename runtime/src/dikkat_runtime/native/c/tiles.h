@@ -19,7 +19,7 @@
 /* Rows from which tiles pay, though most of a tile be empty: estimated, vectors take as long for three or four. */
 #define FEWEST_IN_TILES 4
 
-/* Whether the kernel lets this process have them; it must be asked once. */
+/* True if the kernel lets this process use tiles; requested once, at loading. */
 extern int tiles_allowed;
 
 /* The instructions, written out since the intrinsics do not tell the compiler that they read and write memory. */

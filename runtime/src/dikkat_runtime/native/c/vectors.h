@@ -9,6 +9,8 @@
 
 #ifdef __x86_64__
 #include <immintrin.h>
+#elif defined(__wasm_simd128__)
+#include <wasm_simd128.h>
 #endif
 
 #define INLINE static inline __attribute__((always_inline))
@@ -172,9 +174,9 @@ INLINE float lane_sum(vec v) {
 /* The larger of each two lanes, `b` where `a` is no number; and the largest of all. */
 #define MAXIMA(type, entry, larger, largest_lane)                                                                      \
     INLINE type larger(type a, type b) {                                                                               \
-        type found;                                                                                                    \
-        _Pragma("omp simd") for (int i = 0; i < LANES; i++) found[i] = a[i] > b[i] ? a[i] : b[i];                      \
-        return found;                                                                                                  \
+        type result;                                                                                                    \
+        _Pragma("omp simd") for (int i = 0; i < LANES; i++) result[i] = a[i] > b[i] ? a[i] : b[i];                      \
+        return result;                                                                                                  \
     }                                                                                                                  \
     INLINE entry largest_lane(type v) {                                                                                \
         ACROSS(larger, v);                                                                                             \

@@ -1,1 +1,1 @@
-"""The interfaces, one file each: what a client sends, and the shape of what it is answered."""
+"""The interfaces, one file each: the requests of a kind of client, and the shape of their answers."""

@@ -1,4 +1,4 @@
-"""DeepL v2: translate, languages and usage."""
+"""The interface of DeepL v2: translate, languages and usage."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from dikkat_runtime.server.dialects import DEEPL, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.languages import candidates, language_name, normal
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import answer_texts
-from dikkat_runtime.server.wishes import Wish
 from dikkat_runtime.text.glossary import Glossary
 
 NO_LIMIT = 1_000_000_000_000
-"""Characters; the clients must be told some limit."""
+"""Limit of characters in answers to clients; there is none."""
 _UNKNOWN = ("style_id", "custom_instructions", "translation_memory_id")
-"""What clients may ask for and no model here can do."""
+"""Fields of requests that no model here can serve."""
 _FORMALITY = ("default", "prefer_more", "prefer_less", "more", "less")
 
 
 async def translate(call: Call) -> Response:
-    """Each text, in the language that it is in itself."""
+    """Translate each text, from a language detected for each."""
     fields = call.fields
     texts, target = fields.texts("text"), fields.text("target_lang")
     for name in _UNKNOWN:
@@ -34,9 +34,9 @@ async def translate(call: Call) -> Response:
     if formality in ("more", "less"):
         raise RequestError("invalid", "formality is not supported for this target language", param="formality")
     glossary = _glossary(call)
-    wish = _wish(call, glossary)
+    options = _text_options(call, glossary)
     call.count_characters(texts)
-    answers = await answer_texts(call, texts, fields.optional_text("source_lang"), target, wish)
+    answers = await answer_texts(call, texts, fields.optional_text("source_lang"), target, options)
     rows = [
         {
             "detected_source_language": normal(answer.model.source).upper(),
@@ -48,7 +48,7 @@ async def translate(call: Call) -> Response:
     return json_response({"translations": rows})
 
 
-def _wish(call: Call, glossary: Glossary | None) -> Wish:
+def _text_options(call: Call, glossary: Glossary | None) -> TextOptions:
     fields = call.fields
     split = fields.choice("split_sentences", "1", ("0", "1", "nonewlines"))
     handling = fields.choice("tag_handling", "", ("xml", "html"))
@@ -58,7 +58,7 @@ def _wish(call: Call, glossary: Glossary | None) -> Wish:
         inside=_names(call, "non_splitting_tags"),
         detects=fields.flag("outline_detection", True),
     )
-    return Wish(
+    return TextOptions(
         markup="xml" if handling == "xml" else "html" if handling == "html" else "text",
         structure=structure,
         sentences=split != "0",
@@ -68,26 +68,26 @@ def _wish(call: Call, glossary: Glossary | None) -> Wish:
 
 
 def _names(call: Call, field: str) -> list[str]:
-    """Names of tags, as a list or with commas between them."""
+    """Return names of tags, from a list or separated by commas."""
     if field not in call.fields:
         return []
     return [name.strip() for text in call.fields.texts(field) for name in text.split(",") if name.strip()]
 
 
 def _glossary(call: Call) -> Glossary | None:
-    """The one that was asked for; of several, all their terms."""
+    """Return the requested glossary; of several, one with all their terms."""
     named = [name for field in ("glossary_id", "glossary_ids") for name in _names(call, field)]
-    found = [call.services.glossaries.get(call.owner, name) for name in named]
-    if not found:
+    glossaries = [call.services.glossaries.get(call.owner, name) for name in named]
+    if not glossaries:
         return None
-    entries = {term: text for glossary in reversed(found) for term, text in glossary.entries.items()}
+    entries = {term: text for glossary in reversed(glossaries) for term, text in glossary.entries.items()}
     target, source = call.fields.text("target_lang"), call.fields.optional_text("source_lang") or ""
-    for glossary in found:
+    for glossary in glossaries:
         if not source:
             raise RequestError("invalid", "source_lang is needed with a glossary", param="source_lang")
         if not _are_alike(glossary.source, source) or not _are_alike(glossary.target, target):
             raise RequestError("invalid", "the glossary is for other languages", param="glossary_id")
-    return Glossary.of(entries, found[0].source)
+    return Glossary.of(entries, glossaries[0].source)
 
 
 def _are_alike(one: str, other: str) -> bool:
@@ -95,7 +95,7 @@ def _are_alike(one: str, other: str) -> bool:
 
 
 async def languages(call: Call) -> Response:
-    """Languages to translate from, or with `type=target` into."""
+    """Return languages to translate from, or with `type=target` into."""
     catalog = call.catalog
     is_target = call.fields.choice("type", "source", ("source", "target")) == "target"
     rows = [
@@ -106,7 +106,7 @@ async def languages(call: Call) -> Response:
 
 
 async def usage(call: Call) -> Response:
-    """Characters of this key since the server was started."""
+    """Return the characters of this key since the server was started."""
     count = call.key.characters if call.key else call.services.characters
     return json_response({"character_count": count, "character_limit": NO_LIMIT})
 

@@ -1,4 +1,4 @@
-"""DeepL v2: glossaries, which the server keeps while it runs."""
+"""The glossaries of DeepL v2, which the server keeps while it runs."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ async def create(call: Call) -> Response:
 
 
 async def list_all(call: Call) -> Response:
-    """All glossaries."""
-    return json_response({"glossaries": [_shown(each) for each in call.services.glossaries.all_of(call.owner)]})
+    """Return all glossaries."""
+    return json_response({"glossaries": [_shown(glossary) for glossary in call.services.glossaries.all_of(call.owner)]})
 
 
 async def show(call: Call) -> Response:
-    """One glossary."""
+    """Return one glossary."""
     return json_response(_shown(_named(call)))
 
 
 async def entries(call: Call) -> Response:
-    """The terms of a glossary."""
+    """Return the terms of a glossary."""
     lines = [f"{term}\t{translation}" for term, translation in _named(call).entries.items()]
     return Response("\n".join(lines).encode(), media_type=TSV)
 
 
 async def remove(call: Call) -> Response:
-    """Forget a glossary."""
+    """Delete a glossary."""
     call.services.glossaries.remove(call.owner, call.request.path_params["glossary_id"])
     return Response(status_code=204)
 
 
 async def pairs(call: Call) -> Response:
-    """Pairs of languages that glossaries can be for."""
+    """Return the pairs of languages that glossaries can be for."""
     models = call.catalog.of_kind("translator")
     served = dict.fromkeys((normal(model.source), normal(model.target)) for model in models)
     rows = [{"source_lang": source, "target_lang": target} for source, target in served]

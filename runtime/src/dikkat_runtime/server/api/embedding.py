@@ -1,4 +1,4 @@
-"""Vectors of texts, for each interface that asks for them."""
+"""Compute vectors of texts, for each interface that has a route for them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from dikkat_runtime.server.request_error import RequestError
 
 
 def embedding_model(call: Call, name: str | None) -> ServedModel:
-    """The model of a name, else the first one that is served; each kind gives vectors."""
+    """Return the model of a name, else the first one that is served; each kind gives vectors."""
     return call.catalog.named(name) if name else call.catalog.models[0]
 
 
 async def embed_texts(call: Call, model: ServedModel, texts: Sequence[str], normalize: bool) -> list[Array]:
-    """One vector (D,) for each text, of length 1 if `normalize`; that of white space is zero."""
+    """Return one vector (D,) for each text, of length 1 if `normalize`; that of white space is zero."""
     call.count_characters(texts)
     vectors = await call.compute(Embed(model), texts)
     return [_unit(vector) if normalize else vector for vector in vectors]
 
 
 def texts_of_ids(model: ServedModel, batch: Sequence[Sequence[object]], name: str) -> list[str]:
-    """The texts of rows of token ids. Raises `RequestError` for what is no id."""
+    """Return the texts of rows of token ids. Raises `RequestError` for an entry that is no id."""
     size = model.model.tokenizer.vocab_size
     for row in batch:
-        if not all(type(each) is int and 0 <= each < size for each in row):
+        if not all(type(token) is int and 0 <= token < size for token in row):
             raise RequestError("invalid", f"{name} must be texts, or token ids below {size}", param=name)
     return list(model.model.tokenizer.decode_batch(batch))
 

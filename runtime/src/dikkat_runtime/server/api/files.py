@@ -21,17 +21,18 @@ BYTES = "application/octet-stream"
 
 
 async def upload(call: Call) -> Response:
-    """Take a document; it is translated meanwhile."""
+    """Accept a document and begin to translate it."""
     source, target = call.fields.optional_text("source_lang"), call.fields.text("target_lang")
     model = _model(call, source, target)
-    if wished := call.fields.optional_text("output_format"):
-        raise RequestError("unsupported", f"output_format {wished[:20]} is not supported here", param="output_format")
+    if output_format := call.fields.optional_text("output_format"):
+        message = f"output_format {output_format[:20]} is not supported here"
+        raise RequestError("unsupported", message, param="output_format")
     job, _ = await begin_document(call, model)
     return json_response({"document_id": job.identity, "document_key": job.key})
 
 
 async def status(call: Call) -> Response:
-    """How far a document is."""
+    """Return the progress of a document."""
     job = _job(call)
     content: dict[str, object] = {"document_id": job.identity, "status": job.status}
     if job.status in ("queued", "translating"):
@@ -44,7 +45,7 @@ async def status(call: Call) -> Response:
 
 
 async def result(call: Call) -> Response:
-    """The translated document, once."""
+    """Return the translated document, once."""
     job = _job(call)
     if job.status != "done":
         raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
@@ -53,7 +54,7 @@ async def result(call: Call) -> Response:
 
 
 async def translate_file(call: Call) -> Response:
-    """Translate a file, and tell where the translation is."""
+    """Translate a file, and return the address of the translation."""
     source, target = call.fields.text("source"), call.fields.text("target")
     model = _model(call, None if source.lower() == AUTO else source, target)
     job, task = await begin_document(call, model)
@@ -65,15 +66,15 @@ async def translate_file(call: Call) -> Response:
 
 
 async def download(call: Call) -> Response:
-    """A translated file; its address, which nobody can guess, is its key."""
+    """Return a translated file; its address, which nobody can guess, is its key."""
     identity = call.request.path_params["name"].partition(".")[0]
     return attachment(call.services.documents.get(identity))
 
 
 def _model(call: Call, source: str | None, target: str) -> ServedModel:
-    """The translator; where the language is left open, the first one into `target`."""
+    """Return the translator; where the source language is left open, the first one into `target`."""
     sources = [source] if source else call.catalog.sources
-    served = [each for each in sources if call.catalog.translator(each, target)]
+    served = [language for language in sources if call.catalog.translator(language, target)]
     return translator_for(call, (served or sources or [AUTO])[0], target)
 
 
@@ -83,7 +84,7 @@ def _job(call: Call) -> DocumentJob:
 
 
 def attachment(job: DocumentJob) -> Response:
-    """A translated file, under the name that it came with."""
+    """Return a translated file, under the name of the original."""
     disposition = f"attachment; filename*=UTF-8''{quote(job.name)}"
     return Response(job.result, media_type=BYTES, headers={"Content-Disposition": disposition})
 

@@ -1,4 +1,4 @@
-"""Google Cloud Translation v2 (Basic)."""
+"""The interface of Google Cloud Translation v2 (Basic)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from dikkat_runtime.server.detection import detect as detected_languages
 from dikkat_runtime.server.dialects import GOOGLE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.languages import language_name
+from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import Answer, answer_texts
-from dikkat_runtime.server.wishes import Wish
 
 _RELIABLE = 0.9
 
 
 async def translate(call: Call) -> Response:
-    """Each text; HTML unless it says otherwise, as Google does."""
+    """Translate each text, as HTML unless the request names another format, as Google does."""
     fields = call.fields
     texts, target = fields.texts("q"), fields.text("target")
     is_html = fields.choice("format", "html", ("html", "text")) == "html"
     call.count_characters(texts)
-    wish = Wish(markup="html" if is_html else "text")
-    answers = await answer_texts(call, texts, fields.optional_text("source") or None, target, wish)
+    options = TextOptions(markup="html" if is_html else "text")
+    answers = await answer_texts(call, texts, fields.optional_text("source") or None, target, options)
     return _data({"translations": [_shown(answer) for answer in answers]})
 
 
@@ -35,7 +35,7 @@ def _shown(answer: Answer) -> dict[str, Any]:
 
 
 async def languages(call: Call) -> Response:
-    """Every language; with `target`, with its name, which is English."""
+    """Return every language; with `target`, with its name, which is English."""
     catalog = call.catalog
     codes = list(dict.fromkeys([*catalog.sources, *catalog.targets]))
     with_names = bool(call.fields.optional_text("target"))
@@ -44,7 +44,7 @@ async def languages(call: Call) -> Response:
 
 
 async def detect(call: Call) -> Response:
-    """The likeliest language of each text."""
+    """Return the likeliest language of each text."""
     rows = []
     for text in call.fields.texts("q"):
         code, probability = (await detected_languages(text, 1))[0]
@@ -65,8 +65,8 @@ _TRANSLATIONS = _in_data(
     translations=list_of(fields(("translatedText",), translatedText=TEXT, detectedSourceLanguage=TEXT))
 )
 _LANGUAGES = _in_data(languages=list_of(fields(("language",), language=TEXT, name=TEXT)))
-_FOUND = fields(("language", "confidence", "isReliable"), language=TEXT, confidence=NUMBER, isReliable=FLAG)
-_DETECTIONS = _in_data(detections=list_of(list_of(_FOUND)))
+_DETECTED = fields(("language", "confidence", "isReliable"), language=TEXT, confidence=NUMBER, isReliable=FLAG)
+_DETECTIONS = _in_data(detections=list_of(list_of(_DETECTED)))
 _BOTH, _PATH = ("GET", "POST"), "/language/translate/v2"
 
 ENDPOINTS = [

@@ -1,4 +1,4 @@
-"""Hugging Face inference: one address for each model, what it does by its kind."""
+"""The interface of Hugging Face inference: one address for each model, whose kind decides the answer."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from dikkat_runtime.server.dialects import HUGGING_FACE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.models import Classify, ServedModel
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import translate_texts
-from dikkat_runtime.server.wishes import Wish
 from dikkat_runtime.server.writing import begin, read_writing
 
 _DEFAULT_TOKENS = 100
 
 
 async def infer(call: Call) -> Response:
-    """Translate, classify or go on writing."""
+    """Translate, classify or continue texts."""
     model = call.catalog.named(call.request.path_params["model"])
     texts = call.fields.texts("inputs")
     call.count_characters(texts)
     if model.kind == "translator":
-        translated = await translate_texts(call, model, texts, Wish())
-        return json_response([{"translation_text": each.text} for each in translated])
+        translated = await translate_texts(call, model, texts, TextOptions())
+        return json_response([{"translation_text": translation.text} for translation in translated])
     if model.kind == "classifier":
         return json_response(await _classified(call, model, texts))
     return json_response(await _written(call, model, texts))
@@ -36,10 +36,10 @@ async def infer(call: Call) -> Response:
 
 async def _classified(call: Call, model: ServedModel, texts: list[str]) -> list[list[dict[str, Any]]]:
     count = call.fields.section("parameters").whole("top_k", 5, 1, 1 << 20)
-    found = await call.compute(Classify(model), texts)
-    if not all(each.label for each in found):
+    classifications = await call.compute(Classify(model), texts)
+    if not all(classification.label for classification in classifications):
         raise RequestError("invalid", "inputs holds a text without words", param="inputs")
-    return [ranked_labels(each)[:count] for each in found]
+    return [ranked_labels(classification)[:count] for classification in classifications]
 
 
 async def _written(call: Call, model: ServedModel, texts: list[str]) -> list[dict[str, Any]]:
@@ -55,7 +55,7 @@ async def _written(call: Call, model: ServedModel, texts: list[str]) -> list[dic
 
 
 async def features(call: Call) -> Response:
-    """A vector for each text; for one text, still a list of one."""
+    """Return a vector for each text; for one text, still a list of one."""
     model = call.catalog.named(call.request.path_params["model"])
     texts = call.fields.texts("inputs")
     normalize = call.fields.section("parameters").flag("normalize", call.fields.flag("normalize", False))

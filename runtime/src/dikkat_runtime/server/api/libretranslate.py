@@ -1,4 +1,4 @@
-"""LibreTranslate: translate, detect, languages and settings."""
+"""The interface of LibreTranslate: translate, detect, languages and settings."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from dikkat_runtime.server.dialects import LIBRETRANSLATE, json_response
 from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.languages import language_name
+from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import AUTO, Detected, answer_texts, keep_correction, translator_for
-from dikkat_runtime.server.wishes import Wish
 
 _LIKELY = 0.01
-"""Least probability of a second or third language that is told."""
+"""Least probability of a second or third language in an answer."""
 
 
 async def translate(call: Call) -> Response:
-    """A text, or each of a list in the language that it is in itself."""
+    """Translate a text, or each text of a list from a language detected for each."""
     fields, limits = call.fields, call.services.settings.limits
     texts, source, target = fields.texts("q"), fields.text("source"), fields.text("target")
     count = fields.whole("alternatives", 0, 0, limits.alternatives)
     markup = fields.choice("format", "text", ("text", "html"))
     call.count_characters(texts)
-    wish = Wish(markup="html" if markup == "html" else "text", alternatives=count)
-    answers = await answer_texts(call, texts, source, target, wish, fields.optional_text("model"))
-    content: dict[str, Any] = {"translatedText": [each.translated.text for each in answers]}
+    options = TextOptions(markup="html" if markup == "html" else "text", alternatives=count)
+    answers = await answer_texts(call, texts, source, target, options, fields.optional_text("model"))
+    content: dict[str, Any] = {"translatedText": [answer.translated.text for answer in answers]}
     if source.lower() == AUTO:
-        content["detectedLanguage"] = [_shown(each.detected) for each in answers if each.detected]
+        content["detectedLanguage"] = [_shown(answer.detected) for answer in answers if answer.detected]
     if count:
-        content["alternatives"] = [each.translated.alternatives for each in answers]
+        content["alternatives"] = [answer.translated.alternatives for answer in answers]
     if not isinstance(fields.raw("q"), list):
         content = {name: values[0] for name, values in content.items()}
     return json_response(content)
@@ -56,7 +56,7 @@ def _shown(detected: Detected) -> dict[str, Any]:
 
 
 async def languages(call: Call) -> Response:
-    """Every language, with those that it is translated into."""
+    """Return every language, with those that it is translated into."""
     catalog = call.catalog
     codes = dict.fromkeys([*catalog.sources, *catalog.targets])
     rows = [
@@ -71,7 +71,7 @@ async def languages(call: Call) -> Response:
 
 
 async def detect(call: Call) -> Response:
-    """The likeliest languages of a text; of a list, of all its texts together."""
+    """Return the likeliest languages of a text; of a list, of all its texts together."""
     text = "\n".join(call.fields.texts("q"))
     ranked = await detected_languages(text)
     kept = [row for number, row in enumerate(ranked) if number == 0 or row[1] >= _LIKELY]
@@ -79,7 +79,7 @@ async def detect(call: Call) -> Response:
 
 
 async def settings(call: Call) -> Response:
-    """What a page for the server needs to know."""
+    """Return the settings that a page for the server needs."""
     services = call.services
     models = services.catalog.of_kind("translator")
     source, target = (models[0].source, models[0].target) if models else ("", "")
@@ -100,7 +100,7 @@ async def settings(call: Call) -> Response:
 
 
 async def suggest(call: Call) -> Response:
-    """Keep a better translation, where the server takes them."""
+    """Keep a better translation, where the server accepts them."""
     fields = call.fields
     source, target = fields.text("source"), fields.text("target")
     await keep_correction(call, translator_for(call, source, target), fields.text("q"), fields.text("s"))

@@ -1,4 +1,4 @@
-"""OpenAI: the list of models, and embeddings; texts that are written are in `openai_text`."""
+"""The interface of OpenAI: the list of models, and embeddings; generated texts are in `openai_text`."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from dikkat_runtime.server.request_error import RequestError
 
 
 async def models(call: Call) -> Response:
-    """Every model that is served."""
+    """Return every model that is served."""
     return json_response({"object": "list", "data": [_shown(model) for model in call.catalog.models]})
 
 
 async def model(call: Call) -> Response:
-    """One model."""
+    """Return one model."""
     return json_response(_shown(call.catalog.named(call.request.path_params["model"])))
 
 
 async def embeddings(call: Call) -> Response:
-    """A vector of length 1 for each text."""
+    """Return a vector of length 1 for each text."""
     fields = call.fields
     served = embedding_model(call, fields.text("model"))
     texts = input_texts(call, "input")

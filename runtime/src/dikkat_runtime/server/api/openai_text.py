@@ -1,4 +1,4 @@
-"""OpenAI: chat completions and completions, whole or as a stream of events."""
+"""The interface of OpenAI: chat completions and completions, whole or as a stream of events."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dikkat_runtime.server.writing import Written, begin, read_writing
 
 EVENTS = "text/event-stream"
 _NO_NAME = ("dummy", "tgi")
-"""What huggingface_hub calls the model where it was told none."""
+"""Names that huggingface_hub sends where its caller named no model."""
 _ONE = ("n", "best_of")
 _NONE = ("tools", "functions", "logprobs", "top_logprobs", "suffix", "logit_bias", "audio")
 _MOST_PROMPTS = 16
@@ -32,7 +32,7 @@ Choice = Callable[[int, str, Finish | None], dict[str, Any]]
 
 
 class _Events(StreamingResponse):
-    """Events that end the writing when nobody reads them any more, even if none was ever read."""
+    """Events that stop the generation when their reader leaves, even if none was ever read."""
 
     def __init__(self, events: AsyncIterator[str], written: Sequence[Written]) -> None:
         super().__init__(events, media_type=EVENTS, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
@@ -43,12 +43,12 @@ class _Events(StreamingResponse):
         try:
             await super().__call__(scope, receive, send)
         finally:
-            for each in self._written:
-                each.cancel()
+            for text in self._written:
+                text.cancel()
 
 
 async def chat(call: Call) -> Response:
-    """A language model goes on after the messages; a translator translates the last one of the user."""
+    """Continue the messages with a language model, or translate the last one of the user."""
     model = _model(call)
     prompt = _chat_prompt(call, model)
     name = "max_completion_tokens" if "max_completion_tokens" in call.fields else "max_tokens"
@@ -61,7 +61,7 @@ async def chat(call: Call) -> Response:
 
 
 async def completions(call: Call) -> Response:
-    """A language model goes on after each prompt; a translator translates it."""
+    """Continue each prompt with a language model, or translate it."""
     model = _model(call)
     prompts = call.fields.texts("prompt") if "prompt" in call.fields else [""]
     if len(prompts) > _MOST_PROMPTS:
@@ -73,8 +73,8 @@ async def completions(call: Call) -> Response:
         for prompt in prompts:
             written.append(await begin(call, model, prompt, writing))
     except RequestError:
-        for each in written:
-            each.cancel()
+        for started in written:
+            started.cancel()
         raise
     if call.fields.flag("stream", False):
         return _stream(call, model, written, "cmpl", "text_completion", _text_choice)
@@ -84,7 +84,7 @@ async def completions(call: Call) -> Response:
 
 
 def _model(call: Call) -> ServedModel:
-    """The model that is asked for. Raises `RequestError` for what it cannot do."""
+    """Return the requested model. Raises `RequestError` for options that it lacks."""
     fields = call.fields
     name = fields.text("model")
     for field in _ONE:
@@ -100,9 +100,9 @@ def _model(call: Call) -> ServedModel:
 
 
 def _chat_prompt(call: Call, model: ServedModel) -> str:
-    """The text of the messages, line by line; for a translator that of the last message of the user."""
+    """Return the text of the messages, line by line; for a translator that of the last message of the user."""
     messages = call.fields.raw("messages")
-    if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
+    if not isinstance(messages, list) or not messages or not all(isinstance(entry, dict) for entry in messages):
         raise call.fields.wrong("messages", "must be a list of messages")
     texts = [(str(message.get("role")), _content(call, message.get("content"))) for message in messages]
     if model.kind == "translator":
@@ -128,13 +128,13 @@ def _content(call: Call, content: Any) -> str:
 async def _whole(model: ServedModel, written: Sequence[Written], prefix: str, kind: str, choice: Choice) -> Response:
     choices, tokens = [], 0
     try:
-        for index, each in enumerate(written):
-            piece = await each.whole()
+        for index, text in enumerate(written):
+            piece = await text.whole()
             choices.append(choice(index, piece.text, piece.finish))
             tokens += piece.tokens
     finally:
-        for each in written:
-            each.cancel()
+        for text in written:
+            text.cancel()
     content = _head(model, prefix, kind) | {"choices": choices, "usage": _usage(written, tokens)}
     return json_response(content)
 
@@ -148,10 +148,10 @@ def _stream(
     async def events() -> AsyncIterator[str]:
         tokens = 0
         try:
-            for index, each in enumerate(written):
+            for index, text in enumerate(written):
                 if kind == "chat.completion.chunk":
                     yield _event(head | {"choices": [_chat_start(index)]})
-                async for piece in each.pieces(watch=False):
+                async for piece in text.pieces(watch=False):
                     tokens += piece.tokens
                     for row in _choices(choice, index, piece):
                         yield _event(head | {"choices": [row]})
@@ -166,7 +166,7 @@ def _stream(
 
 
 def _choices(choice: Choice, index: int, piece: Piece) -> list[dict[str, Any]]:
-    """The text of a piece, and after the last one why it ended."""
+    """Return the text of a piece, and after the last one why it ended."""
     rows = [choice(index, piece.text, None)] if piece.text else []
     return [*rows, choice(index, "", piece.finish)] if piece.finish else rows
 
@@ -194,7 +194,7 @@ def _head(model: ServedModel, prefix: str, kind: str) -> dict[str, Any]:
 
 
 def _usage(written: Sequence[Written], tokens: int) -> dict[str, int]:
-    prompt = sum(each.prompt_tokens for each in written)
+    prompt = sum(text.prompt_tokens for text in written)
     return {"prompt_tokens": prompt, "completion_tokens": tokens, "total_tokens": prompt + tokens}
 
 

@@ -1,4 +1,4 @@
-"""The page of the server: its files, and what it asks to show more than a translation."""
+"""The page of the server: its files, and the data beyond translations that it shows."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from dikkat_runtime.server.page_files import FOLDER, INDEX, POLICY, index_page, 
 from dikkat_runtime.server.page_views import shown_attention, shown_confidence
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
+from dikkat_runtime.server.text_options import TextOptions
 from dikkat_runtime.server.translation import keep_correction, source_of, translate_texts, translator_for
-from dikkat_runtime.server.wishes import Wish
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
 
@@ -34,11 +34,11 @@ _HEADERS = {
 }
 _HTML = "text/html"
 _MOST_CHARACTERS = 2000
-"""Of a sentence whose attention is shown."""
+"""Most characters of a sentence whose attention is shown."""
 
 
 async def root(call: Call) -> Response:
-    """The page for a browser, a few words for others."""
+    """Return the page for a browser, a few words for others."""
     if _HTML not in call.request.headers.get("accept", ""):
         return PlainTextResponse(_in_words(call))
     language = wanted_language(call.request.headers.get("accept-language", ""))
@@ -58,7 +58,7 @@ def _in_words(call: Call) -> str:
 
 
 async def file(call: Call) -> Response:
-    """A style sheet, a script or a picture of the page."""
+    """Return a style sheet, a script or a picture of the page."""
     kind, content = page_files().get(call.request.path_params["name"], ("", b""))
     if not kind or kind.startswith(_HTML):
         raise RequestError("not_found", "there is no such file")
@@ -66,7 +66,7 @@ async def file(call: Call) -> Response:
 
 
 async def models(call: Call) -> Response:
-    """What can be asked, and within what limits."""
+    """Return the models with their features and limits."""
     limits = call.services.settings.limits
     content = {
         "version": __version__,
@@ -90,25 +90,28 @@ def _shown_model(model: ServedModel) -> dict[str, Any]:
 
 
 async def translate(call: Call) -> Response:
-    """A text in parts: sentences with their translations, and what stands between them; `known` ones are not translated
-    again.
+    """Return a text in parts: sentences with their translations, and the text between them.
+
+    Sentences in `known` are not translated again.
     """
     fields, limits = call.fields, call.services.settings.limits
     text = fields.within_limits("text", [fields.text("text")])[0]
     source, detected = await source_of(call, text, fields.text("source"))
     model = translator_for(call, source, fields.text("target"), fields.optional_text("model"))
     known = frozenset(fields.texts("known")) if fields.raw("known") else frozenset()
-    wish = Wish(
+    options = TextOptions(
         sentences=False,
         lines=False,
         alternatives=fields.whole("alternatives", 0, 0, limits.alternatives),
         glossary=_glossary(call, model.source),
     )
     parts = split_text(text, model.source)
-    fresh = [each for each in dict.fromkeys(segments_of(parts)) if each not in known]
+    fresh = [sentence for sentence in dict.fromkeys(segments_of(parts)) if sentence not in known]
     call.count_characters(fresh)
-    translations = dict(zip(fresh, await translate_texts(call, model, fresh, wish), strict=True))
-    confidences = await _confidences(call, model, {source: each.text for source, each in translations.items()})
+    translations = dict(zip(fresh, await translate_texts(call, model, fresh, options), strict=True))
+    confidences = await _confidences(
+        call, model, {source: translation.text for source, translation in translations.items()}
+    )
     rows: list[dict[str, Any]] = []
     for part in parts:
         row: dict[str, Any] = {"text" if isinstance(part, Fixed) else "source": part.text}
@@ -130,7 +133,7 @@ async def _confidences(call: Call, model: ServedModel, translations: Mapping[str
 
 
 def _glossary(call: Call, language: str) -> Glossary | None:
-    """The glossary of lines like `term = translation`. Raises `RequestError` that names the line."""
+    """Return the glossary of lines like `term = translation`. Raises `RequestError` that names the line."""
     text = call.fields.optional_text("glossary") or ""
     if not text.strip():
         return None
@@ -139,19 +142,19 @@ def _glossary(call: Call, language: str) -> Glossary | None:
 
 
 async def complete(call: Call) -> Response:
-    """A translation that somebody has begun to type, gone on with as is best."""
+    """Complete a translation that somebody has begun to type."""
     fields = call.fields
     model = call.catalog.chosen(fields.text("model"), "translator")
     source, prefix = fields.within_limits("source", [fields.text("source"), fields.text("prefix")])
     if "\n" in source + prefix:
         raise RequestError("invalid", "source and prefix must be one line each", param="source")
     options = BeamOptions(beam_size=call.services.settings.beam_size)
-    (found,) = await call.compute(Complete(model, options, _glossary(call, model.source)), [(source, prefix)])
-    return json_response({"target": found.text})
+    (translation,) = await call.compute(Complete(model, options, _glossary(call, model.source)), [(source, prefix)])
+    return json_response({"target": translation.text})
 
 
 async def correct(call: Call) -> Response:
-    """Keep a better translation of a sentence, where the server takes them."""
+    """Keep a better translation of a sentence, where the server accepts them."""
     fields = call.fields
     model = call.catalog.chosen(fields.text("model"), "translator")
     await keep_correction(call, model, fields.text("source"), fields.text("target"))
@@ -159,7 +162,7 @@ async def correct(call: Call) -> Response:
 
 
 async def attention(call: Call) -> Response:
-    """Where each word of a translation was looked for in its source, by every head."""
+    """Return the cross-attention of a translation over its source, by every head."""
     fields = call.fields
     model = call.catalog.chosen(fields.text("model"), "translator")
     if not model.has_attention:
@@ -167,8 +170,8 @@ async def attention(call: Call) -> Response:
     pair = fields.text("source"), fields.text("target")
     if max(map(len, pair)) > _MOST_CHARACTERS:
         raise RequestError("too_large", f"a sentence has over {_MOST_CHARACTERS:,} characters", param="source")
-    (found,) = await call.compute(Attend(model), [pair])
-    return json_response(shown_attention(found))
+    (cross_attention,) = await call.compute(Attend(model), [pair])
+    return json_response(shown_attention(cross_attention))
 
 
 _GET, _POST = ("GET",), ("POST",)

@@ -1,4 +1,4 @@
-"""Documents of the page: sent, watched while they are translated, fetched or given up."""
+"""The documents of the page: sent, watched while they are translated, fetched or deleted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from dikkat_runtime.server.request_error import RequestError
 
 
 async def send(call: Call) -> Response:
-    """Take a document; it is translated meanwhile."""
+    """Accept a document and begin to translate it."""
     model = call.catalog.chosen(call.fields.text("model"), "translator")
     job, _ = await begin_document(call, model)
     return json_response({"id": job.identity, "key": job.key})
 
 
 async def watch(call: Call) -> Response:
-    """How far a document is."""
+    """Return the progress of a document."""
     job = _job(call)
     content: dict[str, Any] = {
         "status": job.status, "name": job.name, "segments": job.segments, "translated": job.translated,
@@ -34,7 +34,7 @@ async def watch(call: Call) -> Response:
 
 
 async def fetch(call: Call) -> Response:
-    """The translated document."""
+    """Return the translated document."""
     job = _job(call)
     if job.status != "done":
         raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
@@ -42,7 +42,7 @@ async def fetch(call: Call) -> Response:
 
 
 async def give_up(call: Call) -> Response:
-    """Forget a document, translated or not."""
+    """Delete a document, translated or not."""
     job = _job(call)
     job.is_cancelled = True
     call.services.documents.remove(job)

@@ -1,4 +1,4 @@
-"""Probes of whoever keeps the server running, and its counters."""
+"""The probes of the keeper of a server, and its counters."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def health(call: Call) -> Response:
-    """The server is alive."""
+    """Answer that the server is alive."""
     return json_response({"status": "ok"})
 
 
 async def ready(call: Call) -> Response:
-    """The server takes requests; not while it finishes the last ones."""
+    """Answer whether the server takes requests; it does not while it finishes the last ones."""
     if call.services.is_draining:
         raise RequestError("unavailable", "the server is about to end")
     return json_response({"status": "ready"})
 
 
 async def metrics(call: Call) -> Response:
-    """All counters."""
+    """Return all counters."""
     own = call.services.metrics
     own.waiting.set(call.services.engine.queue.segments)
     return Response(own.page(), headers={"content-type": _PROMETHEUS})

@@ -14,28 +14,28 @@ FLAG: Schema = {"type": "boolean"}
 
 
 def list_of(items: Schema) -> Schema:
-    """A list."""
+    """Return the schema of a list."""
     return {"type": "array", "items": dict(items)}
 
 
 def either(*schemas: Schema) -> Schema:
-    """Any of several."""
+    """Return the schema of any of several."""
     return {"anyOf": [dict(schema) for schema in schemas]}
 
 
 def words(*among: str) -> Schema:
-    """One of some words."""
+    """Return the schema of one of some words."""
     return {"type": "string", "enum": list(among)}
 
 
 def whole(low: int, high: int) -> Schema:
-    """A whole number within limits."""
+    """Return the schema of a whole number within limits."""
     return {"type": "integer", "minimum": low, "maximum": high}
 
 
 def fields(required: Sequence[str] = (), **properties: Schema) -> Schema:
-    """An object; other fields may stand beside these."""
-    schema: dict[str, Any] = {"type": "object", "properties": {name: dict(each) for name, each in properties.items()}}
+    """Return the schema of an object, which may have other fields beside these."""
+    schema: dict[str, Any] = {"type": "object", "properties": {name: dict(own) for name, own in properties.items()}}
     return schema | ({"required": list(required)} if required else {})
 
 

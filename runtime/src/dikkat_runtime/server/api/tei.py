@@ -1,4 +1,4 @@
-"""Text Embeddings Inference: predict, embed and info."""
+"""The interface of Text Embeddings Inference: predict, embed and info."""
 
 from __future__ import annotations
 
@@ -21,48 +21,48 @@ from dikkat_runtime.tasks.classifier import Classification
 
 
 async def predict(call: Call) -> Response:
-    """Label and probability of every class, the likeliest first."""
+    """Return label and probability of every class, the likeliest first."""
     fields = call.fields
     texts, is_batch = _classified_texts(call)
     model = call.catalog.chosen(fields.optional_text("model"), "classifier")
     is_raw = fields.flag("raw_scores", False)
     call.count_characters(texts)
-    found = await call.compute(Classify(model), texts)
-    if not all(each.label for each in found):
+    classifications = await call.compute(Classify(model), texts)
+    if not all(classification.label for classification in classifications):
         raise RequestError("invalid", "inputs holds a text without words", param="inputs")
-    rows = [ranked_labels(each, is_raw) for each in found]
+    rows = [ranked_labels(classification, is_raw) for classification in classifications]
     return json_response(rows if is_batch else rows[0])
 
 
-def ranked_labels(found: Classification, as_logarithm: bool = False) -> list[dict[str, Any]]:
-    """Score and label of every class; raw scores are logarithms, which differ from logits by a constant."""
-    ranked = sorted(found.probabilities.items(), key=lambda item: -item[1])
+def ranked_labels(classification: Classification, as_logarithm: bool = False) -> list[dict[str, Any]]:
+    """Return score and label of every class; raw scores are logarithms, which differ from logits by a constant."""
+    ranked = sorted(classification.probabilities.items(), key=lambda item: -item[1])
     return [
         {"score": math.log(max(share, 1e-30)) if as_logarithm else share, "label": label} for label, share in ranked
     ]
 
 
 def _classified_texts(call: Call) -> tuple[list[str], bool]:
-    """Texts, and whether they came as a batch; a pair of texts is one text of two lines."""
+    """Return texts, and whether they came as a batch; a pair of texts is one text of two lines."""
     fields, value = call.fields, call.fields.raw("inputs")
     if isinstance(value, str):
         return fields.texts("inputs"), False
     if not isinstance(value, list) or not value:
         raise fields.wrong("inputs", "must be a text, a pair, or a list of lists")
-    if all(isinstance(each, str) for each in value):
+    if all(isinstance(item, str) for item in value):
         return fields.within_limits("inputs", [_pair(call, value)]), False
-    return fields.within_limits("inputs", [_pair(call, each) for each in value]), True
+    return fields.within_limits("inputs", [_pair(call, item) for item in value]), True
 
 
 def _pair(call: Call, value: Any) -> str:
     texts = [value] if isinstance(value, str) else value
-    if not isinstance(texts, list) or not 1 <= len(texts) <= 2 or not all(isinstance(each, str) for each in texts):
+    if not isinstance(texts, list) or not 1 <= len(texts) <= 2 or not all(isinstance(text, str) for text in texts):
         raise call.fields.wrong("inputs", "must be a text, a pair, or a list of lists of one or two texts")
     return "\n".join(texts)
 
 
 async def embed(call: Call) -> Response:
-    """A vector for each text; always a list."""
+    """Return a vector for each text, always as a list."""
     fields = call.fields
     model = embedding_model(call, fields.optional_text("model"))
     texts = input_texts(call, "inputs")
@@ -79,14 +79,14 @@ async def embed(call: Call) -> Response:
 
 
 def cut_vector(vector: Any, size: int, normalize: bool) -> Any:
-    """The first numbers of a vector, of length 1 again if `normalize`."""
+    """Return the first numbers of a vector, of length 1 again if `normalize`."""
     first = vector[:size]
     length = float(np.linalg.norm(first))
     return first / np.float32(length) if normalize and length else first
 
 
 def input_texts(call: Call, name: str) -> list[str]:
-    """One text, several, or token ids. Raises `RequestError`."""
+    """Return one text, several, or those of token ids. Raises `RequestError`."""
     value = call.fields.raw(name)
     if not isinstance(value, list) or not value or isinstance(value[0], str):
         return call.fields.texts(name)
@@ -98,7 +98,7 @@ def input_texts(call: Call, name: str) -> list[str]:
 
 
 async def info(call: Call) -> Response:
-    """What is served, and the limits."""
+    """Return the served model and its limits."""
     limits = call.services.settings.limits
     model = call.catalog.models[0]
     content = {

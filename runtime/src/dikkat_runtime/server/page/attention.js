@@ -24,16 +24,16 @@ export function attentionView(served) {
     const name = JSON.stringify([model, sentence?.source, sentence?.target]);
     if (name === wanted) return;
     wanted = name;
-    const tells = served.models.find((each) => each.name === model)?.attention;
-    if (!sentence || !tells || !sentence.target.trim()) {
+    const hasAttention = served.models.find((candidate) => candidate.name === model)?.attention;
+    if (!sentence || !hasAttention || !sentence.target.trim()) {
       maps = null;
-      draw(sentence && !tells ? say("noAttention") : say("emptyAttention"));
+      draw(sentence && !hasAttention ? say("noAttention") : say("emptyAttention"));
       return;
     }
     if (!known.has(name)) {
       node.setAttribute("aria-busy", "true");
       try {
-        const answer = await latest.ask("/page/attention", { model, source: sentence.source, target: sentence.target });
+        const answer = await latest.request("/page/attention", { model, source: sentence.source, target: sentence.target });
         if (answer) known.set(name, unpacked(answer));
       } catch (problem) {
         if (name === wanted) { maps = null; draw(problem.message); }
@@ -79,7 +79,7 @@ export function attentionView(served) {
   return { node, show };
 }
 
-const side = (each) => (look.unit === "words" ? each.words : each.tokens);
+const side = (picture) => (look.unit === "words" ? picture.words : picture.tokens);
 
 function unpacked({ source, target, layers, heads, weights }) {
   return { source, target, layers, heads, weights: Uint8Array.from(atob(weights), (character) => character.charCodeAt(0)) };

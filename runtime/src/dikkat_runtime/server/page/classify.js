@@ -7,28 +7,28 @@ import { number, say } from "./strings.js";
 const PAUSE = 150;
 const state = { text: "", model: "" };
 
-export function classifyPanel(served, tell) {
+export function classifyPanel(served, messages) {
   const latest = new Latest();
   const models = served.models.filter((model) => model.kind === "classifier").map((model) => model.name);
   if (!models.includes(state.model)) [state.model] = models;
   const area = element("textarea", { rows: 7, dir: "auto", placeholder: say("classifyHint"), oninput: () => { state.text = area.value; update(); } });
   area.value = state.text;
   const bars = element("ul", { class: "classes", id: "classes", "aria-label": say("classes"), "aria-live": "polite" });
-  const update = debounced(ask, PAUSE);
+  const update = debounced(request, PAUSE);
 
-  async function ask() {
+  async function request() {
     if (!state.text.trim()) {
       latest.stop();
       bars.replaceChildren();
       return;
     }
     try {
-      const answer = await latest.ask("/predict", { inputs: state.text, model: state.model });
+      const answer = await latest.request("/predict", { inputs: state.text, model: state.model });
       if (answer) draw(answer);
-      tell.notice("");
+      messages.notice("");
     } catch (problem) {
       bars.replaceChildren();
-      tell.notice(/without words/.test(problem.message) ? say("noWords") : problem.message);
+      messages.notice(/without words/.test(problem.message) ? say("noWords") : problem.message);
     }
   }
 

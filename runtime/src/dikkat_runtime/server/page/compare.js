@@ -9,16 +9,16 @@ const PAUSE = 300;
 const MOST = 24; // texts; a larger table is not read
 const state = { text: "", model: "" };
 
-export function comparePanel(served, tell) {
+export function comparePanel(served, messages) {
   const latest = new Latest();
   const models = served.models.map((model) => model.name);
   if (!models.includes(state.model)) [state.model] = models;
   const area = element("textarea", { rows: 7, dir: "auto", placeholder: say("textsHint"), oninput: () => { state.text = area.value; update(); } });
   area.value = state.text;
   const result = element("div", { id: "similarity" });
-  const update = debounced(ask, PAUSE);
+  const update = debounced(request, PAUSE);
 
-  async function ask() {
+  async function request() {
     const texts = state.text.split("\n").map((line) => line.trim()).filter(Boolean).slice(0, MOST);
     if (texts.length < 2) {
       latest.stop();
@@ -26,11 +26,11 @@ export function comparePanel(served, tell) {
       return;
     }
     try {
-      const answer = await latest.ask("/v1/embeddings", { model: state.model, input: texts, encoding_format: "float" });
-      if (answer) draw(texts, answer.data.map((each) => each.embedding));
-      tell.notice("");
+      const answer = await latest.request("/v1/embeddings", { model: state.model, input: texts, encoding_format: "float" });
+      if (answer) draw(texts, answer.data.map((entry) => entry.embedding));
+      messages.notice("");
     } catch (problem) {
-      tell.notice(problem.message);
+      messages.notice(problem.message);
     }
   }
 

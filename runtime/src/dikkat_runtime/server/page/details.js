@@ -3,17 +3,17 @@
 import { attentionView } from "./attention.js";
 import { button, debounced, element, labelled } from "./elements.js";
 import { glossaryText } from "./glossary.js";
-import { Latest, askJson } from "./server.js";
+import { Latest, requestJson } from "./server.js";
 import { number, say } from "./strings.js";
 
 const PAUSE = 100;
 
-export function sentenceDetails(served, tell, { changed }) {
+export function sentenceDetails(served, messages, { changed }) {
   const list = element("ul", { class: "alternatives" });
   const source = element("p", { class: "muted source-sentence", dir: "auto" });
   const sure = element("p", { class: "note", id: "sure" });
   const attention = attentionView(served);
-  const own = ownTranslation(served, tell, changed);
+  const own = ownTranslation(served, messages, changed);
   const left = element("div", { class: "sentence-side" }, element("h2", {}, say("details")), source, sure, element("h3", {}, say("alternatives")), list, own.node);
   const node = element("section", { class: "pane details", hidden: true }, left, attention.node);
 
@@ -47,7 +47,7 @@ function confidenceOf({ probability, flags }) {
 }
 
 // A translation that is written by hand: what the model would go on with stands below, and Tab takes it.
-function ownTranslation(served, tell, changed) {
+function ownTranslation(served, messages, changed) {
   const latest = new Latest();
   const area = element("textarea", { rows: 2, dir: "auto", autocomplete: "off", id: "own", oninput: () => typed(), onkeydown: (event) => {
     const isAtEnd = area.selectionStart === area.value.length;
@@ -59,7 +59,7 @@ function ownTranslation(served, tell, changed) {
   const rest = button("", { class: "completion", dir: "auto", id: "completion", hidden: true, onclick: () => take() });
   const use = button(say("useOwn"), { class: "quiet", id: "use-own", disabled: true, onclick: () => changed(sentence.source, { target: area.value.replace(/\s*\n\s*/g, " "), alternatives: others() }) });
   const keep = button(say("keep"), { class: "quiet", id: "keep", hidden: !served.corrections, disabled: true, onclick: () => save() });
-  const complete = debounced(ask, PAUSE);
+  const complete = debounced(request, PAUSE);
   let [model, sentence, completion] = ["", null, ""];
 
   const others = () => [sentence.target, ...(sentence.alternatives ?? [])].filter((text) => text !== area.value);
@@ -71,14 +71,14 @@ function ownTranslation(served, tell, changed) {
     if (area.value !== sentence.target) complete();
   }
 
-  async function ask() {
+  async function request() {
     const prefix = area.value;
     if (!sentence || prefix.includes("\n")) return;
     try {
-      const answer = await latest.ask("/page/complete", { model, source: sentence.source, prefix, glossary: glossaryText() });
+      const answer = await latest.request("/page/complete", { model, source: sentence.source, prefix, glossary: glossaryText() });
       if (answer && area.value === prefix) offer(answer.target.startsWith(prefix) ? answer.target : "");
     } catch (problem) {
-      tell.notice(problem.message);
+      messages.notice(problem.message);
     }
   }
 
@@ -86,13 +86,13 @@ function ownTranslation(served, tell, changed) {
   async function save() {
     const [source, target] = [sentence.source, area.value.replace(/\s*\n\s*/g, " ")];
     try {
-      await askJson("/page/corrections", { fields: { model, source, target } });
+      await requestJson("/page/corrections", { fields: { model, source, target } });
     } catch (problem) {
-      tell.notice(problem.message);
+      messages.notice(problem.message);
       return;
     }
     changed(source, { target, alternatives: others() });
-    tell.status(say("kept"));
+    messages.status(say("kept"));
     keep.textContent = say("kept");
   }
 

@@ -2,14 +2,14 @@
 
 import { button, element } from "./elements.js";
 import { pairChooser } from "./pair.js";
-import { ask, askJson } from "./server.js";
+import { request, requestJson } from "./server.js";
 import { number, say } from "./strings.js";
 
 const WATCH = 500; // milliseconds between two looks at a document
 const MEGABYTE = 1e6;
 const entries = []; // the documents of this visit, the newest first
 
-export function documentsPanel(served, tell) {
+export function documentsPanel(served, messages) {
   const pair = pairChooser(served, { detects: false, changed: () => {} });
   const field = element("input", { type: "file", multiple: true, id: "files", class: "hidden-text", accept: served.files.join(","), onchange: () => { takeAll(field.files); field.value = ""; } });
   const megabytes = number(served.most_bytes / MEGABYTE);
@@ -26,24 +26,24 @@ export function documentsPanel(served, tell) {
   }
 
   function takeAll(files) {
-    tell.notice("");
+    messages.notice("");
     for (const file of files) take(file);
   }
 
   async function take(file) {
     const ending = file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
-    if (!served.files.includes(ending)) return tell.notice(say("wrongKind", { name: file.name }));
-    if (file.size > served.most_bytes) return tell.notice(say("tooLarge", { name: file.name, most: megabytes }));
+    if (!served.files.includes(ending)) return messages.notice(say("wrongKind", { name: file.name }));
+    if (file.size > served.most_bytes) return messages.notice(say("tooLarge", { name: file.name, most: megabytes }));
     const entry = { name: file.name, status: "reading", segments: 0, translated: 0 };
     entries.unshift(entry);
     draw();
     const { source, target, model } = pair.value();
-    const named = model || served.models.find((each) => each.source === source && each.target === target)?.name;
+    const named = model || served.models.find((entry) => entry.source === source && entry.target === target)?.name;
     const body = new FormData();
     body.append("model", named);
     body.append("file", file, file.name);
     try {
-      Object.assign(entry, await askJson("/page/documents", { body }), { status: "queued" });
+      Object.assign(entry, await requestJson("/page/documents", { body }), { status: "queued" });
       watch(entry);
     } catch (problem) {
       Object.assign(entry, { status: "error", problem: problem.message });
@@ -56,31 +56,31 @@ export function documentsPanel(served, tell) {
       await new Promise((done) => setTimeout(done, WATCH));
       if (!entries.includes(entry)) return;
       try {
-        const { name, ...state } = await askJson(address(entry), { method: "GET" });
+        const { name, ...state } = await requestJson(address(entry), { method: "GET" });
         Object.assign(entry, state);
       } catch (problem) {
         if (!problem.retryAfter) Object.assign(entry, { status: "error", problem: problem.message });
       }
       draw();
-      if (entry.status === "done") tell.status(say("fileState", { name: entry.name, state: say("done") }));
+      if (entry.status === "done") messages.status(say("fileState", { name: entry.name, state: say("done") }));
     }
   }
 
   async function download(entry) {
     try {
-      const blob = await (await ask(address(entry, "/file"), { method: "GET" })).blob();
+      const blob = await (await request(address(entry, "/file"), { method: "GET" })).blob();
       const url = URL.createObjectURL(blob);
       element("a", { href: url, download: entry.name }).click();
       setTimeout(() => URL.revokeObjectURL(url), 10_000);
     } catch (problem) {
-      tell.notice(problem.message);
+      messages.notice(problem.message);
     }
   }
 
   function giveUp(entry) {
     entries.splice(entries.indexOf(entry), 1);
-    if (entry.id) ask(address(entry), { method: "DELETE" }).catch(() => {});
-    tell.status(say("removed"));
+    if (entry.id) request(address(entry), { method: "DELETE" }).catch(() => {});
+    messages.status(say("removed"));
     draw();
   }
 

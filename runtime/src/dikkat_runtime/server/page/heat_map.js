@@ -74,32 +74,32 @@ function paintLabels(context, picture, margins, cell) {
   for (let column = 0; column < picture.S; column += every) paintLabel(context, picture.sources[column], margins.left + (column + 0.5) * cell, margins.top - 5, -Math.PI / 2, "left", margins.top - 6);
 }
 
-function paintLabel(context, label, x, y, angle, align, room) {
+function paintLabel(context, label, x, y, angle, align, maxWidth) {
   context.save();
   context.translate(x, y);
   context.rotate(angle);
   context.textAlign = align;
-  context.fillText(shortened(label), 0, 0, room);
+  context.fillText(shortened(label), 0, 0, maxWidth);
   context.restore();
 }
 
 function explore(canvas, picture, margins, cell, readout) {
   let at = null;
-  const tell = (target, source) => {
+  const describe = (target, source) => {
     at = { target: Math.min(picture.T - 1, Math.max(0, target)), source: Math.min(picture.S - 1, Math.max(0, source)) };
     const weight = number(picture.values[at.target * picture.S + at.source], 2);
     readout.replaceChildren(say("looksAt", { word: visible(picture.targets[at.target]) }), " ", element("bdi", {}, visible(picture.sources[at.source])), " ", element("b", {}, weight));
   };
-  const placeOf = (event) => {
+  const cellOf = (event) => {
     const box = canvas.getBoundingClientRect();
     return [Math.floor((event.clientY - box.top - margins.top) / cell), Math.floor((event.clientX - box.left - margins.left) / cell)];
   };
-  canvas.addEventListener("pointermove", (event) => tell(...placeOf(event)));
-  canvas.addEventListener("click", (event) => tell(...placeOf(event)));
+  canvas.addEventListener("pointermove", (event) => describe(...cellOf(event)));
+  canvas.addEventListener("click", (event) => describe(...cellOf(event)));
   canvas.addEventListener("keydown", (event) => {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     if (!step) return;
     event.preventDefault();
-    tell(at ? at.target + step[0] : 0, at ? at.source + step[1] : 0);
+    describe(at ? at.target + step[0] : 0, at ? at.source + step[1] : 0);
   });
 }

@@ -16,9 +16,9 @@ export function linksView(picture) {
   const columns = { source: [], target: [] };
   let kept = null;
 
-  function light(place, keep = false) {
-    if (keep) kept = kept && place && kept.side === place.side && kept.index === place.index ? null : place;
-    const at = place ?? kept;
+  function light(position, keep = false) {
+    if (keep) kept = kept && position && kept.side === position.side && kept.index === position.index ? null : position;
+    const at = position ?? kept;
     all.setAttribute("opacity", at ? "0.12" : "1");
     chosen.replaceChildren(...(at ? linksAt(picture, at).map((link) => wire(picture, link)) : []));
     for (const [side, tokens] of Object.entries(columns)) tokens.forEach((token, index) => dress(token, side, index, at));
@@ -42,10 +42,10 @@ export function linksView(picture) {
       row[Math.min(row.length - 1, Math.max(0, index + step))]?.focus();
     };
     columns[side] = texts.map((text, index) => {
-      const place = { side, index };
+      const position = { side, index };
       return button(element("bdi", {}, visible(text)), {
-        class: "token", tabindex: side === "target" && index === 0 ? 0 : -1, title: visible(text), onpointerenter: () => light(place), onpointerleave: () => light(null),
-        onfocus: () => light(place), onblur: () => light(null), onclick: () => light(place, true), onkeydown: (event) => move(event, index),
+        class: "token", tabindex: side === "target" && index === 0 ? 0 : -1, title: visible(text), onpointerenter: () => light(position), onpointerleave: () => light(null),
+        onfocus: () => light(position), onblur: () => light(null), onclick: () => light(position, true), onkeydown: (event) => move(event, index),
       });
     });
     const label = say(side === "source" ? "sourceSide" : "targetSide");
@@ -62,8 +62,8 @@ export function linksView(picture) {
 
 const at = ({ values, S }, target, source) => values[target * S + source];
 
-function weightOf(picture, place, index) {
-  return place.side === "target" ? at(picture, place.index, index) : at(picture, index, place.index);
+function weightOf(picture, position, index) {
+  return position.side === "target" ? at(picture, position.index, index) : at(picture, index, position.index);
 }
 
 function strongest(picture) {
@@ -88,12 +88,12 @@ function wire(picture, [target, source]) {
 }
 
 // In words, for those who listen and those who want the number.
-function described(picture, place) {
-  const texts = place.side === "target" ? picture.sources : picture.targets;
-  const own = (place.side === "target" ? picture.targets : picture.sources)[place.index];
-  const listed = texts.map((text, index) => [text, weightOf(picture, place, index)]).filter(([, weight]) => weight >= 0.05);
+function described(picture, position) {
+  const texts = position.side === "target" ? picture.sources : picture.targets;
+  const own = (position.side === "target" ? picture.targets : picture.sources)[position.index];
+  const listed = texts.map((text, index) => [text, weightOf(picture, position, index)]).filter(([, weight]) => weight >= 0.05);
   listed.sort((one, other) => other[1] - one[1]);
   const entries = listed.slice(0, MOST_LISTED).map(([text, weight]) => element("span", { class: "entry" }, element("bdi", {}, visible(text)), " ", element("b", {}, number(weight, 2))));
-  const name = place.side === "target" ? "looksAt" : "lookedAtBy";
+  const name = position.side === "target" ? "looksAt" : "lookedAtBy";
   return [say(name, { word: visible(own) }), " ", ...(entries.length ? entries : [say("nothing")])];
 }

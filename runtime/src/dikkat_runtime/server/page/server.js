@@ -19,7 +19,7 @@ export function useKey(text) {
 }
 
 // The answer itself; a request that is given up by its signal raises AbortError.
-export async function ask(path, { method = "POST", fields, body, signal } = {}) {
+export async function request(path, { method = "POST", fields, body, signal } = {}) {
   const headers = { Accept: "application/json" };
   if (key) headers.Authorization = `Bearer ${key}`;
   if (fields) headers["Content-Type"] = "application/json";
@@ -34,8 +34,8 @@ export async function ask(path, { method = "POST", fields, body, signal } = {}) 
   return answer;
 }
 
-export async function askJson(path, options) {
-  return (await ask(path, options)).json();
+export async function requestJson(path, options) {
+  return (await request(path, options)).json();
 }
 
 async function reason(answer) {
@@ -69,11 +69,11 @@ export function remembered(store, name) {
 export class Latest {
   #controller = null;
 
-  async ask(path, fields) {
+  async request(path, fields) {
     this.stop();
     const controller = (this.#controller = new AbortController());
     try {
-      return await askJson(path, { fields, signal: controller.signal });
+      return await requestJson(path, { fields, signal: controller.signal });
     } catch (error) {
       if (error.name === "AbortError") return null;
       throw error;

@@ -4,7 +4,7 @@ import { classifyPanel } from "./classify.js";
 import { comparePanel } from "./compare.js";
 import { documentsPanel } from "./documents.js";
 import { button, element, labelled } from "./elements.js";
-import { askJson, remember, remembered, useKey } from "./server.js";
+import { requestJson, remember, remembered, useKey } from "./server.js";
 import { pageLanguage, say, speak } from "./strings.js";
 import { translatePanel } from "./translate.js";
 import { writePanel } from "./write.js";
@@ -19,12 +19,12 @@ let panel = null;
 // The panels that make sense for what is served, by the names of their tabs.
 function panels() {
   const kinds = new Set(served.models.map((model) => model.kind));
-  const found = {};
-  if (kinds.has("translator")) Object.assign(found, { translate: translatePanel, documents: documentsPanel });
-  if (kinds.has("classifier")) found.classify = classifyPanel;
-  if (kinds.has("lm")) found.write = writePanel;
-  if (kinds.size) found.compare = comparePanel;
-  return found;
+  const shown = {};
+  if (kinds.has("translator")) Object.assign(shown, { translate: translatePanel, documents: documentsPanel });
+  if (kinds.has("classifier")) shown.classify = classifyPanel;
+  if (kinds.has("lm")) shown.write = writePanel;
+  if (kinds.size) shown.compare = comparePanel;
+  return shown;
 }
 
 export function notice(text) {
@@ -53,12 +53,12 @@ function drawTabs(names) {
     show(name);
     document.getElementById(`tab-${current}`).focus();
   };
-  const tabs = names.map((name, place) => button(say(name), {
+  const tabs = names.map((name, index) => button(say(name), {
     role: "tab", id: `tab-${name}`, "aria-controls": "stage", "aria-selected": String(name === current), tabindex: name === current ? 0 : -1,
     onclick: () => choose(name),
     onkeydown: (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key] ?? 0;
-      if (step) choose(names[(place + step + names.length) % names.length]);
+      if (step) choose(names[(index + step + names.length) % names.length]);
     },
   }));
   tabList.replaceChildren(...(names.length > 1 ? tabs : []));
@@ -131,7 +131,7 @@ function askForKey(message) {
 async function load() {
   notice("");
   try {
-    served = await askJson("/page/models", { method: "GET" });
+    served = await requestJson("/page/models", { method: "GET" });
   } catch (problem) {
     if (problem.status === 401 || problem.status === 403) askForKey(remembered(sessionStorage, "dikkat-key") ? problem.message : "");
     else notice(problem.message);

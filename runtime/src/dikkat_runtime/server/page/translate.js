@@ -14,7 +14,7 @@ const ALTERNATIVES = 3;
 
 const state = { text: "", parts: [], known: new Map(), context: "", detected: "", model: "", took: 0, selected: 0 };
 
-export function translatePanel(served, tell) {
+export function translatePanel(served, messages) {
   const latest = new Latest();
   const pair = pairChooser(served, { detects: true, detected: () => state.detected, changed: (isSwap) => (isSwap ? swap() : update.now()) });
   const area = element("textarea", {
@@ -24,11 +24,11 @@ export function translatePanel(served, tell) {
   area.value = state.text;
   const counter = element("span", { class: "muted counter" });
   const speed = element("span", { class: "muted", id: "speed" });
-  const details = sentenceDetails(served, tell, { changed: (source, found) => replaced(source, found), again: () => forget() });
+  const details = sentenceDetails(served, messages, { changed: (source, result) => replaced(source, result), again: () => forget() });
   const output = translationView((index) => select(index));
   const copy = button(say("copy"), { class: "quiet", id: "copy", onclick: () => copyAll() });
   const clear = button(say("clear"), { class: "quiet", id: "clear", onclick: () => { area.value = ""; changed(); update.now(); area.focus(); } });
-  const update = debounced(ask, PAUSE);
+  const update = debounced(request, PAUSE);
   let retry = 0;
 
   function changed() {
@@ -48,7 +48,7 @@ export function translatePanel(served, tell) {
     update.now();
   }
 
-  async function ask() {
+  async function request() {
     clearTimeout(retry);
     const { source, target, model } = pair.value();
     const glossary = glossaryText();
@@ -64,9 +64,9 @@ export function translatePanel(served, tell) {
     const start = performance.now();
     output.node.setAttribute("aria-busy", "true");
     try {
-      const answer = await latest.ask("/page/translate", fields);
+      const answer = await latest.request("/page/translate", fields);
       if (answer) take(answer, performance.now() - start);
-      tell.notice("");
+      messages.notice("");
     } catch (problem) {
       fail(problem);
     } finally {
@@ -76,11 +76,11 @@ export function translatePanel(served, tell) {
 
   function fail(problem) {
     if (!problem.retryAfter) {
-      tell.notice(problem.message);
+      messages.notice(problem.message);
       return;
     }
-    tell.notice(problem.status ? say("again", { seconds: problem.retryAfter }) : problem.message);
-    retry = setTimeout(ask, 1000 * problem.retryAfter);
+    messages.notice(problem.status ? say("again", { seconds: problem.retryAfter }) : problem.message);
+    retry = setTimeout(request, 1000 * problem.retryAfter);
   }
 
   function take(answer, milliseconds) {
@@ -107,9 +107,9 @@ export function translatePanel(served, tell) {
     draw();
   }
 
-  function replaced(source, found) {
-    remember(source, found);
-    state.parts = state.parts.map((part) => (part.source === source ? { source, ...found } : part));
+  function replaced(source, result) {
+    remember(source, result);
+    state.parts = state.parts.map((part) => (part.source === source ? { source, ...result } : part));
     draw();
   }
 
@@ -126,7 +126,7 @@ export function translatePanel(served, tell) {
       return;
     }
     copy.textContent = say("copied");
-    tell.status(say("copied"));
+    messages.status(say("copied"));
     setTimeout(() => (copy.textContent = say("copy")), 1500);
   }
 
@@ -153,9 +153,9 @@ function settleContext(context) {
 
 function fillIn(part) {
   if (part.source === undefined) return part;
-  const found = part.target === undefined ? state.known.get(part.source) : part;
-  remember(part.source, found);
-  return { ...found, source: part.source };
+  const result = part.target === undefined ? state.known.get(part.source) : part;
+  remember(part.source, result);
+  return { ...result, source: part.source };
 }
 
 function remember(source, { target, alternatives, confidence }) {

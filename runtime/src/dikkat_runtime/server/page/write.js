@@ -1,12 +1,12 @@
 // A language model goes on after a beginning; its text appears piece by piece, and can be stopped.
 
 import { button, element, labelled, select } from "./elements.js";
-import { ask } from "./server.js";
+import { request } from "./server.js";
 import { number, say } from "./strings.js";
 
 const state = { prompt: "", model: "", written: "", most: 100, temperature: 0.8, topP: 0.95, seed: "" };
 
-export function writePanel(served, tell) {
+export function writePanel(served, messages) {
   const models = served.models.filter((model) => model.kind === "lm").map((model) => model.name);
   if (!models.includes(state.model)) [state.model] = models;
   let controller = null;
@@ -36,16 +36,16 @@ export function writePanel(served, tell) {
         model: state.model, prompt: state.prompt, max_tokens: Number(state.most) || 1, temperature: Number(state.temperature), top_p: Number(state.topP) || 1,
         seed: state.seed === "" ? null : Number(state.seed), stream: true, stream_options: { include_usage: true },
       };
-      const answer = await ask("/v1/completions", { fields, signal: own.signal });
+      const answer = await request("/v1/completions", { fields, signal: own.signal });
       for await (const event of events(answer.body)) {
         if (event.error) throw new Error(event.error.message);
         state.written += event.choices?.[0]?.text ?? "";
         tokens = event.usage?.completion_tokens ?? tokens;
         if (own === controller) draw(true);
       }
-      tell.notice("");
+      messages.notice("");
     } catch (problem) {
-      if (problem.name !== "AbortError") tell.notice(problem.message);
+      if (problem.name !== "AbortError") messages.notice(problem.message);
     }
     if (own !== controller) return;
     controller = null;

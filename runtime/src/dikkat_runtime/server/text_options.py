@@ -1,4 +1,4 @@
-"""How texts are to be translated, whatever interface asked."""
+"""Options of a translation that a client chooses, for every interface."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Markup = Literal["text", "html", "xml"]
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What a client asks for besides the translations."""
+class TextOptions:
+    """The options of a translation that a client chooses."""
 
     markup: Markup = "text"
     structure: Structure = field(default_factory=Structure)
-    """What is known of the elements, where the texts have tags."""
+    """The structure of the elements, where the texts have tags."""
     sentences: bool = True
-    """Whether a line is cut into sentences."""
+    """True if a line is cut into sentences."""
     lines: bool = True
-    """Whether a line break ends a sentence."""
+    """True if a line break ends a sentence."""
     alternatives: int = 0
     glossary: Glossary | None = None

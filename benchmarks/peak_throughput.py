@@ -1,4 +1,4 @@
-"""The roof over a model's speed: its linear layers, and how fast this machine multiplies matrices of their shapes."""
+"""The peak throughput of a model: its linear layers, and how fast this machine multiplies matrices of their shapes."""
 
 from __future__ import annotations
 

@@ -1,0 +1,73 @@
+// Draws the page for the state it is in.
+
+const PANELS = { maps: mapsTab, decoding: decodingTab, heads: headsTab, honesty: honestyTab };
+
+function drawPage() {
+  drawFrame();
+  if (!DATA.sentences.length) return;
+  drawSentence();
+  drawTabs();
+  drawControls();
+  drawStage();
+}
+
+// What does not depend on a sentence.
+function drawFrame() {
+  document.documentElement.dataset.theme = state.theme;
+  document.documentElement.lang = state.language;
+  document.title = `dikkat · ${visible(DATA.name)}`;
+  document.querySelector(".skip").textContent = say("skip");
+  setText("language", say("language"), say("languageLabel"));
+  setText("theme", say(state.theme === "dark" ? "light" : "dark"), say("themeLabel"));
+  setText("help", say("help"), say("helpLabel"));
+  drawPicker();
+}
+
+function drawSentence() {
+  const sentence = currentSentence();
+  setText("source-text", visible(sentence.source.text));
+  setText("target-text", visible(sentence.target.text));
+  document.getElementById("source-text").lang = DATA.sourceLanguage;
+  document.getElementById("target-text").lang = DATA.targetLanguage;
+  setText("score", sentence.caption?.() ?? (sentence.score === null ? say("given") : say("score", { score: number(sentence.score) })));
+}
+
+function setText(id, text, label = null) {
+  const node = document.getElementById(id);
+  node.textContent = text;
+  if (label) node.setAttribute("aria-label", label);
+}
+
+function drawStage() {
+  if (!DATA.sentences.length) return;
+  const stage = document.getElementById("stage");
+  lightListeners.length = 0;
+  const panel = PANELS[state.tab]();
+  stage.setAttribute("aria-label", say(state.tab));
+  stage.replaceChildren(panel.node);
+  panel.ready?.();
+}
+
+function mapsTab() {
+  const picture = currentPicture();
+  const view = { heat: heatMaps, links: linksView, text: textView }[state.view](picture);
+  const note = picture.kept ? element("p", { class: "muted note" }, say("truncated", { count: picture.kept })) : null;
+  const title = heading(`${say(`${state.kind}-long`)} · ${say("layerNumber", { number: state.layer + 1 })}`);
+  const node = element("div", { class: "look" }, element("div", { class: "pane picture" }, title, ...[note].filter(Boolean), view.node), readout(picture));
+  return { node, ready: view.ready };
+}
+
+// What every page listens to.
+function listenToAll() {
+  const listen = (id, action) => document.getElementById(id).addEventListener("click", action);
+  listen("language", KEY_ACTIONS.g);
+  listen("theme", KEY_ACTIONS.x);
+  listen("help", toggleHelp);
+  document.addEventListener("keydown", onKey);
+  let width = innerWidth;
+  addEventListener("resize", () => {
+    if (innerWidth === width) return; // the bars of a phone's browser come and go
+    width = innerWidth;
+    requestAnimationFrame(drawStage);
+  });
+}

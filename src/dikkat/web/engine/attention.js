@@ -1,0 +1,108 @@
+// Attention: each query is compared with all keys, and the values are averaged by what the softmax makes of it.
+
+// Keys and values of the positions that a sequence has read, one pair of arrays (positions, groups * width) a layer.
+class Cache {
+  constructor(layers, width) {
+    this.width = width;
+    this.length = 0;
+    this.layers = Array.from({ length: layers }, () => ({ keys: new Float32Array(16 * width), values: new Float32Array(16 * width) }));
+  }
+
+  // Keys and values behind those that are there already; `length` moves on when all layers have theirs.
+  append(layer, keys, values) {
+    const held = this.layers[layer];
+    const from = this.length * this.width;
+    for (const [name, rows] of [["keys", keys], ["values", values]]) {
+      if (from + rows.length > held[name].length) {
+        const grown = new Float32Array(2 * (from + rows.length));
+        grown.set(held[name].subarray(0, from));
+        held[name] = grown;
+      }
+      held[name].set(rows, from);
+    }
+    return held;
+  }
+
+  copy() {
+    const copy = new Cache(0, this.width);
+    copy.length = this.length;
+    const used = this.length * this.width;
+    copy.layers = this.layers.map(({ keys, values }) => ({ keys: grownCopy(keys, used), values: grownCopy(values, used) }));
+    return copy;
+  }
+}
+
+function grownCopy(numbers, used) {
+  const copy = new Float32Array(used + (used >> 1) + 64);
+  copy.set(numbers.subarray(0, used));
+  return copy;
+}
+
+// `query` (T, heads * width) over `keys` and `values` (S, groups * width) to (T, heads * width).
+//
+// Query t sees the first `seen(t)` keys, without those that `mask` (S) holds a 0 for. `off` holds the heads whose output
+// is zero. Given `weights` (heads, T, S), they are written there.
+function attend({ query, keys, values, queries, count, heads, groups, width, beta, seen, mask, off, weights }) {
+  const output = new Float32Array(queries * heads * width);
+  const row = new Float32Array(count);
+  for (let head = 0; head < heads; head++) {
+    const group = Math.floor((head * groups) / heads) * width;
+    for (let t = 0; t < queries; t++) {
+      const at = (t * heads + head) * width;
+      scoreKeys(row, query, at, keys, group, groups * width, seen(t), width, beta);
+      softmax(row, seen(t), mask);
+      if (weights) weights.set(row.subarray(0, seen(t)), (head * queries + t) * count);
+      if (off?.has(head)) continue;
+      for (let s = 0; s < seen(t); s++) {
+        const weight = row[s];
+        if (!weight) continue;
+        const from = s * groups * width + group;
+        for (let i = 0; i < width; i++) output[at + i] += weight * values[from + i];
+      }
+    }
+  }
+  return output;
+}
+
+function scoreKeys(row, query, at, keys, group, step, count, width, beta) {
+  for (let s = 0; s < count; s++) {
+    const from = s * step + group;
+    let score = 0;
+    for (let i = 0; i < width; i++) score += query[at + i] * keys[from + i];
+    row[s] = score * beta;
+  }
+}
+
+// In place; entries that the mask hides get nothing, and where it hides all, all get nothing.
+function softmax(row, count, mask) {
+  let largest = -Infinity;
+  for (let s = 0; s < count; s++) if (!mask || mask[s]) largest = Math.max(largest, row[s]);
+  let total = 0;
+  for (let s = 0; s < count; s++) {
+    row[s] = !mask || mask[s] ? Math.exp(row[s] - largest) : 0;
+    total += row[s];
+  }
+  if (total) for (let s = 0; s < count; s++) row[s] /= total;
+}
+
+// [kind, layer, head] triples as kind -> layer -> Set of heads.
+function setsOf(names) {
+  if (!names?.length) return null;
+  const sets = {};
+  for (const [kind, layer, head] of names) ((sets[kind] ??= [])[layer] ??= new Set()).add(head);
+  return sets;
+}
+
+const BITS = new Uint32Array(1);
+const FLOAT = new Float32Array(BITS.buffer);
+
+// To the nearest number of bfloat16, halves to the even one, in place: as the native engine keeps keys and values where
+// weights are in int8.
+function roundToBf16(numbers) {
+  for (let i = 0; i < numbers.length; i++) {
+    FLOAT[0] = numbers[i];
+    BITS[0] = (BITS[0] + 0x7fff + ((BITS[0] >>> 16) & 1)) & 0xffff0000;
+    numbers[i] = FLOAT[0];
+  }
+  return numbers;
+}

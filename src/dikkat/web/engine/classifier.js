@@ -1,0 +1,84 @@
+// A classifier: a text in, the probability of every class out.
+
+class ClassifierModel {
+  constructor(file, products = SCALAR) {
+    const { header, tensors } = file;
+    [this.header, this.settings, this.products] = [header, header.model, products];
+    this.encoder = new Stack(file, products, "encoder", header.model.encoder_layers, "embedding.weight");
+    this.output = this.encoder.linear("output");
+    this.query = tensors.get("pooling.query")?.values ?? null;
+    this.tokenizer = new Tokenizer(header.tokenizers.source, header.sourceLanguage);
+  }
+
+  // What the model reads of a text's ids: the begin mark, and of a long text its beginning and its end.
+  read(ids) {
+    const { maxTokens, beginning } = this.header.classifier;
+    const kept = ids.length > maxTokens ? [...ids.slice(0, beginning), ...ids.slice(ids.length - (maxTokens - beginning))] : ids;
+    return [BOS, ...kept];
+  }
+
+  // Logits of the classes, over the temperature that was found in training. `mask` holds a 0 for each token that is hidden.
+  logits(read, { mask = null, off = null, maps = null } = {}) {
+    const pass = { caches: [this.encoder.newCache()], causal: false, mask, off, maps };
+    const states = this.encoder.run(read, pass);
+    const logits = this.products.linear(this.output, this.pool(states, mask), 1);
+    // one logit decides between two classes: that of the first is zero
+    const all = logits.length === 1 ? [0, logits[0]] : Array.from(logits);
+    return all.map((logit) => logit / this.header.classifier.temperature);
+  }
+
+  // (S, D) to (D): by the classifier's own pooling, without the tokens that are hidden.
+  pool(states, mask) {
+    const width = this.settings.model_dim;
+    const count = states.length / width;
+    const { pooling } = this.header.classifier;
+    if (pooling === "first") return states.slice(0, width);
+    const weights = this.poolingWeights(states, count, mask);
+    const pooled = new Float32Array(width).fill(pooling === "max" ? -Infinity : 0);
+    for (let s = 0; s < count; s++) {
+      if (mask && !mask[s]) continue;
+      for (let i = 0; i < width; i++) {
+        const entry = states[s * width + i];
+        if (pooling === "max") pooled[i] = Math.max(pooled[i], entry);
+        else pooled[i] += weights[s] * entry;
+      }
+    }
+    return pooled;
+  }
+
+  poolingWeights(states, count, mask) {
+    const weights = new Float32Array(count);
+    if (this.query) {
+      const width = this.query.length;
+      scoreKeys(weights, this.query, 0, states, 0, width, count, width, width ** -0.5);
+    }
+    softmax(weights, count, mask);
+    return weights;
+  }
+
+  // The probabilities of the classes from their logits.
+  probabilities(logits) {
+    if (this.header.classifier.isMultiLabel) return logits.map((logit) => 1 / (1 + Math.exp(-logit)));
+    const shares = Float64Array.from(logits);
+    softmax(shares, shares.length, null);
+    return Array.from(shares);
+  }
+
+  // By how much the log-odds of a class fall when each group of tokens is hidden, in nats. Yields after each group.
+  *decisive(read, groups, label) {
+    const oddsOf = (logits) => {
+      const others = logits.filter((_, place) => place !== label);
+      const largest = Math.max(...others);
+      return logits[label] - largest - Math.log(others.reduce((sum, logit) => sum + Math.exp(logit - largest), 0));
+    };
+    const whole = oddsOf(this.logits(read));
+    const falls = [];
+    for (const group of groups) {
+      const mask = new Uint8Array(read.length).fill(1);
+      for (const token of group) mask[token] = 0;
+      falls.push(whole - oddsOf(this.logits(read, { mask })));
+      yield falls.length;
+    }
+    return falls;
+  }
+}

@@ -1,0 +1,168 @@
+// A stack of Transformer blocks over embeddings and positions: an encoder, a decoder, or the decoder of a language model.
+
+// One block: self-attention, in a translator's decoder attention to the source, and a feed-forward network, each added to
+// what came in (the residual sum).
+class Block {
+  constructor(stack, name, hasSource) {
+    const { settings } = stack;
+    this.stack = stack;
+    const part = (part) => `${name}.${part}`;
+    this.selfIn = stack.linear(part("self_attention.in_projection"));
+    this.selfOut = stack.linear(part("self_attention.out_projection"));
+    this.inner = stack.linear(part("feed_forward.inner"));
+    this.outer = stack.linear(part("feed_forward.outer"));
+    this.selfNorm = new Norm(stack.tensors, part("self_residual.norm"), settings);
+    this.outerNorm = new Norm(stack.tensors, part("feed_forward_residual.norm"), settings);
+    if (!hasSource) return;
+    const whole = stack.linear(part("cross_attention.in_projection"));
+    const joined = settings.num_heads * settings.head_dim;
+    this.crossQuery = whole.rows(0, joined);
+    this.crossSource = whole.rows(joined, whole.outputs);
+    this.crossOut = stack.linear(part("cross_attention.out_projection"));
+    this.crossNorm = new Norm(stack.tensors, part("cross_residual.norm"), settings);
+  }
+
+  run(x, rows, layer, pass) {
+    x = this.residual(x, this.selfNorm, (input) => this.attendSelf(input, rows, layer, pass));
+    if (this.crossQuery) x = this.residual(x, this.crossNorm, (input) => this.attendSource(input, rows, layer, pass));
+    return this.residual(x, this.outerNorm, (input) => {
+      const { settings, products } = this.stack;
+      return products.linear(this.outer, activated(products.linear(this.inner, input, rows), rows, settings.activation), rows);
+    });
+  }
+
+  residual(x, norm, change) {
+    if (this.stack.settings.norm_placement === "pre") {
+      add(x, change(norm.run(x)));
+      return x;
+    }
+    add(x, change(x));
+    return norm.run(x);
+  }
+
+  attendSelf(x, rows, layer, pass) {
+    const { settings, products } = this.stack;
+    const [joined, grouped] = [settings.num_heads * settings.head_dim, settings.num_kv_heads * settings.head_dim];
+    const projected = products.linear(this.selfIn, x, rows);
+    const [query, key, value] = split(projected, rows, [joined, grouped, grouped]);
+    const { caches } = pass;
+    const count = rows / caches.length;
+    const output = new Float32Array(rows * joined);
+    caches.forEach((cache, number) => {
+      const own = (numbers, width) => numbers.subarray(number * count * width, (number + 1) * count * width);
+      const [queries, keys, values] = [own(query, joined), own(key, grouped), own(value, grouped)];
+      if (settings.positions === "rotary") this.rotate(queries, keys, count, cache.length);
+      if (this.crossQuery && this.selfIn.scale) [keys, values].forEach(roundToBf16);
+      const held = cache.append(layer, keys, values);
+      const total = cache.length + count;
+      const seen = pass.causal ? (t) => cache.length + t + 1 : () => total;
+      output.set(this.attend(queries, held, count, total, seen, layer, "self", pass), number * count * joined);
+    });
+    return products.linear(this.selfOut, output, rows);
+  }
+
+  rotate(queries, keys, count, start) {
+    const { num_heads: heads, num_kv_heads: groups, head_dim: width } = this.stack.settings;
+    for (let t = 0; t < count; t++) {
+      applyRotary(queries, t * heads * width, heads, width, start + t);
+      applyRotary(keys, t * groups * width, groups, width, start + t);
+    }
+  }
+
+  attendSource(x, rows, layer, pass) {
+    const { products } = this.stack;
+    const { memory } = pass;
+    const output = this.attend(products.linear(this.crossQuery, x, rows), memory.layers[layer], rows, memory.length, () => memory.length, layer, "cross", pass);
+    return products.linear(this.crossOut, output, rows);
+  }
+
+  attend(query, { keys, values }, queries, count, seen, layer, kind, pass) {
+    const { settings } = this.stack;
+    const name = kind === "cross" ? "cross" : `${this.stack.name}-self`;
+    const weights = pass.maps && new Float32Array(settings.num_heads * queries * count);
+    if (weights) (pass.maps[name] ??= [])[layer] = { shape: [settings.num_heads, queries, count], values: weights };
+    pass.observe?.(name, layer, { query, keys, values, queries, count });
+    const mask = kind === "cross" || !pass.causal ? pass.mask : null;
+    return attend({
+      query, keys, values, queries, count, seen, mask, weights, off: pass.off?.[name]?.[layer],
+      heads: settings.num_heads, groups: settings.num_kv_heads, width: settings.head_dim, beta: settings.inverse_temperature,
+    });
+  }
+
+  // Keys and values of the source for attendSource, out of the encoder's output (S, D).
+  readSource(states, rows) {
+    const { settings, products } = this.stack;
+    const grouped = settings.num_kv_heads * settings.head_dim;
+    const [keys, values] = split(products.linear(this.crossSource, states, rows), rows, [grouped, grouped]);
+    if (this.crossSource.scale) [keys, values].forEach(roundToBf16);
+    return { keys, values };
+  }
+}
+
+// The columns of (rows, sum of widths), each part dense.
+function split(x, rows, widths) {
+  const total = widths.reduce((sum, width) => sum + width, 0);
+  let first = 0;
+  return widths.map((width) => {
+    const part = new Float32Array(rows * width);
+    for (let row = 0; row < rows; row++) part.set(x.subarray(row * total + first, row * total + first + width), row * width);
+    first += width;
+    return part;
+  });
+}
+
+// Parts that a step of an embedding in int8 is divided into.
+const FINE_STEPS = 65534;
+
+class Stack {
+  // `name` is "encoder" or "decoder", `embedding` the name of the matrix that embeds its tokens.
+  constructor({ header, tensors }, products, name, layers, embedding, hasSource = false) {
+    this.settings = header.model;
+    [this.tensors, this.products, this.name] = [tensors, products, name];
+    this.embedding = tensors.get(embedding);
+    this.blocks = Array.from({ length: layers }, (_, layer) => new Block(this, `${name}.blocks.${layer}`, hasSource));
+    this.finalNorm = this.settings.norm_placement === "pre" ? new Norm(tensors, `${name}.final_norm`, this.settings) : null;
+    this.embeddingNorm = this.settings.embedding_norm ? new Norm(tensors, "embedding_norm", this.settings) : null;
+    this.learned = this.settings.positions === "learned" ? tensors.get("positions.embedding").values : null;
+  }
+
+  linear(name) {
+    return new Linear(this.tensors.get(`${name}.weight`), this.tensors.get(`${name}.bias`)?.values ?? null);
+  }
+
+  newCache() {
+    return new Cache(this.blocks.length, this.settings.num_kv_heads * this.settings.head_dim);
+  }
+
+  // States (rows, D) of ids: one row a cache, or all rows of one sequence.
+  //
+  // `pass` holds caches, causal (whether a token sees only what stands before it), memory (what the source left), mask (1
+  // for each token of the source that may be seen), off (kind -> layer -> Set of heads), and maps, which are filled.
+  run(ids, pass) {
+    const width = this.settings.model_dim;
+    const count = ids.length / pass.caches.length;
+    let x = new Float32Array(ids.length * width);
+    ids.forEach((id, row) => this.embed(x.subarray(row * width, (row + 1) * width), id, pass.caches[Math.floor(row / count)].length + (row % count)));
+    if (this.embeddingNorm) x = this.embeddingNorm.run(x);
+    this.blocks.forEach((block, layer) => { x = block.run(x, ids.length, layer, pass); });
+    for (const cache of pass.caches) cache.length += count;
+    return this.finalNorm ? this.finalNorm.run(x) : x;
+  }
+
+  embed(to, id, position) {
+    const width = to.length;
+    const { values, scale, fine } = this.embedding;
+    const factor = this.settings.scale_embeddings ? Math.fround(Math.sqrt(width)) : 1;
+    for (let i = 0; i < width; i++) {
+      const entry = values[id * width + i];
+      to[i] = (scale ? (entry + (fine ? fine[id * width + i] / FINE_STEPS : 0)) * scale[id] : entry) * factor;
+    }
+    if (this.settings.positions === "rotary") return;
+    add(to, this.learned ? this.learned.subarray(position * width, (position + 1) * width) : this.sinusoid(position));
+  }
+
+  sinusoid(position) {
+    this.sinusoids ??= [];
+    return (this.sinusoids[position] ??= sinusoid(position, this.settings.model_dim, this.settings.positions === "sinusoidal_concatenated"));
+  }
+}

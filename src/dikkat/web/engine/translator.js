@@ -1,0 +1,82 @@
+// A translator: text in, translation out, with every map of its attention.
+
+// Most tokens, end mark included, of a translation of so many source tokens, end mark included.
+function lengthCap(sourceTokens) {
+  return Math.max(1, Math.floor(2 * sourceTokens) + 10);
+}
+
+class TranslatorModel {
+  constructor(file, products = SCALAR) {
+    const { header, tensors } = file;
+    [this.header, this.settings, this.products] = [header, header.model, products];
+    const joint = header.tokenizers.target === null;
+    const output = header.model.tie_embeddings && joint ? "output_weight" : "source_embedding.weight";
+    this.encoder = new Stack(file, products, "encoder", header.model.encoder_layers, output);
+    const target = header.model.tie_embeddings ? "output_weight" : "target_embedding.weight";
+    this.decoder = new Stack(file, products, "decoder", header.model.decoder_layers, target, true);
+    this.output = new Linear(tensors.get("output_weight"), tensors.get("output_bias")?.values ?? null);
+    this.sourceTokenizer = new Tokenizer(header.tokenizers.source, header.sourceLanguage);
+    this.targetTokenizer = joint ? this.sourceTokenizer : new Tokenizer(header.tokenizers.target, header.targetLanguage);
+  }
+
+  // What the decoder reads of a source, whose ids have no end mark: keys and values of every layer. `pass` may hold mask,
+  // off and maps (see Stack.run).
+  encode(ids, pass = {}) {
+    const read = [...ids, EOS];
+    const states = this.encoder.run(read, { ...pass, caches: [this.encoder.newCache()], causal: false });
+    return { length: read.length, layers: this.decoder.blocks.map((block) => block.readSource(states, read.length)) };
+  }
+
+  // One row of logits for each token, which the caches of their hypotheses have not read yet.
+  step(tokens, caches, memory, pass = {}) {
+    const states = this.decoder.run(tokens, { ...pass, caches, memory, causal: true });
+    return this.rows(this.products.linear(this.output, states, tokens.length), tokens.length);
+  }
+
+  rows(numbers, rows) {
+    const width = numbers.length / rows;
+    return Array.from({ length: rows }, (_, row) => numbers.subarray(row * width, (row + 1) * width));
+  }
+
+  // The generator of `search` for a source of ids.
+  search(ids, { beamSize = 1, off = null } = {}) {
+    const memory = this.encode(ids, { off });
+    const longest = this.decoder.learned ? this.settings.max_positions : Infinity;
+    const cap = Math.min(lengthCap(memory.length), longest);
+    return search((tokens, caches) => this.step(tokens, caches, memory, { off }), this.decoder.newCache(), { cap, beamSize });
+  }
+
+  // {maps, logits} of reading a source and writing a given target, all its tokens at once: maps are kind -> layer ->
+  // {shape: [heads, T, S], values}, and row t of the logits is for the token behind the first t of the target.
+  force(source, target, { off = null, mask = null, maps = {}, observe = null } = {}) {
+    const memory = this.encode(source, { off, mask, maps, observe });
+    const fed = [BOS, ...target];
+    const pass = { off, mask, maps, observe, memory, caches: [this.decoder.newCache()], causal: true };
+    const states = this.decoder.run(fed, pass);
+    return { maps, logits: this.rows(this.products.linear(this.output, states, fed.length), fed.length) };
+  }
+
+  // (T, S): the log-probability that each written token loses when a source token is hidden. Yields after each token.
+  *occlusion(source, target, off = null) {
+    const wanted = [...target, EOS];
+    const whole = this.logProbabilities(source, wanted, null, off);
+    const S = source.length + 1;
+    const lost = new Float32Array(wanted.length * S);
+    for (let s = 0; s < S; s++) {
+      const mask = new Uint8Array(S).fill(1);
+      mask[s] = 0;
+      const hidden = this.logProbabilities(source, wanted, mask, off);
+      for (let t = 0; t < wanted.length; t++) lost[t * S + s] = whole[t] - hidden[t];
+      yield s;
+    }
+    return { shape: [1, wanted.length, S], values: lost };
+  }
+
+  logProbabilities(source, wanted, mask, off) {
+    const { logits } = this.force(source, wanted.slice(0, -1), { mask, off, maps: null });
+    return logits.map((row, t) => {
+      const largest = row.reduce((a, b) => Math.max(a, b), -Infinity);
+      return row[wanted[t]] - largest - logSumOf(row, largest);
+    });
+  }
+}

@@ -1,0 +1,86 @@
+// What the page of a translator asks of the engine.
+
+TASKS.translate = async (service, { text, beamSize, off }, show, isStale) => {
+  const started = performance.now();
+  const { sourceTokenizer, targetTokenizer, header } = service.model;
+  const reading = readText(sourceTokenizer, text.trim(), header.longest);
+  if (!reading.ids) return reading;
+  const { ids, text: written } = reading;
+  const steps = [];
+  const result = await service.run(service.model.search(ids, { beamSize, off: setsOf(off) }), isStale, ({ candidates, best }) => {
+    steps.push(candidates);
+    show({ text: targetTokenizer.decode(best) });
+  });
+  const found = performance.now() - started;
+  const output = targetTokenizer.decode(result.tokens);
+  const { maps } = service.model.force(ids, result.tokens, { off: setsOf(off) });
+  return {
+    ids, tokens: result.tokens, score: result.score, isFinished: result.finished, milliseconds: found, headsOff: null, saliency: null,
+    unseen: unseenIn(sourceTokenizer, ids, written),
+    source: wordsOf(sourceTokenizer, [...ids, EOS], written),
+    target: wordsOf(targetTokenizer, [BOS, ...result.tokens, EOS], output),
+    maps: mapValues(maps, (layers) => layers.map(packedMap)),
+    rollout: { "encoder-self": rolloutOf(maps["encoder-self"]), "decoder-self": rolloutOf(maps["decoder-self"]) },
+    beam: { size: beamSize, path: result.path, steps: labelledSteps(targetTokenizer, steps.slice(0, result.path.length)) },
+  };
+};
+
+// Every head off once: {done, count} as parts, then [kind, layer, head, text, score] of each.
+TASKS.heads = async (service, { ids, beamSize, off }, show, isStale) => {
+  const { num_heads: heads, encoder_layers: encoder, decoder_layers: decoder } = service.model.settings;
+  const names = [["encoder-self", encoder], ["decoder-self", decoder], ["cross", decoder]].flatMap(([kind, layers]) =>
+    Array.from({ length: layers * heads }, (_, number) => [kind, Math.floor(number / heads), number % heads]));
+  const results = [];
+  for (const name of names) {
+    const { tokens, score } = await service.run(service.model.search(ids, { beamSize, off: setsOf([...off, name]) }), isStale);
+    results.push([...name, service.model.targetTokenizer.decode(tokens), score]);
+    show({ done: results.length, count: names.length });
+  }
+  return results;
+};
+
+TASKS.occlusion = async (service, { ids, tokens, off }, show, isStale) => {
+  const count = ids.length + 1;
+  const lost = await service.run(service.model.occlusion(ids, tokens, setsOf(off)), isStale, (s) => show({ done: s + 1, count }));
+  return packedMap({ shape: lost.shape, values: sharesOf(lost) });
+};
+
+// What one head computed for one query, in the order of the computation.
+TASKS.cell = async (service, { ids, tokens, kind, layer, head, query, off }) => {
+  const width = service.model.settings.head_dim;
+  let cell = null;
+  const observe = (name, at, { query: queries, keys, values, count }) => {
+    if (name !== kind || at !== layer) return;
+    const heads = service.model.settings.num_heads;
+    const groups = service.model.settings.num_kv_heads;
+    const group = Math.floor((head * groups) / heads) * width;
+    const rows = (numbers) => Array.from({ length: count }, (_, s) => Array.from(numbers.subarray(s * groups * width + group, s * groups * width + group + width)));
+    cell = { query: Array.from(queries.subarray((query * heads + head) * width, (query * heads + head + 1) * width)), keys: rows(keys), values: rows(values) };
+  };
+  const { maps } = service.model.force(ids, tokens, { off: setsOf(off), observe });
+  const { shape, values } = maps[kind][layer];
+  const at = (head * shape[1] + query) * shape[2];
+  return { ...cell, weights: Array.from(values.subarray(at, at + shape[2])), beta: service.model.settings.inverse_temperature };
+};
+
+// Sizes of each row as shares of their sum.
+function sharesOf({ shape: [, T, S], values }) {
+  const shares = values.map(Math.abs);
+  for (let t = 0; t < T; t++) {
+    const row = shares.subarray(t * S, (t + 1) * S);
+    const total = row.reduce((a, b) => a + b, 0);
+    if (total) row.forEach((value, s) => { row[s] = value / total; });
+  }
+  return shares;
+}
+
+// [parent, label, log-probability, score, fate] of each candidate; a label may need the tokens before it.
+function labelledSteps(tokenizer, steps) {
+  let living = [[]];
+  return steps.map((candidates) => {
+    const grown = candidates.map(({ parent, token }) => [...living[parent], token]);
+    living = grown.filter((_, rank) => candidates[rank].fate === "lives");
+    return candidates.map(({ parent, logProbability, score, fate }, rank) =>
+      [parent, labelsOf(tokenizer, grown[rank].slice(-4)).at(-1), logProbability, score, fate]);
+  });
+}

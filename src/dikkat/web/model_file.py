@@ -1,0 +1,105 @@
+"""Write a trained model as one file for the browser engine: a header in JSON, then the numbers of every tensor.
+
+`engine/model_file.js` reads it. All numbers are little-endian; a tensor begins at a multiple of 4 bytes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dikkat.web.quantization import quantize_rows
+from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.native.arrays import Array
+
+FORMAT = 1
+_ALIGNMENT = 8
+_KEPT_OF_TOKENIZER = ("normalizer", "pre_tokenizer", "decoder")
+
+
+@dataclass(frozen=True)
+class WebModel:
+    """Hold what the browser engine needs of one model."""
+
+    task: str
+    """"translator", "classifier" or "lm"."""
+    name: str
+    """Shown as the name of the model."""
+    settings: Mapping[str, Any]
+    """Fields of `ModelSettings`."""
+    arrays: Mapping[str, Array]
+    """Float32 weights by their names."""
+    embeddings: Collection[str]
+    """Names of the matrices that embed tokens."""
+    tokenizers: Mapping[str, Any]
+    """JSON of the tokenizers of "source" and "target"; the target's is None where both sides share one."""
+    precision: Precision
+    languages: tuple[str, str] = ("", "")
+    """Languages of source and target."""
+    details: Mapping[str, Any] = field(default_factory=dict)
+    """What a kind of model adds to the header."""
+
+    def encode(self) -> bytes:
+        """Return the bytes of the model file."""
+        tensors: dict[str, dict[str, Any]] = {}
+        payload = bytearray()
+        for name in sorted(self.arrays):
+            tensors[name] = self._tensor(name, payload)
+        header = {
+            "format": FORMAT,
+            "task": self.task,
+            "name": self.name,
+            "precision": self.precision,
+            "sourceLanguage": self.languages[0],
+            "targetLanguage": self.languages[1],
+            "model": self.settings,
+            "tokenizers": {side: _compact(tokenizer) for side, tokenizer in self.tokenizers.items()},
+            **self.details,
+            "tensors": tensors,
+        }
+        text = json.dumps(header, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode()
+        text += b" " * (-(4 + len(text)) % _ALIGNMENT)
+        return len(text).to_bytes(4, "little") + text + bytes(payload)
+
+    def _tensor(self, name: str, payload: bytearray) -> dict[str, Any]:
+        """Append one tensor to the payload, and return its entry in the header."""
+        array = self.arrays[name]
+        entry: dict[str, Any] = {"shape": list(array.shape)}
+        if self.precision == "float32" or array.ndim != 2 or name == "positions.embedding":
+            return entry | {"type": "float32", "offset": _append(payload, array.astype("<f4"))}
+        quantized = quantize_rows(array)
+        entry |= {"type": "int8", "offset": _append(payload, quantized.steps)}
+        entry["scale"] = _append(payload, quantized.scale.astype("<f4"))
+        if name in self.embeddings:
+            entry["fine"] = _append(payload, quantized.fine.astype("<i2"))
+        return entry
+
+
+def settings_of(settings: Any) -> dict[str, Any]:
+    """Return the fields of `ModelSettings` as the header holds them."""
+    return asdict(settings)
+
+
+def _append(payload: bytearray, array: Array) -> int:
+    offset = len(payload)
+    payload += np.ascontiguousarray(array).tobytes()
+    payload += b"\0" * (-len(payload) % _ALIGNMENT)
+    return offset
+
+
+def _compact(tokenizer: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Keep what the engine reads of a tokenizer.json."""
+    if tokenizer is None:
+        return None
+    model = {name: tokenizer["model"][name] for name in ("type", "vocab", "merges") if name in tokenizer["model"]}
+    return {name: tokenizer[name] for name in _KEPT_OF_TOKENIZER} | {"model": model}
+
+
+def name_of(run: Path, languages: tuple[str, ...]) -> str:
+    """Return the name that a page shows: the languages of a translator, or the name of the run directory."""
+    return "-".join(filter(None, languages)) or run.resolve().name

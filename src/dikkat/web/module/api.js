@@ -1,0 +1,124 @@
+// What the module dikkat.js exports. Its types and what each call does stand in dikkat.d.ts.
+
+async function bytesAt(source) {
+  if (source instanceof ArrayBuffer) return new Uint8Array(source);
+  if (ArrayBuffer.isView(source)) return new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+  const url = source instanceof URL ? source : null;
+  if (typeof process !== "undefined" && process.versions?.node && !/^https?:/.test(String(source))) {
+    const { readFile } = await import("node:fs/promises");
+    return new Uint8Array(await readFile(url ?? String(source)));
+  }
+  const response = await fetch(source);
+  if (!response.ok) throw new Error(`${source}: the model cannot be loaded (${response.status}).`);
+  return new Uint8Array(await response.arrayBuffer());
+}
+
+async function openModel(source, task, kind, { simd = true } = {}) {
+  const bytes = await bytesAt(source);
+  const file = readModelFile(isZipped(bytes) ? await unzipped(bytes) : bytes);
+  if (file.header.task !== task) throw new Error(`This file holds a ${file.header.task}, not a ${task}.`);
+  return new kind(file, await chosenProducts(simd ? bytesOfBase64(CORE) : null));
+}
+
+function readWhole(tokenizer, text, longest) {
+  const ids = tokenizer.encode(text);
+  if (!ids.length) throw new RangeError("There is nothing to read in an empty text.");
+  if (ids.length > longest) throw new RangeError(`This text has ${ids.length} tokens, but the model reads at most ${longest} at once.`);
+  return ids;
+}
+
+export class Translator {
+  static async load(source, options) {
+    return new Translator(await openModel(source, "translator", TranslatorModel, options));
+  }
+
+  constructor(model) {
+    this.model = model;
+    this.engine = model.products.name;
+  }
+
+  translate(text, options = {}) {
+    const stream = this.stream(text, options);
+    for (let next = stream.next(); ; next = stream.next()) if (next.done) return next.value;
+  }
+
+  *stream(text, { beamSize = 1, headsOff = [] } = {}) {
+    const { model } = this;
+    const written = text.trim();
+    const ids = readWhole(model.sourceTokenizer, written, model.header.longest);
+    const search = model.search(ids, { beamSize, off: setsOf(headsOff) });
+    let next = search.next();
+    for (; !next.done; next = search.next()) yield model.targetTokenizer.decode(next.value.best);
+    const { tokens, score, finished } = next.value;
+    return { text: model.targetTokenizer.decode(tokens), score, finished, tokens: labelsOf(model.targetTokenizer, tokens) };
+  }
+
+  attend(text, target, { headsOff = [] } = {}) {
+    const { model } = this;
+    const ids = readWhole(model.sourceTokenizer, text.trim(), model.header.longest);
+    const written = model.targetTokenizer.encode(target.trim());
+    const { maps } = model.force(ids, written, { off: setsOf(headsOff) });
+    return {
+      sourceTokens: labelsOf(model.sourceTokenizer, [...ids, EOS]),
+      targetTokens: labelsOf(model.targetTokenizer, [BOS, ...written, EOS]),
+      encoder: maps["encoder-self"], decoder: maps["decoder-self"], cross: maps.cross,
+    };
+  }
+}
+
+export class Classifier {
+  static async load(source, options) {
+    return new Classifier(await openModel(source, "classifier", ClassifierModel, options));
+  }
+
+  constructor(model) {
+    this.model = model;
+    this.engine = model.products.name;
+    this.labels = model.header.classifier.labels;
+  }
+
+  classify(text) {
+    const { model } = this;
+    const read = model.read(readWhole(model.tokenizer, text.trim(), model.header.longest));
+    const shares = model.probabilities(model.logits(read));
+    const best = shares.indexOf(Math.max(...shares));
+    return { label: this.labels[best], probability: shares[best], probabilities: Object.fromEntries(this.labels.map((label, place) => [label, shares[place]])) };
+  }
+}
+
+export class Generator {
+  static async load(source, options) {
+    return new Generator(await openModel(source, "lm", LanguageModel, options));
+  }
+
+  constructor(model) {
+    this.model = model;
+    this.engine = model.products.name;
+  }
+
+  next(text, { count = 10, ...options } = {}) {
+    const logits = this.model.next(this.read(text), this.model.decoder.newCache());
+    return distribution(logits, options).slice(0, count).map(([probability, id]) => ({ token: labelsOf(this.model.tokenizer, [id])[0], probability }));
+  }
+
+  *stream(text, { maxTokens = 60, ...options } = {}) {
+    const { tokenizer } = this.model;
+    const ids = this.read(text);
+    const before = tokenizer.decode(ids).length;
+    const written = [];
+    for (const { id } of this.model.write(ids, { ...options, most: maxTokens })) {
+      written.push(id);
+      yield tokenizer.decode([...ids, ...written]).slice(before);
+    }
+  }
+
+  generate(text, options) {
+    let written = "";
+    for (written of this.stream(text, options));
+    return written;
+  }
+
+  read(text) {
+    return text ? readWhole(this.model.tokenizer, text, this.model.header.longest) : [BOS];
+  }
+}

@@ -1,0 +1,146 @@
+"""Read a run directory for the browser: checked settings, weights and tokenizers, whatever kind of model it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dikkat.data.line_profile import reading_limits
+from dikkat.web.model_file import WebModel, name_of, settings_of
+from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
+from dikkat_runtime.engine.native_texts import NativeStack
+from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.precision import PrecisionName, read_record
+from dikkat_runtime.engine.run_directory import TARGET_TOKENIZER, read_config, read_weights, section
+from dikkat_runtime.engine.settings import ModelSettings, NeedsTorchError, model_settings
+from dikkat_runtime.engine.weights import Weights
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.tasks.classifier import temperature_of
+from dikkat_runtime.tasks.loading import load_tokenizer, load_tokenizers
+from dikkat_runtime.tasks.opening import labels_of, open_classifier_engine, open_language_engine
+from dikkat_runtime.tasks.reading_limits import default_limits
+from dikkat_runtime.text.tokenizer import read_tokenizer
+
+_LONGEST_EXAMPLE = 100
+"""Characters."""
+MOST_SOURCE_TOKENS = 256
+"""Tokens of a text that a page translates in one piece, even where training had only shorter ones."""
+MOST_TOKENS = 20_000
+"""Tokens of a text that a page takes for a classifier, of which it reads the beginning and the end."""
+
+
+def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
+    """Return the model of a run directory for the browser engine.
+
+    With "auto" weights are in int8, which makes a file a quarter as large, unless training has measured that they lose
+    too much so. Raises `UsageError` for a model with a part that the browser engine lacks, and `MissingInputError` or
+    `DataError` naming the file that is missing or damaged.
+    """
+    config = read_config(run)
+    read = {"translator": _translator, "classifier": _classifier, "lm": _language_model}[config["task"]]
+    try:
+        return read(run, config, chosen_precision(run, precision))
+    except NeedsTorchError as error:
+        raise UsageError(f"{run}: the browser engine lacks a part of this model: {error.reason}") from None
+
+
+def chosen_precision(run: Path, asked: PrecisionName) -> Precision:
+    """Return the precision that is asked for; for "auto" int8, unless training has measured a loss above its limit."""
+    if asked != "auto":
+        return asked
+    record = read_record(run)
+    return "int8" if record is None else record.precision
+
+
+def example_sentences(run: Path, count: int) -> list[str]:
+    """Return up to `count` sentences that the run holds out for tests, evenly spread; none where it holds out none."""
+    try:
+        lines = (run / "held_out" / "test.source.txt").read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError):
+        return []
+    usual = list(dict.fromkeys(line for line in lines if line.strip() and len(line) <= _LONGEST_EXAMPLE))
+    return usual[:: max(1, len(usual) // count)][:count]
+
+
+def _translator(run: Path, config: Mapping[str, Any], precision: Precision) -> WebModel:
+    path = run / "model.safetensors"
+    settings = model_settings(config, str(run / "config.json"), FORCED)
+    arrays = read_weights(path)
+    weights = Weights(arrays, str(path), in_bytes=False, threads=1)
+    # it asks for every weight of both stacks by name and shape
+    ForcedAttention(weights, settings)
+    weights.array("output_weight", settings.output_size, settings.model_dim)
+    if settings.output_bias:
+        weights.array("output_bias", settings.output_size)
+    source, _ = load_tokenizers(run, config, settings)
+    data = section(config, "data", run)
+    languages = str(data.get("source_language", "")), str(data.get("target_language", ""))
+    joint = settings.target_vocab_size is None
+    return WebModel(
+        task="translator",
+        name=name_of(run, languages),
+        settings=settings_of(settings),
+        arrays={name: arrays[name] for name in weights.used},
+        embeddings={settings.source_matrix, settings.target_matrix},
+        tokenizers={
+            "source": read_tokenizer(run / "tokenizer.json")[0],
+            "target": None if joint else read_tokenizer(run / TARGET_TOKENIZER)[0],
+        },
+        precision=precision,
+        languages=languages,
+        details=_limits(settings, reading_limits(run, config, source).longest),
+    )
+
+
+def _limits(settings: ModelSettings, usual: int) -> dict[str, int]:
+    """Return the most tokens that a translator reads at all, and the most that it has learned to read."""
+    positions = settings.max_positions if settings.positions == "learned" else None
+    return {"longest": max(usual, default_limits(MOST_SOURCE_TOKENS, positions).longest), "usual": usual}
+
+
+def _classifier(run: Path, config: Mapping[str, Any], precision: Precision) -> WebModel:
+    engine = open_classifier_engine(run, config)
+    section_settings = section(config, "classifier", run)
+    most = int(section_settings["max_tokens"])
+    details = {
+        "maxTokens": most,
+        # tokens of a long text that are read from its beginning; the others are its last
+        "beginning": round(most * float(section_settings["beginning"])),
+        "pooling": engine.pooling,
+        "isMultiLabel": section_settings.get("objective") == "multi_label",
+        "temperature": temperature_of(run, section_settings),
+        "labels": list(labels_of(run, config)),
+    }
+    limits = {"longest": MOST_TOKENS, "usual": MOST_TOKENS}
+    return _reader(run, config, engine, precision, {"classifier": details, **limits})
+
+
+def _language_model(run: Path, config: Mapping[str, Any], precision: Precision) -> WebModel:
+    engine = open_language_engine(run, config)
+    if engine.objective == "masked":
+        raise UsageError(f"{run}: was trained to fill in hidden tokens (objective masked); it cannot write on")
+    context = int(section(config, "language_model", run).get("context", 256))
+    details = {"context": context, "objective": engine.objective}
+    return _reader(run, config, engine, precision, {"languageModel": details, "longest": context, "usual": context})
+
+
+def _reader(
+    run: Path, config: Mapping[str, Any], engine: NativeStack, precision: Precision, details: Mapping[str, Any]
+) -> WebModel:
+    """Return a model of one stack, whose weights `engine` has asked for by name and shape."""
+    settings = engine.stack.settings
+    load_tokenizer(run, config, settings.vocab_size)
+    language = str(section(config, "data", run).get("source_language", ""))
+    tied = config["task"] == "lm" and settings.tie_embeddings
+    return WebModel(
+        task=config["task"],
+        name=name_of(run, ()),
+        settings=settings_of(settings),
+        arrays={name: engine.weights.arrays[name] for name in engine.weights.used},
+        embeddings={"output_weight" if tied else "embedding.weight"},
+        tokenizers={"source": read_tokenizer(run / "tokenizer.json")[0], "target": None},
+        precision=precision,
+        languages=(language, language),
+        details=details,
+    )

@@ -1,0 +1,66 @@
+"""Write one offline HTML file that holds a model, an engine that computes it, and views of everything it attends to."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+from dikkat.explain.page.assemble import asset as shared_asset
+from dikkat.explain.page.assemble import fill, in_one_scope, inert, shared_scripts
+from dikkat.web.assets import asset, core_bytes, service_script
+from dikkat.web.model_file import WebModel
+from dikkat_runtime.files import write_atomically
+
+LIVE_SCRIPTS = ("live_strings.js", "client.js", "live.js", "live_panels.js", "live_readers.js", "live_start.js")
+"""Scripts of the page behind those that it shares with an attention page."""
+LARGE = 30_000_000
+"""Bytes of a file above which phones and old laptops take seconds to open it."""
+
+
+def write_live_page(model: WebModel, path: Path, *, language: str = "en", examples: Sequence[str] = ()) -> int:
+    """Write the page of a model, and return its size in bytes.
+
+    `examples` are texts to choose from; the first one is read when the page opens. Raises `UsageError` for an
+    unknown language, and `DiskError` or `CannotCreateError` when `path` cannot be written.
+    """
+    content = live_page(model, language, examples).encode()
+    write_atomically(path, content)
+    return len(content)
+
+
+def live_page(model: WebModel, language: str = "en", examples: Sequence[str] = ()) -> str:
+    """Return the whole HTML file of a model; `language` is the one it opens in.
+
+    Its content security policy allows two scripts and one style by their hashes, a worker made of one of these scripts,
+    and WebAssembly; no request, no frame, no form. Raises `UsageError` for another language.
+    """
+    data = {
+        "name": model.name,
+        "task": model.task,
+        "sourceLanguage": model.languages[0],
+        "targetLanguage": model.languages[1],
+        "sentences": [],
+        "examples": list(examples),
+    }
+    scripts = {
+        "ENGINE": in_one_scope([service_script()]),
+        "SCRIPT": in_one_scope([*shared_scripts(), *(asset(f"page/{name}") for name in LIVE_SCRIPTS)]),
+    }
+    style = shared_asset("page.css") + asset("page/live.css")
+    contents = {
+        "DATA": inert(json.dumps(data, ensure_ascii=True)),
+        "CORE": base64.b64encode(core_bytes()).decode("ascii"),
+        "MODEL": base64.b64encode(gzip.compress(model.encode(), 9, mtime=0)).decode("ascii"),
+    }
+    return fill(
+        asset("page/live.html"),
+        language,
+        style,
+        scripts,
+        contents,
+        scripts_may="'wasm-unsafe-eval'",
+        policy_end="worker-src blob:; ",
+    )

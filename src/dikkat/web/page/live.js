@@ -1,0 +1,154 @@
+// The text that is read while it is typed, and what the model makes of it.
+
+const DELAY = 180; // milliseconds without a key before a text is translated
+const BEAMS = [1, 5];
+const LONGEST_LISTED = 8;
+
+// What is asked of each kind of model about a text, and the tabs and kinds of maps that its page has.
+const READINGS = {
+  translator: { task: "translate", tabs: ["maps", "decoding", "heads", "honesty"], kinds: ["encoder-self", "decoder-self", "cross"] },
+  classifier: { task: "classify", tabs: ["classes", "maps"], kinds: ["encoder-self"] },
+  lm: { task: "foresee", tabs: ["next", "maps"], kinds: ["decoder-self"] },
+};
+
+const live = { text: "", beamSize: 1, off: [], status: "loading", engine: null, answer: null, failure: "", timer: 0 };
+
+function drawPicker() {
+  const field = document.getElementById("text");
+  field.lang = DATA.sourceLanguage;
+  document.getElementById("text-label").textContent = say(`textLabel-${DATA.task}`);
+  document.getElementById("model-name").textContent = say("taglineLive", { name: visible(DATA.name) });
+  const options = document.getElementById("options");
+  const focused = options.contains(document.activeElement) ? [...options.querySelectorAll("button, select")].indexOf(document.activeElement) : -1;
+  options.replaceChildren(...[examples(), DATA.task === "translator" ? searches() : null, ...live.off.map(offChip)].filter(Boolean));
+  if (focused >= 0) options.querySelectorAll("button, select")[focused]?.focus();
+  drawStatus();
+}
+
+function examples() {
+  if (!DATA.examples.length) return null;
+  const chosen = DATA.examples.indexOf(live.text);
+  const shown = (text) => (text.length > 60 ? `${text.slice(0, 59)}…` : text);
+  const list = element("select", { "aria-label": say("example"), id: "examples", onchange: () => typed(DATA.examples[Number(list.value)] ?? live.text) },
+    ...(chosen < 0 ? [element("option", { value: -1 }, say("ownSentence"))] : []),
+    ...DATA.examples.map((text, place) => element("option", { value: place }, visible(shown(text)))));
+  list.value = String(chosen);
+  return element("div", { class: "group" }, element("span", { class: "label" }, say("example")), list);
+}
+
+function searches() {
+  const choices = BEAMS.map((size) => [size, size === 1 ? say("greedy") : say("beam", { size })]);
+  return segments(say("search"), choices, live.beamSize, (beamSize) => {
+    live.beamSize = beamSize;
+    readText();
+  });
+}
+
+function offChip(name) {
+  const [kind, layer, head] = name;
+  const names = { layer: layer + 1, head: head + 1 };
+  return button(say("offChip", { ...names, kind: say(kind) }), {
+    class: "chip", "aria-label": say("offChipLabel", { ...names, kind: say(`${kind}-long`) }),
+    onclick: () => {
+      live.off = live.off.filter((other) => other !== name);
+      readText();
+    },
+  });
+}
+
+// What the page says under the translation, for the state that it is in.
+function drawStatus() {
+  const { answer, engine } = live;
+  const set = (id, text) => { document.getElementById(id).textContent = text; };
+  const problem = {
+    failed: () => say("failed", { reason: live.failure }),
+    empty: () => say(`empty-${DATA.task}`),
+    tooLong: () => say(answer.isCut ? "tooLongCut" : "tooLong", { count: answer.tooLong.toLocaleString(state.language), longest: answer.longest }),
+  }[live.status]?.() ?? "";
+  set("notice", [problem, ...(live.status === "ready" ? notes(answer) : [])].filter(Boolean).join(" "));
+  const line = { loading: "loading", working: "working" }[live.status];
+  if (line) set("engine-line", say(line));
+  else set("engine-line", engine && answer?.milliseconds ? say("ready", { ...engine, time: Math.round(answer.milliseconds) }) : "");
+  document.body.toggleAttribute("data-busy", live.status === "working");
+  if (live.status !== "working") document.body.dataset.state = live.status;
+  if (live.status !== "ready" && live.status !== "working") for (const id of ["target-text", "score"]) set(id, "");
+}
+
+function notes(answer) {
+  const { unseen } = answer;
+  const list = unseen.slice(0, LONGEST_LISTED).map(visible).join(" ") + (unseen.length > LONGEST_LISTED ? " …" : "");
+  return [
+    unseen.length ? say("unseen", { list }) : "",
+    answer.isFinished ? "" : say("unfinished"),
+    answer.ids.length > live.engine.usual + 1 ? say("longer", { usual: live.engine.usual }) : "",
+    answer.skipped ? say("skipped", { count: answer.skipped.toLocaleString(state.language) }) : "",
+    client.hasWorker ? "" : say("noWorker"),
+    live.engine.isCore ? "" : say("noCore"),
+  ];
+}
+
+function typed(text) {
+  const field = document.getElementById("text");
+  if (field.value !== text) field.value = text;
+  clearTimeout(live.timer);
+  live.timer = setTimeout(readText, text === field.value && document.activeElement === field ? DELAY : 0);
+}
+
+function readText() {
+  clearTimeout(live.timer);
+  live.text = document.getElementById("text").value;
+  writeHash();
+  live.status = "working";
+  drawPicker();
+  const show = ({ text }) => { document.getElementById("target-text").textContent = visible(text); };
+  const question = { text: live.text, beamSize: live.beamSize, off: live.off, isNew: true };
+  return ask(READINGS[DATA.task].task, question, show).then(showAnswer, showFailure);
+}
+
+function showAnswer(answer) {
+  live.answer = answer;
+  live.status = answer.empty ? "empty" : answer.tooLong ? "tooLong" : "ready";
+  if (live.status !== "ready") return drawPicker();
+  DATA.sentences[0] = answer;
+  light.kept = null;
+  if (DATA.task === "classifier") answer.caption = () => say("probability", { share: number(answer.probability) });
+  if (DATA.task === "lm") answer.caption = () => say("likeliest", { token: named(answer.target.tokens.at(-1)) });
+  drawStatus();
+  return change({ step: 1, row: 0, off: null });
+}
+
+function showFailure(error) {
+  Object.assign(live, { status: "failed", failure: visible(error.message) });
+  drawPicker();
+}
+
+// The sentence, the search and the heads that are off, in the address of the page.
+function writeHash() {
+  const parts = new URLSearchParams();
+  if (live.text) parts.set("text", live.text.slice(0, 2000));
+  if (live.beamSize !== BEAMS[0]) parts.set("beam", live.beamSize);
+  if (live.off.length) parts.set("off", live.off.map((name) => name.join(".")).join(" "));
+  const hash = `#${parts}`;
+  if (hash !== location.hash && hash !== "#") history.replaceState(null, "", hash);
+}
+
+// Whether the address holds a sentence; what in it is of no model like this is left out.
+function readHash() {
+  const parts = new URLSearchParams(location.hash.slice(1));
+  const beamSize = Number(parts.get("beam"));
+  live.beamSize = BEAMS.includes(beamSize) ? beamSize : BEAMS[0];
+  live.off = (parts.get("off") ?? "").split(" ").map((name) => name.split(".")).map(([kind, layer, head]) => [kind, Number(layer), Number(head)]).filter(isHead);
+  if (parts.has("text")) document.getElementById("text").value = parts.get("text");
+  return parts.has("text");
+}
+
+function isHead([kind, layer, head]) {
+  const layers = KINDS.includes(kind) ? live.engine.layers[kind] : 0;
+  return Number.isInteger(layer) && layer >= 0 && layer < layers && Number.isInteger(head) && head >= 0 && head < live.engine.heads;
+}
+
+function nextExample(step) {
+  if (!DATA.examples.length) return;
+  const at = DATA.examples.indexOf(live.text);
+  typed(DATA.examples[(at + step + DATA.examples.length + (at < 0 && step < 0 ? 1 : 0)) % DATA.examples.length]);
+}

@@ -1,0 +1,82 @@
+// The tabs of a classifier and of a language model.
+
+const LISTED_CLASSES = 12;
+const WRITTEN_TOKENS = 60;
+const SLIDERS = [
+  ["temperature", { min: 0, max: 2, step: 0.05 }, (value) => number(value)],
+  ["topK", { min: 0, max: 100, step: 1 }, (value) => (value ? String(value) : say("allTokens_k"))],
+  ["topP", { min: 0.05, max: 1, step: 0.05 }, (value) => number(value)],
+];
+const sampling = { temperature: 1, topK: 0, topP: 1 };
+
+function classesTab() {
+  const sentence = currentSentence();
+  const [label, , place] = sentence.classes[0];
+  const bars = sentence.classes.slice(0, LISTED_CLASSES).map(([name, share]) => shareRow(name, share));
+  const { ids, source } = sentence;
+  const question = { ids, wordNumbers: source.wordNumbers, label: place };
+  const words = whenComputed("decisive", "decisive", question, "hiding", () => ({ node: decidingWords(sentence, label) }));
+  return { node: element("div", { class: "steps" },
+    element("div", { class: "pane" }, heading(say("allClasses")), element("ul", { class: "weights wide", id: "classes" }, ...bars)), words.node) };
+}
+
+function shareRow(name, share) {
+  return element("li", {}, isolated(name), element("span", { class: "bar" }, element("i", { style: { width: `${100 * share}%` } })), element("b", {}, number(share)));
+}
+
+// The text, each word on a ground as strong as its part in the decision.
+function decidingWords(sentence, label) {
+  const words = sentence.source.words.slice(1); // without the begin mark
+  const largest = Math.max(1e-6, ...sentence.decisive.map(Math.abs));
+  const parts = words.flatMap((word, place) => {
+    const fall = sentence.decisive[place];
+    const strength = Math.round((100 * Math.abs(fall)) / largest);
+    const colour = fall >= 0 ? "var(--good-ground)" : "var(--bad-ground)";
+    return [isolated(word, { class: "deciding", title: number(fall), "data-fall": fall.toFixed(4),
+      style: { background: `color-mix(in srgb, ${colour} ${strength}%, transparent)` } }), " "];
+  });
+  const order = [...words.keys()].sort((a, b) => sentence.decisive[b] - sentence.decisive[a]).slice(0, LISTED);
+  const rows = order.map((place) => element("li", {}, isolated(words[place]),
+    element("span", { class: "bar" }, element("i", { style: { width: `${(100 * Math.max(0, sentence.decisive[place])) / largest}%` } })),
+    element("b", {}, number(sentence.decisive[place]))));
+  return element("div", { class: "pane", id: "deciding" }, heading(say("deciding", { label: visible(label) })),
+    element("p", { class: "running-text" }, ...parts), element("p", { class: "muted note" }, say("decidingNote")),
+    element("ul", { class: "weights wide" }, ...rows));
+}
+
+function nextTab() {
+  const sentence = currentSentence();
+  const list = element("ul", { class: "weights wide", id: "choices", "aria-live": "polite" });
+  const kept = element("p", { class: "muted note" });
+  const update = () => ask("choices", sampling).then(({ kept: count, choices }) => {
+    list.replaceChildren(...choices.map(([label, share]) => shareRow(label, share)));
+    kept.textContent = say("keptTokens", { count: count.toLocaleString(state.language) });
+  }, showFailure);
+  update();
+  return { node: element("div", { class: "steps" },
+    element("div", { class: "pane" }, element("div", { class: "pick" }, ...SLIDERS.map((slider) => sliderOf(slider, update))),
+      heading(say("mayFollow")), list, kept),
+    writingPane(sentence)) };
+}
+
+function sliderOf([name, range, shown], update) {
+  const output = element("output", {}, shown(sampling[name]));
+  const input = element("input", { type: "range", ...range, value: sampling[name], id: name, "aria-label": say(name), oninput: () => {
+    sampling[name] = Number(input.value);
+    output.textContent = shown(sampling[name]);
+    update();
+  } });
+  return element("label", { class: "group slider" }, element("span", { class: "label" }, say(name)), element("span", {}, input, " ", output));
+}
+
+function writingPane(sentence) {
+  const text = element("bdi", { id: "written-text", class: "line", "aria-live": "polite" });
+  const append = button(say("append"), { class: "quiet", id: "append", disabled: true, onclick: () => typed(sentence.source.text + text.textContent) });
+  const write = button(say("write"), { class: "action", id: "write", onclick: () => {
+    write.disabled = append.disabled = true;
+    const show = (part) => { text.textContent = visible(part.text); };
+    const question = { ...sampling, ids: sentence.ids, off: live.off, most: WRITTEN_TOKENS };
+    ask("write", question, show).then(() => { write.disabled = append.disabled = false; }, showFailure);
+  } });
+  return element("div", { class: "pane" }, element("div", { class: "pick" }, write, append), heading(say("writtenText")), element("p", { class: "running-text" }, text));
+}

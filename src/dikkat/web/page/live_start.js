@@ -1,0 +1,42 @@
+// Starts a page that computes: unpacks the model, then reads the text of the address, or the first example.
+
+function startLive() {
+  const { tabs, kinds } = READINGS[DATA.task];
+  TABS.splice(0, TABS.length, ...tabs);
+  KINDS.splice(0, KINDS.length, ...kinds);
+  Object.assign(state, { tab: tabs[0], kind: kinds.at(-1) });
+  PANELS.heads = liveHeadsTab;
+  PANELS.honesty = liveHonestyTab;
+  PANELS.classes = classesTab;
+  PANELS.next = nextTab;
+  KEY_ACTIONS.n = () => nextExample(1);
+  KEY_ACTIONS.p = () => nextExample(-1);
+  const field = document.getElementById("text");
+  KEY_ACTIONS["/"] = () => field.focus();
+  field.addEventListener("input", () => typed(field.value));
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    readText();
+  });
+  listenToAll();
+  addEventListener("keydown", (event) => { if (event.key === "/" && event.target !== field) event.preventDefault(); });
+  drawFrame();
+  startEngine();
+  const taken = (id) => {
+    const node = document.getElementById(id);
+    const text = node.textContent.trim();
+    node.remove();
+    return text;
+  };
+  ask("load", { model: taken("weights"), core: taken("core") }).then((engine) => {
+    live.engine = engine;
+    if (!readHash()) field.value = DATA.examples[0] ?? "";
+    addEventListener("hashchange", () => {
+      if (readHash()) readText();
+    });
+    readText();
+  }, showFailure);
+}
+
+startLive();

@@ -1,0 +1,171 @@
+"""The browser engine computes what the native engine and PyTorch compute: texts, maps, probabilities."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.browser_engine import in_node
+from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
+
+from dikkat import Translator
+from dikkat.explain.head_analysis.ablation import HeadName, without_heads
+from dikkat.explain.head_analysis.rollout import attention_rollout
+from dikkat.explain.head_analysis.saliency import occlusion
+from dikkat.tasks.translation.attention import Attending
+from dikkat.web.opening import open_for_web
+from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.generator import Generator
+
+TEXTS = [text for text in SENTENCES if text]
+SETTINGS: dict[str, dict[str, Any]] = {
+    "pre-norm": {},
+    "post-norm, gelu": {"norm_placement": "post", "activation": "gelu"},
+    "learned positions, output bias": {"positions": "learned", "max_positions": 64, "output_bias": True},
+    "tensor2tensor, untied": {"positions": "sinusoidal_concatenated", "tie_embeddings": False},
+    "two vocabularies": {"separate": True},
+    "rms, swiglu, shared keys, beta": {
+        "norm": "rms", "activation": "swiglu", "num_kv_heads": 2, "inverse_temperature": 0.7,
+    },
+    "tanh, no bias": {"activation": "gelu_tanh", "attention_bias": False, "scale_embeddings": False},
+}  # fmt: skip
+SEARCH = """
+return [core, engine.SCALAR].map((products) => {
+  const model = new engine.TranslatorModel(engine.readModelFile(bytes("./run.model")), products);
+  return input.texts.map((text) => {
+    const found = finished(model.search(model.sourceTokenizer.encode(text.trim()), { beamSize: input.beam }));
+    return [found.tokens, found.score, found.finished, model.targetTokenizer.decode(found.tokens)];
+  });
+});
+"""
+"""What the WebAssembly core finds, then plain JavaScript."""
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_translator_writes_what_torch_writes(tmp_path: Path, name: str, beam: int) -> None:
+    run = translator_run(tmp_path / "run", **SETTINGS[name])
+    translator = Translator.load(run, engine="torch")
+    memory = translator.engine.encode(translator.tokenizer.encode_batch(TEXTS))
+    expected = [best for (best, *_) in translator.engine.search(memory, BeamOptions(beam_size=beam))]
+    model = open_for_web(run, "float32").encode()
+    for found in in_node(tmp_path / "node", SEARCH, {"texts": TEXTS, "beam": beam}, run=model):
+        assert [tuple(tokens) for tokens, *_ in found] == [each.tokens for each in expected]
+        assert [score for _, score, *_ in found] == pytest.approx([each.score for each in expected], rel=1e-4)
+        assert [finished for *_, finished, _ in found] == [each.finished for each in expected]
+        assert [text for *_, text in found] == [translator.target_tokenizer.decode(each.tokens) for each in expected]
+
+
+def test_int8_writes_what_the_native_engine_writes_in_int8(tmp_path: Path) -> None:
+    run = translator_run(tmp_path / "run")
+    native = Translator.load(run, engine="native", precision="int8")
+    memory = native.engine.encode(native.tokenizer.encode_batch(TEXTS))
+    expected = [best for (best, *_) in native.engine.search(memory, BeamOptions(beam_size=1))]
+    model = open_for_web(run, "int8").encode()
+    for found in in_node(tmp_path / "node", SEARCH, {"texts": TEXTS, "beam": 1}, run=model):
+        assert [tuple(tokens) for tokens, *_ in found] == [each.tokens for each in expected]
+        assert [score for _, score, *_ in found] == pytest.approx([each.score for each in expected], rel=5e-3)
+
+
+MAPS = """
+const model = new engine.TranslatorModel(engine.readModelFile(bytes("./run.model")), core);
+const tokens = (numbers) => Array.from(numbers);
+const maps = (off) => {
+  const { maps } = model.force(input.source, input.target, { off: engine.setsOf(off) });
+  const plain = ({ shape, values }) => [shape, tokens(values)];
+  return Object.fromEntries(Object.entries(maps).map(([kind, layers]) => [kind, layers.map(plain)]));
+};
+const whole = maps([]);
+const encoder = model.force(input.source, input.target).maps["encoder-self"];
+const rollout = engine.rolloutOf(encoder).map(({ decoded }) => tokens(decoded[0].values));
+const lost = finished(model.occlusion(input.source, input.target));
+const without = maps([["encoder-self", 0, 1], ["cross", 1, 2]]);
+return { whole, rollout, without, occlusion: [lost.shape.slice(1), tokens(lost.values)] };
+"""
+KINDS = {("encoder", "self"): "encoder-self", ("decoder", "self"): "decoder-self", ("decoder", "cross"): "cross"}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_maps_are_those_of_torch(tmp_path: Path, name: str) -> None:
+    """To 1e-4, with all heads and with two of them off; so are rollout and occlusion."""
+    run = translator_run(tmp_path / "run", **SETTINGS[name])
+    translator = Translator.load(run, engine="torch")
+    text, target = TEXTS[0], "Where are my keys"
+    ids = {
+        "source": translator.tokenizer.encode(text),
+        "target": translator.target_tokenizer.encode(target),
+    }
+    found = in_node(tmp_path / "node", MAPS, ids, run=open_for_web(run, "float32").encode())
+    attending = Attending(translator)
+    maps = attending.forced(text, target).maps
+    assert_maps(found["whole"], maps)
+    layers: dict[int, list[Any]] = {}
+    for each in maps:
+        if each.stack == "encoder":
+            layers.setdefault(each.layer, []).append(each.weights)
+    for rollout, expected in zip(found["rollout"], attention_rollout([*layers.values()]), strict=True):
+        np.testing.assert_allclose(rollout, expected.reshape(-1), atol=1e-4)
+    with without_heads(translator.model, [HeadName("encoder", 0, "self", 1), HeadName("decoder", 1, "cross", 2)]):
+        assert_maps(found["without"], attending.forced(text, target).maps)
+    source, fed = torch.tensor([*ids["source"], EOS_ID]), torch.tensor([BOS_ID, *ids["target"], EOS_ID])
+    shape, lost = found["occlusion"]
+    np.testing.assert_allclose(np.reshape(lost, shape), occlusion(translator.model, source, fed), atol=1e-3)
+
+
+def assert_maps(found: dict[str, Any], maps: Any) -> None:
+    assert len(maps) == sum(shape[0] for layers in found.values() for shape, _ in layers) > 0
+    for each in maps:
+        shape, values = found[KINDS[each.stack, each.kind]][each.layer]
+        np.testing.assert_allclose(np.reshape(values, shape)[each.head], each.weights, atol=1e-4)
+
+
+CLASSES = """
+const model = new engine.ClassifierModel(engine.readModelFile(bytes("./run.model")), core);
+return input.map((text) => model.probabilities(model.logits(model.read(model.tokenizer.encode(text.trim())))));
+"""
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize(
+    ("around", "model"),
+    [
+        ({"pooling": "mean"}, {}),
+        ({"pooling": "first"}, {"positions": "rotary"}),
+        ({"pooling": "max", "beginning": 0.5}, {"embedding_norm": True, "norm_placement": "post"}),
+        ({"pooling": "attention", "objective": "multi_label"}, {"activation": "geglu"}),
+        ({"objective": "binary"}, {"positions": "learned", "max_positions": 32}),
+    ],
+)
+def test_a_classifier_gives_the_probabilities_of_the_native_engine(
+    tmp_path: Path, around: dict[str, Any], model: dict[str, Any], precision: Any
+) -> None:
+    run = classifier_run(tmp_path / "run", around, **model)
+    native = Classifier.load(run, precision=precision)
+    expected = [list(answer.probabilities.values()) for answer in native.classify(TEXTS)]
+    found = in_node(tmp_path / "node", CLASSES, TEXTS, run=open_for_web(run, precision).encode())
+    np.testing.assert_allclose(found, expected, atol=1e-5 if precision == "float32" else 2e-2)
+
+
+WRITE = """
+const model = new engine.LanguageModel(engine.readModelFile(bytes("./run.model")), core);
+const written = (prompt) => finished(model.write(model.tokenizer.encode(prompt), { most: 40, temperature: 0 }));
+return input.prompts.map((prompt) => model.tokenizer.decode(written(prompt)));
+"""
+
+
+@pytest.mark.parametrize("model", [{}, {"positions": "rotary", "num_kv_heads": 2}, {"tie_embeddings": False}])
+def test_a_language_model_writes_what_the_native_engine_writes(tmp_path: Path, model: dict[str, Any]) -> None:
+    """40 tokens greedily: more than the context of 24, so that the beginning goes out of sight."""
+    run = language_model_run(tmp_path / "run", **model)
+    native = Generator.load(run)
+    options = GenerationOptions(temperature=0, max_tokens=40)
+    prompts = ["Two men", "The small cat is sleeping."]
+    ids = [native.tokens(native.encode(prompt), options) for prompt in prompts]
+    expected = [native.tokenizer.decode_batch([list(tokens)])[0] for tokens in ids]
+    model_file = open_for_web(run, "float32").encode()
+    assert in_node(tmp_path / "node", WRITE, {"prompts": prompts}, run=model_file) == expected

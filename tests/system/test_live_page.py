@@ -1,0 +1,288 @@
+"""The page that computes, in a real browser: what it writes and shows, what it refuses, and that nothing freezes it."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from playwright.sync_api import Browser
+from tests.runtime.runs import classifier_run, language_model_run
+from tests.system.chromium import Watched, chromium, watched
+from tests.system.test_page import NASTY
+from tests.system.toy import toy_sentences
+
+from dikkat import Translator
+from dikkat.explain.head_analysis.saliency import occlusion
+from dikkat.tasks.translation.attention import Attending
+from dikkat.web.opening import open_for_web
+from dikkat.web.page import live_page
+from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.generator import Generator
+
+TEXTS = [source for source, _ in toy_sentences(3)]
+TEXT = TEXTS[0]
+ENGLISH = "The small cat is sleeping."
+NO_WORKER = "delete window.Worker; delete window.WebAssembly;"
+LONG_TASKS = """
+window.longest = 0;
+const note = (entry) => { window.longest = Math.max(window.longest, entry.duration); };
+new PerformanceObserver((list) => list.getEntries().forEach(note)).observe({ entryTypes: ["longtask"] });
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def file(trained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("live") / "page.html"
+    path.write_text(live_page(open_for_web(trained, "float32"), examples=TEXTS), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def page(browser: Browser, file: Path) -> Iterator[Watched]:
+    with watched(browser, file) as found:
+        ready(found)
+        yield found
+
+
+def ready(page: Watched, state: str = "ready") -> None:
+    """Wait until nothing is computed any more, with the page in this state."""
+    page.page.wait_for_selector(f"body[data-state={state}]:not([data-busy])")
+
+
+def type_text(page: Watched, text: str, state: str = "ready") -> None:
+    page.page.fill("#text", text)
+    page.page.focus("#text")
+    page.press("Enter")
+    ready(page, state)
+
+
+def written(run: Path, text: str, beam: int = 1) -> str:
+    """What the native engine writes for a text in one piece."""
+    translator = Translator.load(run, engine="native")
+    memory = translator.engine.encode(translator.tokenizer.encode_batch([text.strip()]))
+    ((best, *_),) = translator.engine.search(memory, BeamOptions(beam_size=beam))
+    return translator.tokenizer.decode(best.tokens)
+
+
+def letters(text: str) -> str:
+    """What an untrained model writes, without what cannot be seen, which the page makes visible."""
+    return "".join(character for character in text if character.isascii() and character.isalnum())
+
+
+# a translator ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_translates_what_is_typed_as_the_native_engine_does(page: Watched, trained: Path) -> None:
+    assert page.page.input_value("#text") == TEXT
+    for text in (*TEXTS, "the dog"):
+        type_text(page, text)
+        assert page.text("#target-text") == written(trained, text) != ""
+    page.click('[data-value="5"]')
+    ready(page)
+    assert page.text("#target-text") == written(trained, "the dog", 5)
+    assert page.text("#engine-line").startswith("WebAssembly SIMD, float32, ")
+    assert page.text("#notice") == ""
+
+
+def test_the_maps_are_those_of_the_sentence(page: Watched, trained: Path) -> None:
+    """The heat map's readout of a typed sentence says the weights that PyTorch finds for the same pair."""
+    type_text(page, "the old dog hears a star")
+    translator = Translator.load(trained, engine="torch")
+    maps = Attending(translator).forced("the old dog hears a star", written(trained, "the old dog hears a star")).maps
+    weights = np.mean([each.weights for each in maps if each.kind == "cross"], axis=0)
+    page.page.locator(".column.left .token").first.hover()
+    listed = page.page.locator("#readout ul").first
+    values = [float(each) for each in listed.locator("li:not(.more) b").all_text_contents()]
+    assert values == pytest.approx(sorted(weights[0], reverse=True)[: len(values)], abs=0.006)
+
+
+def test_without_worker_and_webassembly_it_says_so(browser: Browser, file: Path, trained: Path) -> None:
+    with watched(browser, file, before=NO_WORKER) as page:
+        ready(page)
+        assert page.text("#target-text") == written(trained, TEXT)
+        assert "starts no worker" in page.text("#notice")
+        assert "no WebAssembly with SIMD" in page.text("#notice")
+        assert page.text("#engine-line").startswith("JavaScript, ")
+
+
+def test_every_tab_is_computed_live(page: Watched, trained: Path) -> None:
+    page.click("#tab-decoding")
+    assert page.count(".tree .node") > 2
+    page.click("#tab-heads")
+    page.page.wait_for_selector(".square")
+    assert page.count(".square") == 6
+    page.click("#tab-honesty")
+    page.page.wait_for_selector(".compared")
+    assert page.texts(".compared thead th") == ["", "Attention", "Occlusion"]
+    translator = Translator.load(trained, engine="torch")
+    source, fed = translator.encode(TEXT), translator.target_tokenizer.encode(written(trained, TEXT))
+    lost = np.abs(occlusion(translator.model, torch.tensor([*source, EOS_ID]), torch.tensor([BOS_ID, *fed, EOS_ID])))
+    shown = [float(each) for each in page.texts(".compared tbody tr td:last-child small")]
+    np.testing.assert_allclose(shown, lost[0] / lost[0].sum(), atol=0.006)
+
+
+def test_a_head_that_is_kept_off_is_off_everywhere_until_its_chip_is_clicked(page: Watched, trained: Path) -> None:
+    page.click("#tab-heads")
+    page.page.wait_for_selector(".square")
+    squares = page.page.locator(".square")
+    titles = [squares.nth(number).get_attribute("title") or "" for number in range(6)]
+    changing = next(number for number, title in enumerate(titles) if ": 0 of" not in title)
+    squares.nth(changing).click()
+    parts = page.texts("#new-translation > :is(span:not(.muted), ins)")
+    assert page.count("#new-translation del") > 0
+    page.click("#keep-off")
+    page.page.wait_for_selector(".chip")
+    ready(page)
+    without = page.text("#target-text")
+    assert without == " ".join(parts) != written(trained, TEXT)
+    assert "off=" in page.page.url
+    page.page.reload()
+    ready(page)
+    assert page.text("#target-text") == without
+    page.click(".chip")
+    page.page.wait_for_selector(".chip", state="detached")
+    ready(page)
+    assert page.text("#target-text") == written(trained, TEXT)
+
+
+def test_the_address_holds_the_sentence(browser: Browser, file: Path, trained: Path, page: Watched) -> None:
+    type_text(page, "Yes & no?")
+    fragment = page.page.url.split("#")[1]
+    with watched(browser, file, fragment=fragment) as other:
+        ready(other)
+        assert other.page.input_value("#text") == "Yes & no?"
+        assert other.text("#target-text") == page.text("#target-text")
+    with watched(browser, file, fragment="off=cross.9.9 encoder-self.0.x __proto__.0.0&beam=999") as other:
+        ready(other)
+        assert other.count(".chip") == 0
+        assert other.text("#target-text") == written(trained, TEXT)
+
+
+def test_examples_and_keys(page: Watched) -> None:
+    page.page.locator("body").click(position={"x": 2, "y": 2})
+    page.press("n")
+    page.page.wait_for_function("(text) => document.querySelector('#text').value === text", arg=TEXTS[1])
+    ready(page)
+    page.press("/")
+    assert page.run("document.activeElement.id") == "text"
+    page.press("x", "e", "Escape")
+    assert page.page.input_value("#text").startswith(TEXTS[1] + "x")
+    page.page.locator("body").click(position={"x": 2, "y": 2})
+    page.press("e")
+    assert page.text(".picture h2").startswith("Encoder self-attention")
+    page.press("g")
+    assert page.text("#text-label") == "Bir cümle yazın"
+
+
+# what is refused, and what is hostile ---------------------------------------------------------------------------------
+
+
+def test_empty_and_endless_texts_get_a_plain_sentence(page: Watched) -> None:
+    type_text(page, "   ", "empty")
+    assert page.text("#notice").startswith("Type a sentence")
+    assert not page.page.locator("#stage").is_visible()
+    type_text(page, "word " * 10_000, "tooLong")
+    assert "but the model reads at most 256 at once: shorten it" in page.text("#notice")
+    type_text(page, "x" * 150_000, "tooLong")
+    assert "far longer than the 256 tokens" in page.text("#notice")
+    type_text(page, TEXT)
+    assert page.text("#notice") == ""
+    type_text(page, "the 漢字 cat")
+    assert "Hardly ever seen in training" in page.text("#notice")
+    assert "漢 字" in page.text("#notice")
+
+
+def hostile_texts(count: int) -> list[str]:
+    generator = random.Random(11)
+    mixed = ["".join(generator.choices(NASTY, k=4)) for _ in range(count - len(NASTY) - 1)]
+    # half a surrogate pair cannot be sent to a browser as text
+    texts = [text.encode("utf-8", "replace").decode() for text in [*NASTY, *mixed]]
+    return [*texts, "a\u202eb " * 12_500]
+
+
+@pytest.mark.nightly
+def test_three_hundred_hostile_inputs_are_inert_and_freeze_nothing(browser: Browser, file: Path) -> None:
+    typing = """async (texts) => {
+        const field = document.getElementById("text");
+        for (const text of texts) {
+            field.value = text;
+            field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+            do await new Promise((resolve) => setTimeout(resolve, 5)); while (document.body.hasAttribute("data-busy"));
+        }
+        return document.querySelectorAll("img, iframe, object, svg [onload], script").length;
+    }"""
+    with watched(browser, file, before=LONG_TASKS) as page:
+        ready(page)
+        page.run("window.longest = 0")
+        scripts = page.run("document.scripts.length")
+        assert page.run(typing, hostile_texts(300)) == scripts
+        type_text(page, TEXT)
+        if os.getloadavg()[0] > (os.cpu_count() or 1):
+            pytest.skip("nothing can be said of a freeze: other programs take the processor from the browser")
+        assert page.run("window.longest") < 200
+
+
+def test_a_phone_never_scrolls_sideways(browser: Browser, file: Path) -> None:
+    with watched(browser, file, width=360, height=740, touch=True) as page:
+        ready(page)
+        for tab in ("maps", "decoding", "heads", "honesty"):
+            page.click(f"#tab-{tab}")
+            page.page.wait_for_selector("#stage progress", state="detached")
+            assert page.run("document.documentElement.scrollWidth") == 360, tab
+
+
+# the other kinds ------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_of_a_classifier_shows_classes_and_the_words_that_decide(browser: Browser, tmp_path: Path) -> None:
+    run = classifier_run(tmp_path / "run")
+    path = tmp_path / "page.html"
+    path.write_text(live_page(open_for_web(run, "float32"), examples=[ENGLISH]), encoding="utf-8")
+    (expected,) = Classifier.load(run).classify([ENGLISH])
+    with watched(browser, path) as page:
+        ready(page)
+        assert page.text("#target-text") == expected.label
+        shares = dict(zip(page.texts("#classes bdi"), map(float, page.texts("#classes b")), strict=True))
+        assert shares == pytest.approx(expected.probabilities, abs=0.006)
+        page.page.wait_for_selector("#deciding")
+        assert page.texts(".deciding") == ENGLISH.split()
+        page.click("#tab-maps")
+        assert page.text(".picture h2") == "Encoder self-attention · Layer 2"
+        assert page.count('[data-value="cross"]') == 0
+
+
+def test_the_page_of_a_language_model_shows_what_may_follow_and_writes_on(browser: Browser, tmp_path: Path) -> None:
+    run = language_model_run(tmp_path / "run")
+    path = tmp_path / "page.html"
+    path.write_text(live_page(open_for_web(run, "float32"), examples=["Two men"]), encoding="utf-8")
+    model = Generator.load(run)
+    with watched(browser, path) as page:
+        ready(page)
+        page.page.wait_for_selector("#choices li")
+        before = [float(each) for each in page.texts("#choices b")]
+        page.page.locator("#temperature").fill("0")
+        page.page.wait_for_function("document.querySelectorAll('#choices li').length === 1")
+        assert page.texts("#choices b") == ["1.00"]
+        assert before[0] < 1
+        page.click("#write")
+        page.page.wait_for_selector("#write:not([disabled])")
+        ((continuation,),) = model.generate(["Two men"], options=GenerationOptions(temperature=0, max_tokens=60))
+        assert letters(page.text("#written-text")) == letters(continuation.text) != ""
+        page.page.locator("#topK").fill("3")
+        page.page.locator("#temperature").fill("1")
+        page.page.wait_for_function("document.querySelectorAll('#choices li').length === 3")
+        page.click("#tab-maps")
+        assert page.text(".picture h2") == "Decoder self-attention · Layer 2"

@@ -1,0 +1,174 @@
+"""Model files and what is made of them: bytes as the native engine has them, sizes, and what is refused."""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import json
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.browser_engine import in_node
+from tests.runtime.runs import classifier_run, language_model_run, translator_run
+
+from dikkat.explain.page.assemble import LANGUAGES
+from dikkat.web.assets import core_bytes
+from dikkat.web.core.__main__ import build
+from dikkat.web.module import MODEL_NAME, write_module
+from dikkat.web.opening import example_sentences, open_for_web
+from dikkat.web.page import live_page
+from dikkat.web.quantization import FINE_STEPS, quantize_rows
+from dikkat_runtime.engine.precision import PrecisionRecord
+from dikkat_runtime.engine.run_directory import read_checksum
+from dikkat_runtime.engine.weights import Weights
+from dikkat_runtime.errors import CannotCreateError, UsageError
+from dikkat_runtime.native.structures import Linear
+
+
+def matrix(outputs: int, inputs: int) -> np.ndarray[Any, np.dtype[np.float32]]:
+    drawn = np.random.default_rng(3).normal(size=(outputs, inputs)).astype(np.float32)
+    drawn[1] = 0
+    # halves of a step, which are rounded to the even one
+    drawn[2] = np.resize(np.float32([127, 0.5, 1.5, 2.5, -0.5, -1.5, -126.5]), inputs)
+    return drawn
+
+
+def unpacked(layer: Linear) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Bytes and scales of a layer out of the panels (outputs / 64, inputs / 4, 64, 4) of the C kernels."""
+    panels, quads = -(-layer.outputs // 64), -(-layer.inputs // 16) * 4
+    size = panels * quads * 256
+    packed = np.ctypeslib.as_array(ctypes.cast(layer.packed_weight, ctypes.POINTER(ctypes.c_int8)), (size,))
+    rows = packed.reshape(panels, quads, 64, 4).transpose(0, 2, 1, 3).reshape(panels * 64, quads * 4)
+    scale = np.ctypeslib.as_array(ctypes.cast(layer.packed_scale, ctypes.POINTER(ctypes.c_float)), (panels * 64,))
+    return rows[: layer.outputs, : layer.inputs], scale[: layer.outputs]
+
+
+@pytest.mark.parametrize("shape", [(70, 48), (5, 33)])
+def test_rows_are_quantized_to_the_bytes_of_the_c_kernels(shape: tuple[int, int]) -> None:
+    weight = matrix(*shape)
+    bias = np.zeros(shape[0], np.float32)
+    weights = Weights({"a.weight": weight, "a.bias": bias}, "file", in_bytes=True, threads=1)
+    steps, scale = unpacked(weights.linear("a", *shape))
+    found = quantize_rows(weight)
+    np.testing.assert_array_equal(found.steps, steps)
+    np.testing.assert_array_equal(found.scale, scale)
+    embedded = (found.steps + found.fine / FINE_STEPS) * found.scale[:, None].astype(np.float64)
+    np.testing.assert_allclose(embedded, weight, atol=1e-6 * np.abs(weight).max())
+
+
+LAYER = """
+const { shape, values, scale, bias, x } = input;
+const weight = scale ? Int8Array.from(values) : Float32Array.from(values);
+const tensor = { shape, values: weight, scale: scale && Float32Array.from(scale) };
+const layer = new engine.Linear(tensor, bias && Float32Array.from(bias));
+const rows = x.length / shape[1];
+return [core, engine.SCALAR].map((products) => Array.from(products.linear(layer, Float32Array.from(x), rows)));
+"""
+
+
+@pytest.mark.parametrize("shape", [(70, 48), (5, 33)])
+@pytest.mark.parametrize("in_bytes", [False, True])
+def test_the_core_and_javascript_compute_the_layer_that_numpy_computes(
+    tmp_path: Path, shape: tuple[int, int], in_bytes: bool
+) -> None:
+    weight, generator = matrix(*shape), np.random.default_rng(4)
+    x, bias = (generator.normal(size=size).astype(np.float32) for size in ((29, shape[1]), (shape[0],)))
+    given: dict[str, Any] = {"shape": shape, "x": x.ravel().tolist(), "bias": bias.tolist(), "scale": None}
+    expected = x.astype(np.float64) @ weight.T.astype(np.float64) + bias
+    given["values"] = weight.ravel().tolist()
+    if in_bytes:
+        rows, activations = quantize_rows(weight), quantize_rows(x)
+        given |= {"values": rows.steps.ravel().tolist(), "scale": rows.scale.tolist()}
+        sums = activations.steps.astype(np.int64) @ rows.steps.T.astype(np.int64)
+        expected = sums * np.outer(activations.scale, rows.scale) + bias
+    for found in in_node(tmp_path, LAYER, given):
+        tolerance = 1e-5 * np.abs(expected).max()
+        np.testing.assert_allclose(np.reshape(found, expected.shape), expected, atol=tolerance)
+
+
+def test_auto_is_int8_unless_training_has_measured_that_it_loses(tmp_path: Path) -> None:
+    run = translator_run(tmp_path / "run")
+    assert open_for_web(run).precision == "int8"
+    for int8, precision in ((49.0, "float32"), (49.95, "int8")):
+        record = PrecisionRecord("chrf", 50.0, int8, 100, read_checksum(run / "model.safetensors"))
+        (run / "precision.json").write_text(record.json(), encoding="utf-8")
+        assert open_for_web(run).precision == precision
+        assert open_for_web(run, "int8").precision == "int8"
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [({"positions": "rotary"}, "model.positions = rotary"), ({"score": "additive"}, "model.score = additive")],
+)
+def test_a_part_that_the_engine_lacks_is_named(tmp_path: Path, model: dict[str, Any], reason: str) -> None:
+    run = translator_run(tmp_path / "run", **model)
+    with pytest.raises(UsageError, match="the browser engine lacks a part of this model: .*" + reason):
+        open_for_web(run)
+
+
+def test_a_masked_language_model_writes_nothing(tmp_path: Path) -> None:
+    run = language_model_run(tmp_path / "run")
+    config = json.loads((run / "config.json").read_text(encoding="utf-8"))
+    config["language_model"]["objective"] = "masked"
+    (run / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(UsageError, match="fill in hidden tokens"):
+        open_for_web(run)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_page_makes_no_request_and_holds_hostile_examples_as_text(tmp_path: Path, language: str) -> None:
+    model = open_for_web(classifier_run(tmp_path / "run"))
+    html = live_page(model, language, ["</script><script>alert(1)</script>", "{{MODEL}}"])
+    assert f'<html lang="{language}">' in html
+    assert "alert(1)</script>" not in html
+    policy = html.split('http-equiv="Content-Security-Policy" content="')[1].split('"')[0]
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
+    assert policy.count("'sha256-") == 3
+    assert "unsafe-inline" not in policy
+    assert "'unsafe-eval'" not in policy
+    assert html.count("<script") == 5
+    assert base64.b64encode(core_bytes()).decode() in html
+
+
+def test_an_unknown_language_is_refused(tmp_path: Path) -> None:
+    model = open_for_web(classifier_run(tmp_path / "run"))
+    with pytest.raises(UsageError, match='en or tr, not "de"'):
+        live_page(model, "de")
+
+
+def test_examples_are_what_the_run_holds_out(tmp_path: Path) -> None:
+    assert example_sentences(tmp_path, 3) == []
+    (tmp_path / "held_out").mkdir()
+    lines = ["one", "one", "", "x" * 101, "two", "three", "four", "five", "six"]
+    (tmp_path / "held_out" / "test.source.txt").write_text("\n".join(lines), encoding="utf-8")
+    assert example_sentences(tmp_path, 3) == ["one", "three", "five"]
+
+
+def test_a_module_goes_into_an_empty_folder_alone(tmp_path: Path) -> None:
+    model = open_for_web(translator_run(tmp_path / "run"))
+    folder = tmp_path / "module"
+    write_module(model, folder)
+    assert {path.name for path in folder.iterdir()} == {
+        "dikkat.js", "dikkat.d.ts", "package.json", "README.md", MODEL_NAME,
+    }  # fmt: skip
+    code = (folder / "README.md").read_text(encoding="utf-8").split("```js\n")[1].split("```")[0]
+    (folder / "try.mjs").write_text(code.replace("…", "The small cat"), encoding="utf-8")
+    done = subprocess.run(["node", str(folder / "try.mjs")], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.strip()
+    with pytest.raises(CannotCreateError, match="is not an empty folder"):
+        write_module(model, folder)
+
+
+@pytest.mark.nightly
+def test_the_core_is_what_the_c_sources_compile_to(tmp_path: Path) -> None:
+    """After a change of the C sources: `pip install dikkat[wasm]`, then `python -m dikkat.web.core`."""
+    if find_spec("ziglang") is None:
+        pytest.skip(f"needs the compiler: {sys.executable} -m pip install ziglang==0.13.0")
+    build(tmp_path / "core.wasm")
+    assert (tmp_path / "core.wasm").read_bytes() == core_bytes()

@@ -1,0 +1,74 @@
+"""The tokenizer in JavaScript gives the ids, the text, the labels and the words of the one in Python."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+from tests.browser_engine import in_node
+
+from dikkat.config import build_config
+from dikkat.explain.joined_words import Words
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+CORPUS = ["The old man's dog isn't tired.", "L'eau de l'été à Noël, c'est 42 fois.", "İstanbul'da IŞIK ılık, değil mi?"]
+PARTS = [
+    "The ", "old", "man's", " isn’t", "tired", ".", "  ", "\t", "\n", "\r\n", "\u0085", "\ufeff",
+    "\u00a0", "\u202f", "\u2028", "<eos>", "<pad>", "<b>", "&amp;", "İ", "I", "ı", "i\u0307",
+    "I\u0307", "Σ", "ΟΔΥΣΣΕΥΣ", "ß", "é", "e\u0301", "ﬁ", "漢字", "日本語", "👩‍👩‍👧‍👦", "🇹🇷", "שלום",
+    "مرحبا", "\u202e", "\u200d", "\u0000", "\u0001", "123", "٣", "½", "a\u0308b", "'", "''", "’",
+    "-", "—", "...", "x" * 30,
+]  # fmt: skip
+CODE = """
+const tokenizer = new engine.Tokenizer(input.tokenizer, input.language);
+return input.texts.map((text) => {
+  const ids = tokenizer.encode(text);
+  const { wordNumbers, words } = engine.wordsOf(tokenizer, [...ids, 2], text);
+  return { ids, text: tokenizer.decode(ids), labels: engine.labelsOf(tokenizer, ids), wordNumbers, words };
+});
+"""
+Kind = Literal["bpe", "words", "characters", "bytes"]
+
+
+def texts() -> list[str]:
+    generator = random.Random(5)
+    mixed = ["".join(generator.choices(PARTS, k=generator.randint(1, 8))) for _ in range(300)]
+    return [*CORPUS, *PARTS, *mixed, ""]
+
+
+@pytest.mark.parametrize("language", ["en", "tr"])
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("kind", ["bpe", "words", "characters", "bytes"])
+def test_every_kind_of_vocabulary(tmp_path: Path, kind: Kind, lowercase: bool, language: str) -> None:
+    config = build_config({"tokenizer": {"kind": kind, "vocab_size": 420, "min_frequency": 1, "lowercase": lowercase}})
+    trained = Tokenizer.train(CORPUS * 4, config.tokenizer, (language, language))
+    trained.save(tmp_path / "tokenizer.json")
+    tokenizer = Tokenizer.load(tmp_path / "tokenizer.json", language=language)
+    given = {
+        "tokenizer": json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8")),
+        "language": language,
+        "texts": texts(),
+    }
+    found: list[dict[str, Any]] = in_node(tmp_path / "node", CODE, given)
+    for text, answer in zip(texts(), found, strict=True):
+        ids = tokenizer.encode(text)
+        assert answer["ids"] == ids, repr(text)
+        assert answer["text"] == tokenizer.decode(ids), repr(text)
+        assert answer["labels"] == tokenizer.labels(ids), repr(text)
+        if kind == "bpe":
+            words = Words.of((*tokenizer.labels(ids), "<eos>"), text, spaced=True)
+            assert answer["wordNumbers"] == words.members.argmax(axis=0).tolist(), repr(text)
+            assert answer["words"] == list(words.names), repr(text)
+
+
+def test_half_a_surrogate_pair_is_a_replacement_character(tmp_path: Path) -> None:
+    config = build_config({"tokenizer": {"vocab_size": 400, "min_frequency": 1}})
+    tokenizer = Tokenizer.train(CORPUS, config.tokenizer)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    given = {"tokenizer": json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8")), "language": ""}
+    body = CODE.replace("input.texts", '["a\\ud800b"]')
+    ((answer),) = in_node(tmp_path / "node", body, given)
+    assert answer["ids"] == tokenizer.encode("a\ufffdb")
