@@ -54,7 +54,7 @@ def main() -> None:
             processor[name].append(used)
             note(f"round {number + 1}, {name}: {asked.rows / wall:,.0f} rows/s, {used:.1f} s of the processor")
     rates = {name: asked.rows / statistics.median(times) for name, times in seconds.items()}
-    used = {name: statistics.median(times) for name, times in processor.items()}
+    by_processor = {name: statistics.median(times) for name, times in processor.items()}
     found = {
         **provenance("translate-files beside translate"),
         "rows": asked.rows,
@@ -65,7 +65,7 @@ def main() -> None:
         "rows_per_second": rates,
         "one_worker_to_lines": rates["one worker"] / rates["lines"],
         "many_workers_to_one": rates["many workers"] / rates["one worker"],
-        "one_worker_to_lines_by_processor": used["lines"] / used["one worker"],
+        "one_worker_to_lines_by_processor": by_processor["lines"] / by_processor["one worker"],
     }
     print(json.dumps(found))
 
